@@ -1,0 +1,110 @@
+"""Pictures with Korean in them: the font that ships with the package and how matplotlib finds it.
+
+DejaVu Sans, which comes with matplotlib, is asked first and draws Latin, the minus sign and ▁;
+Jumok Hangul, which comes with jumok, draws what is missing there. No font of the machine is used,
+so a picture looks the same everywhere.
+"""
+
+import os
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumok.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FAMILY = "Jumok Hangul"
+FONT_FILE = Path(__file__).parent / "fonts" / "JumokHangul-Regular.ttf"
+NO_GLYPH = "□"  # stands for a character that neither font can draw
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Within it matplotlib draws Hangul and takes texts literally; after it, all is as before.
+
+    Texts keep the font they were born with, so a figure made within `style()` may be saved later.
+
+    >>> import matplotlib
+    >>> with style():
+    ...     matplotlib.rcParams["font.family"]
+    ['DejaVu Sans', 'Jumok Hangul']
+    >>> matplotlib.rcParams["font.family"]
+    ['sans-serif']
+    """
+    import matplotlib
+
+    _register()
+    with matplotlib.rc_context(
+        {
+            "font.family": ["DejaVu Sans", FAMILY],
+            "axes.unicode_minus": True,
+            "text.parse_math": False,  # "$" in a token is a dollar
+            "text.usetex": False,
+            "pdf.fonttype": 42,  # TrueType: text in the file stays text
+            "ps.fonttype": 42,
+            "svg.fonttype": "path",  # outlines: the reader's machine needs no font
+            "svg.hashsalt": "jumok",  # the same picture is the same file
+        }
+    ):
+        yield
+
+
+def drawable(text: str) -> str:
+    r"""The text as it can be drawn on one line: NFC, with □ for what no font here has.
+
+    >>> drawable("ㅋㅋ ▁영화 漢\n")
+    'ㅋㅋ ▁영화 □□'
+    """
+    known = _characters()
+    return "".join(c if c in known else NO_GLYPH for c in unicodedata.normalize("NFC", text))
+
+
+def save(figure: "Figure", path: Path) -> None:
+    """Write the figure to `path`, in the format its ending names, by one rename.
+
+    Raises InputError for an ending that matplotlib does not know, StorageError when the file cannot
+    be written; an older picture at `path` is then still whole.
+    """
+    known = figure.canvas.get_supported_filetypes()
+    ending = path.suffix[1:].lower()
+    if ending not in known:
+        raise InputError(
+            f"a picture cannot be saved as {path.name!r}; end it with .png, .svg or .pdf"
+        )
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with style():
+            figure.savefig(beside, format=ending, metadata=undated.get(ending))
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be written ({error.strerror}); name another place"
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@lru_cache(maxsize=1)
+def _register() -> None:
+    """Tell matplotlib of the font file, once a process."""
+    from matplotlib.font_manager import fontManager
+
+    fontManager.addfont(FONT_FILE)
+
+
+@lru_cache(maxsize=1)
+def _characters() -> frozenset[str]:
+    """Every character that one of the two fonts can draw."""
+    from matplotlib import get_data_path
+    from matplotlib.ft2font import FT2Font
+
+    latin = Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
+    files = (latin, FONT_FILE)
+    codes = {code for file in files for code in FT2Font(str(file)).get_charmap()}
+    return frozenset(map(chr, codes)) - {chr(code) for code in range(0x20)}
