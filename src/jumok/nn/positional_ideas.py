@@ -1,0 +1,113 @@
+"""Five ideas for saying where a token stands, each better than the last; the paper has the fifth.
+
+Each gives an array (n, d): row p says "position p". The question that decides between them: can a
+token look k places back by one linear map, the same for every p?  PE(p + k) = PE(p) T(k).
+Numpy alone, float64; the model's own positions are in `positions.py`.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+
+Positions: TypeAlias = NDArray[np.float64]
+LONGEST_WAVE = 10_000.0  # section 3.5: wavelengths run from 2 pi to 10,000 * 2 pi
+
+
+def index(n: int) -> Positions:
+    """PE(p) = p: numbers that grow with the text; (n, 1).
+
+    >>> index(4).ravel().tolist()
+    [0.0, 1.0, 2.0, 3.0]
+    """
+    return np.arange(n, dtype=np.float64)[:, None]
+
+
+def normalised_index(n: int) -> Positions:
+    """PE(p) = p / (n - 1): bounded, but one place means something else in every text; (n, 1).
+
+    >>> normalised_index(11)[3].item(), normalised_index(21)[3].item()
+    (0.3, 0.15)
+    """
+    return index(n) / max(n - 1, 1)
+
+
+def binary(n: int, d: int) -> Positions:
+    """PE(p, j) = floor(p / 2^j) mod 2: bounded and unique below 2^d, but it jumps; (n, d).
+
+    >>> binary(4, 3).astype(int).tolist()
+    [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]]
+    """
+    return np.floor(index(n) / 2.0 ** np.arange(d)) % 2
+
+
+def continuous_binary(n: int, d: int) -> Positions:
+    """PE(p, j) = sin(pi p / 2^j), j = 1 ... d: the bits as turning dials; no jumps; (n, d).
+
+    >>> continuous_binary(4, 2).round(2).tolist()
+    [[0.0, 0.0], [1.0, 0.71], [0.0, 1.0], [-1.0, 0.71]]
+    """
+    return np.sin(np.pi * index(n) / 2.0 ** np.arange(1, d + 1))
+
+
+def sinusoid_pairs(n: int, d: int) -> Positions:
+    """PE(p, 2i) = sin(p w_i), PE(p, 2i+1) = cos(p w_i), w_i = 10000^(-2i/d); (n, d).
+
+    Section 3.5. Raises InputError for an odd d: a sine without its cosine cannot be turned.
+
+    >>> sinusoid_pairs(2, 4).round(2).tolist()
+    [[0.0, 1.0, 0.0, 1.0], [0.84, 0.54, 0.01, 1.0]]
+    """
+    angles = index(n) * _frequencies(d)  # (n, d/2)
+    return np.stack((np.sin(angles), np.cos(angles)), axis=-1).reshape(n, d)
+
+
+def shift_matrix(k: int, d: int) -> Positions:
+    """T(k) with `sinusoid_pairs(...)[p + k] == sinusoid_pairs(...)[p] @ T(k)` for every p.
+
+    Each pair turns by its own angle k w_i; k may be negative:  T(-k) = T(k) transposed.
+
+    >>> table = sinusoid_pairs(50, 8)
+    >>> bool(np.allclose(table[7:], table[:-7] @ shift_matrix(7, 8), atol=1e-14))
+    True
+    """
+    turns = k * _frequencies(d)
+    matrix = np.zeros((d, d))
+    even, odd = np.arange(0, d, 2), np.arange(1, d, 2)
+    matrix[even, even] = matrix[odd, odd] = np.cos(turns)
+    matrix[odd, even] = np.sin(turns)  # sin(a + b) = sin a cos b + cos a sin b
+    matrix[even, odd] = -np.sin(turns)  # cos(a + b) = cos a cos b - sin a sin b
+    return matrix
+
+
+def best_shift(positions: Positions, k: int) -> Positions:
+    """The least-squares T that comes nearest to PE(p + k) = PE(p) T for all p, k >= 1; (d, d).
+
+    >>> best_shift(index(4), 1).round(2).tolist()  # 0, 1, 2 -> 1, 2, 3: no factor does it
+    [[1.6]]
+    """
+    before, after = positions[:-k], positions[k:]
+    return np.asarray(np.linalg.lstsq(before, after, rcond=None)[0])
+
+
+def shift_error(positions: Positions, k: int, matrix: Positions) -> float:
+    """How far PE(p) T stays from PE(p + k), as a share of PE(p + k): 0 is exact, 1 knows nothing.
+
+    >>> table = sinusoid_pairs(64, 16)
+    >>> shift_error(table, 5, shift_matrix(5, 16)) < 1e-14
+    True
+    >>> codes = binary(64, 6)
+    >>> round(shift_error(codes, 5, best_shift(codes, 5)), 2)
+    0.6
+    """
+    before, after = positions[:-k], positions[k:]
+    return float(np.linalg.norm(before @ matrix - after) / np.linalg.norm(after))
+
+
+def _frequencies(d: int) -> Positions:
+    """w_i = 10000^(-2i/d), i = 0 ... d/2 - 1."""
+    if d % 2:
+        raise InputError(f"sines and cosines come in pairs, d = {d} is odd; try {d + 1}")
+    return LONGEST_WAVE ** (-np.arange(0, d, 2) / d)
