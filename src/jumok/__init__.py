@@ -1,0 +1,1 @@
+"""Transformers you can read, train and see."""

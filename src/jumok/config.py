@@ -1,0 +1,147 @@
+"""Recipes are data: TOML and dotted words in, frozen dataclasses out, nothing unknown passes."""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from jumok.errors import InputError, StorageError
+
+Tree = dict[str, Any]
+T = TypeVar("T")
+
+
+def read_toml(path: Path) -> Tree:
+    """The tables of a TOML file.
+
+    Raises StorageError when it cannot be read, InputError (with line and column) when it is not
+    TOML.
+    """
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}; correct that line") from error
+
+
+def override(tree: Mapping[str, Any], words: Sequence[str]) -> Tree:
+    """A copy of `tree` with `a.b=value` words laid over it; values are TOML, or else plain text.
+
+    >>> override({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
+    {'training': {'steps': 20}, 'name': '시험'}
+    """
+    changed: Tree = json.loads(json.dumps(tree))
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not all(key.split(".")):
+            raise InputError(f"{word!r} is not key=value; write for example training.steps=1000")
+        *path, last = key.split(".")
+        table = changed
+        for part in path:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise InputError(f"{key}: {part} is a value, not a table; see the recipe's keys")
+        table[last] = _value(text)
+    return changed
+
+
+def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
+    """A frozen dataclass of type `cls` from plain tables, every field checked.
+
+    Raises InputError for an unknown key (naming the nearest known one), a wrong type, a missing
+    field, or whatever the dataclass itself refuses in `__post_init__`.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Size:
+    ...     width: int = 1
+    >>> build(Size, {"width": 3})
+    Size(width=3)
+    >>> build(Size, {"widht": 3}, "paper")
+    Traceback (most recent call last):
+    jumok.errors.InputError: paper.widht is not known; did you mean paper.width?
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    _refuse_unknown(cls, tree, where)
+    try:
+        return TypeAdapter(cls).validate_json(json.dumps(tree), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InputError):
+            raise cause from error
+        message = first["msg"].removeprefix("Value error, ")
+        seen = "" if first["type"] == "missing" else f" = {json.dumps(first['input'])}"
+        raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; correct it") from error
+
+
+def plain(config: object) -> Tree:
+    """A dataclass as plain tables, ready for JSON or TOML; fields that are None are left out."""
+    if not dataclasses.is_dataclass(config) or isinstance(config, type):
+        raise TypeError(f"{config!r} is not a dataclass")
+    tree: Tree = _plain(dataclasses.asdict(config))
+    return tree
+
+
+def to_toml(tree: Mapping[str, Any]) -> str:
+    """The tables as TOML text that `read_toml` reads back unchanged."""
+    import tomli_w
+
+    return tomli_w.dumps(tree)
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence that helps: the nearest known word, or the list of all.
+
+    >>> nearest("traning", ["training", "model"])
+    'did you mean training?'
+    >>> nearest("xyz", ["a", "b"])
+    'known: a, b'
+    """
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known))}"
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _refuse_unknown(cls: type, tree: Mapping[str, Any], where: str) -> None:
+    hints = get_type_hints(cls)
+    known = {f.name: hints[f.name] for f in dataclasses.fields(cls) if f.init}
+    for key, value in tree.items():
+        here = f"{where}.{key}" if where else key
+        if key not in known:
+            close = nearest(key, list(known))
+            if where and close.startswith("did you mean"):
+                close = close.replace("mean ", f"mean {where}.")
+            raise InputError(f"{here} is not known; {close}")
+        inner = _dataclass_in(known[key])
+        if inner is not None and isinstance(value, Mapping):
+            _refuse_unknown(inner, value, here)
+
+
+def _dataclass_in(hint: Any) -> type | None:
+    """The dataclass a field holds, also when the field may be None."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    found = [option for option in options if dataclasses.is_dataclass(option)]
+    return found[0] if found and isinstance(found[0], type) else None
