@@ -1,0 +1,62 @@
+"""The decoder (figure 1, right): nobody sees the future. Alone it is GPT's kind of tower."""
+
+from torch import Tensor, nn
+
+from jumok.models.config import TransformerConfig
+from jumok.models.embedding import InputEmbedding, counted
+from jumok.models.encoder import inside, token_embedding
+from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.embedding import TokenEmbedding
+from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.stack import TransformerStack
+
+CAUSAL = AttentionMask(causal=True)
+
+
+class Decoder(nn.Module):
+    """Ids in, one vector a token out, each made from the tokens up to it.
+
+    With `cross` the layers attend to a memory as well: the encoder's result.
+
+    >>> import torch
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(Decoder(config)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig,
+        tokens: TokenEmbedding | None = None,
+        *,
+        cross: bool = False,
+    ) -> None:
+        super().__init__()
+        self.n_layers = config.n_decoder_layers or config.n_layers
+        tokens = tokens or token_embedding(config, config.output_size)
+        self.embedding = InputEmbedding(config, tokens)
+        self.stack = TransformerStack(
+            config, self.n_layers, cross=cross, inside=inside(config), bidirectional=False
+        )
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: AttentionMask = CAUSAL,
+        memory: Tensor | None = None,
+        memory_mask: AttentionMask = EVERYTHING,
+        *,
+        positions: Tensor | None = None,
+        cache: StackCache = NO_STACK_CACHE,
+    ) -> Tensor:
+        """ids (B, T) int64, memory (B, S, D) -> (B, T, D).
+
+        With a cache, ids are the newest tokens and the mask speaks of all so far.
+        """
+        positions = counted(ids, cache.length) if positions is None else positions
+        x = self.embedding(ids, positions)
+        return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
+
+    def cache(self, room: int) -> StackCache:
+        """A fresh cache for a request of at most `room` tokens."""
+        return StackCache.with_room(self.n_layers, room)

@@ -1,0 +1,61 @@
+"""What enters a tower: token + position + segment (3.4, 3.5; figure 1, bottom).
+
+Shapes: B batch, T positions, D model width.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from jumok.errors import InputError
+from jumok.models.config import TransformerConfig
+from jumok.nn.dropout import Dropout
+from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
+from jumok.nn.layer import NORMS
+from jumok.nn.positions import LearnedPositions, SinusoidalPositions
+
+
+class InputEmbedding(nn.Module):
+    """The sum of a token's, its position's and its segment's vectors, then dropout (5.4)."""
+
+    def __init__(self, config: TransformerConfig, tokens: TokenEmbedding) -> None:
+        super().__init__()
+        self.max_length = config.max_length
+        self.tokens = tokens
+        self.positions = absolute_positions(config)
+        self.segments = (
+            SegmentEmbedding(config.n_segments, config.d_model) if config.n_segments else None
+        )
+        norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        self.norm = norm if config.embedding_norm else nn.Identity()
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
+        """ids, positions, segments (B, T) int64 -> (B, T, D)."""
+        if ids.shape[1] > self.max_length:
+            raise InputError(
+                f"{ids.shape[1]} tokens came, the model holds {self.max_length}; "
+                "shorten the text or train with a larger model.max_length"
+            )
+        x = self.tokens(ids)
+        if self.positions is not None:
+            x = x + self.positions(positions)
+        if self.segments is not None:
+            x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
+        return self.dropout(self.norm(x))  # type: ignore[no-any-return]
+
+
+def absolute_positions(config: TransformerConfig) -> nn.Module | None:
+    """The positions that are added to the embedding; None when the layers know them otherwise."""
+    match config.positions:
+        case "sinusoidal" | "sinusoidal_halves":
+            halves = config.positions == "sinusoidal_halves"
+            return SinusoidalPositions(config.max_length, config.d_model, halves=halves)
+        case "learned":
+            return LearnedPositions(config.max_length, config.d_model)
+        case "rotary" | "relative" | "none":
+            return None
+
+
+def counted(ids: Tensor, start: int = 0) -> Tensor:
+    """Positions start, start + 1, ... for every row of ids (B, T): (1, T)."""
+    return torch.arange(start, start + ids.shape[1], device=ids.device)[None]

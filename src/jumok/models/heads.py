@@ -1,0 +1,184 @@
+"""Heads: what is asked of a tower. A label for the text, the next token, or the missing one.
+
+Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts packed in rows.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from jumok.models.config import TransformerConfig
+from jumok.models.decoder import CAUSAL, Decoder
+from jumok.models.encoder import Encoder
+from jumok.models.encoder_decoder import EncoderDecoder
+from jumok.models.initialization import initialize
+from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.dropout import Dropout
+from jumok.nn.layer import NORMS
+from jumok.nn.masks import EVERYTHING, AttentionMask
+
+Pooling = Literal["first", "mean", "max"]
+
+
+def pool(hidden: Tensor, real: Tensor | None, kind: Pooling) -> Tensor:
+    """One vector a text: (B, T, D) -> (B, D). real (B, T) bool is None without padding.
+
+    >>> hidden = torch.tensor([[[1.0], [3.0], [9.0]]])
+    >>> real = torch.tensor([[True, True, False]])
+    >>> [pool(hidden, real, kind).item() for kind in ("first", "mean", "max")]
+    [1.0, 2.0, 3.0]
+    """
+    if kind == "first":
+        if real is None:
+            return hidden[:, 0]
+        return hidden[torch.arange(len(hidden), device=hidden.device), real.int().argmax(-1)]
+    if kind == "mean":
+        if real is None:
+            return hidden.mean(1)
+        count = real.sum(-1, keepdim=True).clamp(min=1)  # (B, 1); a text without tokens gives 0
+        return (hidden * real[..., None]).sum(1) / count
+    lowest = torch.finfo(hidden.dtype).min
+    return hidden.amax(1) if real is None else hidden.masked_fill(~real[..., None], lowest).amax(1)
+
+
+class TextClassifier(nn.Module):
+    """An encoder, one vector for the text, a linear map to the labels.
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(TextClassifier(config, n_labels=2)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 2)
+    """
+
+    def __init__(
+        self, config: TransformerConfig, n_labels: int, pooling: Pooling = "first"
+    ) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.encoder = Encoder(config)
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.d_model, n_labels)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        real: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64, real (B, T) bool (None: no padding) -> logits (B, L)."""
+        mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+        hidden = self.encoder(ids, mask, positions=positions, segments=segments)  # (B, T, D)
+        return self.output(self.dropout(pool(hidden, real, self.pooling)))  # type: ignore[no-any-return]
+
+    def packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
+        """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
+
+        texts (B, T) int64: the number of the text each token belongs to, -1 on padding;
+        positions (B, T) begin at 0 with every text.
+        """
+        hidden = self.encoder(ids, AttentionMask.from_segments(texts), positions=positions)
+        inside = texts >= 0
+        rows, owner = hidden[inside], texts[inside]  # (tokens, D), (tokens,)
+        if self.pooling == "first":
+            pooled = rows[positions[inside] == 0]  # texts stand in order
+        else:
+            reduce = {"mean": "mean", "max": "amax"}[self.pooling]
+            pooled = rows.new_zeros(n_texts, rows.shape[-1]).scatter_reduce(
+                0, owner[:, None].expand_as(rows), rows, reduce, include_self=False
+            )
+        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
+
+
+class EncoderDecoderClassifier(nn.Module):
+    """The classifier of study note 002: the decoder is given [BOS], its outputs' maximum decides.
+
+    The decoder's inputs may be longer; the maximum is taken over all of them.
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> model = EncoderDecoderClassifier(config, n_labels=2)
+    >>> tuple(model(torch.tensor([[1, 2, 3]]), torch.tensor([[5]])).shape)
+    (1, 2)
+    """
+
+    def __init__(self, config: TransformerConfig, n_labels: int) -> None:
+        super().__init__()
+        transformer = EncoderDecoder(config)
+        self.encoder, self.decoder = transformer.encoder, transformer.decoder
+        self.output = nn.Linear(config.d_model, n_labels, bias=False)
+        initialize(self.output)
+
+    def forward(self, source: Tensor, target: Tensor, real: Tensor | None = None) -> Tensor:
+        """source (B, S), target (B, T) int64, real (B, S) bool -> logits (B, L)."""
+        mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+        memory = self.encoder(source, mask)
+        hidden = self.decoder(target, CAUSAL, memory, mask)  # (B, T, D)
+        return self.output(hidden.amax(1))  # type: ignore[no-any-return]
+
+
+class LanguageModel(nn.Module):
+    """A decoder alone and the next token's logits: GPT's kind.
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(LanguageModel(config)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3, 10)
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.decoder = Decoder(config)
+        self.output = _output(config, self.decoder.embedding.tokens.weight, bias=False)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: AttentionMask = CAUSAL,
+        *,
+        positions: Tensor | None = None,
+        cache: StackCache = NO_STACK_CACHE,
+    ) -> Tensor:
+        """ids (B, T) int64 -> logits (B, T, V)."""
+        return self.output(self.decoder(ids, mask, positions=positions, cache=cache))  # type: ignore[no-any-return]
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder and the logits of what stands behind each [MASK]: BERT's kind (Devlin 2019).
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(MaskedLanguageModel(config)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3, 10)
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.transform = nn.Sequential(
+            nn.Linear(config.d_model, config.d_model),
+            nn.GELU(),
+            NORMS[config.norm](config.d_model, eps=config.norm_eps),
+        )
+        self.output = _output(config, self.encoder.embedding.tokens.weight, bias=True)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64 -> logits (B, T, V)."""
+        hidden = self.encoder(ids, mask, positions=positions, segments=segments)
+        return self.output(self.transform(hidden))  # type: ignore[no-any-return]
+
+
+def _output(config: TransformerConfig, table: nn.Parameter, *, bias: bool) -> nn.Linear:
+    """The map to the vocabulary, sharing the embedding's table where the config ties them."""
+    output = nn.Linear(config.d_model, len(table), bias=bias)
+    if config.tie_embeddings:
+        output.weight = table
+    return output

@@ -1,0 +1,46 @@
+"""The paper's parts, one idea a file: attention, masks, positions, layers, stacks."""
+
+from jumok.nn.attention import MultiHeadAttention, attention_weights, fused_attention
+from jumok.nn.cache import NO_CACHE, KeyValueCache, StackCache
+from jumok.nn.dropout import Dropout
+from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
+from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.hooks import HookPoint, record
+from jumok.nn.layer import AddNorm, LayerConfig, TransformerLayer
+from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+from jumok.nn.positions import (
+    LearnedPositions,
+    RelativePositionBias,
+    RotaryPositions,
+    SinusoidalPositions,
+    sinusoids,
+)
+from jumok.nn.stack import TransformerStack
+
+__all__ = [
+    "EVERYTHING",
+    "NO_CACHE",
+    "AddNorm",
+    "AttentionMask",
+    "Dropout",
+    "GatedFeedForward",
+    "HookPoint",
+    "KeyValueCache",
+    "LayerConfig",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "PositionwiseFeedForward",
+    "RelativePositionBias",
+    "RotaryPositions",
+    "SegmentEmbedding",
+    "SinusoidalPositions",
+    "StackCache",
+    "TokenEmbedding",
+    "TransformerLayer",
+    "TransformerStack",
+    "attention_weights",
+    "fused_attention",
+    "positions_of",
+    "record",
+    "sinusoids",
+]

@@ -1,0 +1,161 @@
+"""Attention: every position asks, and every position it may attend to answers.
+
+"Attention Is All You Need", section 3.2. Shapes stand at the end of a line:
+B batch, H heads, T positions asking (queries), S positions attended to (keys), D model width,
+K width of one head.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jumok.nn.cache import KeysValues
+from jumok.nn.dropout import dropout
+from jumok.nn.hooks import HookPoint
+from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.positions import NO_ROTATION, Rotation
+
+SHORT = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
+
+
+def attention_weights(
+    q: Tensor, k: Tensor, mask: AttentionMask, bias: Tensor | None, scale: float
+) -> Tensor:
+    """softmax(Q K^T scale + bias) over what each query may attend to: equation (1), written out.
+
+    q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), in float32 at least.
+    The weights of a query that may see nothing are all 0.
+    """
+    scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale  # (B, H, T, S)
+    if bias is not None:
+        scores = scores + bias
+    table = mask.table(*scores.shape[-2:], scores.device)
+    if table is None:
+        return scores.softmax(-1)
+    lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query that may see nothing
+    return scores.masked_fill(~table, lowest).softmax(-1).masked_fill(~table, 0)
+
+
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: AttentionMask,
+    bias: Tensor | None,
+    scale: float,
+    p_dropout: float,
+) -> Tensor:
+    """The same mathematics without keeping the weights: (B, H, T, K).
+
+    The one door to speed. Short rows on a CPU go through two batched matrix products, everything
+    else through one kernel that never stores the weights (FlashAttention).
+    """
+    T, S = q.shape[-2], k.shape[-2]
+    if q.device.type == "cpu" and S <= SHORT:
+        return _batched_attention(q, k, v, mask, bias, scale, p_dropout)
+    triangle = mask.causal and mask.allowed is None and bias is None and T == S
+    table = None if triangle else mask.table(T, S, q.device)
+    if bias is not None:
+        bias = bias.to(q.dtype)
+        table = bias if table is None else bias.masked_fill(~table, float("-inf"))
+    return F.scaled_dot_product_attention(
+        q, k, v, table, p_dropout, is_causal=triangle, scale=scale
+    )
+
+
+def _batched_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: AttentionMask,
+    bias: Tensor | None,
+    scale: float,
+    p_dropout: float,
+) -> Tensor:
+    """Equation (1) as two batched matrix products in the type of q; softmax sums in float32."""
+    scores = (q * scale) @ k.mT  # (B, H, T, S)
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    table = mask.table(*scores.shape[-2:], scores.device)
+    if table is not None:
+        scores = scores.masked_fill(~table, torch.finfo(scores.dtype).min)
+    y = dropout(scores.softmax(-1), p_dropout) @ v  # (B, H, T, K)
+    if table is not None:
+        y = y.masked_fill(~table.any(-1, keepdim=True), 0)  # who may see nothing gets zeros
+    return y
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each in its own subspace (3.2.2).
+
+        attention(x, x, mask)               self-attention
+        attention(x, memory, mask)          cross-attention
+        attention.attend(x, k, v, mask)     the same, over keys and values kept from earlier
+
+    The weights exist only while somebody watches `self.weights`; otherwise the fused kernel runs.
+
+    >>> attention = MultiHeadAttention(d_model=8, n_heads=2)
+    >>> x = torch.zeros(1, 3, 8)
+    >>> tuple(attention(x, x).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        d_head: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        scale: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        d_head = d_head or d_model // n_heads
+        self.scale = d_head**-0.5 if scale is None else scale  # T5 was trained with scale 1
+        self.dropout = dropout
+        self.query = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
+        self.output = nn.Linear(n_heads * d_head, d_model, bias=bias)
+        self.weights = HookPoint()
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        bias: Tensor | None = None,
+        rotation: Rotation = NO_ROTATION,
+    ) -> Tensor:
+        """What the positions of x (B, T, D) find in source (B, S, D): (B, T, D)."""
+        return self.attend(x, *self.project(source, rotation), mask, bias, rotation)
+
+    def project(self, source: Tensor, rotation: Rotation = NO_ROTATION) -> KeysValues:
+        """The keys and values of `source`, ready to be attended to or kept in a cache."""
+        k = rotation(self.split(self.key(source)))  # (B, H, S, K)
+        return k, self.split(self.value(source))  # 2 x (B, H, S, K)
+
+    def attend(
+        self,
+        x: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        bias: Tensor | None = None,
+        rotation: Rotation = NO_ROTATION,
+    ) -> Tensor:
+        """What the positions of x (B, T, D) find among keys and values (B, H, S, K)."""
+        q = rotation(self.split(self.query(x)))  # (B, H, T, K)
+        p_dropout = self.dropout if self.training else 0.0
+        if self.weights.watched:
+            weights = self.weights(attention_weights(q, k, mask, bias, self.scale))  # (B, H, T, S)
+            y = dropout(weights, p_dropout).to(v.dtype) @ v  # (B, H, T, K)
+        else:
+            y = fused_attention(q, k, v, mask, bias, self.scale, p_dropout)  # (B, H, T, K)
+        return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
+
+    def split(self, x: Tensor) -> Tensor:
+        """One row for all heads -> one row a head."""
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)

@@ -1,0 +1,71 @@
+"""Feed-forward: widen, bend, narrow, each position by itself (3.3). Shapes: B, T, D; F is d_ff."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from jumok.nn.dropout import Dropout
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+
+
+def activation(name: Activation) -> nn.Module:
+    """The bend: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
+    match name:
+        case "relu":
+            return nn.ReLU()
+        case "gelu":
+            return nn.GELU()
+        case "gelu_tanh":
+            return nn.GELU(approximate="tanh")
+        case "silu":
+            return nn.SiLU()
+
+
+class PositionwiseFeedForward(nn.Module):
+    """FFN(x) = max(0, x W1 + b1) W2 + b2, equation (2), or with another activation.
+
+    >>> import torch
+    >>> tuple(PositionwiseFeedForward(8, 32)(torch.zeros(1, 3, 8)).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        bend: Activation = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff, bias=bias)
+        self.activation = activation(bend)
+        self.dropout = Dropout(dropout)
+        self.down = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        return self.down(self.dropout(self.activation(self.up(x))))  # type: ignore[no-any-return]
+
+
+class GatedFeedForward(PositionwiseFeedForward):
+    """(act(x W1) * x Wg) W2: a second projection opens and closes the first (Shazeer 2020)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        bend: Activation = "gelu",
+        dropout: float = 0.0,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(d_model, d_ff, bend=bend, dropout=dropout, bias=bias)
+        self.gate = nn.Linear(d_model, d_ff, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, D) -> (B, T, D)."""
+        opened = self.activation(self.up(x)) * self.gate(x)  # (B, T, F)
+        return self.down(self.dropout(opened))  # type: ignore[no-any-return]

@@ -1,0 +1,61 @@
+"""Hook points: named places where a model may be watched, or changed, without knowing it."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class HookPoint(nn.Module):
+    """A named place where ordinary forward hooks may read, or replace, what passes through.
+
+    >>> point = HookPoint()
+    >>> point.watched
+    False
+    >>> hook = point.register_forward_hook(lambda point, inputs, x: x * 2)
+    >>> point(torch.ones(1)), point.watched
+    (tensor([2.]), True)
+    """
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody has hooked this place."""
+        return bool(self._forward_hooks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` itself: hooks, not this method, do something with it."""
+        return x
+
+
+@contextmanager
+def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Collect the weights of every attention, under its place in the model.
+
+        with record(model) as seen:
+            model(ids)
+        seen["encoder.stack.layers.0.attention"][0]  # (B, H, T, S); one tensor a forward pass
+
+    While it lasts the weights are written out (equation 1) instead of staying inside the fused
+    kernel, and a compiled model runs eagerly: a compiled graph never made the weights.
+    """
+    seen: dict[str, list[Tensor]] = defaultdict(list)
+
+    def keep(place: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> None:
+            seen[place].append(weights.detach())
+
+        return hook
+
+    hooks = [
+        point.register_forward_hook(keep(name.removesuffix("weights").removesuffix(".")))
+        for name, point in model.named_modules()
+        if isinstance(point, HookPoint)
+    ]
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()

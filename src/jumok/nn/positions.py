@@ -1,0 +1,161 @@
+"""Where a token stands: attention itself cannot tell (3.5).
+
+Absolute positions are added to the embedding, a rotation turns queries and keys, a relative bias
+is added to the scores. Shapes: B batch, H heads, T queries, S keys, D model width, K head width.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
+    """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(the same): (length, D) float32.
+
+    `halves` puts all sines before all cosines, as Marian does; the paper interleaves them.
+
+    >>> sinusoids(2, 4)
+    tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+            [0.8415, 0.5403, 0.0100, 0.9999]])
+    >>> sinusoids(2, 4, halves=True)
+    tensor([[0.0000, 0.0000, 1.0000, 1.0000],
+            [0.8415, 0.0100, 0.5403, 0.9999]])
+    """
+    n_sines = (d_model + 1) // 2
+    frequency = 10_000.0 ** (-2.0 * torch.arange(n_sines, dtype=torch.float64) / d_model)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency  # (length, D/2)
+    sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
+    if halves:
+        return torch.cat([sine, cosine], -1).float()
+    table = torch.empty(length, d_model)
+    table[:, 0::2], table[:, 1::2] = sine, cosine
+    return table
+
+
+class SinusoidalPositions(nn.Module):
+    """Sines and cosines of falling frequency, never trained (3.5).
+
+    >>> tuple(SinusoidalPositions(16, 4)(torch.tensor([[0, 1, 2]])).shape)
+    (1, 3, 4)
+    """
+
+    table: Tensor
+
+    def __init__(self, max_length: int, d_model: int, *, halves: bool = False) -> None:
+        super().__init__()
+        # made again from the config when a model is loaded, so it need not be saved
+        self.register_buffer(
+            "table", sinusoids(max_length, d_model, halves=halves), persistent=False
+        )
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """positions (B, T) -> (B, T, D)."""
+        return F.embedding(positions, self.table)
+
+
+class LearnedPositions(nn.Embedding):
+    """One trained vector a position (the paper's table 3, row E; BERT and GPT-2)."""
+
+    def __init__(self, max_length: int, d_model: int) -> None:
+        super().__init__(max_length, d_model)
+
+
+class Rotation:
+    """Turn each pair of a head's numbers by an angle that grows with the position (RoFormer).
+
+    The dot product of a turned query and a turned key depends on their distance alone.
+    """
+
+    def __init__(self, cosine: Tensor, sine: Tensor) -> None:
+        self.cosine = cosine  # (B, 1, T, K)
+        self.sine = sine  # (B, 1, T, K)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (B, H, T, K), its first half paired with its second."""
+        first, second = x.chunk(2, -1)
+        turned = torch.cat([-second, first], -1)
+        return x * self.cosine.to(x.dtype) + turned * self.sine.to(x.dtype)
+
+
+class NoRotation(Rotation):
+    """Leaves queries and keys as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.ones(()), torch.zeros(()))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x itself."""
+        return x
+
+
+NO_ROTATION: Rotation = NoRotation()
+
+
+class RotaryPositions(nn.Module):
+    """The rotations of given positions (Su et al. 2021, section 3.2).
+
+    >>> turn = RotaryPositions(d_head=4)(torch.tensor([[0, 3]]))
+    >>> q = torch.ones(1, 1, 2, 4)
+    >>> torch.equal(turn(q)[0, 0, 0], q[0, 0, 0])  # position 0 is not turned
+    True
+    """
+
+    frequency: Tensor
+
+    def __init__(self, d_head: int, base: float = 10_000.0) -> None:
+        super().__init__()
+        exponent = torch.arange(0, d_head, 2, dtype=torch.float64) / d_head
+        self.register_buffer("frequency", (base**-exponent).float(), persistent=False)
+
+    def forward(self, positions: Tensor) -> Rotation:
+        """positions (B, T) -> a rotation of (B, H, T, K)."""
+        angle = positions[:, None, :, None].float() * self.frequency.float()  # (B, 1, T, K/2)
+        angle = torch.cat([angle, angle], -1)  # (B, 1, T, K)
+        return Rotation(angle.cos(), angle.sin())
+
+
+class RelativePositionBias(nn.Module):
+    """T5's bias: one trained number a head for each bucket of distances, added to the scores.
+
+    Near distances have a bucket each, far ones share them logarithmically up to `max_distance`
+    (Raffel et al. 2020, section 2.1).
+    """
+
+    def __init__(
+        self, n_heads: int, *, bidirectional: bool, n_buckets: int = 32, max_distance: int = 128
+    ) -> None:
+        super().__init__()
+        self.bidirectional = bidirectional
+        self.n_buckets = n_buckets
+        self.max_distance = max_distance
+        self.bias = nn.Embedding(n_buckets, n_heads)
+
+    def forward(self, T: int, S: int) -> Tensor:
+        """The bias of the newest T of S positions over all S: (1, H, T, S)."""
+        places = torch.arange(S, device=self.bias.weight.device)
+        distance = places[None, :] - places[S - T :, None]  # (T, S), key minus query
+        return self.bias(self.bucket(distance)).permute(2, 0, 1)[None]  # type: ignore[no-any-return]
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """The bucket of each distance (key position minus query position), any shape, int64.
+
+        >>> bias = RelativePositionBias(1, bidirectional=True)
+        >>> bias.bucket(torch.tensor([-200, -1, 0, 1, 8, 200]))
+        tensor([15,  1,  0, 17, 24, 31])
+        """
+        n_buckets = self.n_buckets
+        if self.bidirectional:  # half of the buckets for the future, half for the past
+            n_buckets //= 2
+            start = (distance > 0).long() * n_buckets
+            distance = distance.abs()
+        else:
+            start = torch.zeros_like(distance)
+            distance = (-distance).clamp(min=0)
+        n_exact = n_buckets // 2
+        share = (distance.clamp(min=1).float() / n_exact).log() / math.log(
+            self.max_distance / n_exact
+        )
+        far = (n_exact + (share * (n_buckets - n_exact)).long()).clamp(max=n_buckets - 1)
+        return start + torch.where(distance < n_exact, distance, far)

@@ -1,0 +1,67 @@
+"""A stack of layers (3.1), with the positions that are not part of the embedding.
+
+Shapes: B batch, H heads, T positions, S positions in all, D model width.
+"""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.layer import NORMS, LayerConfig, TransformerLayer
+from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions
+
+Inside = Literal["none", "rotary", "relative"]  # how layers learn of positions by themselves
+
+
+class TransformerStack(nn.Module):
+    """Layers one after the other; with pre-norm layers a last norm closes the sum.
+
+    >>> import torch
+    >>> stack = TransformerStack(LayerConfig(d_model=8, n_heads=2, d_ff=16), n_layers=2)
+    >>> x = torch.zeros(1, 3, 8)
+    >>> tuple(stack(x, torch.arange(3)[None]).shape)
+    (1, 3, 8)
+    """
+
+    def __init__(
+        self,
+        config: LayerConfig,
+        n_layers: int,
+        *,
+        cross: bool = False,
+        inside: Inside = "none",
+        bidirectional: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
+        closing = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        self.norm = closing if config.norm_first else nn.Identity()
+        d_head = config.d_head or config.d_model // config.n_heads
+        self.rotary = RotaryPositions(d_head) if inside == "rotary" else None
+        self.relative = (
+            RelativePositionBias(config.n_heads, bidirectional=bidirectional)
+            if inside == "relative"
+            else None
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        positions: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        memory: Tensor | None = None,
+        memory_mask: AttentionMask = EVERYTHING,
+        cache: StackCache = NO_STACK_CACHE,
+    ) -> Tensor:
+        """x (B, T, D) at positions (B, T) -> (B, T, D).
+
+        With a cache, x holds the T newest positions and the mask speaks of all S.
+        """
+        T = x.shape[1]
+        bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
+        rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
+        for layer, kept in zip(self.layers, cache.for_layers(len(self.layers)), strict=True):
+            x = layer(x, mask, memory, memory_mask, cache=kept, bias=bias, rotation=rotation)
+        return self.norm(x)  # type: ignore[no-any-return]
