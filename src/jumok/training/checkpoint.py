@@ -1,0 +1,257 @@
+"""Checkpoints that a crash cannot break: a folder appears whole, under its name, or not at all.
+
+    RUN/checkpoints/step-40/state-model.safetensors      named tensors, one file per state
+                            state-optimizer.safetensors
+                            manifest.json                 step, sums of the files, facts
+
+To commit is to write everything under a scratch name, force it to disk, rename the folder, and
+force the new name to disk. Nothing is overwritten; older ones go only after the new one is safe.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch import Tensor
+
+from jumok import tensorfile
+from jumok.errors import CheckpointError, InputError, StorageError
+from jumok.storage import (
+    read_regular,
+    remove,
+    removed_on_failure,
+    scratch_path,
+    sha256_of,
+    storage_errors,
+    sweep,
+    sync_folder,
+    write_durably,
+)
+from jumok.training.manifest import JSON, STATE_FILE, FileRecord, Manifest, parse_manifest
+
+States = Mapping[str, Mapping[str, Tensor]]
+
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 16 * 2**20
+_STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A checkpoint that cannot be used, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that is as it was written, to the last bit; `rejected` are newer, damaged ones."""
+
+    path: Path
+    manifest: Manifest
+    rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """How many steps had been trained."""
+        return self.manifest.step
+
+    @property
+    def facts(self) -> Mapping[str, JSON]:
+        """What was committed with the tensors: recipe, versions, data position, best score."""
+        return self.manifest.facts
+
+    def load(self) -> dict[str, dict[str, Tensor]]:
+        """The tensors by state and name, on the CPU.
+
+        Raises CheckpointError when a file changed since this checkpoint was found, StorageError
+        when it cannot be read.
+        """
+        return {_state_name(name): self._tensors(name) for name in self.manifest.files}
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        record = self.manifest.files[name]
+        data = read_regular(self.path / name, record.bytes)
+        if hashlib.sha256(data).hexdigest() != record.sha256:
+            raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
+        return tensorfile.unpack(data)
+
+
+@dataclass(frozen=True)
+class CheckpointStore:
+    """The checkpoints of the run in `folder`, of which the `keep` newest stay.
+
+    >>> import tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = CheckpointStore(Path(folder))
+    ...     path = store.commit(40, {"model": {"bias": torch.ones(2)}}, {"epoch": 3})
+    ...     newest = store.newest()
+    ...     path.name, newest.step, newest.facts, newest.load()
+    ('step-40', 40, {'epoch': 3}, {'model': {'bias': tensor([1., 1.])}})
+    """
+
+    folder: Path
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        if self.keep < 2:
+            raise InputError(f"keep {self.keep} checkpoints leaves no second one; keep 2 or more")
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder that holds the checkpoints."""
+        return self.folder / "checkpoints"
+
+    def commit(
+        self,
+        step: int,
+        states: States,
+        facts: Mapping[str, JSON],
+        protect: Collection[int] = (),
+    ) -> Path:
+        """Write the checkpoint of `step` and return its folder once it is safe on disk.
+
+        After that all but the `keep` newest sound ones are deleted, those of the steps in
+        `protect` (the best one) excepted. Raises StorageError, and the older ones are as they
+        were; InputError for facts or tensors that cannot be written. A checkpoint of this step that
+        is there already is never overwritten: a sound one is an error, a damaged one moves aside.
+        """
+        final = self.checkpoints / f"step-{step}"
+        scratch = scratch_path(self.checkpoints, "tmp", str(step))
+        with storage_errors(f"{final}: cannot be committed"):
+            self._prepare()
+            self._make_way(final)
+            scratch.mkdir()
+            with removed_on_failure(scratch):
+                records = {}
+                for state, tensors in states.items():
+                    name = _file_name(state)
+                    data = tensorfile.pack(tensors)
+                    write_durably(scratch / name, data)
+                    records[name] = FileRecord(len(data), hashlib.sha256(data).hexdigest())
+                write_durably(scratch / MANIFEST, Manifest(step, records, facts).to_bytes())
+                sync_folder(scratch)
+                scratch.rename(final)
+            sync_folder(self.checkpoints)
+        with storage_errors(f"{final}: committed, but older ones cannot be deleted"):
+            self._prune(step, protect)
+        return final
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is sound to the last bit; None when there is none at all.
+
+        Damaged ones are left where they are and named in its `rejected`. Raises CheckpointError
+        when every one is damaged.
+        """
+        rejected: list[Rejected] = []
+        for path in self._newest_first():
+            try:
+                return replace(_verified(path), rejected=tuple(rejected))
+            except (InputError, StorageError) as error:
+                rejected.append(Rejected(path, str(error)))
+        if rejected:
+            reasons = "; ".join(f"{bad.path.name}: {bad.reason}" for bad in rejected)
+            raise CheckpointError(
+                f"{self.checkpoints}: no checkpoint of {len(rejected)} can be used ({reasons}); "
+                "copy a sound one back, or train anew into another folder"
+            )
+        return None
+
+    def _prepare(self) -> None:
+        """The folder is there, durably, and clear of what dead processes left unfinished."""
+        if not self.checkpoints.is_dir():
+            self.checkpoints.mkdir(parents=True)
+            sync_folder(self.folder)
+        sweep(self.checkpoints)
+
+    def _make_way(self, final: Path) -> None:
+        """Move a damaged checkpoint of the same name aside; a sound one stays and is an error."""
+        if not final.exists():
+            return
+        try:
+            _verified(final)
+        except (InputError, StorageError):
+            number = 1
+            while (aside := final.with_name(f"damaged-{number}-{final.name}")).exists():
+                number += 1
+            final.rename(aside)
+        else:
+            raise StorageError(
+                f"{final}: is committed already and never overwritten; "
+                "is another process training this run? Resume from it, or train into another folder"
+            )
+
+    def _newest_first(self) -> list[Path]:
+        """The folders that are named like checkpoints, the last step first."""
+        with storage_errors(f"{self.checkpoints}: cannot be read"):
+            paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
+        return sorted((p for p in paths if _STEP.fullmatch(p.name)), key=_step_of, reverse=True)
+
+    def _prune(self, committed: int, protect: Collection[int]) -> None:
+        """Delete what is older than the `keep` newest checkpoints that can really be resumed."""
+        sound = 0
+        for path in self._newest_first():
+            step = _step_of(path)
+            if sound < self.keep:
+                sound += step == committed or _is_sound(path)
+            elif step not in protect:
+                doomed = scratch_path(self.checkpoints, "del", str(step))
+                path.rename(doomed)
+                remove(doomed)
+
+
+def _verified(path: Path) -> Checkpoint:
+    """The checkpoint in `path`, each byte of it checked; InputError or StorageError say why not."""
+    with storage_errors(f"{path.name}: cannot be read"):
+        present = {file.name for file in path.iterdir() if not file.name.startswith(".")}
+    if MANIFEST not in present:
+        raise InputError("it has no manifest; it is damaged")
+    manifest = parse_manifest(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
+    if manifest.step != _step_of(path):
+        raise InputError(f"its manifest is that of step {manifest.step}; it was moved or mixed up")
+    wanted = {MANIFEST, *manifest.files}
+    if present != wanted:
+        raise InputError(
+            f"files missing: {sorted(wanted - present)}, too many: {sorted(present - wanted)}; "
+            "it is damaged"
+        )
+    for name, record in manifest.files.items():
+        _verify_file(path / name, record)
+    return Checkpoint(path, manifest)
+
+
+def _verify_file(path: Path, record: FileRecord) -> None:
+    """Size first, as it costs nothing; then the sum of all bytes; then the safetensors header."""
+    with storage_errors(f"{path.name}: cannot be read"):
+        size = path.stat().st_size
+    if size != record.bytes:
+        raise InputError(f"{path.name} has {size:,} bytes of {record.bytes:,}; it is damaged")
+    if sha256_of(path) != record.sha256:
+        raise InputError(f"{path.name} is not what was written (SHA-256 differs); it is damaged")
+    tensorfile.read_header(path)
+
+
+def _is_sound(path: Path) -> bool:
+    try:
+        _verified(path)
+    except (InputError, StorageError):
+        return False
+    return True
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
+
+
+def _file_name(state: str) -> str:
+    name = f"state-{state}.safetensors"
+    if not STATE_FILE.fullmatch(name):
+        raise InputError(f"state {state!r} names no file; use small letters, digits, - and _")
+    return name
+
+
+def _state_name(file_name: str) -> str:
+    return file_name.removeprefix("state-").removesuffix(".safetensors")
