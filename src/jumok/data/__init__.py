@@ -1,0 +1,1 @@
+"""From files to batches: readers, known corpora, token caches, packing and loading."""

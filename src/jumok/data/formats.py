@@ -1,0 +1,264 @@
+"""Lines into rows: one function for each format, each telling what is wrong with a row."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from jumok.config import nearest
+from jumok.data.sources import Line, decoded, shown
+from jumok.errors import InputError
+
+Format = Literal["tsv", "csv", "jsonl", "lines"]
+Cell = str | list[str]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Row(NamedTuple):
+    """The wanted cells of a row in the order they were asked for, or why it cannot be used."""
+
+    line: int
+    cells: tuple[Cell, ...] = ()
+    fault: str = ""
+    file: int = 0  # which of several files the fault is in
+
+
+RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]
+
+
+def tsv_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file with a header line, cells parted by TAB and quotes that mean nothing."""
+    _no_lists(path, lists)
+    header = _tsv_header(path, lines)
+    places = _places(path, header, wanted)
+    for line in lines:
+        text, fault = _text(line)
+        if fault:
+            yield Row(line.number, fault=fault)
+            continue
+        cells = text.split("\t")
+        if len(cells) == len(header):
+            yield Row(line.number, tuple(cells[place] for place in places))
+        else:
+            yield Row(line.number, fault=_wrong_count(cells, header, text))
+
+
+def csv_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file with a header row and CSV's quoting; a cell may run over several lines."""
+    _no_lists(path, lists)
+    source = _CsvLines(lines)
+    reader = csv.reader(source, strict=True)
+    header: list[str] = []
+    while True:
+        line = source.number + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except (csv.Error, _LineError) as error:
+            fault = str(error) if isinstance(error, _LineError) else _not_csv(error)
+            if not header:
+                raise InputError(f"{path}:{line}: {fault}; correct the header") from error
+            yield Row(line, fault=fault)
+            continue
+        text = ",".join(cells)
+        fault = _unreadable(text)
+        if not header:
+            header = _checked_header(path, cells, fault)
+            places = _places(path, header, wanted)
+        elif fault:
+            yield Row(line, fault=fault)
+        elif len(cells) == len(header):
+            yield Row(line, tuple(cells[place] for place in places))
+        else:
+            yield Row(line, fault=_wrong_count(cells, header, text))
+    if not header:
+        raise _no_header(path)
+
+
+def jsonl_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file with one JSON object a line; the columns in `lists` hold lists of pieces."""
+    for line in lines:
+        text, fault = _text(line)
+        if fault:
+            yield Row(line.number, fault=fault)
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            yield Row(line.number, fault=f"not JSON: {error} (seen {shown(text)})")
+            continue
+        if isinstance(row, dict):
+            yield _from_object(line.number, row, wanted, lists)
+        else:
+            yield Row(line.number, fault=f"not a JSON object (seen {shown(text)})")
+
+
+def line_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file of plain lines: the line is the one column."""
+    _no_lists(path, lists)
+    if len(wanted) != 1:
+        raise InputError(
+            f"{path} holds plain lines, one column; {', '.join(wanted)} were wanted: "
+            'name a .tsv, .csv or .jsonl file, or say format = "tsv"'
+        )
+    for line in lines:
+        text, fault = _text(line)
+        yield Row(line.number, fault=fault) if fault else Row(line.number, (text,))
+
+
+def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Iterator[Row]:
+    """Rows of files of plain lines that say the same in several languages, line by line.
+
+    Raises InputError with all counts when the files are not equally long.
+    """
+    counts = [0] * len(files)
+    for number, lines in enumerate(zip_longest(*files), start=1):
+        row = [line for line in lines if line is not None]
+        counts = [n + (line is not None) for n, line in zip(counts, lines, strict=True)]
+        if len(row) < len(lines):
+            continue
+        texts = [_text(line) for line in row]
+        faults = [(file, fault) for file, (_, fault) in enumerate(texts) if fault]
+        if faults:
+            yield Row(number, fault=faults[0][1], file=faults[0][0])
+        else:
+            yield Row(number, tuple(text for text, _ in texts))
+        if any(line.last for line in row):
+            return
+    if len(set(counts)) > 1:
+        seen = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
+        raise InputError(f"{seen}; parallel files need equally many: align them first")
+
+
+READERS: dict[Format, RowReader] = {
+    "tsv": tsv_rows,
+    "csv": csv_rows,
+    "jsonl": jsonl_rows,
+    "lines": line_rows,
+}
+
+
+class _LineError(ValueError):
+    """A line that cannot be handed to the CSV reader."""
+
+
+class _CsvLines:
+    """Text lines for csv.reader; bytes that are not UTF-8 pass as surrogates, found later."""
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self.lines = lines
+        self.number = 0
+
+    def __iter__(self) -> "_CsvLines":
+        return self
+
+    def __next__(self) -> str:
+        line = next(self.lines)
+        self.number = line.number
+        if line.fault:
+            raise _LineError(line.fault)
+        return line.content.decode(errors="surrogateescape") + "\n"
+
+
+def _not_csv(error: Exception) -> str:
+    if "field limit" in str(error):
+        return "a cell of more than 128 KiB; a quote is probably never closed"
+    return f"not CSV: {error}"
+
+
+def _text(line: Line) -> tuple[str, str]:
+    return ("", line.fault) if line.fault else decoded(line.content)
+
+
+def _tsv_header(path: Path, lines: Iterator[Line]) -> list[str]:
+    line = next(lines, None)
+    if line is None:
+        raise _no_header(path)
+    text, fault = _text(line)
+    return _checked_header(path, text.split("\t"), fault)
+
+
+def _no_header(path: Path) -> InputError:
+    return InputError(f"{path} is empty, wanted a header line and rows; name another file")
+
+
+def _checked_header(path: Path, header: list[str], fault: str) -> list[str]:
+    if fault:
+        raise InputError(f"{path}:1: {fault}; correct the header")
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}:1: two columns are called {twice[0]!r}; rename one")
+    return header
+
+
+def _places(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    for name in wanted:
+        if name not in header:
+            raise InputError(
+                f"{path}:1: no column {name!r} in the header (seen {shown(' | '.join(header))}); "
+                f"{nearest(name, header)}"
+            )
+    return [header.index(name) for name in wanted]
+
+
+def _no_lists(path: Path, lists: frozenset[str]) -> None:
+    if lists:
+        raise InputError(f"{path}: only JSON lines hold lists of pieces; name a .jsonl file")
+
+
+def _wrong_count(cells: Sequence[str], header: Sequence[str], text: str) -> str:
+    if not text:
+        return f"an empty line, wanted {len(header)} cells"
+    seen = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+    return f"{seen}, wanted {len(header)} (seen {shown(text)})"
+
+
+def _unreadable(text: str) -> str:
+    """Why text that may hold escaped bytes cannot be used; "" if it can."""
+    return decoded(text.encode(errors="surrogateescape"))[1]
+
+
+def _from_object(
+    line: int, row: dict[str, object], wanted: Sequence[str], lists: frozenset[str]
+) -> Row:
+    cells: list[Cell] = []
+    for name in wanted:
+        if name not in row:
+            return Row(line, fault=f"no key {name!r} (seen {shown(', '.join(row))})")
+        value = row[name]
+        if name in lists:
+            if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
+                return Row(line, fault=f"{name} is no list of pieces (seen {shown(repr(value))})")
+            cells.append(value)
+        elif isinstance(value, str):
+            cells.append(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            cells.append(str(value))
+        else:
+            return Row(line, fault=f"{name} is no text (seen {shown(repr(value))})")
+        fault = _bad_letters(name, cells[-1])
+        if fault:
+            return Row(line, fault=fault)
+    return Row(line, tuple(cells))
+
+
+def _bad_letters(name: str, cell: Cell) -> str:
+    text = cell if isinstance(cell, str) else "".join(cell)
+    if "\0" in text:
+        return f"{name} holds a NUL character (seen {shown(text)})"
+    if _SURROGATE.search(text):
+        return f"{name} holds half a character, a lone surrogate (seen {shown(text)})"
+    return ""

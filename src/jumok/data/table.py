@@ -1,0 +1,101 @@
+"""Named columns of text that never change, held by Arrow in memory or in a mapped file."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jumok.data.bad_rows import BadRows
+from jumok.errors import InputError
+
+Cell = TypeVar("Cell", str, list[str])
+
+_BLOCK = 4_096  # rows turned into Python strings at a time
+
+
+class Column(Sequence[Cell], Generic[Cell]):
+    """One column, read like a list; cells become Python objects only when they are asked for."""
+
+    def __init__(self, array: pa.ChunkedArray) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Cell]: ...
+    def __getitem__(self, index: int | slice) -> Cell | list[Cell]:
+        if isinstance(index, slice):
+            cells: list[Cell] = self._array[index].to_pylist()
+            return cells
+        cell: Cell = self._array[index].as_py()
+        return cell
+
+    def __iter__(self) -> Iterator[Cell]:
+        for start in range(0, len(self), _BLOCK):
+            yield from self._array.slice(start, _BLOCK).to_pylist()
+
+    def __repr__(self) -> str:
+        return f"Column({self[:3]!r}{'...' if len(self) > 3 else ''}, {len(self):,} rows)"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text in named columns, and what was wrong with the rows that are not in it.
+
+    >>> table = Table.from_columns({"text": ["좋다", "싫다"], "label": ["positive", "negative"]})
+    >>> len(table), table.column("text")[1], list(table.slice(0, 1).column("label"))
+    (2, '싫다', ['positive'])
+    """
+
+    arrow: pa.Table
+    bad_rows: BadRows = field(default_factory=BadRows)
+    sha256: str = ""  # of the files' content once unpacked; "" when the rows come from no file
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Sequence[str] | Sequence[list[str]]]) -> "Table":
+        """A table of rows that are in memory already."""
+        return cls(pa.table({name: list(cells) for name, cells in columns.items()}))
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(self.arrow.column_names)
+
+    def column(self, name: str) -> Column[str]:
+        """The cells of a column of text. Raises InputError when there is none of that name."""
+        return Column[str](self._of_type(name, lists=False))
+
+    def pieces(self, name: str) -> Column[list[str]]:
+        """The cells of a column of lists of pieces, as pre-tokenised files hold them."""
+        return Column[list[str]](self._of_type(name, lists=True))
+
+    def slice(self, start: int, stop: int | None = None) -> "Table":
+        """The rows from `start` up to `stop`; nothing is copied."""
+        length = None if stop is None else max(0, stop - start)
+        return replace(self, arrow=self.arrow.slice(start, length))
+
+    def without_empty(self, name: str) -> "Table":
+        """The rows whose cell in the column `name` holds more than white space."""
+        array = self.arrow.column(name)
+        if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+            filled = pc.greater(pc.list_value_length(array), 0)
+        else:
+            filled = pc.invert(pc.equal(pc.utf8_trim_whitespace(array), ""))
+        return self if pc.all(filled).as_py() else replace(self, arrow=self.arrow.filter(filled))
+
+    def _of_type(self, name: str, lists: bool) -> pa.ChunkedArray:
+        if name not in self.arrow.column_names:
+            raise InputError(f"no column {name!r}; the table has {', '.join(self.column_names)}")
+        array = self.arrow.column(name)
+        if lists == (pa.types.is_large_string(array.type) or pa.types.is_string(array.type)):
+            kind, door = ("text", "column") if lists else ("lists of pieces", "pieces")
+            raise InputError(f"the column {name!r} holds {kind}; read it with Table.{door}")
+        return array
