@@ -257,7 +257,7 @@ def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatc
 def _unquoted_twice(cell: Cell) -> Cell:
     """A cell of the official NSMC files, whose texts with a double quote were quoted twice.
 
-    >>> print(_unquoted_twice('"""' + '그 ' + '"' * 4 + '명작' + '"' * 7))
+    >>> print(_unquoted_twice('"' * 3 + '그 ' + '"' * 4 + '명작' + '"' * 7))
     그 "명작"
     """
     for _ in range(2):
