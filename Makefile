@@ -1,0 +1,44 @@
+# Two commands need nothing but Python 3.11 or newer: `make demo` shows jumok, `make test` proves it.
+#
+# The first of them sets up .venv; that may use the network, nothing after it does. Settings:
+#   PYTHON      the Python to build on             make demo PYTHON=python3.12
+#   TORCH_SPEC  the torch to install, as pip       make demo TORCH_SPEC=torch==2.13.0+cpu
+#   PIP_...     pip's own settings and its pip.conf hold as always
+
+PYTHON ?= python3
+TORCH_SPEC ?= torch==2.13.0
+
+BIN := .venv/bin
+READY := .venv/ready
+RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
+
+.PHONY: demo test lint check format clean
+
+demo: $(READY)
+	$(BIN)/jumok train numbers --out $(RUN)
+
+test: $(READY)
+	$(BIN)/pytest --cov --cov-report=term
+
+lint: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint test
+
+format: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+$(READY): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "There is no $(PYTHON) here; install Python 3.11 or newer, or name one: make PYTHON=..."; exit 1; }
+	@$(PYTHON) scripts/check_python.py
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install "$(TORCH_SPEC)" --editable ".[dev]"
+	@touch $(READY)
+
+clean:
+	rm -rf .venv build dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
