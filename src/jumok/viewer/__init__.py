@@ -1,0 +1,1 @@
+"""Traces and runs turned into pictures and pages."""

@@ -1,0 +1,42 @@
+"""`jumok plot positions`: five pictures, and the error that only one idea does not make."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.errors import InputError
+from jumok.nn.positional_ideas import sinusoid_pairs
+from jumok.typography import save
+from jumok.viewer.positional_ladder import positional_ladder
+
+
+@pytest.mark.parametrize(("length", "width"), [(64, 32), (4, 2), (64, 128)])
+def test_the_ladder_is_drawn_without_a_word(
+    tmp_path: Path, length: int, width: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        save(positional_ladder(length, width), tmp_path / "positions.png")
+    assert not caplog.records
+
+
+def test_the_fifth_picture_is_the_table() -> None:
+    # each picture is followed by its colour bar
+    mesh = positional_ladder(64, 32).axes[8].collections[0]
+    np.testing.assert_array_equal(np.asarray(mesh.get_array()), sinusoid_pairs(64, 32))
+
+
+def test_only_the_fifth_line_lies_at_zero() -> None:
+    lines = positional_ladder(64, 32).axes[-1].get_lines()
+    errors = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
+    assert len(errors) == 5
+    assert max(errors[4]) < 1e-14
+    assert min(min(line) for line in errors[:4]) > 0.01
+
+
+def test_too_small_and_odd_are_refused() -> None:
+    with pytest.raises(InputError, match="take at least 4 of 2"):
+        positional_ladder(3, 8)
+    with pytest.raises(InputError, match="d = 7 is odd"):
+        positional_ladder(16, 7)
