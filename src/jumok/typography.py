@@ -45,6 +45,7 @@ def style() -> Iterator[None]:
             "axes.unicode_minus": True,
             "text.parse_math": False,  # "$" in a token is a dollar
             "text.usetex": False,
+            "savefig.dpi": 150,
             "pdf.fonttype": 42,  # TrueType: text in the file stays text
             "ps.fonttype": 42,
             "svg.fonttype": "path",  # outlines: the reader's machine needs no font
