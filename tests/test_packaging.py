@@ -1,0 +1,120 @@
+"""What is installed is what was tested: the wheel, in a new environment, from another folder."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(*words: str | Path, cwd: Path, home: Path) -> str:
+    """What a command prints, in an environment that knows nothing of this folder."""
+    foreign = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME", "JUMOK_DATA"}
+    environment = {key: value for key, value in os.environ.items() if key not in foreign}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=cwd,
+        env=environment | {"HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's wheel, built without the network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = (sys.executable, "-m", "build", "--wheel", "--no-isolation")
+    run(*build, "--outdir", folder, ROOT, cwd=folder, home=folder)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of a new environment that holds the wheel.
+
+    What jumok stands on is borrowed from the environment that runs the tests; jumok itself is not,
+    for an editable installation is not passed on by a path in a .pth file.
+    """
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home, symlinks=True, with_pip=False)
+    python = home / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    run(*pip, "install", "--no-index", "--no-deps", wheel, cwd=home, home=home)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return home / "bin"
+
+
+def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    package = ROOT / "src" / "jumok"
+    expected = {
+        str(path.relative_to(package.parent))
+        for pattern in ("recipes/*.toml", "fonts/*", "py.typed", "**/*.py")
+        for path in package.glob(pattern)
+    }
+    assert {"jumok/recipes/numbers.toml", "jumok/recipes/nsmc.toml"} <= expected
+    assert expected <= names
+    licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    assert licences == {"LICENSE", "src/jumok/fonts/OFL.txt"}
+
+
+def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:
+    rooms = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {room for room in rooms if not room.endswith(".dist-info")} == {"jumok"}
+
+
+def test_the_installed_wheel_trains_from_another_folder(installed: Path, tmp_path: Path) -> None:
+    elsewhere, home = tmp_path / "elsewhere", tmp_path / "home"
+    elsewhere.mkdir()
+    home.mkdir()
+    where = run(
+        installed / "python", "-c", "import jumok; print(jumok.__file__)", cwd=elsewhere, home=home
+    )
+    assert Path(where.strip()).is_relative_to(installed.parent)
+
+    run(installed / "jumok", "train", "numbers", "training.steps=4", cwd=elsewhere, home=home)
+    trained = elsewhere / "runs" / "numbers"
+    for name in ("recipe.toml", "vocabulary.model", "model.safetensors", "results.json"):
+        assert (trained / name).is_file(), name
+
+    answer = run(
+        installed / "jumok", "predict", trained, "이천이십육 년", "--json", cwd=elsewhere, home=home
+    )
+    assert json.loads(answer)["text"] == "이천이십육 년"
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "CONTRIBUTING.md", "docs/data.md"])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    path = ROOT / page
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    near = [link for link in links if not link.startswith(("http://", "https://"))]
+    assert near
+    assert [link for link in near if not (path.parent / link).exists()] == []
+
+
+def test_both_readmes_say_the_same_commands() -> None:
+    english, korean = (
+        re.findall(r"```(?:sh|python|toml)\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+        for page in ("README.md", "README.ko.md")
+    )
+
+    def bare(blocks: list[str]) -> list[str]:
+        lines = [re.sub(r"\s*#.*", "", line) for block in blocks for line in block.splitlines()]
+        return [line for line in lines if line]
+
+    assert bare(english) == bare(korean)
