@@ -52,7 +52,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, symlinks=True, with_pip=False)
     python = home / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python]
+    pip = (sys.executable, "-m", "pip", "--python", python)
     run(*pip, "install", "--no-index", "--no-deps", wheel, cwd=home, home=home)
     (packages,) = home.glob("lib/python*/site-packages")
     (packages / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
