@@ -51,7 +51,7 @@ def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
 
 
 def write_table(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note = bytes
 ) -> bool:
     """Writes a table, batch by batch, where `cached_table` finds it; False if that cannot be done.
 

@@ -156,6 +156,13 @@ def format_of(path: Path) -> Format:
     return FORMATS[suffix(path)]
 
 
+def combined(checksums: Sequence[str]) -> str:
+    """One checksum for one or more files: of a single file, its own."""
+    if len(checksums) == 1:
+        return checksums[0]
+    return hashlib.sha256(" ".join(checksums).encode()).hexdigest()
+
+
 def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
     key = [str(_VERSION), json.dumps(asdict(options)), *(checksum(path) for path in paths)]
     kept = cache_folder("tables") / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.arrow"
@@ -189,7 +196,7 @@ class _Reading:
         self.paths = paths
         self.options = options
         self.rows = rows
-        self.sha256 = _together([content.sha256 for content in contents])
+        self.sha256 = combined([content.sha256 for content in contents])
         self.official = options.format == "tsv" and self.sha256 in QUOTED_TWICE
         self.keeps_empty = self.official or options.empty == "keep"
         self.counter = BadRowCounter()
@@ -274,13 +281,6 @@ def _label_names(labels: Labels | None) -> dict[str, str]:
     if labels is None:
         return {}
     return dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
-
-
-def _together(checksums: Sequence[str]) -> str:
-    """One checksum for one or more files."""
-    if len(checksums) == 1:
-        return checksums[0]
-    return hashlib.sha256(" ".join(checksums).encode()).hexdigest()
 
 
 def _texts(paths: Sequence[Path]) -> list[str]:
