@@ -1,0 +1,153 @@
+"""The built-in `numbers` corpus: spoken Korean numbers -> written form, endless and exact to score.
+
+| kind     | spoken                                | written                        |
+|----------|---------------------------------------|--------------------------------|
+| cardinal | 합계는 삼십오만 육천칠백입니다        | 합계는 356,700입니다           |
+| counter  | 학생 스물한 명이 왔어요               | 학생 21명이 왔어요             |
+| unit     | 학교까지는 사십이 킬로미터예요        | 학교까지는 42km예요            |
+| date     | 제 생일은 유월 육 일입니다            | 제 생일은 6월 6일입니다        |
+| time     | 회의는 오후 세 시 반에 시작합니다     | 회의는 오후 3시 30분에 시작합니다 |
+| phone    | 제 번호는 공일공 일이삼사 오육칠팔입니다 | 제 번호는 010-1234-5678입니다 |
+| price    | 점심값으로 만 오천 원을 냈어요        | 점심값으로 15,000원을 냈어요   |
+| decimal  | 금리는 삼 점 일사 퍼센트입니다        | 금리는 3.14%입니다             |
+| ordinal  | 올해가 제이십삼 회 대회입니다         | 올해가 제23회 대회입니다       |
+| pair     | 사과 세 개에 이천 원입니다            | 사과 3개에 2,000원입니다       |
+
+Each kind's function in `expressions` shows its numbers alone. The splits are "train", "dev" and
+"test" (numbers never seen in training) and "test_patterns" (sentence patterns never seen in
+training); see `splits`.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from random import Random
+from typing import NamedTuple
+
+from jumok.data.numbers.carriers import Carrier, Slot
+from jumok.data.numbers.expressions import (
+    Expression,
+    counter,
+    date,
+    decimal,
+    draw,
+    phone,
+    price,
+    time,
+)
+from jumok.data.numbers.splits import SPLITS, side
+from jumok.errors import InputError
+
+__all__ = ["EXAMPLES", "SPLITS", "Sentence", "examples", "generate", "sentences"]
+
+_WEIGHTS = {  # how often each kind is drawn: more where there is more to learn
+    "cardinal": 5,
+    "counter": 4,
+    "unit": 3,
+    "date": 4,
+    "time": 4,
+    "phone": 3,
+    "price": 4,
+    "decimal": 3,
+    "ordinal": 2,
+    "pair": 4,
+}
+
+
+class Sentence(NamedTuple):
+    """A carrier and the number expressions that fill its slots."""
+
+    carrier: Carrier
+    expressions: tuple[Expression, ...]
+
+    @property
+    def spoken(self) -> str:
+        """The sentence as it is said."""
+        return self.carrier.spoken(self.expressions)
+
+    @property
+    def written(self) -> str:
+        """The sentence as it is written."""
+        return self.carrier.written(self.expressions)
+
+
+EXAMPLES = (
+    Sentence(
+        Carrier("date", "다음 대회는 {date:coming}에 열립니다"),
+        (date(2026, 11, 22),),
+    ),
+    Sentence(
+        Carrier("pair", "회의는 {date:day} {time}에 시작합니다"),
+        (date(0, 10, 25), time("오후", 2, 30, half=True)),
+    ),
+    Sentence(
+        Carrier("pair", "사과 {counter:개}에 {price}입니다"),
+        (counter(32, "개"), price(41_700)),
+    ),
+    Sentence(
+        Carrier("phone", "제 번호는 {phone}입니다"),
+        (phone("010-1234-5091"),),
+    ),
+    Sentence(
+        Carrier("decimal", "금리는 {decimal:퍼센트}까지 올랐습니다"),
+        (decimal("3.4", "퍼센트"),),
+    ),
+)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Five sentences worth showing, their numbers unseen in training.
+
+    >>> for spoken, written in examples():
+    ...     print(spoken, "->", written)
+    다음 대회는 이천이십육 년 십일월 이십이 일에 열립니다 -> 다음 대회는 2026년 11월 22일에 열립니다
+    회의는 시월 이십오 일 오후 두 시 반에 시작합니다 -> 회의는 10월 25일 오후 2시 30분에 시작합니다
+    사과 서른두 개에 사만 천칠백 원입니다 -> 사과 32개에 41,700원입니다
+    제 번호는 공일공 일이삼사 오공구일입니다 -> 제 번호는 010-1234-5091입니다
+    금리는 삼 점 사 퍼센트까지 올랐습니다 -> 금리는 3.4%까지 올랐습니다
+    """
+    return [(sentence.spoken, sentence.written) for sentence in EXAMPLES]
+
+
+def generate(split: str, n: int, seed: int = 0) -> list[tuple[str, str]]:
+    """The first `n` (spoken, written) pairs of a split under a seed, the same on every machine.
+
+    Outside train no pair comes twice. An unknown split is an InputError.
+
+    >>> for spoken, written in generate("train", 3, seed=1):
+    ...     print(spoken, "->", written)
+    물 쉰두 병을 샀어요 -> 물 52병을 샀어요
+    공책에 천오백칠을 적어 주세요 -> 공책에 1,507을 적어 주세요
+    예약을 밤 열두 시 사십팔 분으로 바꿨습니다 -> 예약을 밤 12시 48분으로 바꿨습니다
+    """
+    return [(sentence.spoken, sentence.written) for sentence in islice(sentences(split, seed), n)]
+
+
+def sentences(split: str, seed: int = 0) -> Iterator[Sentence]:
+    """The endless sentences of a split under a seed, with the parts they are made of.
+
+    >>> sentence = next(sentences("test", seed=1))
+    >>> sentence.carrier.text, [expression.value for expression in sentence.expressions]
+    ('금리는 {decimal:퍼센트}까지 내렸어요', ['88.58'])
+    """
+    if split not in SPLITS:
+        raise InputError(f"the numbers corpus has no split {split!r}; take one of {[*SPLITS]}")
+    carriers, wanted = SPLITS[split].carriers, SPLITS[split].side
+    random = Random(f"jumok numbers {split} {seed}")
+    kinds = [kind for kind, weight in _WEIGHTS.items() for _ in range(weight)]
+    said: set[str] = set()
+    while True:
+        carrier = random.choice(carriers[random.choice(kinds)])
+        sentence = Sentence(carrier, tuple(_number(slot, random, wanted) for slot in carrier.slots))
+        if split == "train":
+            yield sentence
+        elif sentence.spoken not in said:
+            said.add(sentence.spoken)
+            yield sentence
+
+
+def _number(slot: Slot, random: Random, wanted: str) -> Expression:
+    """A random number for a slot from the wanted side."""
+    while True:
+        expression = draw(random, slot.kind, slot.detail)
+        if side(expression) == wanted:
+            return expression

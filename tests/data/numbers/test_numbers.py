@@ -1,0 +1,141 @@
+"""The corpus: one reading for each sentence, splits that do not meet, the same on every machine."""
+
+import subprocess
+import sys
+from collections import Counter
+from hashlib import sha256
+from itertools import islice, product
+
+import pytest
+
+from jumok.data.numbers import EXAMPLES, SPLITS, Sentence, examples, generate, sentences
+from jumok.data.numbers.expressions import counter, date, ordinal, time
+from jumok.data.numbers.frames import FRAMES
+from jumok.data.numbers.splits import side
+from jumok.errors import InputError
+from tests.data.numbers.parser import KINDS, all_readings
+
+CARRIERS = [carrier.text for frame in FRAMES for row in frame.carriers() for carrier in row]
+
+
+def many(split: str, n: int) -> list[Sentence]:
+    return list(islice(sentences(split, seed=11), n))
+
+
+@pytest.mark.parametrize(
+    ("split", "n"), [("train", 20_000), ("dev", 4_000), ("test", 4_000), ("test_patterns", 8_000)]
+)
+def test_every_sentence_has_one_reading_and_it_is_the_written_form(split: str, n: int) -> None:
+    for spoken, written in generate(split, n, seed=7):
+        assert all_readings(spoken, CARRIERS) == [written]
+
+
+def test_small_kinds_are_read_right_throughout() -> None:
+    every = [counter(n, "명") for n in range(1, 1_200)]
+    every += [ordinal(n, unit) for n in range(1, 100) for unit in ("번째", "회")]
+    every += [date(0, m, d) for m in range(1, 13) for d in range(32)]
+    every += [date(y, m) for y in range(1950, 2036) for m in range(13)]
+    every += [
+        time(part, hour, minute, half=half)
+        for part, hour, minute in product(("", "오전", "밤"), range(1, 13), range(60))
+        for half in ((False, True) if minute == 30 else (False,))
+    ]
+    units = {"counter": ["명"], "ordinal": ["번째", "회"]}
+    for expression in every:
+        spoken = expression.spoken
+        readings = {
+            written
+            for unit in units.get(expression.kind, [""])
+            for end, written in KINDS[expression.kind](spoken, 0, unit)
+            if end == len(spoken)
+        }
+        assert readings == {expression.written}
+
+
+def test_the_proof_finds_two_readings_where_there_are_two() -> None:
+    assert all_readings("십이라고 썼다", ["{cardinal}(이)라고 썼다"]) == [
+        "10이라고 썼다",
+        "12라고 썼다",
+    ]
+    doubtful = ["{cardinal} 썼다", "{cardinal}을(를) 썼다", "{cardinal}이 썼다"]
+    assert all_readings("십이 썼다", doubtful) == ["12 썼다", "10이 썼다"]
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_held_out_numbers_never_come_in_another_split(split: str) -> None:
+    held_out = {e[:2] for sentence in many(split, 2_000) for e in sentence.expressions}
+    seen = {e[:2] for sentence in many("train", 20_000) for e in sentence.expressions}
+    other = "test" if split == "dev" else "dev"
+    others = {e[:2] for sentence in many(other, 2_000) for e in sentence.expressions}
+    assert not held_out & (seen | others)
+    assert all(side(e) == split for s in many(split, 500) for e in s.expressions)
+
+
+def test_one_number_in_ten_is_held_out_and_no_word_of_the_language() -> None:
+    sides = Counter(side(counter(number, "개")) for number in range(1, 9_999))
+    assert 0.04 < sides["dev"] / 9_998 < 0.06
+    assert 0.04 < sides["test"] / 9_998 < 0.06
+    words = [*range(1, 11), *range(20, 100, 10), *range(100, 1_000, 100)]
+    assert {side(counter(number, "개")) for number in words} == {"train"}
+
+
+def test_unseen_patterns_are_unseen_but_made_of_known_words() -> None:
+    seen = {carrier for carriers in SPLITS["train"].carriers.values() for carrier in carriers}
+    held_out = {c for carriers in SPLITS["test_patterns"].carriers.values() for c in carriers}
+    assert len(seen) + len(held_out) == len(CARRIERS) == len(set(CARRIERS))
+    assert not seen & held_out
+    assert len(held_out) > 100
+    assert SPLITS["train"].carriers.keys() == SPLITS["test_patterns"].carriers.keys()
+    for split in ("dev", "test"):
+        assert SPLITS[split].carriers is SPLITS["train"].carriers
+    openings = {carrier.opening for carrier in seen}
+    endings = {carrier.text.rpartition("}")[2] for carrier in seen}
+    for carrier in held_out:
+        assert carrier.opening in openings
+        assert carrier.text.rpartition("}")[2] in endings
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_kind_comes_in_every_split(split: str) -> None:
+    kinds = Counter(sentence.carrier.kind for sentence in many(split, 3_000))
+    assert len(kinds) == 10
+    assert min(kinds.values()) > 100
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_sentences_are_short_and_begin_with_the_shorter_list(split: str) -> None:
+    pairs = generate(split, 3_000, seed=5)
+    assert pairs[:50] == generate(split, 50, seed=5)
+    assert pairs != generate(split, 3_000, seed=6)
+    assert max(len(spoken) for spoken, _ in pairs) <= 42
+    if split != "train":
+        assert len({spoken for spoken, _ in pairs}) == len(pairs)
+
+
+def test_the_same_sentences_in_every_process() -> None:
+    script = (
+        "from hashlib import sha256; from jumok.data.numbers import generate;"
+        "print(sha256(repr(generate('test', 300, 3)).encode()).hexdigest())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"PYTHONPATH": "src", "PYTHONHASHSEED": "77", "PYTHONUTF8": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    expected = sha256(repr(generate("test", 300, 3)).encode()).hexdigest()
+    assert run.stdout.strip() == expected
+
+
+def test_examples_are_five_known_patterns_with_unseen_numbers() -> None:
+    assert len(EXAMPLES) == 5
+    for sentence, (spoken, written) in zip(EXAMPLES, examples(), strict=True):
+        assert sentence.carrier in SPLITS["train"].carriers[sentence.carrier.kind]
+        assert {side(expression) for expression in sentence.expressions} == {"test"}
+        assert all_readings(spoken, CARRIERS) == [written]
+
+
+def test_an_unknown_split_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"no split 'valid'.*test_patterns"):
+        generate("valid", 1)
