@@ -94,7 +94,7 @@ def read_regular(path: Path, limit: int) -> bytes:
             raise StorageError(
                 f"{path}: {size:,} bytes, at most {limit:,} are read; is it the right file?"
             )
-        return file.read(limit)
+        return file.read(size)
 
 
 def sha256_of(path: Path) -> str:

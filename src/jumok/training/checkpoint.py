@@ -48,7 +48,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that is as it was written, to the last bit; `rejected` are newer, damaged ones."""
+    """A checkpoint that is as it was written; `rejected` are the newer, damaged ones."""
 
     path: Path
     manifest: Manifest
