@@ -102,16 +102,17 @@ class RotaryPositions(nn.Module):
     True
     """
 
-    frequency: Tensor
-
     def __init__(self, d_head: int, base: float = 10_000.0) -> None:
         super().__init__()
-        exponent = torch.arange(0, d_head, 2, dtype=torch.float64) / d_head
-        self.register_buffer("frequency", (base**-exponent).float(), persistent=False)
+        self.d_head = d_head
+        self.base = base
 
     def forward(self, positions: Tensor) -> Rotation:
         """positions (B, T) -> a rotation of (B, H, T, K)."""
-        angle = positions[:, None, :, None].float() * self.frequency.float()  # (B, 1, T, K/2)
+        # made anew in float32: kept with the weights, a bfloat16 model would round them
+        exponent = torch.arange(0, self.d_head, 2, device=positions.device) / self.d_head
+        frequency = torch.pow(self.base, -exponent)  # (K/2,)
+        angle = positions[:, None, :, None] * frequency  # (B, 1, T, K/2)
         angle = torch.cat([angle, angle], -1)  # (B, 1, T, K)
         return Rotation(angle.cos(), angle.sin())
 
