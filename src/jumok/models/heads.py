@@ -15,6 +15,7 @@ from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
 from jumok.nn.dropout import Dropout
+from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.layer import NORMS
 from jumok.nn.masks import EVERYTHING, AttentionMask
 
@@ -129,7 +130,7 @@ class LanguageModel(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.decoder = Decoder(config)
-        self.output = _output(config, self.decoder.embedding.tokens.weight, bias=False)
+        self.output = _output(config, self.decoder.embedding.tokens, bias=False)
         initialize(self)
 
     def forward(
@@ -160,7 +161,7 @@ class MaskedLanguageModel(nn.Module):
             nn.GELU(),
             NORMS[config.norm](config.d_model, eps=config.norm_eps),
         )
-        self.output = _output(config, self.encoder.embedding.tokens.weight, bias=True)
+        self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
 
     def forward(
@@ -176,9 +177,9 @@ class MaskedLanguageModel(nn.Module):
         return self.output(self.transform(hidden))  # type: ignore[no-any-return]
 
 
-def _output(config: TransformerConfig, table: nn.Parameter, *, bias: bool) -> nn.Linear:
+def _output(config: TransformerConfig, tokens: TokenEmbedding, *, bias: bool) -> nn.Linear:
     """The map to the vocabulary, sharing the embedding's table where the config ties them."""
-    output = nn.Linear(config.d_model, len(table), bias=bias)
+    output = nn.Linear(config.d_model, tokens.num_embeddings, bias=bias)
     if config.tie_embeddings:
-        output.weight = table
+        output.weight = tokens.weight
     return output

@@ -29,7 +29,7 @@ def attention_weights(
     scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
-    table = mask.table(*scores.shape[-2:], scores.device)
+    table = mask.table(q.shape[-2], k.shape[-2], scores.device)
     if table is None:
         return scores.softmax(-1)
     lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query that may see nothing
@@ -76,7 +76,7 @@ def _batched_attention(
     scores = (q * scale) @ k.mT  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
-    table = mask.table(*scores.shape[-2:], scores.device)
+    table = mask.table(q.shape[-2], k.shape[-2], scores.device)
     if table is not None:
         scores = scores.masked_fill(~table, torch.finfo(scores.dtype).min)
     y = dropout(scores.softmax(-1), p_dropout) @ v  # (B, H, T, K)
@@ -158,4 +158,5 @@ class MultiHeadAttention(nn.Module):
 
     def split(self, x: Tensor) -> Tensor:
         """One row for all heads -> one row a head."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)
+        B, T, _ = x.shape
+        return x.view(B, T, self.n_heads, -1).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)

@@ -38,22 +38,22 @@ def dropout(x: Tensor, p: float) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p)
     hidden = min(max(round(p * LEVELS), 1), LEVELS - 1)
-    return _ByteDropout.apply(x, hidden)  # type: ignore[no-any-return]
+    return _ByteDropout.apply(x, hidden)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _ByteDropout(torch.autograd.Function):
     """x * kept * scale, remembering one byte a number."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, hidden: int) -> Tensor:  # type: ignore[override]
+    def forward(ctx: FunctionCtx, x: Tensor, hidden: int) -> Tensor:
         kept = random_bytes(x.numel()).view(x.shape) >= hidden
         ctx.scale = LEVELS / (LEVELS - hidden)  # type: ignore[attr-defined]
         ctx.save_for_backward(kept)
         return (x * kept).mul_(ctx.scale)  # type: ignore[attr-defined]
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call, untyped-decorator]
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         (kept,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return (gradient * kept).mul_(ctx.scale), None  # type: ignore[attr-defined]
 
