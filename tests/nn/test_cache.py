@@ -1,0 +1,87 @@
+"""A cache gives back what it was given, in order, and says when it is full."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.nn import NO_CACHE, KeyValueCache, StackCache
+from jumok.nn.cache import NO_STACK_CACHE
+from tests.nn.drawing import noise
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2))
+def test_what_went_in_comes_out(chunks: list[int], spare: int) -> None:
+    total = sum(chunks)
+    k, v = noise(2, 2, total, 3), noise(2, 2, total, 3, seed=1)
+    cache = KeyValueCache(total + spare)
+    start = 0
+    for n in chunks:
+        new = slice(start, start + n)
+        kept_k, kept_v = cache.extend(k[:, :, new], v[:, :, new])
+        start += n
+        assert cache.length == start
+        assert torch.equal(kept_k, k[:, :, :start])
+        assert torch.equal(kept_v, v[:, :, :start])
+
+
+def test_a_full_cache_says_so() -> None:
+    cache = KeyValueCache(room=3)
+    x = noise(1, 1, 2, 4)
+    cache.extend(x, x)
+    with pytest.raises(ValueError, match="4 positions do not fit a cache with room for 3; make"):
+        cache.extend(x, x)
+    assert cache.length == 2  # a refusal leaves it as it was
+
+
+def test_the_memory_is_made_once() -> None:
+    made = []
+
+    def make() -> tuple[Tensor, Tensor]:
+        made.append(True)
+        return noise(1, 1, 2, 3), noise(1, 1, 2, 3, seed=1)
+
+    cache = KeyValueCache(1)
+    first, again = cache.recall(make), cache.recall(make)
+    assert len(made) == 1
+    assert again is first
+    NO_CACHE.recall(make)
+    NO_CACHE.recall(make)
+    assert len(made) == 3
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5))
+def test_rows_can_be_repeated_reordered_and_left_out(rows: list[int]) -> None:
+    k, m = noise(3, 1, 2, 4), noise(3, 1, 5, 4, seed=1)
+    cache = KeyValueCache(3)
+    cache.extend(k, k)
+    cache.recall(lambda: (m, m))
+    cache.select(torch.tensor(rows))
+    new = noise(len(rows), 1, 1, 4, seed=2)
+    kept, _ = cache.extend(new, new)
+    assert torch.equal(kept, torch.cat([k[rows], new], 2))
+    assert torch.equal(cache.recall(lambda: (k, k))[0], m[rows])
+
+
+def test_an_empty_cache_has_nothing_to_select() -> None:
+    cache = StackCache.with_room(2, 3)
+    cache.select(torch.tensor([0, 0]))
+    assert cache.length == 0
+
+
+def test_caches_fit_layers() -> None:
+    cache = StackCache.with_room(2, 3)
+    assert len(list(cache.for_layers(2))) == 2
+    with pytest.raises(ValueError, match="2 caches do not fit 3 layers; make one for each"):
+        cache.for_layers(3)
+
+
+def test_no_cache_remembers_nothing() -> None:
+    x = noise(1, 1, 2, 3)
+    assert NO_CACHE.extend(x, x) == (x, x)
+    assert NO_CACHE.length == NO_STACK_CACHE.length == 0
+    assert NO_CACHE.kept is NO_CACHE.memory is None
+    assert [c for c, _ in zip(NO_STACK_CACHE.for_layers(2), range(2), strict=True)] == [
+        NO_CACHE
+    ] * 2

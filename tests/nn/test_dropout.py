@@ -1,0 +1,106 @@
+"""Dropout keeps the mean, hides at its rate, uses one mask both ways and does nothing in eval."""
+
+import math
+
+import pytest
+import torch
+
+from jumok.nn import Dropout
+from jumok.nn.dropout import LEVELS, dropout, random_bytes
+from tests.nn.drawing import noise
+from tests.nn.measure import close
+
+RATES = [1e-4, 1 / 256, 0.01, 0.1, 0.5, 0.9, 0.9999]
+
+
+def rounded(p: float) -> float:
+    """The rate that is really used: a byte decides, never nobody, never everybody."""
+    return min(max(round(p * LEVELS), 1), LEVELS - 1) / LEVELS
+
+
+@pytest.mark.parametrize("p", RATES)
+def test_rate_and_mean(p: float) -> None:
+    """Within 4 standard deviations; the seed is fixed, so this never fails by chance."""
+    n = 400_000
+    torch.manual_seed(1)
+    y = dropout(torch.ones(n), p)
+    hidden, p = int((y == 0).sum()), rounded(p)
+    assert abs(hidden - n * p) < 4 * math.sqrt(n * p * (1 - p))
+    assert y.unique().numel() == 2
+    assert y.max().item() == pytest.approx(1 / (1 - p))
+    assert y.mean().item() == pytest.approx(1, abs=4 * math.sqrt(p / (1 - p) / n))
+
+
+def test_the_rate_asked_for_is_nearly_the_rate_used() -> None:
+    assert all(abs(rounded(p) - p) <= 1 / 256 for p in RATES)
+    assert [rounded(p) for p in (0.25, 0.5, 0.75)] == [0.25, 0.5, 0.75]
+
+
+def test_numbers_fall_independently_of_their_neighbours() -> None:
+    torch.manual_seed(2)
+    n = 2**18
+    kept = dropout(torch.ones(n), 0.5) > 0
+    for shift in (1, 2, 7, 8, 64):
+        agree = int((kept[shift:] == kept[:-shift]).sum())
+        assert abs(agree - (n - shift) / 2) < 4 * math.sqrt(n) / 2, shift
+
+
+def test_every_byte_is_as_likely_in_every_place_of_a_word() -> None:
+    torch.manual_seed(3)
+    n = 2**20
+    for place in random_bytes(n).view(-1, 8).unbind(-1):
+        counts = torch.bincount(place.int(), minlength=256).double()
+        expected = n / 8 / 256
+        chi_square = float(((counts - expected) ** 2 / expected).sum())
+        assert abs(chi_square - 255) < 4 * math.sqrt(2 * 255)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 1000])
+def test_as_many_bytes_as_asked(n: int) -> None:
+    assert random_bytes(n).shape == (n,)
+    assert dropout(torch.ones(n), 0.5).shape == (n,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_gradient_uses_the_same_mask(dtype: torch.dtype) -> None:
+    x = noise(3, 50, dtype=dtype).requires_grad_()
+    y = dropout(x, 0.3)
+    upward = noise(3, 50, seed=1, dtype=dtype)
+    y.backward(upward)
+    kept = y.detach() != 0
+    assert x.grad is not None
+    assert y.dtype == x.grad.dtype == dtype
+    assert close(x.grad, kept * upward / (1 - rounded(0.3)), 1e-2)
+    assert 0 < int(kept.sum()) < kept.numel()
+
+
+def test_gradcheck_with_the_mask_held() -> None:
+    def held(x: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(4)
+        return dropout(x, 0.4)
+
+    assert torch.autograd.gradcheck(held, noise(4, 5, dtype=torch.float64).requires_grad_())
+
+
+def test_the_seed_decides() -> None:
+    x = torch.ones(1000)
+    torch.manual_seed(5)
+    first, second = dropout(x, 0.5), dropout(x, 0.5)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x, 0.5), first)
+    assert not torch.equal(first, second)
+
+
+def test_eval_and_rate_zero_are_the_identity() -> None:
+    x = noise(4, 5)
+    assert Dropout(0.9).eval()(x) is x
+    assert Dropout(0.0).train()(x) is x
+    assert not torch.equal(Dropout(0.9).train()(x), x)
+    assert "p=0.9" in repr(Dropout(0.9))
+
+
+def test_a_transposed_tensor_is_no_trouble() -> None:
+    x = noise(6, 4).mT
+    y = dropout(x, 0.5)
+    kept = y != 0
+    assert close(y, x * kept * 2)

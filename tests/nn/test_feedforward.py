@@ -1,0 +1,66 @@
+"""Feed-forward: equation (2), each position by itself, with every bend and with a gate."""
+
+from typing import get_args
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from jumok.nn import GatedFeedForward, PositionwiseFeedForward
+from jumok.nn.feedforward import Activation
+from tests.nn.drawing import noise
+from tests.nn.measure import FLOAT64, close, shaken
+
+BENDS = get_args(Activation)
+
+
+def bend(name: str, x: Tensor) -> Tensor:
+    """The formulas, from torch's elementary functions."""
+    if name == "relu":
+        return x.clamp(min=0)
+    if name == "gelu":
+        return x * 0.5 * (1 + torch.erf(x / 2**0.5))
+    if name == "gelu_tanh":
+        return x * 0.5 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    return x / (1 + torch.exp(-x))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("name", BENDS)
+def test_equation_2(name: Activation, bias: bool) -> None:
+    x = noise(2, 3, 4, dtype=torch.float64)
+    plain = shaken(PositionwiseFeedForward(4, 10, bend=name, bias=bias)).double()
+    inner = bend(name, F.linear(x, plain.up.weight, plain.up.bias))
+    assert close(plain(x), F.linear(inner, plain.down.weight, plain.down.bias), FLOAT64)
+    gated = shaken(GatedFeedForward(4, 10, bend=name, bias=bias)).double()
+    inner = bend(name, F.linear(x, gated.up.weight, gated.up.bias))
+    inner = inner * F.linear(x, gated.gate.weight, gated.gate.bias)
+    assert close(gated(x), F.linear(inner, gated.down.weight, gated.down.bias), FLOAT64)
+    assert (plain.up.bias is not None) == (gated.gate.bias is not None) == bias
+
+
+@pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
+def test_each_position_by_itself(kind: type[PositionwiseFeedForward]) -> None:
+    feed_forward = shaken(kind(4, 10)).double()
+    x = noise(2, 5, 4, dtype=torch.float64)
+    whole = feed_forward(x)
+    for t in range(5):
+        assert close(feed_forward(x[:, t : t + 1]), whole[:, t : t + 1], FLOAT64)
+
+
+@pytest.mark.parametrize("name", BENDS)
+@pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
+def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> None:
+    feed_forward = shaken(kind(3, 5, bend=name)).double()
+    x = noise(1, 2, 3, seed=1, dtype=torch.float64).requires_grad_()
+    inputs = (x, *feed_forward.parameters())
+    assert torch.autograd.gradcheck(lambda x, *parameters: feed_forward(x), inputs)
+
+
+@pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
+def test_dropout_in_training_alone(kind: type[PositionwiseFeedForward]) -> None:
+    feed_forward = shaken(kind(4, 10, dropout=0.5))
+    x = noise(2, 3, 4)
+    assert not torch.equal(feed_forward.train()(x), feed_forward(x))
+    assert torch.equal(feed_forward.eval()(x), feed_forward(x))

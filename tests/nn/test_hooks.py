@@ -1,0 +1,120 @@
+"""Looking changes nothing, and what is shown is what the model used."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jumok.nn import (
+    AttentionMask,
+    HookPoint,
+    LayerConfig,
+    TransformerLayer,
+    TransformerStack,
+    record,
+)
+from tests.nn.drawing import noise, real_tokens
+from tests.nn.measure import FLOAT64, close, gradients, shaken
+
+CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=16, dropout=0.2, attention_dropout=0.2)
+MASK = AttentionMask.from_padding(real_tokens([5, 3, 0], 5), causal=True)
+MEMORY_MASK = AttentionMask.from_padding(real_tokens([4, 0, 2], 4))
+
+
+def stack() -> TransformerStack:
+    return shaken(TransformerStack(CONFIG, 2, cross=True)).double()
+
+
+def run(model: nn.Module, seed: int = 0) -> Tensor:
+    torch.manual_seed(seed)
+    x, memory = noise(3, 5, 8, dtype=torch.float64), noise(3, 4, 8, seed=1, dtype=torch.float64)
+    y = model(x, torch.arange(5)[None], MASK, memory, MEMORY_MASK)
+    assert isinstance(y, Tensor)
+    return y
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_looking_changes_nothing(training: bool) -> None:
+    """Values and gradients; in training the same weights are dropped, watched or not."""
+    model = stack().train(training)
+    run(model).square().sum().backward()
+    plain, unwatched = run(model), gradients(model)
+    model.zero_grad()
+    with record(model):
+        watched = run(model)
+    watched.square().sum().backward()
+    assert close(watched, plain, FLOAT64)
+    for name, gradient in gradients(model).items():
+        assert close(gradient, unwatched[name], FLOAT64), name
+    assert torch.equal(run(model), plain)  # and afterwards nothing is left behind
+
+
+def test_one_tensor_an_attention_and_pass() -> None:
+    model = stack().eval()
+    with record(model) as seen:
+        run(model)
+        run(model)
+    places = {f"layers.{i}.{kind}" for i in range(2) for kind in ("attention", "cross")}
+    assert set(seen) == places
+    assert {len(passes) for passes in seen.values()} == {2}
+    assert {passes[0].shape for name, passes in seen.items() if "cross" in name} == {(3, 2, 5, 4)}
+    assert not any(p.weights.watched for p in model.modules() if hasattr(p, "weights"))
+
+
+def test_rows_sum_to_one_or_to_nothing() -> None:
+    model = stack().eval()
+    with record(model) as seen:
+        run(model)
+    for place, (weights,) in seen.items():
+        mask = MEMORY_MASK if "cross" in place else MASK
+        table = mask.table(*weights.shape[-2:], torch.device("cpu"))
+        assert table is not None
+        table = table.expand_as(weights)
+        assert close(weights.sum(-1), table.any(-1).double(), FLOAT64)
+        assert not weights[~table].any()
+
+
+def test_what_is_shown_is_what_was_used() -> None:
+    """weights @ values, through the output map, is the attention's result."""
+    attention = stack().eval().layers[0].attention
+    x = noise(3, 5, 8, dtype=torch.float64)
+    with record(attention) as seen:
+        y = attention(x, x, MASK)
+    heads = seen[""][0] @ attention.split(attention.value(x))
+    assert close(attention.output(heads.transpose(1, 2).flatten(2)), y, FLOAT64)
+
+
+def test_a_hook_can_switch_a_head_off() -> None:
+    layer = shaken(TransformerLayer(CONFIG)).eval()
+    x = noise(2, 4, 8)
+    plain = layer(x, AttentionMask(causal=True))
+
+    def off(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> Tensor:
+        return weights.index_fill(1, torch.tensor([0]), 0)
+
+    hook = layer.attention.weights.register_forward_hook(off)
+    without = layer(x, AttentionMask(causal=True))
+    hook.remove()
+    assert not torch.allclose(without, plain)
+    assert torch.equal(layer(x, AttentionMask(causal=True)), plain)
+    with torch.no_grad():  # the same as a head whose columns of the output map are 0
+        layer.attention.output.weight[:, :4] = 0
+    assert close(layer(x, AttentionMask(causal=True)), without)
+
+
+def test_an_error_inside_leaves_no_hooks() -> None:
+    model = stack()
+    with pytest.raises(ZeroDivisionError), record(model):
+        raise ZeroDivisionError
+    assert not any(p.watched for p in model.modules() if isinstance(p, HookPoint))
+
+
+def test_a_compiled_model_can_be_watched() -> None:
+    model = stack().eval()
+    plain = run(model)
+    model.compile(backend="aot_eager")
+    with torch.no_grad():
+        assert close(run(model), plain, FLOAT64)
+        with record(model) as seen:
+            assert close(run(model), plain, FLOAT64)
+        assert len(seen) == 4
+        assert close(run(model), plain, FLOAT64)

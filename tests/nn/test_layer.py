@@ -1,0 +1,144 @@
+"""A layer: its parts in the paper's order, and a config that refuses what cannot be."""
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.errors import InputError
+from jumok.nn import EVERYTHING, AddNorm, AttentionMask, LayerConfig, TransformerLayer
+from tests.nn.drawing import noise
+from tests.nn.measure import FLOAT64, close, shaken
+
+SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
+
+
+def test_the_defaults_are_the_papers_base_model() -> None:
+    config = LayerConfig()
+    assert (config.d_model, config.n_heads, config.d_ff) == (512, 8, 2048)
+    assert (config.dropout, config.activation, config.norm, config.norm_first) == (
+        0.1, "relu", "layer", False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n_heads": 7}, "d_model 512 does not divide into 7 heads; try 8"),
+        ({"d_model": 100, "n_heads": 3}, "d_model 100 does not divide into 3 heads; try 4"),
+        ({"n_heads": 0}, "n_heads 0 is not a size; give 1 or more"),
+        ({"d_model": -8}, "d_model -8 is not a size; give 1 or more"),
+        ({"d_ff": 0}, "d_ff 0 is not a size; give 1 or more"),
+        ({"dropout": 1.0}, "dropout 1.0 is not a probability; give 0 or more, below 1"),
+        ({"dropout": -0.1}, "dropout -0.1 is not a probability; give 0 or more, below 1"),
+        (
+            {"attention_dropout": 2.0},
+            "attention_dropout 2.0 is not a probability; give 0 or more, below 1",
+        ),
+        (
+            {"activation_dropout": float("nan")},
+            "activation_dropout nan is not a probability; give 0 or more, below 1",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        LayerConfig(**changes)
+    assert str(error.value) == sentence
+
+
+def test_a_head_width_given_needs_no_division() -> None:
+    layer = TransformerLayer(LayerConfig(d_model=8, n_heads=3, d_head=5, d_ff=8))
+    assert layer(noise(1, 2, 8), EVERYTHING).shape == (1, 2, 8)
+
+
+def test_cross_attention_needs_a_memory() -> None:
+    layer = TransformerLayer(LayerConfig(**SMALL), cross=True)
+    with pytest.raises(ValueError, match="no memory came to a layer with cross-attention; encode"):
+        layer(noise(1, 2, 4), EVERYTHING)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_add_and_norm(norm_first: bool) -> None:
+    around = shaken(AddNorm(LayerConfig(**SMALL, norm_first=norm_first))).double().eval()
+    x, w = noise(2, 3, 4, dtype=torch.float64), noise(4, 4, seed=1, dtype=torch.float64)
+    by_hand = x + around.norm(x) @ w if norm_first else around.norm(x + x @ w)
+    assert close(around(x, lambda x: x @ w), by_hand, FLOAT64)
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_order_of_figure_1(norm_first: bool, norm: Any) -> None:
+    """Self-attention, then the memory is asked with what it gave, then the feed-forward."""
+    config = LayerConfig(**SMALL, norm_first=norm_first, norm=norm)
+    layer = shaken(TransformerLayer(config, cross=True)).double().eval()
+    x, memory = noise(2, 3, 4, dtype=torch.float64), noise(2, 5, 4, seed=1, dtype=torch.float64)
+    mask, hidden = AttentionMask(causal=True), AttentionMask(torch.arange(5) < 4)
+    n1, n2, n3 = (
+        around.norm
+        for around in (layer.around_attention, layer.around_cross, layer.around_feed_forward)
+        if around is not None
+    )
+
+    def attend(x: Tensor) -> Tensor:
+        return layer.attention(x, x, mask)
+
+    def ask(x: Tensor) -> Tensor:
+        assert layer.cross is not None
+        return layer.cross(x, memory, hidden)
+
+    if norm_first:
+        a = x + attend(n1(x))
+        b = a + ask(n2(a))
+        y = b + layer.feed_forward(n3(b))
+    else:
+        a = n1(x + attend(x))
+        b = n2(a + ask(a))
+        y = n3(b + layer.feed_forward(b))
+    assert close(layer(x, mask, memory, hidden), y, FLOAT64)
+
+
+@given(gated=st.booleans(), bias=st.booleans(), norm_first=st.booleans(), cross=st.booleans())
+def test_every_parameter_is_used(gated: bool, bias: bool, norm_first: bool, cross: bool) -> None:
+    config = LayerConfig(**SMALL, gated=gated, bias=bias, norm_first=norm_first, activation="gelu")
+    layer = shaken(TransformerLayer(config, cross=cross))
+    y = layer(noise(2, 3, 4), EVERYTHING, noise(2, 5, 4, seed=1) if cross else None)
+    (y * noise(2, 3, 4, seed=2)).sum().backward()
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is not None, name
+        if not name.endswith("key.bias"):  # lifts all scores of a query alike: softmax forgets it
+            assert parameter.grad.abs().max() > 1e-7, name
+    assert any(name.endswith("query.bias") for name, _ in layer.named_parameters()) == bias
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
+    config = LayerConfig(
+        d_model=4, n_heads=2, d_ff=5, norm=norm, norm_first=norm_first, activation="gelu"
+    )
+    layer = shaken(TransformerLayer(config, cross=cross)).double().eval()
+    x = noise(1, 3, 4, seed=1, dtype=torch.float64).requires_grad_()
+    memory = noise(1, 2, 4, seed=2, dtype=torch.float64).requires_grad_()
+
+    def result(x: Tensor, memory: Tensor, *parameters: Tensor) -> Tensor:
+        return layer(x, AttentionMask(causal=True), memory if cross else None)
+
+    inputs = (x, memory if cross else memory.detach(), *layer.parameters())
+    assert torch.autograd.gradcheck(result, inputs, fast_mode=True)
+    assert torch.autograd.gradcheck(lambda x: result(x, memory.detach()), (x,))
+
+
+def test_dropout_falls_on_each_part_in_training_alone() -> None:
+    layer = shaken(TransformerLayer(LayerConfig(**SMALL, dropout=0.5)))
+    x = noise(2, 3, 4)
+    assert not torch.equal(layer.train()(x, EVERYTHING), layer(x, EVERYTHING))
+    assert torch.equal(layer.eval()(x, EVERYTHING), layer(x, EVERYTHING))
+    with torch.no_grad():
+        around = layer.around_attention.train()
+        kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm of what dropout left
+    assert kept.unique().numel() > 2

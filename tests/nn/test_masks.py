@@ -1,0 +1,66 @@
+"""True means "may attend"; causes of hiding add up; a cache's queries are the newest."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.nn import EVERYTHING, AttentionMask, positions_of
+from tests.nn.drawing import chances, real_tokens, seeds
+
+CPU = torch.device("cpu")
+
+
+def written(mask: AttentionMask, T: int, S: int) -> Tensor:
+    table = mask.table(T, S, CPU)
+    assert table is not None
+    return table
+
+
+def test_nothing_hidden_is_no_table() -> None:
+    assert EVERYTHING.table(3, 4, CPU) is None
+    assert AttentionMask(causal=True).table(1, 4, CPU) is None  # the newest has no future
+
+
+@given(T=st.integers(2, 6), held=st.integers(0, 5))
+def test_position_i_sees_the_first_i_and_itself(T: int, held: int) -> None:
+    S = held + T
+    table = written(AttentionMask(causal=True), T, S)
+    for i in range(T):
+        assert table[i].tolist() == [j <= held + i for j in range(S)]
+
+
+@given(T=st.integers(2, 5), p=st.sampled_from([0.2, 0.8]), seed=seeds)
+def test_causal_and_hidden_is_both(T: int, p: float, seed: int) -> None:
+    allowed = chances(2, 1, T, T, p=p, seed=seed)
+    both = written(AttentionMask(allowed, causal=True), T, T)
+    assert torch.equal(both, allowed & written(AttentionMask(causal=True), T, T))
+    assert torch.equal(written(AttentionMask(allowed), T, T), allowed)
+
+
+def test_padding_is_hidden_from_everybody() -> None:
+    mask = AttentionMask.from_padding(real_tokens([3, 1], 3), causal=True)
+    assert written(mask, 3, 3).int().tolist() == [
+        [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]],
+        [[[1, 0, 0], [1, 0, 0], [1, 0, 0]]],
+    ]
+
+
+@given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2), st.booleans())
+def test_segments_see_themselves_alone(lengths: list[int], n_padding: int, causal: bool) -> None:
+    numbers = [i for i, n in enumerate(lengths) for _ in range(n)] + [-1] * n_padding
+    T = len(numbers)
+    table = written(AttentionMask.from_segments(torch.tensor([numbers]), causal=causal), T, T)
+    for i, asking in enumerate(numbers):
+        for j, asked in enumerate(numbers):
+            seen = asking == asked and asked >= 0 and (j <= i or not causal)
+            assert bool(table[0, 0, i, j]) == seen
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.booleans())
+def test_positions_count_real_tokens(lengths: list[int], left: bool) -> None:
+    real = real_tokens(lengths, 6, left=left)
+    positions = positions_of(real)
+    for row, n in zip(range(len(lengths)), lengths, strict=True):
+        assert positions[row][real[row]].tolist() == list(range(n))
+        assert not positions[row][~real[row]].any()

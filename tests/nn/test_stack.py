@@ -1,0 +1,72 @@
+"""A stack: every layer runs, in order, and knows positions the way it was told."""
+
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jumok.nn import AttentionMask, LayerConfig, StackCache, TransformerStack
+from jumok.nn.stack import Inside
+from tests.nn.drawing import noise
+from tests.nn.measure import FLOAT64, close, shaken
+
+CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=12)
+FIRST = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=True, norm="rms")
+PLACES = torch.arange(5)[None]
+
+
+@pytest.mark.parametrize("config", [CONFIG, FIRST])
+def test_layers_follow_one_another(config: LayerConfig) -> None:
+    stack = shaken(TransformerStack(config, 3)).double().eval()
+    x = by_hand = noise(2, 5, 8, dtype=torch.float64)
+    mask = AttentionMask(causal=True)
+    for layer in stack.layers:
+        by_hand = layer(by_hand, mask)
+    assert isinstance(stack.norm, nn.RMSNorm) == config.norm_first
+    assert close(stack(x, PLACES, mask), stack.norm(by_hand), FLOAT64)
+
+
+def test_every_layer_is_its_own() -> None:
+    layers = TransformerStack(CONFIG, 3).layers
+    assert len({id(p) for p in layers.parameters()}) == 3 * len(list(layers[0].parameters()))
+
+
+@pytest.mark.parametrize("inside", get_args(Inside))
+def test_order_matters_only_where_positions_are_told(inside: Inside) -> None:
+    stack = shaken(TransformerStack(CONFIG, 2, inside=inside)).double().eval()
+    x = noise(1, 5, 8, dtype=torch.float64)
+    turned_round = stack(x.flip(1), PLACES).flip(1)
+    if inside == "none":
+        assert close(turned_round, stack(x, PLACES), FLOAT64)
+    else:
+        assert not torch.allclose(turned_round, stack(x, PLACES), atol=1e-3)
+
+
+@pytest.mark.parametrize("inside", ["rotary", "relative"])
+def test_where_the_text_begins_does_not_matter(inside: Inside) -> None:
+    stack = shaken(TransformerStack(CONFIG, 2, inside=inside)).double().eval()
+    x = noise(1, 5, 8, dtype=torch.float64)
+    assert close(stack(x, PLACES + 77), stack(x, PLACES), 1e-5)  # angles are float32
+
+
+def test_one_bias_serves_all_layers() -> None:
+    stack = TransformerStack(CONFIG, 3, inside="relative")
+    assert sum("relative" in name for name, _ in stack.named_parameters()) == 1
+
+
+@pytest.mark.parametrize("inside", get_args(Inside))
+def test_gradcheck(inside: Inside) -> None:
+    config = LayerConfig(d_model=4, n_heads=2, d_ff=5, activation="gelu")
+    stack = shaken(TransformerStack(config, 2, inside=inside)).double().eval()
+    x = noise(1, 3, 4, seed=1, dtype=torch.float64).requires_grad_()
+
+    def result(x: Tensor, *parameters: Tensor) -> Tensor:
+        return stack(x, PLACES[:, :3], AttentionMask(causal=True))
+
+    assert torch.autograd.gradcheck(result, (x, *stack.parameters()), fast_mode=True)
+
+
+def test_a_cache_for_another_number_of_layers_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 caches do not fit 2 layers; make one for each"):
+        TransformerStack(CONFIG, 2)(noise(1, 5, 8), PLACES, cache=StackCache.with_room(3, 9))
