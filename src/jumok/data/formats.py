@@ -127,6 +127,11 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
     counts = [0] * len(files)
     for number, lines in enumerate(zip_longest(*files), start=1):
         row = [line for line in lines if line is not None]
+        broken = [(file, line) for file, line in enumerate(lines) if line and line.last]
+        if broken:
+            file, line = broken[0]
+            yield Row(number, fault=line.fault, file=file)
+            return
         counts = [n + (line is not None) for n, line in zip(counts, lines, strict=True)]
         if len(row) < len(lines):
             continue
@@ -136,8 +141,6 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
             yield Row(number, fault=faults[0][1], file=faults[0][0])
         else:
             yield Row(number, tuple(text for text, _ in texts))
-        if any(line.last for line in row):
-            return
     if len(set(counts)) > 1:
         seen = ", ".join(f"{path} has {n:,} lines" for path, n in zip(paths, counts, strict=True))
         raise InputError(f"{seen}; parallel files need equally many: align them first")

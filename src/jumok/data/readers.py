@@ -76,7 +76,8 @@ def read_table(
     gets. The columns in `lists` hold lists of pieces (JSON lines only). A row is bad when a cell
     is missing or too many, not UTF-8, holds a NUL or half a character, is a label not in
     `labels`, is empty (unless `empty` is "keep"), or its line is longer than `max_line_bytes`;
-    so is the place where an archive breaks off or grows out of bounds.
+    so is the place where an archive breaks off or grows out of bounds. An archive whose own check
+    fails is always refused: any of its rows may be wrong.
 
     Raises InputError that lists the first ten bad rows when `on_bad_rows` is "stop"; with "skip"
     they are left out and counted in `Table.bad_rows`. Raises StorageError for an unreadable file.

@@ -20,7 +20,7 @@ MAX_EXPANSION = 200  # text shrinks to a tenth, seldom to a fiftieth
 ALWAYS_ALLOWED = 16 * 2**20  # bytes that even a tiny file may unpack to
 
 _BLOCK = 2**18
-_BROKEN = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
+_DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _WIDE_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
@@ -92,7 +92,7 @@ def survey(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
             while block := stream.read1(_BLOCK):
                 digest.update(block)
                 size += len(block)
-        except (*_BROKEN, _ExpansionError):
+        except (EOFError, *_DAMAGED, _ExpansionError):
             pass  # `read_lines` reports it with its line
     return Content(digest.hexdigest(), size)
 
@@ -102,9 +102,9 @@ def read_lines(
 ) -> Iterator[Line]:
     """The lines of a file, plain, .gz or .xz, counted from 1, without a leading byte order mark.
 
-    A line that is too long and an archive that breaks off come as lines with a fault. Raises
-    StorageError for a file that cannot be read, InputError for one that is not UTF-8 text with
-    LF or CRLF line ends throughout.
+    A line that is too long and an archive that breaks off come as lines with a fault: what stood
+    before is sound. Raises StorageError for a file that cannot be read, InputError for an archive
+    whose own check fails (any line may be wrong), for UTF-16 and for lines that end in CR alone.
     """
     with _open(path, max_expansion) as stream:
         number = 1
@@ -112,9 +112,15 @@ def read_lines(
             try:
                 content = stream.readline(max_line_bytes + 1)
                 dropped = 0 if len(content) <= max_line_bytes else _skip_line(stream, content)
-            except _BROKEN as error:
-                yield Line(number, b"", _why_broken(path, error), last=True)
+            except EOFError:
+                fault = f"the {path.suffix} file breaks off here; fetch it again"
+                yield Line(number, b"", fault, last=True)
                 return
+            except _DAMAGED as error:
+                raise InputError(
+                    f"{path}:{number}: the {path.suffix} file is damaged here or before "
+                    f"({error}); fetch it again"
+                ) from error
             except _ExpansionError:
                 fault = f"unpacks to more than {max_expansion} times its size; unpack it by hand"
                 yield Line(number, b"", fault, last=True)
@@ -209,12 +215,6 @@ def _without_mark(path: Path, content: bytes) -> bytes:
             "convert it with tr '\\r' '\\n'"
         )
     return content.removeprefix(b"\xef\xbb\xbf")
-
-
-def _why_broken(path: Path, error: Exception) -> str:
-    if isinstance(error, EOFError):
-        return f"the {path.suffix} file breaks off here; fetch it again"
-    return f"the {path.suffix} file is damaged here ({error}); fetch it again"
 
 
 def _cp949_hint(content: bytes) -> str:
