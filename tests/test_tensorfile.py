@@ -87,10 +87,10 @@ BAD: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("kind", BAD)
 def test_each_lie_is_refused_quickly_and_in_one_sentence(tmp_path: Path, kind: str) -> None:
     data, reason = BAD[kind]
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(InputError, match=reason) as refusal:
         unpack(data)
-    assert time.perf_counter() - begin < 1
+    assert time.process_time() - begin < 1
     assert len(str(refusal.value)) < 300
     path = tmp_path / "model.safetensors"
     path.write_bytes(data)

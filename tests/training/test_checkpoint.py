@@ -364,7 +364,7 @@ def test_killed_before_each_call_and_at_random_moments(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     calls, random_steps = map(int, done.stdout.split())
