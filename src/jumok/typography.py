@@ -5,7 +5,6 @@ Jumok Hangul, which comes with jumok, draws what is missing there. No font of th
 so a picture looks the same everywhere.
 """
 
-import os
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumok.errors import InputError, StorageError
+from jumok.errors import InputError
+from jumok.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,10 +66,10 @@ def drawable(text: str) -> str:
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write the figure to `path`, in the format its ending names, by one rename.
+    """Write the figure to `path`, in the format its ending names; whole or not at all.
 
-    Raises InputError for an ending that matplotlib does not know, StorageError when the file cannot
-    be written; an older picture at `path` is then still whole.
+    Raises InputError for an ending that matplotlib does not know, StorageError when it cannot be
+    written.
     """
     known = figure.canvas.get_supported_filetypes()
     ending = path.suffix[1:].lower()
@@ -77,18 +77,9 @@ def save(figure: "Figure", path: Path) -> None:
         raise InputError(
             f"a picture cannot be saved as {path.name!r}; end it with .png, .svg or .pdf"
         )
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with style():
-            figure.savefig(beside, format=ending, metadata=undated.get(ending))
-        beside.replace(path)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be written ({error.strerror}); name another place"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)
+    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    with style():
+        write_atomically(path, lambda file: figure.savefig(file, format=ending, metadata=undated))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,187 @@
+"""Curves over the epochs: as a matplotlib figure for history.png, as plain SVG for report.html."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, TypeAlias
+
+from jumok.typography import drawable, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Point: TypeAlias = tuple[float, float]
+
+MOST_POINTS = 300  # of one curve; more are averaged in blocks, nobody could see them apart
+GREY, BLUE, ORANGE = "#9aa5b1", "#3b82f6", "#e8590c"  # readable on white and on black
+
+WIDTH, HEIGHT = 520, 300  # of the SVG, in its own units
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 34, 40  # margins
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Named points; a faint curve lies behind the others."""
+
+    name: str
+    points: tuple[Point, ...]
+    colour: str = BLUE
+    faint: bool = False
+
+    def thinned(self) -> "Curve":
+        """The same curve with at most MOST_POINTS points, each the mean of its neighbours.
+
+        >>> points = tuple((float(x), float(x % 2)) for x in range(1200))
+        >>> curve = Curve("zigzag", points).thinned()
+        >>> len(curve.points), curve.points[0]
+        (300, (1.5, 0.5))
+        """
+        size = math.ceil(len(self.points) / MOST_POINTS)
+        if size < 2:
+            return self
+        blocks = (self.points[i : i + size] for i in range(0, len(self.points), size))
+        return replace(self, points=tuple(map(_mean, blocks)))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves that share their axes; `best` is the point to be marked."""
+
+    name: str
+    curves: tuple[Curve, ...]
+    best: Point | None = None
+
+
+def figure(charts: Sequence[Chart], title: str = "") -> "Figure":
+    """The charts side by side.
+
+    >>> chart = Chart("accuracy", (Curve("dev", ((1.0, 0.8), (2.0, 0.85))),), best=(2.0, 0.85))
+    >>> [axes.get_title() for axes in figure([chart], "감정 분류").axes]
+    ['accuracy']
+    """
+    from matplotlib.figure import Figure
+
+    with style():
+        drawn = Figure(figsize=(5.5 * len(charts), 4), layout="constrained")
+        panels = drawn.subplots(1, len(charts), squeeze=False).ravel()
+        for axes, chart in zip(panels, charts, strict=True):
+            _draw(axes, chart)
+        if title:
+            drawn.suptitle(drawable(title))
+    return drawn
+
+
+def svg(chart: Chart) -> str:
+    """The chart as one <svg> element: no script, no link, text in the colour of the page.
+
+    >>> chart = Chart("score", (Curve("dev", ((1.0, 0.8), (2.0, 0.9))),), best=(2.0, 0.9))
+    >>> picture = svg(chart)
+    >>> picture[:4], picture.count("<polyline"), picture[-6:]
+    ('<svg', 1, '</svg>')
+    """
+    curves = [curve.thinned() for curve in chart.curves if curve.points]
+    points = [point for curve in curves for point in curve.points] or [(0.0, 0.0)]
+    across = _Axis([x for x, _ in points], LEFT, WIDTH - RIGHT)
+    up = _Axis([y for _, y in points], HEIGHT - BOTTOM, TOP)
+    parts = [
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{escape(chart.name)}">',
+        f'<text class="name" x="{LEFT}" y="16">{escape(chart.name)}</text>',
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">epoch</text>',
+    ]
+    for tick in up.ticks:
+        y = up.place(tick)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{_label(tick)}</text>')
+    for tick in across.ticks:
+        x = across.place(tick)
+        parts.append(f'<text x="{x}" y="{HEIGHT - 22}" text-anchor="middle">{_label(tick)}</text>')
+    offset = WIDTH - RIGHT
+    for curve in reversed(curves):
+        places = " ".join(f"{across.place(x)},{up.place(y)}" for x, y in curve.points)
+        look = f'stroke="{curve.colour}" stroke-width="{1 if curve.faint else 2}"'
+        parts.append(f'<polyline fill="none" {look} points="{places}"/>')
+        if not curve.faint:
+            parts += [
+                f'<circle cx="{across.place(x)}" cy="{up.place(y)}" r="3" fill="{curve.colour}">'
+                f"<title>epoch {x:.2f}: {y:.4f}</title></circle>"
+                for x, y in curve.points
+            ]
+        parts.append(
+            f'<text x="{offset}" y="16" text-anchor="end" fill="{curve.colour}">'
+            f"{escape(curve.name)}</text>"
+        )
+        offset -= 8 * len(curve.name) + 14
+    if chart.best:
+        x, y = across.place(chart.best[0]), up.place(chart.best[1])
+        parts.append(f'<circle class="best" cx="{x}" cy="{y}" r="7" fill="none"/>')
+    return "".join([*parts, "</svg>"])
+
+
+class _Axis:
+    """Where values lie between two places, and the round values to name."""
+
+    def __init__(self, values: Sequence[float], first: float, last: float) -> None:
+        low, high = min(values), max(values)
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        step = _round_step((high - low) / 5)
+        self.low, self.high = math.floor(low / step) * step, math.ceil(high / step) * step
+        self.first, self.last = first, last
+        count = round((self.high - self.low) / step)
+        self.ticks = [self.low + i * step for i in range(count + 1)]
+
+    def place(self, value: float) -> float:
+        """The coordinate of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.first + share * (self.last - self.first), 1)
+
+
+def _round_step(size: float) -> float:
+    """1, 2 or 5 times a power of ten, not below `size`.
+
+    >>> [_round_step(size) for size in (0.03, 0.7, 4.9, 60.0)]
+    [0.05, 1.0, 5.0, 100.0]
+    """
+    power = 10.0 ** math.floor(math.log10(size))
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= size * (1 - 1e-9))
+
+
+def _draw(axes: "Axes", chart: Chart) -> None:
+    """One panel of the figure."""
+    for curve in (curve.thinned() for curve in chart.curves if curve.points):
+        x, y = zip(*curve.points, strict=True)
+        look = "-" if curve.faint else ".-"
+        width = 1 if curve.faint else 2
+        axes.plot(x, y, look, color=curve.colour, linewidth=width, label=curve.name)
+    if chart.best:
+        x_best, y_best = chart.best
+        axes.plot([x_best], [y_best], "o", ms=11, mfc="none", mec="black")
+        axes.annotate(
+            f"{y_best:.4f}",
+            chart.best,
+            xytext=(0, -18),
+            textcoords="offset points",
+            ha="center",
+        )
+    axes.set_title(drawable(chart.name))
+    axes.set_xlabel("epoch")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if any(curve.points for curve in chart.curves):
+        axes.legend(frameon=False)
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    """The middle of some points."""
+    return (
+        sum(x for x, _ in points) / len(points),
+        sum(y for _, y in points) / len(points),
+    )
+
+
+def _label(value: float) -> str:
+    """A round number, shortly, with a true minus sign."""
+    return f"{value:.6g}".replace("-", "−") if abs(value) > 1e-12 else "0"
