@@ -34,7 +34,16 @@ from jumok.tensorfile import read_tensors
 from jumok.training.checkpoint import CheckpointStore
 
 PROGRAM = (sys.executable, "-m", "jumok")
-SHORT = ("training.steps=120", "training.checkpoint_every=2")
+SHORT = (
+    "training.steps=120",
+    "training.checkpoint_every=2",
+    "training.batch_tokens=1024",
+    "training.minutes=60",
+    "training.epochs=1000",
+    "data.train_rows=2000",
+    "data.dev_rows=100",
+    "data.test_rows=100",
+)
 RESULT = Path(__file__).parent / "results" / "kill_and_resume.txt"
 PATIENCE = 600.0  # seconds that one life may take
 

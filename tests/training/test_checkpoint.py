@@ -89,6 +89,17 @@ def test_no_checkpoint_at_all_is_none(store: CheckpointStore) -> None:
     assert store.newest() is None
 
 
+def test_one_step_can_be_asked_for(store: CheckpointStore) -> None:
+    for step in (1, 2):
+        store.commit(step, states(step), {"step": step})
+    assert store.checkpoint(1).facts == {"step": 1}
+    (store.checkpoints / "step-1" / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"step-1: cannot be used \(it has no manifest"):
+        store.checkpoint(1)
+    with pytest.raises(CheckpointError, match=r"step-3: cannot be used \(.*No such file"):
+        store.checkpoint(3)
+
+
 # What is kept
 
 

@@ -160,6 +160,19 @@ class CheckpointStore:
             )
         return None
 
+    def checkpoint(self, step: int) -> Checkpoint:
+        """The checkpoint of one step, the best one for example.
+
+        Raises CheckpointError when it is absent or damaged.
+        """
+        path = self.checkpoints / f"step-{step}"
+        try:
+            return _verified(path)
+        except (InputError, StorageError) as error:
+            raise CheckpointError(
+                f"{path}: cannot be used ({error}); copy a sound one back, or resume the run"
+            ) from error
+
     def _prepare(self) -> None:
         """The folder is there, durably, and clear of what dead processes left unfinished."""
         if not self.checkpoints.is_dir():
