@@ -1,1 +1,72 @@
-"""Transformers you can read, train and see."""
+"""Transformers you can read, train and see.
+
+    import jumok
+    model = jumok.load("runs/nsmc")
+    model("이 영화 정말 재미있어요")
+
+Importing jumok is quick: each name is fetched when it is first asked for.
+"""
+
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumok.errors import JumokError
+    from jumok.models import (
+        Decoder,
+        Encoder,
+        EncoderDecoder,
+        LanguageModel,
+        MaskedLanguageModel,
+        TextClassifier,
+        TransformerConfig,
+    )
+    from jumok.nn.hooks import record
+    from jumok.tasks.answering import Prediction, Rewriting
+    from jumok.tasks.loading import load
+    from jumok.text.sentencepiece import SentencePieceVocabulary
+
+__version__ = metadata.version("jumok")
+
+__all__ = [
+    "Decoder",
+    "Encoder",
+    "EncoderDecoder",
+    "JumokError",
+    "LanguageModel",
+    "MaskedLanguageModel",
+    "Prediction",
+    "Rewriting",
+    "SentencePieceVocabulary",
+    "TextClassifier",
+    "TransformerConfig",
+    "__version__",
+    "load",
+    "record",
+]
+
+_HOMES = {
+    "Decoder": "jumok.models",
+    "Encoder": "jumok.models",
+    "EncoderDecoder": "jumok.models",
+    "JumokError": "jumok.errors",
+    "LanguageModel": "jumok.models",
+    "MaskedLanguageModel": "jumok.models",
+    "Prediction": "jumok.tasks.answering",
+    "Rewriting": "jumok.tasks.answering",
+    "SentencePieceVocabulary": "jumok.text.sentencepiece",
+    "TextClassifier": "jumok.models",
+    "TransformerConfig": "jumok.models",
+    "load": "jumok.tasks.loading",
+    "record": "jumok.nn.hooks",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jumok' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

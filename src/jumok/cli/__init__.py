@@ -1,0 +1,79 @@
+"""The words on the command line. Each verb is a file, imported when it is called."""
+
+import os
+import sys
+from importlib import import_module
+
+VERBS = {
+    "train": "train a recipe, or go on with a run:  train RECIPE [key=value ...] [--out DIR]",
+    "evaluate": "score a run:  evaluate RUN [--data FILE]",
+    "predict": "answer texts:  predict RUN [TEXT ...]; without TEXT the lines of stdin",
+    "plot": "draw positions, a run's history, or the attention to a text",
+    "vocab": "train, use and examine a SentencePiece vocabulary",
+    "data": "list, get and verify the known corpora",
+}
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run one command and exit with its code: see `jumok.errors`.
+
+    `--debug` anywhere shows the traceback of an error instead of one sentence.
+    """
+    words = sys.argv[1:] if words is None else words
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    if not words or words[0] in ("--help", "-h", "help"):
+        print(help_text())
+        sys.exit(0)
+    if words[0] == "--version":
+        from jumok import __version__
+
+        print(f"jumok {__version__}")
+        sys.exit(0)
+    sys.exit(_run(words, debug))
+
+
+def help_text() -> str:
+    """What `jumok --help` prints."""
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {line}" for verb, line in VERBS.items())
+    return (
+        "jumok (주목): Transformers you can read, train and see\n\n"
+        f"usage: jumok VERB ...\n\n{verbs}\n\n"
+        "  jumok VERB --help   the words of a verb\n"
+        "  jumok --version     the version\n"
+        "  --debug             show where an error came from"
+    )
+
+
+def _run(words: list[str], debug: bool) -> int:
+    from jumok.errors import InputError, JumokError
+
+    verb, *rest = words
+    try:
+        if verb not in VERBS:
+            from jumok.config import nearest
+
+            raise InputError(f"{verb!r} is no verb of jumok; {nearest(verb, list(VERBS))}")
+        import_module(f"jumok.cli.{verb}").app(rest, prog_name=f"jumok {verb}")
+    except JumokError as error:
+        if debug:
+            raise
+        _say(str(error))
+        return error.exit_code
+    except BrokenPipeError:  # whoever read our answers has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        _say("stopped by Ctrl-C")
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        _say(f"{type(error).__name__}: {error}; this is a fault of jumok, --debug shows where")
+        return 1
+    return 0
+
+
+def _say(message: str) -> None:
+    print(f"jumok: {message}", file=sys.stderr)

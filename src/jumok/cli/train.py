@@ -1,0 +1,91 @@
+"""jumok train: a recipe becomes a run."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from jumok.tasks.run import Run
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def train(
+    recipe: Annotated[
+        str | None, typer.Argument(metavar="RECIPE", help="A built-in name or a .toml file.")
+    ] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[key=value ...]", help="Laid over the recipe.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder; runs/NAME if left out.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on with this run instead.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The results as one JSON line on stdout.")
+    ] = False,
+) -> None:
+    """Train a recipe, score it once on the test split, and keep it all in the run's folder."""
+    from jumok.errors import InputError
+    from jumok.tasks import training
+    from jumok.tasks.recipe import load_recipe
+
+    if resume is not None:
+        if recipe is not None or out is not None:
+            raise InputError("--resume takes the run's own recipe and folder; name only the run")
+        finished = training.resume(resume)
+    elif recipe is None:
+        raise InputError("no recipe was named; try jumok train numbers, or --resume RUN")
+    else:
+        plan = load_recipe(recipe, words or [])
+        finished = training.train(plan, out or Path("runs") / plan.name)
+    if as_json:
+        typer.echo(json.dumps(finished.results, ensure_ascii=False))
+    else:
+        _show(finished.run, finished.results)
+
+
+def _show(run: "Run", results: dict[str, Any]) -> None:
+    """The table of evaluations, the scores, some answers, and where everything is."""
+    from rich.console import Console
+
+    from jumok.training.history import METRICS, evaluations, read_records, table
+
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(table(evaluations(read_records(run.folder / METRICS))))
+    for scores in [results, *results["others"]]:
+        shown = {
+            name: f"{scores[name]:.2f}" if name in ("bleu", "chrf") else f"{scores[name]:.2%}"
+            for name in ("accuracy", "macro_f1", "exact_match", "bleu", "chrf")
+            if name in scores
+        }
+        words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+        console.print(f"[bold]{scores['split']}[/bold] ({scores['n']:,} rows)  {words}")
+    _show_answers(run, console)
+    console.print(
+        f"{results['parameters']:,} weights, {results['wall_seconds']:,.0f} s, "
+        f"{results['peak_memory_bytes'] / 2**20:,.0f} MB at most"
+    )
+    console.print(f"All of it is in {run.folder}; open report.html there, or ask it something:")
+    console.print(f'  jumok predict {run.folder} "..."')
+
+
+def _show_answers(run: "Run", console: Any) -> None:
+    """A few answers to look at, and for sequences a picture of who looked where."""
+    from jumok.tasks.examples import examples
+    from jumok.tasks.loading import load
+
+    loaded = load(run.folder)
+    texts = examples(loaded.recipe)
+    if not texts:
+        return
+    for text, answer in zip(texts, loaded.answer(texts), strict=True):
+        console.print(f"  {text}\n    [bold]{answer.shown}[/bold]", markup=True)
+    from jumok.viewer.attention import draw
+
+    console.print(f"Who looked where: {draw(loaded, texts[0], run.folder / 'attention.png')}")

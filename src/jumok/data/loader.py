@@ -1,0 +1,65 @@
+"""A loader whose place can be written down in two numbers and found again exactly."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+B = TypeVar("B", covariant=True)
+
+
+class Epoch(Protocol[B]):
+    """The batches of one pass over the data, each made when it is asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> B: ...
+
+
+@dataclass(frozen=True)
+class Position:
+    """So many whole epochs are done, and so many batches of the one under way."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+class Loader(Generic[B]):
+    """Batches without end, epoch after epoch, from any position.
+
+    `make_epoch(number)` must be a pure function of the number: then a loader set to an old
+    position goes on as if it had never stopped.
+
+    >>> loader = Loader(lambda number: [f"{number}a", f"{number}b"])
+    >>> batches = iter(loader)
+    >>> next(batches), next(batches), next(batches), loader.position
+    ('0a', '0b', '1a', Position(epoch=1, batch=1))
+    >>> next(iter(Loader(lambda number: [f"{number}a", f"{number}b"], loader.position)))
+    '1b'
+    """
+
+    def __init__(
+        self, make_epoch: Callable[[int], Epoch[B]], position: Position | None = None
+    ) -> None:
+        self._make_epoch = make_epoch
+        self._number = -1
+        self.position = position or Position()
+
+    @property
+    def epoch(self) -> Epoch[B]:
+        """The epoch under way."""
+        if self._number != self.position.epoch:
+            self._current = self._make_epoch(self.position.epoch)
+            self._number = self.position.epoch
+        return self._current
+
+    @property
+    def epochs_done(self) -> float:
+        """How many passes over the data are done, as a fraction."""
+        return self.position.epoch + self.position.batch / max(len(self.epoch), 1)
+
+    def __iter__(self) -> Iterator[B]:
+        while True:
+            batch = self.epoch[self.position.batch]
+            at = Position(self.position.epoch, self.position.batch + 1)
+            self.position = Position(at.epoch + 1) if at.batch >= len(self.epoch) else at
+            yield batch

@@ -1,0 +1,124 @@
+"""Batches without padding: texts of one length together, or several texts end to end in one row.
+
+Everything here is a pure function of lengths and an order, so it can be made again on resuming.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+def bucketed(lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Ints]:
+    """Cut the examples into batches of like length, `batch_tokens` tokens each, padding counted.
+
+    lengths (n,): tokens of each example; (n, 2) for a source and a target, whose padded sum
+    counts. order (n,): which examples, and which of equal length come first. The batches
+    themselves come in random order. An example longer than the budget is a batch of its own.
+
+    >>> rng = np.random.default_rng(0)
+    >>> sorted(batch.tolist() for batch in bucketed(np.array([3, 1, 3, 1]), np.arange(4), 6, rng))
+    [[0, 2], [1, 3]]
+    """
+    table = lengths if lengths.ndim == 2 else lengths[:, None]
+    keys = tuple(table[order, column] for column in range(table.shape[1]))
+    by_length = order[np.lexsort(keys)]  # stable: equal lengths stay in `order`
+    batches: list[Ints] = []
+    start = 0
+    widest = np.zeros(table.shape[1], dtype=np.int64)
+    for end, example in enumerate(by_length):
+        grown = np.maximum(widest, table[example])
+        if end > start and int(grown.sum()) * (end + 1 - start) > batch_tokens:
+            batches.append(by_length[start:end])
+            start, grown = end, table[example]
+        widest = grown
+    if start < len(by_length):
+        batches.append(by_length[start:])
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def pack(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[int]]:
+    """Lay examples end to end in rows of one width: which examples stand in each row.
+
+    First fit among the rows still open; an example longer than the width is refused.
+
+    >>> pack([3, 4, 1, 2], np.arange(4), 5)
+    [[0, 2], [1], [3]]
+    """
+    rows: list[list[int]] = []
+    free: list[int] = []  # room left in the last few rows
+    window = 64
+    for example in order:
+        need = int(lengths[example])
+        if need > width:
+            raise ValueError(f"{need} tokens do not fit a row of {width}; widen it or truncate")
+        for row in range(max(0, len(rows) - window), len(rows)):
+            if free[row] >= need:
+                rows[row].append(int(example))
+                free[row] -= need
+                break
+        else:
+            rows.append([int(example)])
+            free.append(width - need)
+    return rows
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A rectangle of ids and which of them are real tokens."""
+
+    ids: Ints  # (B, T)
+    real: NDArray[np.bool_] | None  # (B, T); None when nothing is padding
+
+
+def pad(rows: Sequence[NDArray[np.int32]], pad_id: int) -> Padded:
+    """The rows side by side, the shorter ones filled up on the right.
+
+    >>> pad([np.array([5, 6], np.int32), np.array([7], np.int32)], pad_id=0).ids
+    array([[5, 6],
+           [7, 0]])
+    """
+    lengths = np.array([len(row) for row in rows])
+    width = int(lengths.max(initial=1))
+    real = np.arange(width) < lengths[:, None]  # (B, T)
+    ids = np.full(real.shape, pad_id, dtype=np.int64)
+    if len(rows):
+        ids[real] = np.concatenate(rows)
+    return Padded(ids, None if real.all() else real)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Rows of one width holding several texts each."""
+
+    ids: Ints  # (R, W)
+    texts: Ints  # (R, W): the number of the text a token belongs to; -1 on padding
+    positions: Ints  # (R, W): beginning at 0 with every text
+
+
+def packed(
+    rows: Sequence[Sequence[int]], examples: Sequence[NDArray[np.int32]], width: int, pad_id: int
+) -> Packed:
+    """The rows that `pack` planned, filled; texts are numbered in the order they stand.
+
+    >>> two = [np.array([5, 6], np.int32), np.array([7], np.int32)]
+    >>> packed([[0, 1]], two, width=4, pad_id=0).texts
+    array([[ 0,  0,  1, -1]])
+    """
+    ids = np.full((len(rows), width), pad_id, dtype=np.int64)
+    texts = np.full((len(rows), width), -1, dtype=np.int64)
+    positions = np.zeros((len(rows), width), dtype=np.int64)
+    number = 0
+    for r, row in enumerate(rows):
+        start = 0
+        for example in row:
+            part = examples[example]
+            stop = start + len(part)
+            ids[r, start:stop] = part
+            texts[r, start:stop] = number
+            positions[r, start:stop] = np.arange(len(part))
+            start, number = stop, number + 1
+    return Packed(ids, texts, positions)

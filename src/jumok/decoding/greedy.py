@@ -1,0 +1,79 @@
+"""Greedy decoding with a cache: the likeliest next token, until the end is written.
+
+Shapes: B sentences, S source tokens, V target vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jumok.models.encoder_decoder import EncoderDecoder
+from jumok.nn.masks import EVERYTHING, AttentionMask
+
+
+@dataclass(frozen=True)
+class Written:
+    """One sequence: its tokens without [BOS] and [EOS], and the sum of their log-probabilities.
+
+    `finished` tells that [EOS] was written; its log-probability is part of the score.
+    """
+
+    ids: list[int]
+    score: float
+    finished: bool
+
+
+@torch.inference_mode()
+def greedy(
+    model: EncoderDecoder,
+    source: Tensor,
+    real: Tensor | None,
+    *,
+    bos_id: int,
+    eos_id: int,
+    max_length: int,
+) -> list[Written]:
+    """Write a target for each source, at most `max_length` tokens each.
+
+    source (B, S) int64; real (B, S) bool, None without padding. Finished sentences leave the
+    batch, so the work left is that of the unfinished ones.
+    """
+    memory = model.encode(source, _mask(real))  # (B, S, D)
+    cache = model.decoder.cache(max_length + 1)
+    ids: list[list[int]] = [[] for _ in range(len(source))]
+    scores = [0.0] * len(source)
+    finished = [False] * len(source)
+    alive = list(range(len(source)))
+    newest = torch.full((len(source), 1), bos_id, device=source.device)
+    for _ in range(max_length + 1):
+        hidden = model.decode(newest, memory, _mask(real), cache=cache)  # (B, 1, D)
+        log_p = model.output(hidden[:, -1]).float().log_softmax(-1)  # (B, V)
+        best, token = log_p.max(-1)
+        going = []
+        for row, (number, choice, gain) in enumerate(
+            zip(alive, token.tolist(), best.tolist(), strict=True)
+        ):
+            full = len(ids[number]) == max_length
+            if choice != eos_id and full:
+                continue
+            scores[number] += gain
+            if choice == eos_id:
+                finished[number] = True
+            else:
+                ids[number].append(choice)
+                going.append(row)
+        if not going:
+            break
+        newest = token[:, None]
+        if len(going) < len(alive):
+            rows = torch.tensor(going, device=source.device)
+            cache.select(rows)
+            memory, newest = memory[rows], newest[rows]
+            real = None if real is None else real[rows]
+            alive = [alive[row] for row in going]
+    return [Written(*parts) for parts in zip(ids, scores, finished, strict=True)]
+
+
+def _mask(real: Tensor | None) -> AttentionMask:
+    return EVERYTHING if real is None else AttentionMask.from_padding(real)

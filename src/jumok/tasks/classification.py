@@ -1,0 +1,217 @@
+"""Classification: one label a text, by an encoder, or by study note 002's encoder-decoder.
+
+Shapes: B texts, T tokens, L labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.packing import bucketed
+from jumok.data.ragged import Ragged
+from jumok.data.token_cache import encode_cached
+from jumok.evaluation import ClassificationScores, score_labels
+from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
+from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.objectives import cross_entropy
+from jumok.training.randomness import permutation, seed_for
+from jumok.training.trainer import DevScore
+
+ANSWERING_TOKENS = 16_384  # of a batch when nothing is learned
+
+
+def build_classifier(config: ModelConfig, n_labels: int) -> nn.Module:
+    """The model a recipe asks for, freshly initialised."""
+    if config.kind == "encoder_decoder":
+        return EncoderDecoderClassifier(config, n_labels)
+    return TextClassifier(config, n_labels, config.pooling)
+
+
+@dataclass(frozen=True)
+class TextEncoder:
+    """Texts to the ids a classifier reads: [CLS] and the pieces, cut at the model's length."""
+
+    vocabulary: Vocabulary
+    max_length: int
+
+    def __call__(self, texts: Sequence[str]) -> Ragged:
+        """The ids of each text; a text without any piece is [CLS] alone."""
+        return self.framed(encode_cached(texts, self.vocabulary))
+
+    def sampled(self, texts: Sequence[str], alpha: float, seed: int) -> Ragged:
+        """The same in pieces sampled from all ways to cut the text (Kudo 2018)."""
+        ids = self.vocabulary.sample_batch(texts, alpha=alpha, seed=seed)
+        return self.framed(Ragged.from_lists(ids))
+
+    def framed(self, rows: Ragged) -> Ragged:
+        """[CLS] before every row, and no row longer than the model holds."""
+        lengths = np.minimum(rows.lengths, self.max_length - 1)
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(lengths + 1, out=offsets[1:])
+        ids = np.empty(int(offsets[-1]), dtype=np.int32)
+        places = np.repeat(rows.offsets[:-1] - offsets[:-1] - 1, lengths + 1)
+        places += np.arange(len(ids))
+        places[offsets[:-1]] = 0  # these are written next
+        ids[:] = rows.ids[places] if len(rows.ids) else 0
+        ids[offsets[:-1]] = self.vocabulary.cls_id
+        return Ragged(ids, offsets)
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Texts of like length and the numbers of their labels (B,)."""
+
+    texts: PaddedIds
+    labels: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens."""
+        return self.texts.n_real
+
+    @property
+    def units(self) -> int:
+        """Texts."""
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts and the numbers of their labels (n,) int64."""
+
+    texts: Sequence[str]
+    labels: NDArray[np.int64]
+
+
+class ClassificationJob:
+    """What a trainer needs to train a classifier by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        train: LabelledTexts,
+        dev: LabelledTexts,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.device = device
+        self.encode = TextEncoder(vocabulary, recipe.model.max_length)
+        self.train, self.dev = train, dev
+        self.train_ids = self.encode(train.texts)
+        self.dev_ids = self.encode(dev.texts)
+
+    def epoch(self, number: int) -> Batches[TextBatch]:
+        """Batches of like length, in an order and with the augmentation of this epoch."""
+        seed = self.recipe.seed
+        rows = self._augmented(number)
+        order = permutation(len(rows), seed, number)
+        rng = np.random.Generator(np.random.Philox(seed_for(seed, "batches", number)))
+        plan = bucketed(rows.lengths, order, self.recipe.training.batch_tokens, rng)
+
+        def make(examples: NDArray[np.int64]) -> TextBatch:
+            texts = padded([rows[i] for i in examples], self.vocabulary.pad_id, self.device)
+            labels = torch.from_numpy(self.train.labels[examples]).to(self.device)
+            return TextBatch(texts, labels)
+
+        return Batches(plan, make)
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        """Cross-entropy of the labels, summed over the texts."""
+        logits = classify(self.model, batch.texts, self.vocabulary.bos_id)
+        return cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+
+    def evaluate(self) -> DevScore:
+        """The recipe's metric on the development texts, and their mean loss."""
+        logits = answer_all(self.model, self.dev_ids, self.vocabulary, self.device)
+        wanted = torch.from_numpy(self.dev.labels)
+        loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
+        scores = score_labels(self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
+        metric = self.recipe.score
+        return DevScore(loss, float(getattr(scores, metric)), metric)
+
+    def _augmented(self, number: int) -> Ragged:
+        """The training texts as this epoch sees them: a pure function of its number."""
+        augmentation, seed = self.recipe.augmentation, self.recipe.seed
+        rng = np.random.Generator(np.random.Philox(seed_for(seed, "augmentation", number)))
+        rows = self.train_ids
+        if augmentation.subword_sampling:
+            chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
+            sampled = self.encode.sampled(
+                [self.train.texts[i] for i in chosen],
+                augmentation.sampling_alpha,
+                seed_for(seed, "sampling", number),
+            )
+            rows = _replaced(rows, chosen, sampled)
+        return _with_token_dropout(rows, augmentation, self.vocabulary, rng)
+
+
+def classify(model: nn.Module, texts: PaddedIds, bos_id: int) -> Tensor:
+    """Logits (B, L); a decoder, where there is one, is given [BOS] as in note 002."""
+    if isinstance(model, EncoderDecoderClassifier):
+        begin = torch.full((len(texts.ids), 1), bos_id, device=texts.ids.device)
+        return model(texts.ids, begin, texts.real)  # type: ignore[no-any-return]
+    return model(texts.ids, texts.real)  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def answer_all(
+    model: nn.Module, rows: Ragged, vocabulary: Vocabulary, device: torch.device
+) -> Tensor:
+    """Logits (n, L) float32 on the CPU of every row, in the order of the rows."""
+    parts, order = [], []
+    for batch in in_order_of_length(rows, ANSWERING_TOKENS):
+        texts = padded([rows[i] for i in batch], vocabulary.pad_id, device)
+        parts.append(classify(model, texts, vocabulary.bos_id).float().cpu())
+        order.append(batch)
+    if not parts:
+        return torch.empty(0, 0)
+    logits = torch.cat(parts)
+    back = torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))
+    return logits[back]
+
+
+def score_texts(
+    model: nn.Module,
+    rows: Ragged,
+    wanted: Sequence[int],
+    vocabulary: Vocabulary,
+    device: torch.device,
+) -> tuple[ClassificationScores, Tensor]:
+    """Scores against the labels wanted, and the probabilities (n, L) behind them."""
+    logits = answer_all(model, rows, vocabulary, device)
+    scores = score_labels(wanted, logits.argmax(-1).tolist(), logits.shape[1])
+    return scores, logits.softmax(-1)
+
+
+def _replaced(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
+    """The rows, those `chosen` replaced by `others` in order."""
+    both = Ragged(
+        np.concatenate([rows.ids, others.ids]),
+        np.concatenate([rows.offsets, rows.offsets[-1] + others.offsets[1:]]),
+    )
+    source = np.arange(len(rows))
+    source[chosen] = len(rows) + np.arange(len(chosen))
+    return both.take(source)
+
+
+def _with_token_dropout(
+    rows: Ragged,
+    augmentation: AugmentationConfig,
+    vocabulary: Vocabulary,
+    rng: np.random.Generator,
+) -> Ragged:
+    """The rows with some tokens hidden behind [MASK]; [CLS] stays."""
+    if not augmentation.token_dropout:
+        return rows
+    hidden = rng.random(len(rows.ids), dtype=np.float32) < augmentation.token_dropout
+    hidden[rows.offsets[:-1]] = False
+    ids = np.where(hidden, np.int32(vocabulary.mask_id), rows.ids)
+    return Ragged(ids, rows.offsets)

@@ -1,0 +1,119 @@
+"""A recipe: everything needed to repeat a result, as a person writes it in TOML."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from jumok.config import build, nearest, override, plain, read_toml, to_toml
+from jumok.data.corpora import DataConfig
+from jumok.errors import InputError
+from jumok.models.config import TransformerConfig
+from jumok.models.heads import Pooling
+from jumok.text.sentencepiece import VocabularyConfig
+from jumok.training.config import TrainingConfig
+
+Task = Literal["classification", "sequence_to_sequence"]
+Metric = Literal["accuracy", "macro_f1", "exact_match", "bleu", "chrf"]
+METRICS: Mapping[Task, tuple[Metric, ...]] = {
+    "classification": ("accuracy", "macro_f1"),
+    "sequence_to_sequence": ("exact_match", "bleu", "chrf"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig(TransformerConfig):
+    """The [model] table: the measures of the Transformer, and which kind it is."""
+
+    kind: Literal["encoder", "encoder_decoder"] = "encoder"
+    pooling: Pooling = "mean"  # of an encoder that classifies
+    init: str = ""  # a run to begin from: its vocabulary, and every weight that fits
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationConfig:
+    """The [augmentation] table: the same texts in other words, anew in every epoch."""
+
+    subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
+    sampling_alpha: float = 0.2  # how flat the distribution is that they are sampled from
+    token_dropout: float = 0.0  # share of tokens replaced by [MASK]
+
+    def __post_init__(self) -> None:
+        for name in ("subword_sampling", "token_dropout"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise InputError(f"augmentation.{name} {getattr(self, name)}: give 0 to 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One training, from data to score."""
+
+    name: str
+    task: Task
+    training: TrainingConfig
+    metric: Metric | None = None  # what the best weights are chosen by; None: the task's first
+    seed: int = 0
+    device: str = "auto"
+    data: DataConfig = field(default_factory=DataConfig)
+    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+
+    def __post_init__(self) -> None:
+        if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
+            raise InputError(f"name {self.name!r} cannot name a folder; use letters and digits")
+        if self.metric is not None and self.metric not in METRICS[self.task]:
+            raise InputError(
+                f"metric {self.metric} is not one of {self.task}; "
+                f"choose from {', '.join(METRICS[self.task])}"
+            )
+        if self.task == "sequence_to_sequence" and self.model.kind != "encoder_decoder":
+            raise InputError(
+                f'model.kind "{self.model.kind}" writes no sequences; '
+                'set model.kind = "encoder_decoder"'
+            )
+
+    @property
+    def score(self) -> Metric:
+        """What the best weights are chosen by."""
+        return self.metric or METRICS[self.task][0]
+
+    def with_vocabulary(self, size: int) -> "Recipe":
+        """The same recipe once the size of its vocabulary is known."""
+        if self.model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
+            raise InputError(
+                f"model.vocabulary_size {self.model.vocabulary_size} is not the vocabulary's "
+                f"{size}; leave it out"
+            )
+        return replace(self, model=replace(self.model, vocabulary_size=size))
+
+    def to_toml(self) -> str:
+        """The recipe as text, every default written out."""
+        return to_toml(plain(self))
+
+
+def built_in() -> dict[str, Path]:
+    """The recipes that ship with jumok, by name."""
+    folder = resources.files("jumok") / "recipes"
+    paths = [Path(str(entry)) for entry in folder.iterdir()]
+    return {path.stem: path for path in sorted(paths) if path.suffix == ".toml"}
+
+
+def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of that built-in name or in that .toml file, `key=value` words laid over it.
+
+    Raises InputError for a name that is not known, an unknown key, or a value that does not fit.
+    """
+    if source.endswith(".toml"):
+        path = Path(source)
+    else:
+        known = built_in()
+        if source not in known:
+            raise InputError(
+                f"{source!r} is no built-in recipe ({nearest(source, list(known))}) and no .toml "
+                "file; name one of them"
+            )
+        path = known[source]
+    tree: dict[str, Any] = override({"name": path.stem} | read_toml(path), overrides)
+    return build(Recipe, tree)

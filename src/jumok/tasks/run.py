@@ -1,0 +1,148 @@
+"""A run is a folder a person can read: what stands where in it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from jumok import tensorfile
+from jumok.config import build, plain, read_toml
+from jumok.errors import InputError, StorageError
+from jumok.models.weights import load_weights, tied_names, weights_of
+from jumok.storage import storage_errors, write_atomically
+from jumok.tasks.recipe import Recipe
+from jumok.text.sentencepiece import SentencePieceVocabulary
+
+FORMAT = 1  # of config.json
+
+
+@dataclass(frozen=True)
+class Run:
+    """The files of one training, finished or not."""
+
+    folder: Path
+
+    @property
+    def recipe_path(self) -> Path:
+        """Everything needed to repeat it."""
+        return self.folder / "recipe.toml"
+
+    @property
+    def vocabulary_path(self) -> Path:
+        """The SentencePiece model."""
+        return self.folder / "vocabulary.model"
+
+    @property
+    def weights_path(self) -> Path:
+        """The best weights, under their plain names."""
+        return self.folder / "model.safetensors"
+
+    @property
+    def config_path(self) -> Path:
+        """What kind of model the weights are of, its measures and its labels."""
+        return self.folder / "config.json"
+
+    @property
+    def results_path(self) -> Path:
+        """The final scores."""
+        return self.folder / "results.json"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the training ended and was scored."""
+        return self.results_path.is_file()
+
+    @classmethod
+    def begin(cls, folder: Path, recipe: Recipe) -> "Run":
+        """A new run in `folder`. Raises InputError when a run is there already."""
+        run = cls(folder)
+        if run.recipe_path.exists():
+            raise InputError(
+                f"{folder} holds a run already; go on with jumok train --resume {folder}, "
+                "or choose another --out"
+            )
+        with storage_errors(f"{folder}: cannot be made"):
+            folder.mkdir(parents=True, exist_ok=True)
+        run.write_text(run.recipe_path, recipe.to_toml())
+        return run
+
+    @classmethod
+    def existing(cls, folder: Path) -> "Run":
+        """The run in `folder`. Raises InputError when there is none."""
+        run = cls(folder)
+        if not run.recipe_path.is_file():
+            raise InputError(
+                f"{folder} holds no run (no recipe.toml); name a folder of jumok train"
+            )
+        return run
+
+    def recipe(self) -> Recipe:
+        """The recipe the run was made by."""
+        return build(Recipe, read_toml(self.recipe_path))
+
+    def vocabulary(self) -> SentencePieceVocabulary:
+        """The vocabulary the run was trained with."""
+        return SentencePieceVocabulary.load(self.vocabulary_path)
+
+    def results(self) -> dict[str, Any]:
+        """What `results.json` says."""
+        return _read_json(self.results_path)
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a file of the run: whole or not at all."""
+        write_atomically(path, text.encode())
+
+    def write_json(self, path: Path, tree: Mapping[str, Any]) -> None:
+        """Write a JSON file of the run, indented for people."""
+        self.write_text(path, json.dumps(tree, ensure_ascii=False, indent=2) + "\n")
+
+    def write_model(
+        self, model: nn.Module, recipe: Recipe, labels: tuple[str, ...], fingerprint: str
+    ) -> None:
+        """The weights, and beside them what they are weights of."""
+        tied = json.dumps(tied_names(model), sort_keys=True)
+        weights = {name: p.detach() for name, p in weights_of(model).items()}
+        write_atomically(self.weights_path, tensorfile.pack(weights, {"tied": tied}))
+        self.write_json(
+            self.config_path,
+            {
+                "format": FORMAT,
+                "task": recipe.task,
+                "model": plain(recipe.model),
+                "labels": list(labels),
+                "vocabulary_sha256": fingerprint,
+            },
+        )
+
+    def read_model_config(self) -> dict[str, Any]:
+        """What `config.json` says; InputError when the run has no model yet."""
+        if not self.weights_path.is_file() or not self.config_path.is_file():
+            raise InputError(
+                f"{self.folder} has no model yet; finish it with jumok train --resume {self.folder}"
+            )
+        config = _read_json(self.config_path)
+        if config.get("format") != FORMAT:
+            raise InputError(
+                f"{self.config_path}: format {config.get('format')!r} came, {FORMAT} was wanted; "
+                "read it with the jumok that wrote it"
+            )
+        return config
+
+    def load_weights(self, model: nn.Module) -> None:
+        """The best weights into a model of the run's config."""
+        load_weights(model, tensorfile.read_tensors(self.weights_path))
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}); restore the file") from error
+    if not isinstance(tree, dict):
+        raise InputError(f"{path}: a JSON object was wanted; restore the file")
+    return tree

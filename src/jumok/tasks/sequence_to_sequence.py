@@ -1,0 +1,183 @@
+"""Sequence to sequence: a source is read, a target is written. Numbers to figures, translation.
+
+Shapes: B pairs, S source tokens, T target tokens, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jumok.data.packing import bucketed
+from jumok.data.ragged import Ragged
+from jumok.data.token_cache import encode_cached
+from jumok.decoding import Written, greedy
+from jumok.evaluation import score_sequences
+from jumok.models import EncoderDecoder
+from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
+from jumok.tasks.recipe import Recipe
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.objectives import cross_entropy
+from jumok.training.randomness import permutation, seed_for
+from jumok.training.trainer import DevScore
+
+ANSWERING_TOKENS = 8_192  # source tokens of a batch when nothing is learned
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sources and the targets wanted for them."""
+
+    sources: Sequence[str]
+    targets: Sequence[str]
+
+
+@dataclass(frozen=True)
+class PairEncoder:
+    """Texts to ids: a source ends with [EOS]; a target stands between [BOS] and [EOS]."""
+
+    vocabulary: Vocabulary
+    max_length: int
+
+    def sources(self, texts: Sequence[str]) -> Ragged:
+        """pieces [EOS], cut at the model's length."""
+        rows = _cut(encode_cached(texts, self.vocabulary), self.max_length - 1)
+        return _framed(rows, [], [self.vocabulary.eos_id])
+
+    def targets(self, texts: Sequence[str]) -> Ragged:
+        """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
+        rows = _cut(encode_cached(texts, self.vocabulary), self.max_length - 1)
+        return _framed(rows, [self.vocabulary.bos_id], [self.vocabulary.eos_id])
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Pairs of like length: what is read, what is written so far, and what comes next."""
+
+    source: PaddedIds  # (B, S)
+    target: PaddedIds  # (B, T): [BOS] and the target
+    wanted: Tensor  # (B, T): the target and [EOS]
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of both sides."""
+        return self.source.n_real + self.target.n_real
+
+    @property
+    def units(self) -> int:
+        """Real target tokens."""
+        return self.target.n_real
+
+
+class SequenceJob:
+    """What a trainer needs to train an encoder-decoder by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: EncoderDecoder,
+        vocabulary: Vocabulary,
+        train: Pairs,
+        dev: Pairs,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.device = device
+        self.dev = dev
+        encode = PairEncoder(vocabulary, recipe.model.max_length)
+        self.train_ids = encode.sources(train.sources), encode.targets(train.targets)
+        self.dev_ids = encode.sources(dev.sources), encode.targets(dev.targets)
+
+    def epoch(self, number: int) -> Batches[PairBatch]:
+        """Batches of like length in an order of this epoch's own."""
+        sources, targets = self.train_ids
+        lengths = np.stack([sources.lengths, targets.lengths], -1)  # (n, 2)
+        order = permutation(len(sources), self.recipe.seed, number)
+        rng = np.random.Generator(np.random.Philox(seed_for(self.recipe.seed, "batches", number)))
+        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
+        return Batches(plan, lambda examples: self._batch(self.train_ids, examples))
+
+    def loss(self, batch: PairBatch) -> Tensor:
+        """Cross-entropy of each next token, summed over the real target tokens.
+
+        Only real tokens are projected to the vocabulary, the largest product of a small model.
+        """
+        memory_mask = _mask(batch.source.real)
+        memory = self.model.encode(batch.source.ids, memory_mask)
+        hidden = self.model.decode(batch.target.ids, memory, memory_mask)  # (B, T, D)
+        real = batch.target.real
+        if real is None:
+            hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
+        else:
+            hidden, wanted = hidden[real], batch.wanted[real]  # (tokens, D), (tokens,)
+        smoothing = self.recipe.training.label_smoothing
+        return cross_entropy(self.model.output(hidden), wanted, smoothing)
+
+    def evaluate(self) -> DevScore:
+        """The recipe's metric on the development pairs, and their mean loss a token."""
+        total, units = 0.0, 0
+        for examples in in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS):
+            batch = self._batch(self.dev_ids, examples)
+            total += self.loss(batch).item()
+            units += batch.units
+        texts = [text for text, _ in write_all(self.model, self.dev_ids[0], self.vocabulary,
+                                               self.device)]  # fmt: skip
+        scores = score_sequences(texts, self.dev.targets)
+        metric = self.recipe.score
+        return DevScore(total / max(units, 1), float(getattr(scores, metric)), metric)
+
+    def _batch(self, ids: tuple[Ragged, Ragged], examples: NDArray[np.int64]) -> PairBatch:
+        sources, targets = ids
+        rows = [targets[i] for i in examples]
+        pad_id = self.vocabulary.pad_id
+        return PairBatch(
+            source=padded([sources[i] for i in examples], pad_id, self.device),
+            target=padded([row[:-1] for row in rows], pad_id, self.device),
+            wanted=padded([row[1:] for row in rows], pad_id, self.device).ids,
+        )
+
+
+@torch.inference_mode()
+def write_all(
+    model: EncoderDecoder, sources: Ragged, vocabulary: Vocabulary, device: torch.device
+) -> list[tuple[str, Written]]:
+    """What the model writes for every source, in the order of the sources.
+
+    A target may be half as long again as its source, and ten tokens more.
+    """
+    written: list[tuple[str, Written] | None] = [None] * len(sources)
+    for batch in in_order_of_length(sources, ANSWERING_TOKENS):
+        source = padded([sources[i] for i in batch], vocabulary.pad_id, device)
+        room = model.decoder.embedding.max_length - 1
+        outputs = greedy(
+            model,
+            source.ids,
+            source.real,
+            bos_id=vocabulary.bos_id,
+            eos_id=vocabulary.eos_id,
+            max_length=min(room, source.ids.shape[1] * 3 // 2 + 10),
+        )
+        texts = vocabulary.decode_batch([output.ids for output in outputs])
+        for i, text, output in zip(batch, texts, outputs, strict=True):
+            written[i] = (text, output)
+    return [pair for pair in written if pair is not None]
+
+
+def _mask(real: Tensor | None) -> AttentionMask:
+    return EVERYTHING if real is None else AttentionMask.from_padding(real)
+
+
+def _cut(rows: Ragged, longest: int) -> Ragged:
+    """No row longer than `longest`."""
+    if len(rows) == 0 or int(rows.lengths.max()) <= longest:
+        return rows
+    return Ragged.from_lists([rows[i][:longest].tolist() for i in range(len(rows))])
+
+
+def _framed(rows: Ragged, before: list[int], after: list[int]) -> Ragged:
+    """The same ids before and after every row."""
+    return Ragged.from_lists([[*before, *rows[i].tolist(), *after] for i in range(len(rows))])

@@ -1,0 +1,212 @@
+"""From a recipe to a finished run: vocabulary, model, training, and the test scored once."""
+
+import hashlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from jumok.data.corpora import CLASSIFICATION, SEQUENCES, Splits, load_splits
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder
+from jumok.models.weights import weights_of
+from jumok.tasks.answering import Loaded
+from jumok.tasks.classification import ClassificationJob, LabelledTexts
+from jumok.tasks.loading import build_model
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.run import Run
+from jumok.tasks.scoring import Scored, score
+from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
+from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.history import History
+from jumok.training.machine import find_device, peak_memory_bytes, versions
+from jumok.training.randomness import seed_for
+from jumok.training.report import write_report
+from jumok.training.trainer import Progress, Trainer
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run and what `results.json` says of it."""
+
+    run: Run
+    results: dict[str, Any]
+
+
+def train(recipe: Recipe, folder: Path) -> Finished:
+    """Train anew in `folder`. Raises InputError when a run is there already."""
+    splits = load_splits(recipe.data, columns(recipe))  # bad data stops before anything is made
+    return _train(Run.begin(folder, recipe), recipe, splits, None)
+
+
+def resume(folder: Path) -> Finished:
+    """Go on with the run in `folder` from its newest sound checkpoint, or from the start.
+
+    A finished run is answered with its results. Raises CheckpointError when every checkpoint is
+    damaged.
+    """
+    run = Run.existing(folder)
+    recipe = run.recipe()
+    if run.finished:
+        return Finished(run, run.results())
+    checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
+    return _train(run, recipe, load_splits(recipe.data, columns(recipe)), checkpoint)
+
+
+def columns(recipe: Recipe) -> tuple[str, ...]:
+    """What a row of the recipe's data holds."""
+    return CLASSIFICATION if recipe.task == "classification" else SEQUENCES
+
+
+def _train(run: Run, recipe: Recipe, splits: Splits, checkpoint: Checkpoint | None) -> Finished:
+    begin = time.monotonic()
+    device = find_device(recipe.device)
+    vocabulary = _vocabulary(run, recipe, splits)
+    recipe = recipe.with_vocabulary(len(vocabulary))
+    torch.manual_seed(seed_for(recipe.seed, "weights"))
+    model = build_model(recipe, splits.labels).to(device)
+    if recipe.model.init:
+        _begin_from(model, Path(recipe.model.init))
+    trainer = Trainer(
+        _job(recipe, model, vocabulary, splits, device),
+        recipe.training,
+        run.folder,
+        seed=recipe.seed,
+        device=device,
+        facts={
+            "recipe": hashlib.sha256(recipe.to_toml().encode()).hexdigest(),
+            "vocabulary": vocabulary.fingerprint,
+            "data": _fingerprint(splits),
+        },
+        resume=checkpoint,
+    )
+    progress = trainer.fit()
+    run.write_model(model, recipe, splits.labels, vocabulary.fingerprint)
+    loaded = Loaded(model, vocabulary, recipe, splits.labels, device)
+    scored = [
+        score(loaded, splits[name], name)
+        for name in splits.tables
+        if name not in ("train", "dev") or (name == "dev" and "test" not in splits.tables)
+    ]
+    results = _results(recipe, model, progress, scored, time.monotonic() - begin)
+    _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
+    run.write_json(run.results_path, results)  # last: a run with results is finished
+    return Finished(run, results)
+
+
+def _vocabulary(run: Run, recipe: Recipe, splits: Splits) -> SentencePieceVocabulary:
+    """The run's vocabulary, trained on the training texts the first time."""
+    if not run.vocabulary_path.is_file():
+        if recipe.model.init:
+            vocabulary = Run.existing(Path(recipe.model.init)).vocabulary()
+        else:
+            texts = [
+                text
+                for name in columns(recipe)
+                if name != "label"
+                for text in splits.train.column(name)
+            ]
+            vocabulary = SentencePieceVocabulary.train(texts, recipe.vocabulary)
+        vocabulary.save(run.vocabulary_path)
+    return run.vocabulary()
+
+
+def _begin_from(model: nn.Module, folder: Path) -> None:
+    """Copy every weight of the run's model that has the same name and shape here."""
+    from jumok import tensorfile
+
+    tensors = tensorfile.read_tensors(Run.existing(folder).weights_path)
+    own = weights_of(model)
+    fitting = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if name in own and own[name].shape == tensor.shape
+    }
+    if not fitting:
+        raise InputError(f"no weight of {folder} fits this model; begin from a like one")
+    with torch.no_grad():
+        for name, tensor in fitting.items():
+            own[name].copy_(tensor)
+
+
+def _job(
+    recipe: Recipe,
+    model: nn.Module,
+    vocabulary: SentencePieceVocabulary,
+    splits: Splits,
+    device: torch.device,
+) -> ClassificationJob | SequenceJob:
+    if isinstance(model, EncoderDecoder):
+        pairs = [
+            Pairs(list(table.column("source")), list(table.column("target")))
+            for table in (splits.train, splits.dev)
+        ]
+        return SequenceJob(recipe, model, vocabulary, pairs[0], pairs[1], device)
+    numbers = {label: number for number, label in enumerate(splits.labels)}
+    texts = [
+        LabelledTexts(
+            table.column("text"),
+            np.array([numbers[label] for label in table.column("label")], dtype=np.int64),
+        )
+        for table in (splits.train, splits.dev)
+    ]
+    return ClassificationJob(recipe, model, vocabulary, texts[0], texts[1], device)
+
+
+def _fingerprint(splits: Splits) -> str:
+    """A checksum of every row, so that a resumed training learns from the same data."""
+    total = hashlib.sha256()
+    for name, table in splits.tables.items():
+        total.update(f"{name} {len(table)}\n".encode())
+        for column in table.column_names:
+            for cell in table.column(column):
+                total.update(cell.encode())
+                total.update(b"\0")
+    return total.hexdigest()
+
+
+def _results(
+    recipe: Recipe, model: nn.Module, progress: Progress, scored: list[Scored], seconds: float
+) -> dict[str, Any]:
+    first, *others = [part.scores for part in scored]
+    return {
+        "name": recipe.name,
+        **first,
+        "others": others,
+        "dev": {"metric": recipe.score, "score": progress.best_score, "step": progress.best_step},
+        "seed": recipe.seed,
+        "steps": progress.step,
+        "ended": progress.ended,
+        "parameters": sum(p.numel() for p in weights_of(model).values()),
+        "training_seconds": round(progress.seconds, 1),
+        "wall_seconds": round(seconds, 1),
+        "peak_memory_bytes": peak_memory_bytes(),
+        "versions": versions(),
+    }
+
+
+def _publish(
+    run: Run,
+    recipe: Recipe,
+    history: History,
+    results: dict[str, Any],
+    scored: Scored,
+    labels: tuple[str, ...],
+) -> None:
+    history.publish(recipe.name)
+    write_report(
+        run.folder,
+        title=recipe.name,
+        history=history.records,
+        results=results,
+        recipe_toml=recipe.to_toml(),
+        confusion=scored.confusion,
+        labels=labels if scored.confusion else (),
+        mistakes=scored.mistakes,
+        examples=scored.examples,
+    )

@@ -1,0 +1,53 @@
+"""A running average of the weights: steadier than any single step's."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class WeightAverage:
+    """average <- decay * average + (1 - decay) * weights, after every step.
+
+    Early on the decay is smaller, (1 + step) / (10 + step), so the first weights are forgotten.
+
+    >>> weight = nn.Parameter(torch.zeros(1))
+    >>> average = WeightAverage({"w": weight}, decay=0.5)
+    >>> _ = weight.data.fill_(1.0); average.update(step=100); average.values["w"]
+    tensor([0.5000])
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float) -> None:
+        self.parameters = parameters
+        self.decay = decay
+        self.values = {name: p.detach().clone() for name, p in parameters.items()} if decay else {}
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take the weights of this step in."""
+        if self.decay:
+            decay = min(self.decay, (1 + step) / (10 + step))
+            torch._foreach_lerp_(
+                list(self.values.values()), list(self.parameters.values()), 1 - decay
+            )
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the model has the average for its weights; without averaging, its own."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def load(self, values: Mapping[str, Tensor]) -> None:
+        """Go on from these averages."""
+        for name, value in values.items():
+            self.values[name].copy_(value)
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, value in self.values.items():
+            parameter = self.parameters[name]
+            parameter.data, self.values[name] = value, parameter.data

@@ -1,0 +1,64 @@
+"""How long, how fast and how carefully to train: the [training] table of a recipe."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jumok.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Training ends at the first of `steps`, `epochs` and `minutes` that is reached."""
+
+    steps: int | None = None
+    epochs: float | None = None
+    minutes: float | None = None
+    batch_tokens: int = 4096  # padded tokens of one batch
+    accumulate: int = 1  # batches a step; the loss is divided by the real units of all of them
+    learning_rate: float = 1e-3  # at its highest
+    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    warmup_steps: int = 400
+    weight_decay: float = 0.01  # of matrices; biases and norms are left alone
+    beta1: float = 0.9
+    beta2: float = 0.98  # section 5.3
+    clip_norm: float = 1.0  # of all gradients together; 0: no clipping
+    label_smoothing: float = 0.0  # 0.1 in section 5.4
+    ema: float = 0.0  # decay of the running average of the weights; 0: none
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
+    strict: bool = False  # deterministic kernels and one thread: the same bits on any core count
+    compile: bool = False  # torch.compile: measured not to pay on a CPU
+    evaluate_every: int = 0  # steps; 0: at the end of every epoch
+    checkpoint_every: int = 0  # steps; 0: with every evaluation only
+    keep: int = 2  # newest checkpoints kept, the best one besides
+    patience: int = 0  # evaluations without a better score before stopping; 0: never stop early
+    report_every: int = 20  # steps between two lines of metrics.jsonl
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.epochs is None and self.minutes is None:
+            raise InputError("no end was given; set training.steps, training.epochs or .minutes")
+        for name in ("steps", "epochs", "minutes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"training.{name} {value} is no time; give more than 0")
+        for name in ("batch_tokens", "accumulate", "report_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"training.{name} {getattr(self, name)}: give 1 or more")
+        for name in ("ema", "label_smoothing", "beta1", "beta2"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more, below 1")
+        for name in ("warmup_steps", "evaluate_every", "checkpoint_every", "patience"):
+            if getattr(self, name) < 0:
+                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
+        if not 0 < self.learning_rate < 10:
+            raise InputError(f"training.learning_rate {self.learning_rate}: give e.g. 0.001")
+        if self.keep < 2:
+            raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
+
+    def progress(self, step: int, epochs: float) -> float:
+        """How much of the training is done, from 0 to 1, time aside."""
+        parts = [0.0]
+        if self.steps is not None:
+            parts.append(step / self.steps)
+        if self.epochs is not None:
+            parts.append(epochs / self.epochs)
+        return min(max(parts), 1.0)

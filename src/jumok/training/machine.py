@@ -1,0 +1,89 @@
+"""What this machine has: its device, whether bfloat16 is fast on it, how its memory is kept."""
+
+import ctypes
+import platform
+import resource
+import sys
+from typing import Literal
+
+import torch
+
+from jumok.errors import InputError
+
+Precision = Literal["auto", "float32", "bfloat16"]
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+
+
+def find_device(wanted: str) -> torch.device:
+    """The device named, or for "auto" the first of cuda, mps and cpu that is there."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if wanted == "auto":
+        return torch.device(next(name for name, there in available.items() if there))
+    kind = wanted.partition(":")[0]
+    if not available.get(kind, False):
+        there = ", ".join(name for name, is_there in available.items() if is_there)
+        raise InputError(f"device {wanted} is not here; give auto or one of: {there}")
+    return torch.device(wanted)
+
+
+def has_fast_bfloat16(device: torch.device) -> bool:
+    """Whether bfloat16 matrix products run on instructions of their own."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type == "cpu":
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return False
+
+
+def choose_precision(wanted: Precision, device: torch.device) -> torch.dtype:
+    """The type of matrix products; weights and sums stay in float32 either way."""
+    if wanted == "auto":
+        return torch.bfloat16 if has_fast_bfloat16(device) else torch.float32
+    return torch.bfloat16 if wanted == "bfloat16" else torch.float32
+
+
+def tune_allocator() -> bool:
+    """Let glibc keep freed memory instead of returning it after every step; True where it works.
+
+    The pages of large tensors are otherwise asked for and zeroed again at every step
+    (docs/LOG.md tells the gain).
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return False
+    libc = ctypes.CDLL(None)
+    half = 2**30
+    return bool(libc.mallopt(_M_MMAP_THRESHOLD, half) and libc.mallopt(_M_TRIM_THRESHOLD, half))
+
+
+def be_strict() -> None:
+    """One thread and deterministic kernels: the same bits whatever the number of cores."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def peak_memory_bytes() -> int:
+    """The most memory this process has held so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def versions() -> dict[str, str]:
+    """What the results depend on besides the recipe."""
+    import numpy
+    import sentencepiece
+
+    from jumok import __version__
+
+    return {
+        "jumok": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "sentencepiece": sentencepiece.__version__,
+        "machine": platform.machine(),
+        "threads": str(torch.get_num_threads()),
+    }

@@ -1,0 +1,33 @@
+"""When a loss is no number any more: which layer said so first."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+def first_nonfinite(model: nn.Module, forward: Callable[[], object]) -> str:
+    """The name of the first module whose output is not finite when `forward` runs again.
+
+    Where all are finite, the first weight whose gradient is not; "the loss itself" if none.
+    """
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            if not found and isinstance(output, Tensor) and not output.isfinite().all():
+                found.append(name or "the model")
+
+        return hook
+
+    hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules()]
+    try:
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            forward()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for name, parameter in model.named_parameters():
+        if not found and parameter.grad is not None and not parameter.grad.isfinite().all():
+            found.append(f"the gradient of {name}")
+    return found[0] if found else "the loss itself"
