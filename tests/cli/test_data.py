@@ -1,0 +1,90 @@
+"""jumok data list, get and verify, for people and as JSON lines."""
+
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from jumok.cli.data import app
+from jumok.errors import InputError
+from tests.shared import shared_data
+
+
+@pytest.fixture(autouse=True)
+def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "cache-home"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home))
+    monkeypatch.delenv("JUMOK_DATA", raising=False)
+    return home
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, words)
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_list_tells_licence_size_and_source() -> None:
+    result = run("list")
+    assert result.exit_code == 0
+    assert "19.5 MB · CC0 1.0 · https://github.com/e9t/nsmc" in result.stdout
+    assert "not here: jumok data get nsmc" in result.stdout
+    assert "always here" in result.stdout
+
+
+def test_list_as_json() -> None:
+    nsmc, numbers = rows(run("list", "--json"))
+    assert nsmc == {
+        "name": "nsmc",
+        "about": "Naver movie reviews, negative or positive: 150,000 + 50,000",
+        "licence": "CC0 1.0",
+        "bytes": 19_522_142,
+        "home": "https://github.com/e9t/nsmc",
+        "present": False,
+        "folder": None,
+    }
+    assert (numbers["name"], numbers["present"], numbers["bytes"]) == ("numbers", True, 0)
+
+
+def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
+    source = shared_data("nsmc")
+    folder = cache_home / "jumok" / "data" / "nsmc"
+    result = run("get", "nsmc", "--from", str(source), "--json")
+    assert [row["file"] for row in rows(result)] == [
+        str(folder / "ratings_train.txt.xz"),
+        str(folder / "ratings_test.txt.xz"),
+    ]
+    assert "19.5 MB, CC0 1.0" in result.stderr
+    assert [row["state"] for row in rows(run("verify", "--json"))] == ["present", "present"]
+    assert f"here: {folder}" in run("list").stdout
+
+    content = bytearray((folder / "ratings_test.txt.xz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "ratings_test.txt.xz").write_bytes(content)
+    result = run("verify", "nsmc")
+    assert "present  nsmc/ratings_train.txt" in result.stdout
+    assert "damaged  nsmc/ratings_test.txt" in result.stdout
+    assert isinstance(result.exception, InputError)
+    assert "delete it and fetch it again" in str(result.exception)
+
+
+def test_get_from_a_file(tmp_path: Path) -> None:
+    packed = (shared_data("nsmc") / "ratings_test.txt.xz").read_bytes()
+    (tmp_path / "reviews").write_bytes(lzma.decompress(packed))
+    result = run("get", "nsmc", "--from", str(tmp_path / "reviews"))
+    assert result.stdout.endswith("ratings_test.txt  checked\n")
+    assert "in part here" in run("list").stdout
+
+
+def test_verify_what_is_absent() -> None:
+    assert "absent   nsmc/ratings_train.txt" in run("verify").stdout
+
+
+def test_unknown_names_and_built_in_ones() -> None:
+    assert "did you mean nsmc?" in str(run("get", "nscm").exception)
+    assert "built in" in str(run("get", "numbers").exception)

@@ -1,0 +1,224 @@
+"""Recipes' data: known corpora with their traps, and one's own files."""
+
+import collections
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+
+from jumok.config import build, plain
+from jumok.data.corpora import (
+    CLASSIFICATION,
+    SEQUENCES,
+    DataConfig,
+    evaluation_table,
+    label_cells,
+    load_splits,
+)
+from jumok.data.readers import read_table
+from jumok.errors import InputError
+from tests.shared import shared_data
+
+COLUMNS = {"text": "document", "label": "label"}
+NSMC = DataConfig(corpus="nsmc")
+
+
+@pytest.fixture(scope="module")
+def common_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("common-cache")
+
+
+@pytest.fixture
+def nsmc(cache_home: Path, common_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the official files; they are parsed once for all tests here."""
+    folder = shared_data("nsmc")
+    monkeypatch.setenv("JUMOK_DATA", str(folder.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(common_cache))
+    return folder
+
+
+def test_nsmc_splits(nsmc: Path) -> None:
+    splits = load_splits(NSMC)
+    assert splits.labels == ("negative", "positive")
+    assert {name: len(table) for name, table in splits.tables.items()} == {
+        "train": 140_000 - 4,  # four of the five empty reviews; the fifth is in the dev rows
+        "dev": 10_000,
+        "test": 50_000,
+    }
+    assert "" not in set(splits.train.column("text"))
+    assert list(splits.test.column("text")).count("") == 3
+    assert collections.Counter(splits.test.column("label")) == {
+        "negative": 24_827,
+        "positive": 25_173,
+    }
+    everything = read_table(nsmc / "ratings_train.txt.xz", COLUMNS, format="tsv")
+    assert list(splits.dev.column("text")) == everything.column("text")[-10_000:]
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_nsmc_is_unquoted_twice(nsmc: Path, part: str) -> None:
+    official = read_table(nsmc / f"ratings_{part}.txt.xz", COLUMNS, format="tsv")
+    clean = read_table(nsmc / f"mini-{part}.tsv", COLUMNS, empty="keep")
+    assert official.column("text")[: len(clean)] == list(clean.column("text"))
+    assert official.column("label")[: len(clean)] == list(clean.column("label"))
+
+
+def test_only_the_official_files_are_unquoted(nsmc: Path, tmp_path: Path) -> None:
+    content = lzma.decompress((nsmc / "ratings_test.txt.xz").read_bytes())
+    (tmp_path / "official").write_bytes(content)
+    official = read_table(tmp_path / "official", COLUMNS, format="tsv")
+    assert list(official.column("text")).count("") == 3
+    assert not any(text.startswith('"""') for text in official.column("text"))
+    (tmp_path / "other").write_bytes(content + "1\t또 하나\t1\n".encode())
+    with pytest.raises(InputError, match=r"(?s)^3 rows .*other:5748: empty text"):
+        read_table(tmp_path / "other", COLUMNS, format="tsv")
+    other = read_table(tmp_path / "other", COLUMNS, format="tsv", on_bad_rows="skip")
+    assert sum(text.startswith('"""') for text in other.column("text")) == 233
+
+
+def test_a_changed_corpus_is_refused(cache_home: Path) -> None:
+    folder = cache_home / "jumok" / "data" / "nsmc"
+    folder.mkdir(parents=True)
+    write(folder / "ratings_test.txt", "id\tdocument\tlabel\n1\t좋다\t1\n")
+    with pytest.raises(InputError, match=r"is not the official file .* jumok data verify nsmc"):
+        load_splits(NSMC, only=["test"])
+
+
+def test_rows_can_be_limited(nsmc: Path) -> None:
+    few = DataConfig(corpus="nsmc", train_rows=100, dev_rows=50, test_rows=30)
+    splits = load_splits(few)
+    assert [len(table) for table in splits.tables.values()] == [100, 50, 30]
+
+
+def test_a_missing_corpus_says_how_to_get_it() -> None:
+    with pytest.raises(InputError, match="jumok data get nsmc, or set JUMOK_DATA"):
+        load_splits(NSMC)
+
+
+def test_numbers_are_generated() -> None:
+    config = DataConfig(corpus="numbers", train_rows=20, dev_rows=5, test_rows=4, seed=3)
+    splits = load_splits(config, SEQUENCES)
+    assert {name: len(table) for name, table in splits.tables.items()} == {
+        "train": 20,
+        "dev": 5,
+        "test": 4,
+        "test_patterns": 4,
+    }
+    again = load_splits(config, SEQUENCES, only=["test"])
+    assert list(again.test.column("source")) == list(splits.test.column("source"))
+    with pytest.raises(InputError, match="has no 'train' split; it has test"):
+        _ = again.train
+
+
+def test_a_corpus_of_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="'numbers' holds source and target, the task wants text"):
+        load_splits(DataConfig(corpus="numbers"), CLASSIFICATION)
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    rows = "".join(f"{n}번 글\t{'싫다' if n % 3 else '좋다'}\n" for n in range(30))
+    write(tmp_path / "train.tsv", f"글\t평\n{rows}")
+    write(tmp_path / "test.tsv", "글\t평\n새 글\t좋다\n")
+    return tmp_path
+
+
+def test_own_files(own: Path) -> None:
+    config = DataConfig(
+        train=str(own / "train.tsv"), test=str(own / "test.tsv"), text="글", label="평"
+    )
+    splits = load_splits(config)
+    assert splits.labels == ("싫다", "좋다")
+    assert [len(splits[name]) for name in ("train", "dev", "test")] == [27, 3, 1]
+    assert list(splits.dev.column("text")) == ["27번 글", "28번 글", "29번 글"]
+    assert list(load_splits(config, only=["test"]).tables) == ["test"]
+
+
+def test_a_label_only_the_test_has_is_refused_before_training(own: Path) -> None:
+    test = write(own / "test.tsv", "글\t평\n새 글\t그저\n")
+    config = DataConfig(train=str(own / "train.tsv"), test=test, text="글", label="평")
+    with pytest.raises(InputError, match=r"test\.tsv:2: unknown label '그저', wanted one of 싫다"):
+        load_splits(config)
+
+
+def test_labels_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
+    rows = "".join(f"글\t{n}\n" for n in (10, 2, 1, 10))
+    train = write(tmp_path / "train.tsv", f"text\tlabel\n{rows}")
+    assert load_splits(DataConfig(train=train)).labels == ("1", "2", "10")
+    assert label_cells(("1", "2", "10")) == {"1": "1", "2": "2", "10": "10"}
+
+
+def test_one_label_is_not_enough(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t1\n나\t1\n")
+    with pytest.raises(InputError, match="every row of train is labelled '1'; two labels"):
+        load_splits(DataConfig(train=train))
+
+
+def test_own_parallel_files(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.ko", "하나\n둘\n셋\n")
+    target = write(tmp_path / "a.en", "one\ntwo\nthree\n")
+    splits = load_splits(DataConfig(train=(source, target), dev_rows=1), SEQUENCES)
+    assert list(splits.train.column("target")) == ["one", "two"]
+    assert list(splits.dev.column("source")) == ["셋"]
+    with pytest.raises(InputError, match="3 rows of train for dev, and train has 3; name a data"):
+        load_splits(DataConfig(train=(source, target), dev_rows=3), SEQUENCES)
+
+
+def test_the_notes_files_of_pieces(tmp_path: Path) -> None:
+    lines = [{"doc": ["▁좋", "다"], "label": 1}, {"doc": ["▁싫다"], "label": 0}] * 10
+    train = write(tmp_path / "ratings_train.jsonl", "".join(json.dumps(r) + "\n" for r in lines))
+    config = DataConfig(train=train, pieces=True, labels=("negative", "positive"))
+    splits = load_splits(config)
+    assert splits.train.pieces("text")[0] == ["▁좋", "다"]
+    assert splits.train.column("label")[0] == "positive"
+
+
+def test_bad_rows_stop_or_are_skipped(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t0\n나\t1\n다\n라\t0\n")
+    with pytest.raises(InputError, match=r"train\.tsv:4: 1 cell, wanted 2"):
+        load_splits(DataConfig(train=train))
+    splits = load_splits(DataConfig(train=train, on_bad_rows="skip", dev_rows=1))
+    assert (len(splits.train), splits.train.bad_rows.count) == (2, 1)
+
+
+@pytest.mark.parametrize("name", ["data.tsv", "data.txt", "data"])
+def test_a_file_to_be_scored_is_tsv_with_the_recipes_columns(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, "label\tid\tdocument\n1\t7\t좋다\nnegative\t8\t싫다\n")
+    table = evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))
+    assert list(table.column("text")) == ["좋다", "싫다"]
+    assert list(table.column("label")) == ["positive", "negative"]
+
+
+def test_a_file_to_be_scored_may_be_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", '{"source": "삼", "target": "3"}\n')
+    table = evaluation_table(path, DataConfig(corpus="numbers"), SEQUENCES)
+    assert list(table.column("target")) == ["3"]
+
+
+def test_the_official_test_file_to_be_scored_has_all_rows(nsmc: Path) -> None:
+    path = nsmc / "ratings_test.txt.xz"
+    assert len(evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))) == 50_000
+
+
+def test_recipes_that_do_not_fit() -> None:
+    with pytest.raises(InputError, match=r"no corpus is called 'nscm'; did you mean nsmc\?"):
+        DataConfig(corpus="nscm")
+    with pytest.raises(InputError, match="names the corpus 'nsmc' and files as well"):
+        DataConfig(corpus="nsmc", train="a.tsv")
+    with pytest.raises(InputError, match=r"data\.train_rows = -1; wanted 0 \(all\) or more"):
+        DataConfig(train_rows=-1)
+    with pytest.raises(InputError, match=r"names no data; set data\.corpus or data\.train"):
+        load_splits(DataConfig())
+
+
+def test_recipes_are_plain_tables() -> None:
+    tree = {"train": ["a.ko", "a.en"], "dev": "dev.tsv", "on_bad_rows": "skip", "format": "tsv"}
+    config = build(DataConfig, tree, "data")
+    assert config.train == ("a.ko", "a.en")
+    assert build(DataConfig, plain(config), "data") == config

@@ -1,0 +1,208 @@
+"""Corpora come from a real server on this machine, go on where they broke off, are checked."""
+
+import hashlib
+import lzma
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from jumok.data.download import fetch, get_corpus, is_known, state_of, take_corpus
+from jumok.data.known import NUMBERS, Corpus, CorpusFile
+from jumok.errors import InputError, StorageError
+
+CONTENT = {
+    "train.txt": "".join(f"{n}번째 줄\n" for n in range(50_000)).encode(),
+    "test.txt": "시험\n".encode(),
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves CONTENT, with ranges unless told otherwise, and can break off in the middle."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.breaks_after: int | None = None
+        self.knows_ranges = True
+        self.content = dict(CONTENT)
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        name, wanted = self.path.removeprefix("/"), self.headers["Range"]
+        self.server.asked.append((name, wanted))
+        if name not in self.server.content:
+            self.send_error(404)
+            return
+        content, start = self.server.content[name], 0
+        if wanted and self.server.knows_ranges:
+            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])
+            if start >= len(content):
+                self.send_error(416)
+                return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        end = self.server.breaks_after
+        self.wfile.write(content[start : None if end is None else start + end])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing on the screen."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def known(name: str) -> CorpusFile:
+    content = CONTENT[name]
+    return CorpusFile(name, hashlib.sha256(content).hexdigest(), len(content), f"https://x/{name}")
+
+
+CORPUS = Corpus(
+    name="lines",
+    about="lines for tests",
+    licence="CC0 1.0",
+    home="https://example.org",
+    columns={"text": "text"},
+    files=(known("train.txt"), known("test.txt")),
+)
+
+
+def test_a_corpus_is_fetched_once(server: Server, tmp_path: Path) -> None:
+    folder = tmp_path / "lines"
+    paths = list(get_corpus(CORPUS, folder, server.base))
+    assert [path.read_bytes() for path in paths] == list(CONTENT.values())
+    assert sorted(path.name for path in folder.iterdir()) == ["test.txt", "train.txt"]
+    assert list(get_corpus(CORPUS, folder, server.base)) == paths
+    assert server.asked == [("train.txt", None), ("test.txt", None)]
+
+
+def test_a_broken_download_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "train.txt"
+    server.breaks_after = 300_000
+    with pytest.raises(StorageError, match=r"300,000 of .* the same command goes on from there"):
+        fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert not target.exists()
+    server.breaks_after = None
+    fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert target.read_bytes() == CONTENT["train.txt"]
+    assert server.asked == [("train.txt", None), ("train.txt", "bytes=300000-")]
+    assert [path.name for path in tmp_path.iterdir()] == ["train.txt"]
+
+
+def test_a_server_without_ranges_starts_anew(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "train.txt"
+    server.knows_ranges = False
+    (tmp_path / "train.txt.part").write_bytes(CONTENT["train.txt"][:1_000])
+    fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert target.read_bytes() == CONTENT["train.txt"]
+
+
+def test_a_whole_part_needs_no_server(tmp_path: Path) -> None:
+    target = tmp_path / "train.txt"
+    (tmp_path / "train.txt.part").write_bytes(CONTENT["train.txt"])
+    fetch("http://127.0.0.1:9/train.txt", target, known("train.txt"))
+    assert target.read_bytes() == CONTENT["train.txt"]
+
+
+def test_other_content_is_never_kept(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "train.txt"
+    server.content["train.txt"] = CONTENT["train.txt"].replace(b"7", b"8")
+    with pytest.raises(InputError, match=r"is not the known train\.txt: .* wanted 788,890"):
+        fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert list(tmp_path.iterdir()) == []
+    server.content["train.txt"] = CONTENT["train.txt"] * 3
+    with pytest.raises(InputError, match=r"is not the known train\.txt"):
+        fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_longer_than_the_server_has_is_dropped(server: Server, tmp_path: Path) -> None:
+    target = tmp_path / "train.txt"
+    server.content["train.txt"] = b"short"
+    (tmp_path / "train.txt.part").write_bytes(b"a wrong beginning")
+    with pytest.raises(StorageError, match="416"):
+        fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    server.content["train.txt"] = CONTENT["train.txt"]
+    fetch(f"{server.base}/train.txt", target, known("train.txt"))
+    assert target.read_bytes() == CONTENT["train.txt"]
+
+
+def test_addresses_that_answer_nothing(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="404"):
+        fetch(f"{server.base}/none.txt", tmp_path / "train.txt", known("train.txt"))
+    server.server_close()
+    with pytest.raises(StorageError, match=r"could not be fetched .* --from"):
+        fetch(f"{server.base}/train.txt", tmp_path / "train.txt", known("train.txt"))
+    with pytest.raises(InputError, match="is no web address"):
+        fetch("file:///etc/passwd", tmp_path / "train.txt", known("train.txt"))
+
+
+def test_a_local_folder_is_taken(tmp_path: Path) -> None:
+    source, folder = tmp_path / "source", tmp_path / "cache"
+    (source / "lines").mkdir(parents=True)
+    (source / "lines" / "train.txt.xz").write_bytes(lzma.compress(CONTENT["train.txt"]))
+    (source / "test.txt").write_bytes(CONTENT["test.txt"])
+    taken = list(take_corpus(CORPUS, source, folder))
+    assert [path.name for path in taken] == ["train.txt.xz", "test.txt"]
+    assert all(is_known(path, file) for path, file in zip(taken, CORPUS.files, strict=True))
+    assert sorted(folder.iterdir()) == sorted(taken)
+
+
+def test_a_local_file_is_recognised_by_its_content(tmp_path: Path) -> None:
+    (tmp_path / "some.name").write_bytes(CONTENT["train.txt"])
+    (path,) = take_corpus(CORPUS, tmp_path / "some.name", tmp_path / "cache")
+    assert path == tmp_path / "cache" / "train.txt"
+    (tmp_path / "other").write_bytes(b"other")
+    with pytest.raises(InputError, match=r"is none of the files of 'lines': train\.txt, test\.txt"):
+        list(take_corpus(CORPUS, tmp_path / "other", tmp_path / "cache"))
+
+
+def test_a_local_copy_is_checked_as_well(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    with pytest.raises(InputError, match=r"holds no train\.txt \(nor \.xz, \.gz\)"):
+        list(take_corpus(CORPUS, source, tmp_path / "cache"))
+    (source / "train.txt").write_bytes(b"other")
+    with pytest.raises(InputError, match=r"is not the known train\.txt: 5 bytes"):
+        list(take_corpus(CORPUS, source, tmp_path / "cache"))
+    assert not (tmp_path / "cache").exists()
+    (source / "train.txt").write_bytes(CONTENT["train.txt"])
+    (tmp_path / "file").write_text("where a folder should be")
+    with pytest.raises(StorageError, match="cannot be written"):
+        list(take_corpus(CORPUS, source, tmp_path / "file" / "cache"))
+
+
+def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "train.txt").write_bytes(b"changed")
+    assert state_of(CORPUS) == {
+        "train.txt": ("damaged", tmp_path / "lines" / "train.txt"),
+        "test.txt": ("absent", None),
+    }
+
+
+def test_what_is_built_in_cannot_be_fetched() -> None:
+    with pytest.raises(InputError, match="'numbers' is built in; there is nothing to fetch"):
+        list(get_corpus(NUMBERS))
+    with pytest.raises(InputError, match="is none of the files"):
+        list(take_corpus(replace(CORPUS, files=()), Path(__file__)))
