@@ -1,0 +1,71 @@
+"""`jumok plot`: a file is drawn and its name printed; mistakes are one sentence."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jumok.cli import main
+from jumok.training.history import History
+
+
+def jumok(*words: str) -> int:
+    """The exit code of a command run in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_positions(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / f"위치.{ending}"
+    assert jumok("plot", "positions", "--out", str(out), "--length", "16", "--width", "8") == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (f"{out}\n", "")
+    assert out.stat().st_size > 10_000
+
+
+def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = History(tmp_path)
+    history.write(
+        {
+            "kind": "dev",
+            "step": 1,
+            "epoch": 1.0,
+            "loss": 0.5,
+            "score": 0.8,
+            "metric": "accuracy",
+            "seconds": 1.0,
+        }
+    )
+    assert jumok("plot", "history", str(tmp_path)) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'history.png'}\n"
+    assert (tmp_path / "history.png").is_file()
+    assert jumok("plot", "history", str(tmp_path), "--out", str(tmp_path / "a.pdf")) == 0
+    assert (tmp_path / "a.pdf").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("positions", "--width", "7"), 2, "d = 7 is odd; try 8"),
+        (("positions", "--length", "2"), 2, "take at least 4 of 2"),
+        (("positions", "--out", "a.docx"), 2, "end it with .png, .svg or .pdf"),
+        (("history", "nowhere"), 2, "nowhere holds no metrics.jsonl"),
+        (("attention", "nowhere", "안녕"), 2, "nowhere"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(
+    words: tuple[str, ...], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert jumok("plot", *words) == code
+    captured = capsys.readouterr()
+    assert sentence in captured.err
+    assert captured.out == ""
+
+
+def test_importing_the_verb_draws_in_nothing_heavy() -> None:
+    code = "import sys, jumok.cli.plot; print({'torch', 'matplotlib'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
