@@ -1,0 +1,102 @@
+"""How well a vocabulary fits some texts: how often it must say [UNK], and what gets lost."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jumok.text.sentencepiece import SentencePieceVocabulary
+
+_MOST_MISSING = 20
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A text that did not come back, with the first place where it differs."""
+
+    text: str
+    decoded: str
+    wanted: str  # what stood there in the text
+    got: str  # what stands there in the decoded one
+
+
+@dataclass(frozen=True)
+class VocabularyReport:
+    """A vocabulary measured on texts. Counts are of the texts composed by the vocabulary's rule."""
+
+    size: int
+    kind: str
+    normalization: str
+    texts: int
+    characters: int  # code points, spaces among them
+    eojeols: int  # stretches between spaces
+    tokens: int
+    unknown_tokens: int
+    missing: tuple[tuple[str, int], ...]  # what became [UNK], and how often, most often first
+    recomposed_texts: int  # texts that the rule itself changed, as NFD to NFC; no losses
+    lost_texts: int  # texts that decode(encode(text)) does not give back
+    losses: tuple[Loss, ...]  # some of them
+
+    @property
+    def unknown_rate(self) -> float:
+        """The share of tokens that are [UNK], from 0 to 1."""
+        return self.unknown_tokens / self.tokens if self.tokens else 0.0
+
+    @property
+    def tokens_per_character(self) -> float:
+        """Tokens for each character: the lower, the shorter the rows."""
+        return self.tokens / self.characters if self.characters else 0.0
+
+    @property
+    def tokens_per_eojeol(self) -> float:
+        """Tokens for each stretch between spaces."""
+        return self.tokens / self.eojeols if self.eojeols else 0.0
+
+
+def report(
+    vocabulary: SentencePieceVocabulary, texts: Iterable[str], *, examples: int = 5
+) -> VocabularyReport:
+    """Encode and decode every text and count; `examples` bounds how many losses are kept.
+
+    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
+    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
+    >>> found = report(vocabulary, ["가 나", "가 뷁"])
+    >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].wanted
+    (8, 1, (('뷁', 1),), '뷁')
+    """
+    given = list(texts)
+    composed = [vocabulary.normalize(text) for text in given]
+    rows = vocabulary.encode_batch(given)
+    unknown = vocabulary.special_ids.get("[UNK]", -1)
+    missing: Counter[str] = Counter()
+    for text, ids in zip(composed, rows, strict=True):
+        if unknown in ids:
+            pairs = zip(ids, vocabulary.pieces(text), strict=True)
+            missing.update(piece for i, piece in pairs if i == unknown)
+    lost = [
+        (text, decoded)
+        for text, decoded in zip(composed, vocabulary.decode_batch(rows), strict=True)
+        if text != decoded
+    ]
+    return VocabularyReport(
+        size=len(vocabulary),
+        kind=vocabulary.kind,
+        normalization=vocabulary.normalization,
+        texts=len(given),
+        characters=sum(map(len, composed)),
+        eojeols=sum(len(text.split()) for text in composed),
+        tokens=sum(map(len, rows)),
+        unknown_tokens=missing.total(),
+        missing=tuple(missing.most_common(_MOST_MISSING)),
+        recomposed_texts=sum(a != b for a, b in zip(given, composed, strict=True)),
+        lost_texts=len(lost),
+        losses=tuple(_loss(text, decoded) for text, decoded in lost[:examples]),
+    )
+
+
+def _loss(text: str, decoded: str) -> Loss:
+    """The stretch between what both begin with and what both end with."""
+    shorter = min(len(text), len(decoded))
+    head = next((i for i in range(shorter) if text[i] != decoded[i]), shorter)
+    room = shorter - head
+    tail = next((i for i in range(room) if text[-1 - i] != decoded[-1 - i]), room)
+    return Loss(text, decoded, text[head : len(text) - tail], decoded[head : len(decoded) - tail])

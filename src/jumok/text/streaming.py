@@ -1,0 +1,55 @@
+"""Ids that come one by one, turned into text as early as it is certain and never earlier."""
+
+from jumok.text.vocabulary import Vocabulary
+
+_REPLACEMENT = "\ufffd"
+
+
+class StreamingDecoder:
+    """Text from ids that are still coming.
+
+    A syllable spelled as three byte pieces appears when the third has come; nothing that was given
+    out is ever taken back, and all of it together is what `decode` makes of all ids.
+
+    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
+    >>> config = VocabularyConfig(size=275, byte_fallback=True)
+    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], config)
+    >>> stream = StreamingDecoder(vocabulary)
+    >>> [stream.push(id) for id in vocabulary.encode("가 뷁")]
+    ['가', ' ', '', '', '뷁']
+    >>> stream.finish()
+    ''
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._ids: list[int] = []  # a few whose text is settled, then those that are new
+        self._settled = 0  # how many ids are settled
+        self._given = 0  # how many characters of the text of these ids were given out
+
+    def push(self, id: int) -> str:  # noqa: A002  the field's word
+        """Take the next id; the text that is certain now, often "" inside a syllable."""
+        self._ids.append(id)
+        text = self._vocabulary.decode(self._ids)
+        certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
+        new = certain[self._given :]
+        self._given = max(self._given, len(certain))
+        if certain == text:
+            self._forget()
+        return new
+
+    def finish(self) -> str:
+        """What was held back (� where bytes never became a character); ready for another text."""
+        rest = self._vocabulary.decode(self._ids)[self._given :]
+        self._ids, self._settled, self._given = [], 0, 0
+        return rest
+
+    def _forget(self) -> None:
+        """Drop the settled ids once the new ones show something: these keep the next space alive.
+
+        A text never begins with a space of its own, so something must stand before the next id.
+        """
+        new = self._ids[self._settled :]
+        text = self._vocabulary.decode(new)
+        if text.strip():
+            self._ids, self._settled, self._given = new, len(new), len(text)
