@@ -124,6 +124,18 @@ def test_what_stands_on_the_page(tmp_path: Path) -> None:
     assert "versions.부정" in page.texts
 
 
+def test_results_are_named_by_their_path(tmp_path: Path) -> None:
+    results = {"others": [{"split": "patterns", "bleu": 81.5}], "seeds": [1, 2], "none": {}}
+    path = write_report(tmp_path, title="", history=[], results=results, recipe_toml="")
+    texts = Page(path.read_text(encoding="utf-8")).texts
+    for name, value in {
+        "others.1.split": "patterns",
+        "others.1.bleu": "81.5000",
+        "seeds": "[1, 2]",
+    }.items():
+        assert texts[texts.index(name) + 1] == value
+
+
 def test_sections_without_data_are_left_out(tmp_path: Path) -> None:
     path = write_report(tmp_path, title="빈", history=[], results={}, recipe_toml="seed = 1\n")
     page = Page(path.read_text(encoding="utf-8"))

@@ -207,19 +207,22 @@ def _examples(examples: Sequence[Example]) -> str:
 def _results(results: Mapping[str, object]) -> str:
     """Everything in results.json, nested keys joined by dots."""
     body = "".join(
-        f'<tr><th>{shown(name)}</th><td class="number">{_figure(value)}</td></tr>'
+        f"<tr><th>{shown(name)}</th><td>{_figure(value)}</td></tr>"
         for name, value in _flat(results)
     )
-    return _section("결과", "Results", _table((), body)) if body else ""
+    return _section("결과", "Results", _table((), body, "results")) if body else ""
 
 
 def _flat(tree: Mapping[str, object], before: str = "") -> Iterator[tuple[str, object]]:
-    """The leaves of a tree with their dotted names."""
+    """The leaves of a tree with their dotted names; things in a list are numbered from 1."""
     for key, value in tree.items():
+        name = f"{before}{key}"
+        if isinstance(value, list) and all(isinstance(item, Mapping) for item in value):
+            value = {str(number): item for number, item in enumerate(value, start=1)}
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}.")
+            yield from _flat(value, f"{name}.")
         else:
-            yield before + key, value
+            yield name, value
 
 
 def _table(heads: Iterable[str], body: str, look: str = "") -> str:
