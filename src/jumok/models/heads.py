@@ -23,24 +23,24 @@ Pooling = Literal["first", "mean", "max"]
 
 
 def pool(hidden: Tensor, real: Tensor | None, kind: Pooling) -> Tensor:
-    """One vector a text: (B, T, D) -> (B, D). real (B, T) bool is None without padding.
+    """One vector a text: (B, T, D) -> (B, D); a text without tokens gives 0.
+
+    real (B, T) bool is None without padding.
 
     >>> hidden = torch.tensor([[[1.0], [3.0], [9.0]]])
     >>> real = torch.tensor([[True, True, False]])
     >>> [pool(hidden, real, kind).item() for kind in ("first", "mean", "max")]
     [1.0, 2.0, 3.0]
     """
+    if real is None:
+        real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
     if kind == "first":
-        if real is None:
-            return hidden[:, 0]
-        return hidden[torch.arange(len(hidden), device=hidden.device), real.int().argmax(-1)]
-    if kind == "mean":
-        if real is None:
-            return hidden.mean(1)
-        count = real.sum(-1, keepdim=True).clamp(min=1)  # (B, 1); a text without tokens gives 0
-        return (hidden * real[..., None]).sum(1) / count
-    lowest = torch.finfo(hidden.dtype).min
-    return hidden.amax(1) if real is None else hidden.masked_fill(~real[..., None], lowest).amax(1)
+        pooled = hidden[torch.arange(len(hidden), device=hidden.device), real.int().argmax(-1)]
+    elif kind == "mean":
+        pooled = (hidden * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
+    else:
+        pooled = hidden.masked_fill(~real[..., None], torch.finfo(hidden.dtype).min).amax(1)
+    return pooled.masked_fill(~real.any(-1, keepdim=True), 0)  # (B, D)
 
 
 class TextClassifier(nn.Module):
@@ -78,16 +78,18 @@ class TextClassifier(nn.Module):
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
 
         texts (B, T) int64: the number of the text each token belongs to, -1 on padding;
-        positions (B, T) begin at 0 with every text.
+        positions (B, T) begin at 0 with every text. A text without tokens gives what 0 gives.
         """
         hidden = self.encoder(ids, AttentionMask.from_segments(texts), positions=positions)
         inside = texts >= 0
         rows, owner = hidden[inside], texts[inside]  # (tokens, D), (tokens,)
+        pooled = rows.new_zeros(n_texts, rows.shape[-1])  # (N, D)
         if self.pooling == "first":
-            pooled = rows[positions[inside] == 0]  # texts stand in order
+            first = positions[inside] == 0
+            pooled = pooled.index_copy(0, owner[first], rows[first])
         else:
             reduce = {"mean": "mean", "max": "amax"}[self.pooling]
-            pooled = rows.new_zeros(n_texts, rows.shape[-1]).scatter_reduce(
+            pooled = pooled.scatter_reduce(
                 0, owner[:, None].expand_as(rows), rows, reduce, include_self=False
             )
         return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
