@@ -1,0 +1,44 @@
+"""Models small enough to try everything on, with every parameter random."""
+
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from jumok.models import TransformerConfig
+from jumok.models.config import Positions
+
+POSITIONS: tuple[Positions, ...] = get_args(Positions)
+VOCABULARY = 11
+
+
+def small(**changes: Any) -> TransformerConfig:
+    """Two layers of width 8; dropout is on, for those who train."""
+    measures: dict[str, Any] = {
+        "vocabulary_size": VOCABULARY,
+        "d_model": 8,
+        "n_heads": 2,
+        "d_ff": 12,
+        "n_layers": 2,
+        "max_length": 32,
+        "dropout": 0.2,
+        "attention_dropout": 0.2,
+        "activation_dropout": 0.2,
+    }
+    return TransformerConfig(**measures | changes)
+
+
+def seeded(seed: int = 0) -> None:
+    """Let what follows draw the same random numbers."""
+    torch.manual_seed(seed)
+
+
+def padded(rows: list[Tensor], width: int, *, left: bool = False, filler: int = 0) -> Tensor:
+    """Rows (n_i) int64 brought to one width with `filler`: (B, width)."""
+    result = torch.full((len(rows), width), filler)
+    for i, row in enumerate(rows):
+        if left:
+            result[i, width - len(row) :] = row
+        else:
+            result[i, : len(row)] = row
+    return result

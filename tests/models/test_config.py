@@ -1,0 +1,89 @@
+"""The config as it stands is the paper's base model, and refuses what cannot be."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, LanguageModel, TextClassifier, TransformerConfig
+from tests.models.small import VOCABULARY, small
+from tests.nn.drawing import tokens
+
+
+def n_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def table_3(vocabulary: int, n: int, d: int, ff: int) -> int:
+    """Counted from the paper: biases and norms included, one shared table, sinusoids for free."""
+    attention = 4 * (d * d + d)
+    feed_forward = d * ff + ff + ff * d + d
+    norm = 2 * d
+    encoder = n * (attention + feed_forward + 2 * norm)
+    decoder = n * (2 * attention + feed_forward + 3 * norm)
+    return vocabulary * d + encoder + decoder
+
+
+def test_the_defaults_are_the_papers_base_model() -> None:
+    """Table 3 says 65 million, for N = 6, d_model = 512, d_ff = 2048."""
+    with torch.device("meta"):  # counted without being made
+        n = n_parameters(EncoderDecoder(TransformerConfig()))
+    assert n == table_3(37_000, 6, 512, 2048)
+    assert 63e6 <= n <= 65e6
+
+
+def test_the_big_model_too() -> None:
+    """213 million."""
+    with torch.device("meta"):
+        big = TransformerConfig(d_model=1024, n_heads=16, d_ff=4096, dropout=0.3)
+        n = n_parameters(EncoderDecoder(big))
+    assert n == table_3(37_000, 6, 1024, 4096)
+    assert 209e6 <= n <= 217e6
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n_heads": 7}, "d_model 512 does not divide into 7 heads; try 8"),
+        ({"vocabulary_size": 0}, "vocabulary_size 0 is not a size; give 1 or more"),
+        ({"n_layers": 0}, "n_layers 0 is not a size; give 1 or more"),
+        ({"max_length": -1}, "max_length -1 is not a size; give 1 or more"),
+        (
+            {"positions": "rotary", "d_model": 6, "n_heads": 2},
+            "rotary positions turn pairs, and d_head 3 is odd; make it even",
+        ),
+        (
+            {"positions": "rotary", "d_head": 5},
+            "rotary positions turn pairs, and d_head 5 is odd; make it even",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        TransformerConfig(**changes)
+    assert str(error.value) == sentence
+
+
+def test_a_text_longer_than_the_model_is_refused() -> None:
+    model = TextClassifier(small(max_length=4), 2)
+    assert model(tokens(1, 4, size=VOCABULARY)).shape == (1, 2)
+    with pytest.raises(InputError) as error:
+        model(tokens(1, 5, size=VOCABULARY))
+    assert str(error.value) == (
+        "5 tokens came, the model holds 4; shorten the text or train with a larger model.max_length"
+    )
+
+
+def test_a_cache_that_is_full_says_so() -> None:
+    model = LanguageModel(small())
+    cache = model.decoder.cache(room=2)
+    with pytest.raises(ValueError, match="3 positions do not fit a cache with room for 2"):
+        model(tokens(1, 3, size=VOCABULARY), cache=cache)
+
+
+def test_the_decoder_may_have_its_own_number_of_layers() -> None:
+    model = EncoderDecoder(small(n_layers=3, n_decoder_layers=1))
+    assert (len(model.encoder.stack.layers), len(model.decoder.stack.layers)) == (3, 1)
+    assert len(model.decoder.cache(4).caches) == 1

@@ -1,0 +1,78 @@
+"""Gradients of whole models: right by finite differences, finite, and one for a tied table."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jumok.models import (
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+)
+from jumok.models.config import Positions
+from jumok.nn import AttentionMask
+from tests.models.small import POSITIONS, VOCABULARY, small
+from tests.nn.drawing import real_tokens, tokens
+from tests.nn.measure import gradients, shaken
+
+IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
+REAL = real_tokens([3, 1], 3)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> None:
+    config = small(
+        positions=positions,
+        norm_first=norm_first,
+        activation="gelu",  # smooth, as finite differences like it
+        gated=norm_first,
+        vocabulary_size=VOCABULARY,
+        d_model=4,
+        d_ff=5,
+    )
+    mask, causal = AttentionMask.from_padding(REAL), AttentionMask.from_padding(REAL, causal=True)
+    models: list[tuple[nn.Module, tuple[object, ...]]] = [
+        (TextClassifier(config, 2, "mean"), (IDS, REAL)),
+        (LanguageModel(config), (IDS, causal)),
+        (MaskedLanguageModel(config), (IDS, mask)),
+        (EncoderDecoder(config), (IDS, TARGET, mask)),
+        (EncoderDecoderClassifier(config, 2), (IDS, TARGET, REAL)),
+    ]
+    for model, inputs in models:
+        model = shaken(model).double().eval()
+
+        def result(
+            *parameters: Tensor, model: nn.Module = model, inputs: object = inputs
+        ) -> Tensor:
+            assert isinstance(inputs, tuple)
+            y = model(*inputs)
+            assert isinstance(y, Tensor)
+            return y
+
+        parameters = tuple(model.parameters())
+        assert torch.autograd.gradcheck(result, parameters, fast_mode=True), type(model)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_parameter_learns(positions: Positions, tied: bool) -> None:
+    """But the biases of keys, which softmax forgets."""
+    model = shaken(EncoderDecoder(small(positions=positions, tie_embeddings=tied)))
+    mask = AttentionMask.from_padding(REAL)
+    (model(IDS, TARGET, mask).log_softmax(-1)[..., 0]).sum().backward()
+    for name, gradient in gradients(model).items():
+        assert gradient.isfinite().all()
+        assert gradient.any() or name.endswith("key.bias"), name
+    assert set(gradients(model)) == {name for name, _ in model.named_parameters()}
+
+
+def test_rows_that_see_nothing_do_no_harm() -> None:
+    model = shaken(EncoderDecoder(small())).train()
+    mask = AttentionMask.from_padding(real_tokens([3, 0], 3))
+    logits = model(IDS, TARGET, mask)
+    logits.sum().backward()
+    assert logits.isfinite().all()
+    assert all(g.isfinite().all() for g in gradients(model).values())

@@ -1,0 +1,115 @@
+"""Heads: what they pool, what they hide while training, and the shapes they answer with."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.models import (
+    Encoder,
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+    pool,
+)
+from jumok.models.heads import Pooling
+from jumok.nn import AttentionMask
+from tests.models.small import VOCABULARY, seeded, small
+from tests.nn.drawing import noise, real_tokens, tokens
+from tests.nn.measure import FLOAT64, close, gradients, shaken
+
+IDS = tokens(2, 4, size=VOCABULARY)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.booleans())
+def test_pooling_looks_at_real_tokens(lengths: list[int], left: bool) -> None:
+    real = real_tokens(lengths, 5, left=left)
+    hidden = noise(len(lengths), 5, 3, dtype=torch.float64)
+    for i, rows in enumerate(hidden[i][real[i]] for i in range(len(lengths))):
+        assert torch.equal(pool(hidden, real, "first")[i], rows[0])
+        assert close(pool(hidden, real, "mean")[i], rows.mean(0), FLOAT64)
+        assert torch.equal(pool(hidden, real, "max")[i], rows.amax(0))
+
+
+@pytest.mark.parametrize("kind", ["first", "mean", "max"])
+def test_no_mask_means_all_real(kind: Pooling) -> None:
+    hidden = noise(2, 5, 3)
+    assert close(pool(hidden, None, kind), pool(hidden, real_tokens([5, 5], 5), kind), 1e-6)
+
+
+def test_shapes() -> None:
+    config = small()
+    assert TextClassifier(config, 3)(IDS).shape == (2, 3)
+    assert EncoderDecoderClassifier(config, 3)(IDS, IDS[:, :1]).shape == (2, 3)
+    assert LanguageModel(config)(IDS).shape == (2, 4, VOCABULARY)
+    assert MaskedLanguageModel(config)(IDS).shape == (2, 4, VOCABULARY)
+    assert EncoderDecoder(config)(IDS, IDS[:, :2]).shape == (2, 2, VOCABULARY)
+
+
+def test_the_notes_classifier_takes_the_maximum_over_the_decoder() -> None:
+    model = shaken(EncoderDecoderClassifier(small(), 2)).eval()
+    target = tokens(2, 3, size=VOCABULARY, seed=1)
+    memory = model.encoder(IDS)
+    hidden = model.decoder(target, memory=memory)
+    assert torch.equal(model(IDS, target), hidden.max(1).values @ model.output.weight.T)
+
+
+def test_every_model_drops_in_training_and_never_in_eval() -> None:
+    config = small(attention_dropout=0.0, activation_dropout=0.0)
+    for model in (TextClassifier(config, 3), LanguageModel(config), MaskedLanguageModel(config)):
+        model.train()
+        seeded(1)
+        first, second = model(IDS), model(IDS)
+        seeded(1)
+        assert torch.equal(model(IDS), first), type(model)
+        assert not torch.equal(second, first), type(model)
+        model.eval()
+        assert torch.equal(model(IDS), model(IDS)), type(model)
+
+
+def test_without_dropout_training_and_eval_agree() -> None:
+    config = small(dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
+    model = shaken(EncoderDecoder(config))
+    assert torch.equal(model.train()(IDS, IDS), model.eval()(IDS, IDS))
+
+
+def test_segments_are_added_and_default_to_the_first() -> None:
+    model = shaken(Encoder(small(n_segments=3))).eval()
+    segments = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 2]])
+    assert torch.equal(model(IDS), model(IDS, segments=torch.zeros_like(IDS)))
+    assert not torch.allclose(model(IDS), model(IDS, segments=segments))
+
+
+def test_an_embedding_may_be_normed() -> None:
+    model = Encoder(small(embedding_norm=True)).eval()
+    x = model.embedding(IDS, torch.arange(4)[None])
+    assert close(x.mean(-1), torch.zeros(2, 4))
+    assert close(x.var(-1, correction=0), torch.ones(2, 4), 1e-3)
+
+
+def test_half_precision_stays_near() -> None:
+    """bfloat16 keeps 8 bits: two layers stay within 0.05 of float32, relative to the largest."""
+    model = shaken(EncoderDecoder(small())).eval()
+    mask = AttentionMask.from_padding(real_tokens([4, 2], 4))
+    exact = model(IDS, IDS, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert close(model(IDS, IDS, mask), exact, 0.05)
+    assert close(model.bfloat16()(IDS, IDS, mask), exact, 0.05)
+
+
+def test_gradients_under_autocast_stay_near() -> None:
+    """As training on a CPU runs: float32 weights, bfloat16 products; dropout at the same places."""
+    model = shaken(TextClassifier(small(), 3, "mean")).train()
+    results = []
+    for lowered in (False, True):
+        model.zero_grad()
+        seeded()
+        with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
+            loss = model(IDS, real_tokens([4, 2], 4)).float().logsumexp(-1).sum()
+        loss.backward()
+        results.append(torch.cat([g.flatten() for g in gradients(model).values()]))
+    exact, near = results
+    assert near.dtype == torch.float32
+    assert (near - exact).norm() < 0.05 * exact.norm()

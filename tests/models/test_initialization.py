@@ -1,0 +1,28 @@
+"""How weights begin: Xavier's uniform for every linear map, no biases, tables as embeddings."""
+
+import math
+
+import torch
+from torch import nn
+
+from jumok.models import EncoderDecoder, MaskedLanguageModel
+from tests.models.small import small
+
+
+def test_linear_maps_fill_xaviers_range() -> None:
+    torch.manual_seed(0)
+    model = EncoderDecoder(small(d_model=32, d_ff=64))
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and module is not model.output:
+            edge = math.sqrt(6 / sum(module.weight.shape))
+            assert module.weight.abs().max() <= edge, name
+            assert abs(module.weight.std().item() - edge / math.sqrt(3)) < 0.1 * edge, name
+            assert not module.bias.any(), name
+
+
+def test_two_models_of_one_seed_are_one() -> None:
+    models = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        models.append(MaskedLanguageModel(small()).state_dict())
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

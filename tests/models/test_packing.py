@@ -1,0 +1,96 @@
+"""Texts packed end to end in rows give what each gives alone."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.models import Decoder, Encoder, TextClassifier
+from jumok.models.config import Positions
+from jumok.models.heads import Pooling
+from jumok.nn import AttentionMask
+from tests.models.small import POSITIONS, VOCABULARY, small
+from tests.nn.drawing import seeds, tokens
+from tests.nn.measure import FLOAT64, close, gradients, shaken
+
+lengths_by_row = st.lists(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=2
+)
+
+
+def pack(rows: list[list[Tensor]], width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """ids, number of the text (-1 on padding) and position of every place; each (B, width)."""
+    ids = torch.zeros(len(rows), width, dtype=torch.int64)
+    numbers, places = torch.full_like(ids, -1), torch.zeros_like(ids)
+    n_texts = 0
+    for i, texts in enumerate(rows):
+        start = 0
+        for text in texts:
+            inside = slice(start, start + len(text))
+            ids[i, inside], numbers[i, inside] = text, n_texts
+            places[i, inside] = torch.arange(len(text))
+            start, n_texts = inside.stop, n_texts + 1
+    return ids, numbers, places
+
+
+def drawn(data: st.DataObject) -> tuple[list[list[Tensor]], int, int]:
+    sizes, seed = data.draw(lengths_by_row), data.draw(seeds)
+    rows = [
+        [tokens(n, size=VOCABULARY, seed=seed + 10 * i + j) for j, n in enumerate(row)]
+        for i, row in enumerate(sizes)
+    ]
+    return rows, max(map(sum, sizes)) + data.draw(st.integers(0, 2)), seed
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("tower", [Encoder, Decoder])
+@given(data=st.data())
+def test_packed_is_alone(
+    tower: type[Encoder] | type[Decoder], positions: Positions, data: st.DataObject
+) -> None:
+    rows, width, seed = drawn(data)
+    config = small(positions=positions, norm_first=data.draw(st.booleans()))
+    model = shaken(tower(config), seed).double().eval()
+    ids, numbers, places = pack(rows, width)
+    mask = AttentionMask.from_segments(numbers, causal=tower is Decoder)
+    packed = model(ids, mask, positions=places)
+    for n, text in enumerate(text for row in rows for text in row):
+        assert close(packed[numbers == n], model(text[None])[0], FLOAT64)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
+@given(data=st.data())
+def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -> None:
+    rows, width, seed = drawn(data)
+    model = shaken(TextClassifier(small(), 3, pooling), seed).double().eval()
+    texts = [text for row in rows for text in row]
+    logits = model.packed(*pack(rows, width), n_texts=len(texts))
+    alone = torch.cat([model(text[None]) for text in texts])
+    assert close(logits, alone, FLOAT64)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
+def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
+    model = shaken(TextClassifier(small(), 3, pooling)).double().eval()
+    rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
+    model.packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
+    packed = gradients(model)
+    model.zero_grad()
+    for text in (text for row in rows for text in row):
+        model(text[None]).logsumexp(-1).sum().backward()
+    for name, gradient in gradients(model).items():
+        assert close(packed[name], gradient, FLOAT64), name
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean", "max"])
+def test_a_text_without_tokens_keeps_its_place(pooling: Pooling) -> None:
+    """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as it is alone."""
+    model = shaken(TextClassifier(small(), 3, pooling)).double().eval()
+    texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
+    ids, numbers, places = pack([texts], 6)
+    logits = model.packed(ids, numbers.where(numbers < 1, numbers + 1), places, n_texts=3)
+    empty = model(ids[:, :1], torch.tensor([[False]]))
+    assert close(logits[1:2], empty, FLOAT64)
+    assert close(logits[[0, 2]], torch.cat([model(text[None]) for text in texts]), FLOAT64)
+    assert close(empty[0], model.output.bias, FLOAT64)
