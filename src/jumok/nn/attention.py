@@ -14,6 +14,7 @@ from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
+from jumok.nn.short_attention import short_attention
 
 SHORT = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
 
@@ -51,8 +52,10 @@ def fused_attention(
     else through one kernel that never stores the weights (FlashAttention).
     """
     T, S = q.shape[-2], k.shape[-2]
-    if q.device.type == "cpu" and S <= SHORT:
-        return _batched_attention(q, k, v, mask, bias, scale, p_dropout)
+    short = q.device.type == "cpu" and S <= SHORT
+    if short and not torch.compiler.is_compiling():  # a compiler traces no derivative of our own
+        table = mask.table(T, S, q.device)
+        return short_attention(q, k, v, table, bias, scale, p_dropout)
     triangle = mask.causal and mask.allowed is None and bias is None and T == S
     table = None if triangle else mask.table(T, S, q.device)
     if bias is not None:
@@ -61,28 +64,6 @@ def fused_attention(
     return F.scaled_dot_product_attention(
         q, k, v, table, p_dropout, is_causal=triangle, scale=scale
     )
-
-
-def _batched_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: AttentionMask,
-    bias: Tensor | None,
-    scale: float,
-    p_dropout: float,
-) -> Tensor:
-    """Equation (1) as two batched matrix products in the type of q; softmax sums in float32."""
-    scores = (q * scale) @ k.mT  # (B, H, T, S)
-    if bias is not None:
-        scores = scores + bias.to(scores.dtype)
-    table = mask.table(q.shape[-2], k.shape[-2], scores.device)
-    if table is not None:
-        scores = scores.masked_fill(~table, torch.finfo(scores.dtype).min)
-    y = dropout(scores.softmax(-1), p_dropout) @ v  # (B, H, T, K)
-    if table is not None:
-        y = y.masked_fill(~table.any(-1, keepdim=True), 0)  # who may see nothing gets zeros
-    return y
 
 
 class MultiHeadAttention(nn.Module):

@@ -12,7 +12,7 @@ class Dropout(nn.Module):
     """Zero each number with probability `p` in training, scale the others up; else the identity.
 
     On the CPU one random byte decides, so p is rounded to a multiple of 1/256 and the scale uses
-    the rounded p: the mean is kept exactly. Elsewhere torch's own kernel does it.
+    the rounded p: the mean is kept. Elsewhere torch's own kernel does it.
 
     >>> Dropout(0.5).eval()(torch.ones(2))
     tensor([1., 1.])
@@ -26,6 +26,13 @@ class Dropout(nn.Module):
         """The same shape as x."""
         return dropout(x, self.p if self.training else 0.0)
 
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + dropout(y), in one pass over memory: the residual sum of Add & Norm."""
+        p = self.p if self.training else 0.0
+        if p == 0.0 or not _by_bytes(y):
+            return x + dropout(y, p)
+        return _AddDropped.apply(x, y, keep_mask(y, p))  # type: ignore[no-any-return]
+
     def extra_repr(self) -> str:
         """What print(module) shows."""
         return f"p={self.p}"
@@ -35,30 +42,47 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """Dropout of every number of x with probability p; x itself when p is 0."""
     if p == 0.0:
         return x
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if not _by_bytes(x):
         return F.dropout(x, p)
+    return x * keep_mask(x, p)
+
+
+def keep_mask(like: Tensor, p: float) -> Tensor:
+    """What dropout multiplies by: 0 with probability p, else 1 / (1 - p), p in 1/256ths.
+
+    The mask has the shape and type of `like`, and is made without a branch or a Boolean: those
+    cost more on a CPU than the random bytes themselves (docs/LOG.md).
+
+    >>> mask = keep_mask(torch.empty(1000), p=0.25)
+    >>> mask.unique()
+    tensor([0.0000, 1.3333])
+    """
     hidden = min(max(round(p * LEVELS), 1), LEVELS - 1)
-    return _ByteDropout.apply(x, hidden)  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _ByteDropout(torch.autograd.Function):
-    """x * kept * scale, remembering one byte a number."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, hidden: int) -> Tensor:
-        kept = random_bytes(x.numel()).view(x.shape) >= hidden
-        ctx.scale = LEVELS / (LEVELS - hidden)  # type: ignore[attr-defined]
-        ctx.save_for_backward(kept)
-        return (x * kept).mul_(ctx.scale)  # type: ignore[attr-defined]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return (gradient * kept).mul_(ctx.scale), None  # type: ignore[attr-defined]
+    scale = LEVELS / (LEVELS - hidden)
+    kept = (random_bytes(like.numel()) >= hidden).view(torch.uint8)
+    return kept.to(like.dtype).mul_(scale).view(like.shape)
 
 
 def random_bytes(n: int) -> Tensor:
     """n uniform bytes (uint8) of torch's CPU generator: eight from every 64-bit draw."""
     words = torch.empty(-(-n // 8), dtype=torch.int64)
     return words.random_(-(2**63), None).view(torch.uint8)[:n]
+
+
+def _by_bytes(x: Tensor) -> bool:
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+class _AddDropped(torch.autograd.Function):
+    """x + y * mask."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, y: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(mask)
+        return torch.addcmul(x, y, mask)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[no-untyped-call, untyped-decorator]
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+        (mask,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return gradient, (gradient * mask).to(mask.dtype), None

@@ -77,8 +77,8 @@ class AddNorm(nn.Module):
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.norm_first:
-            return x + self.dropout(part(self.norm(x)))  # type: ignore[no-any-return]
-        return self.norm(x + self.dropout(part(x)))  # type: ignore[no-any-return]
+            return self.dropout.add(x, part(self.norm(x)))  # type: ignore[no-any-return]
+        return self.norm(self.dropout.add(x, part(x)))  # type: ignore[no-any-return]
 
 
 class TransformerLayer(nn.Module):

@@ -4,6 +4,7 @@ import ctypes
 import platform
 import resource
 import sys
+from importlib.metadata import version
 from typing import Literal
 
 import torch
@@ -55,8 +56,8 @@ def tune_allocator() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     libc = ctypes.CDLL(None)
-    half = 2**30
-    return bool(libc.mallopt(_M_MMAP_THRESHOLD, half) and libc.mallopt(_M_TRIM_THRESHOLD, half))
+    large = 2**25  # the most glibc takes
+    return bool(libc.mallopt(_M_MMAP_THRESHOLD, large) and libc.mallopt(_M_TRIM_THRESHOLD, 2**30))
 
 
 def be_strict() -> None:
@@ -73,17 +74,10 @@ def peak_memory_bytes() -> int:
 
 def versions() -> dict[str, str]:
     """What the results depend on besides the recipe."""
-    import numpy
-    import sentencepiece
-
-    from jumok import __version__
-
+    packages = ("jumok", "torch", "numpy", "sentencepiece")
     return {
-        "jumok": __version__,
+        **{package: version(package) for package in packages},
         "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-        "sentencepiece": sentencepiece.__version__,
         "machine": platform.machine(),
         "threads": str(torch.get_num_threads()),
     }

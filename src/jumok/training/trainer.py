@@ -10,6 +10,7 @@ order of the data from (seed, epoch), and everything else is in the checkpoint.
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -27,6 +28,7 @@ from jumok.training.history import History
 from jumok.training.machine import be_strict, choose_precision, tune_allocator
 from jumok.training.nonfinite import first_nonfinite
 from jumok.training.optimizer import Optimizer
+from jumok.training.precision import in_precision
 from jumok.training.progress import ProgressLine, Speed
 from jumok.training.randomness import seed_step
 from jumok.training.schedules import learning_rate_share
@@ -188,7 +190,7 @@ class Trainer(Generic[B]):
         units = max(sum(part.units for part in parts), 1)
         total = 0.0
         for part in parts:
-            with torch.autocast(self.device.type, self.dtype, self.dtype != torch.float32):
+            with self._precision():
                 loss = self.job.loss(part) / units
             loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
@@ -221,6 +223,9 @@ class Trainer(Generic[B]):
         if asked:
             raise stop.interruption(step, self.folder)
 
+    def _precision(self) -> AbstractContextManager[None]:
+        return in_precision(self.job.model, self.device, self.dtype)
+
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
 
@@ -243,7 +248,7 @@ class Trainer(Generic[B]):
         with (
             self.average.in_place(),
             torch.inference_mode(),
-            torch.autocast(self.device.type, self.dtype, self.dtype != torch.float32),
+            self._precision(),
         ):
             dev = self.job.evaluate()
         better = dev.score > self.progress.best_score
@@ -306,7 +311,7 @@ class Trainer(Generic[B]):
 
     def _refuse(self, step: int, parts: list[B]) -> None:
         seed_step(self.seed, step)
-        with torch.autocast(self.device.type, self.dtype, self.dtype != torch.float32):
+        with self._precision():
             where = first_nonfinite(self.job.model, lambda: [self.job.loss(p) for p in parts])
         raise NonFiniteError(
             f"step {step}: the loss or a gradient is not finite, first in {where}; the step was "

@@ -1,0 +1,103 @@
+"""Attention over short rows: two batched matrix products, and their derivative written out.
+
+    scores = Q K^T scale + bias          dV = W^T dY
+    W      = softmax(scores)             dS = softmax'(dY V^T)
+    Y      = W V                         dQ = dS K scale,  dK = dS^T Q scale
+
+On a CPU this beats the fused kernel up to a few hundred keys: its backward alone took a third of
+a training step. Shapes: B batch, H heads, T queries, S keys, K head width; N is B*H.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+
+from jumok.nn.dropout import keep_mask
+
+
+def short_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    table: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    p_dropout: float,
+) -> Tensor:
+    """(B, H, T, K), in the type of q; sums of the softmax are float32 whatever that is.
+
+    table: a mask written out, True where attention may go; who may see nothing gets zeros.
+    """
+    if bias is not None or table is not None:
+        added = _as_bias(q, table, bias)
+    else:
+        added = None
+    mask = None
+    if p_dropout:
+        mask = keep_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
+    y: Tensor = _ShortAttention.apply(q, k, v, added, scale, mask)
+    if table is not None:
+        y = y.masked_fill(~table.any(-1, keepdim=True), 0)
+    return y
+
+
+def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Mask and bias as one summand of the scores, broadcasting to (B, H, T, S)."""
+    if table is None:
+        assert bias is not None  # one of the two came
+        return bias.to(q.dtype)
+    lowest = torch.finfo(q.dtype).min
+    if bias is None:
+        return torch.zeros(table.shape, dtype=q.dtype, device=q.device).masked_fill_(~table, lowest)
+    return bias.to(q.dtype).masked_fill(~table, lowest)
+
+
+class _ShortAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: FunctionCtx,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        added: Tensor | None,
+        scale: float,
+        mask: Tensor | None,
+    ) -> Tensor:
+        B, H = q.shape[:2]
+        q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)  # (N, T, K), 2 x (N, S, K)
+        scores = torch.bmm(q, k.mT).mul_(scale)  # (N, T, S)
+        if added is not None:
+            scores.unflatten(0, (B, H)).add_(added)
+        weights = scores.softmax(-1)
+        y = torch.bmm(weights if mask is None else weights * mask, v)  # (N, T, K)
+        ctx.save_for_backward(q, k, v, weights, mask, added)
+        ctx.scale, ctx.shape = scale, (B, H)  # type: ignore[attr-defined]
+        return y.unflatten(0, (B, H))
+
+    @staticmethod
+    @once_differentiable  # type: ignore[no-untyped-call, untyped-decorator]
+    def backward(  # type: ignore[override]
+        ctx: FunctionCtx, dy: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, None, None]:
+        q, k, v, weights, mask, added = ctx.saved_tensors  # type: ignore[attr-defined]
+        B, H = ctx.shape  # type: ignore[attr-defined]
+        dy = dy.flatten(0, 1)  # (N, T, K)
+        dv = torch.bmm((weights if mask is None else weights * mask).mT, dy)  # (N, S, K)
+        dw = torch.bmm(dy, v.mT)  # (N, T, S)
+        if mask is not None:
+            dw.mul_(mask)
+        ds = torch.ops.aten._softmax_backward_data(dw, weights, -1, weights.dtype)
+        d_added = None
+        if ctx.needs_input_grad[3]:  # type: ignore[attr-defined]
+            d_added = ds.unflatten(0, (B, H)).sum_to_size(added.shape).clone()  # ds changes next
+        ds.mul_(ctx.scale)  # type: ignore[attr-defined]
+        dq, dk = torch.bmm(ds, k), torch.bmm(ds.mT, q)
+        shape = (B, H)
+        return (
+            dq.unflatten(0, shape),
+            dk.unflatten(0, shape),
+            dv.unflatten(0, shape),
+            d_added,
+            None,
+            None,
+        )
