@@ -19,7 +19,7 @@ from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.objectives import cross_entropy
+from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 
@@ -65,10 +65,14 @@ class TextEncoder:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Texts of like length and the numbers of their labels (B,)."""
+    """Texts of like length and the numbers of their labels (B,).
+
+    With `twice` the second half are the texts of the first half, augmented in another way.
+    """
 
     texts: PaddedIds
     labels: Tensor
+    twice: bool = False
 
     @property
     def tokens(self) -> int:
@@ -111,22 +115,29 @@ class ClassificationJob:
     def epoch(self, number: int) -> Batches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
         seed = self.recipe.seed
-        rows = self._augmented(number)
-        order = permutation(len(rows), seed, number)
+        twice = self.recipe.augmentation.consistency > 0
+        views = [self._augmented(number, view) for view in range(1 + twice)]
+        order = permutation(len(views[0]), seed, number)
         rng = np.random.Generator(np.random.Philox(seed_for(seed, "batches", number)))
-        plan = bucketed(rows.lengths, order, self.recipe.training.batch_tokens, rng)
+        lengths = np.stack([rows.lengths for rows in views], -1)  # (n, views)
+        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
 
         def make(examples: NDArray[np.int64]) -> TextBatch:
-            texts = padded([rows[i] for i in examples], self.vocabulary.pad_id, self.device)
-            labels = torch.from_numpy(self.train.labels[examples]).to(self.device)
-            return TextBatch(texts, labels)
+            both = [rows[i] for rows in views for i in examples]
+            labels = torch.from_numpy(self.train.labels[examples]).repeat(len(views))
+            texts = padded(both, self.vocabulary.pad_id, self.device)
+            return TextBatch(texts, labels.to(self.device), twice)
 
         return Batches(plan, make)
 
     def loss(self, batch: TextBatch) -> Tensor:
-        """Cross-entropy of the labels, summed over the texts."""
+        """Cross-entropy of the labels, summed over the texts; of texts seen twice R-Drop's."""
         logits = classify(self.model, batch.texts, self.vocabulary.bos_id)
-        return cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+        loss = cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+        if batch.twice:
+            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            loss = loss + weight * inconsistency(*logits.chunk(2))
+        return loss
 
     def evaluate(self) -> DevScore:
         """The recipe's metric on the development texts, and their mean loss."""
@@ -137,17 +148,17 @@ class ClassificationJob:
         metric = self.recipe.score
         return DevScore(loss, float(getattr(scores, metric)), metric)
 
-    def _augmented(self, number: int) -> Ragged:
-        """The training texts as this epoch sees them: a pure function of its number."""
+    def _augmented(self, number: int, view: int) -> Ragged:
+        """The training texts as an epoch sees them: a pure function of its number and the view."""
         augmentation, seed = self.recipe.augmentation, self.recipe.seed
-        rng = np.random.Generator(np.random.Philox(seed_for(seed, "augmentation", number)))
+        rng = np.random.Generator(np.random.Philox(seed_for(seed, "augmentation", number, view)))
         rows = self.train_ids
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
             sampled = self.encode.sampled(
-                [self.train.texts[i] for i in chosen],
+                [self.train.texts[int(i)] for i in chosen],
                 augmentation.sampling_alpha,
-                seed_for(seed, "sampling", number),
+                seed_for(seed, "sampling", number, view),
             )
             rows = _replaced(rows, chosen, sampled)
         return _with_token_dropout(rows, augmentation, self.vocabulary, rng)

@@ -38,11 +38,17 @@ class AugmentationConfig:
     subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
     sampling_alpha: float = 0.2  # how flat the distribution is that they are sampled from
     token_dropout: float = 0.0  # share of tokens replaced by [MASK]
+    consistency: float = 0.0  # weight of R-Drop: a text seen twice must be answered alike
 
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"augmentation.{name} {getattr(self, name)}: give 0 to 1")
+        if self.consistency < 0.0 or self.sampling_alpha <= 0.0:
+            raise InputError(
+                f"augmentation.consistency {self.consistency} and sampling_alpha "
+                f"{self.sampling_alpha}: give 0 or more, and more than 0"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,19 @@ def cross_entropy(logits: Tensor, wanted: Tensor, label_smoothing: float = 0.0) 
     >>> round(cross_entropy(torch.zeros(2, 4), torch.tensor([0, 3])).item(), 4)  # 2 log 4
     2.7726
     """
-    return F.cross_entropy(
-        logits.float(), wanted, reduction="sum", label_smoothing=label_smoothing
-    )
+    return F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=label_smoothing)
+
+
+def inconsistency(logits: Tensor, others: Tensor) -> Tensor:
+    """How differently the same N texts were answered twice: logits 2 x (N, L) -> ().
+
+    KL(p||q) and KL(q||p), half of each, summed over the texts: the extra term of R-Drop (Liang et
+    al. 2021, equation 2).
+
+    >>> import torch
+    >>> once, again = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.0, 2.0]])
+    >>> inconsistency(once, once).item(), round(inconsistency(once, again).item(), 4)
+    (0.0, 0.0749)
+    """
+    p, q = logits.float().log_softmax(-1), others.float().log_softmax(-1)
+    return ((p.exp() - q.exp()) * (p - q)).sum() / 2

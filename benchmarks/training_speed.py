@@ -1,0 +1,277 @@
+"""Training speed against transformers: real tokens a second of the same classifier, in turn.
+
+    python benchmarks/training_speed.py --data NSMC_FOLDER [--rounds 5]
+
+Each system is a process of its own with two threads; they take turns, a few steps each, so that
+whatever else the machine does falls on all of them alike. All see the same reviews and do the
+whole step: forward, backward, clipping, AdamW. Sizes: 4 layers, d 256, 4 heads, d_ff 1024, GELU,
+dropout 0.1 also on the attention weights, learned positions, 8,000 pieces.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+RESULTS = Path(__file__).parent / "results" / "training_speed.txt"
+LAYERS, WIDTH, HEADS, D_FF, PIECES, LONGEST = 4, 256, 4, 1024, 8000, 160
+BATCH_TOKENS, REVIEWS = 4096, 128  # of a sorted batch; of a shuffled one, as is usual
+STEPS = 4  # a turn
+
+Step = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # ids (B, T), real (B, T), labels
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to train, and whether its batches are sorted by length."""
+
+    name: str
+    make: Callable[[], Step]
+    is_sorted: bool = True
+
+
+def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
+    """jumok's model and its training step."""
+    from jumok.models import TextClassifier, TransformerConfig
+    from jumok.models.weights import weights_of
+    from jumok.training.config import TrainingConfig
+    from jumok.training.machine import tune_allocator
+    from jumok.training.objectives import cross_entropy
+    from jumok.training.optimizer import Optimizer
+    from jumok.training.precision import in_precision
+
+    tune_allocator()
+    if medium:
+        torch.set_float32_matmul_precision("medium")
+    config = TransformerConfig(
+        vocabulary_size=PIECES,
+        n_layers=LAYERS,
+        d_model=WIDTH,
+        n_heads=HEADS,
+        d_ff=D_FF,
+        activation="gelu",
+        positions="learned",
+        embedding_norm=True,
+        max_length=LONGEST,
+        dropout=0.1,
+        attention_dropout=0.1,
+    )
+    model = TextClassifier(config, n_labels=2).train()
+    parameters = weights_of(model)
+    optimizer = Optimizer(parameters, TrainingConfig(steps=1))
+    cpu = torch.device("cpu")
+
+    def step(ids: np.ndarray, real: np.ndarray, labels: np.ndarray) -> None:
+        mask = None if real.all() else torch.from_numpy(real)
+        with in_precision(model, cpu, dtype):
+            logits = model(torch.from_numpy(ids), mask)
+            loss = cross_entropy(logits, torch.from_numpy(labels)) / len(labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters.values(), 1.0).item()
+        optimizer.step(1e-3)
+
+    return step
+
+
+def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False) -> Step:
+    """transformers' BertForSequenceClassification in a plain loop with the fastest AdamW."""
+    from transformers import BertConfig, BertForSequenceClassification
+
+    if allocator:  # what jumok does for itself, lent to the other side
+        from jumok.training.machine import tune_allocator
+
+        tune_allocator()
+    if medium:
+        torch.set_float32_matmul_precision("medium")
+    config = BertConfig(
+        vocab_size=PIECES,
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=D_FF,
+        max_position_embeddings=LONGEST,
+        num_labels=2,
+    )
+    model = BertForSequenceClassification(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+    def step(ids: np.ndarray, real: np.ndarray, labels: np.ndarray) -> None:
+        with torch.autocast("cpu", dtype, dtype != torch.float32):
+            loss = model(
+                input_ids=torch.from_numpy(ids),
+                attention_mask=torch.from_numpy(real.astype(np.int64)),
+                labels=torch.from_numpy(labels),
+            ).loss
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+BF16, FP32 = torch.bfloat16, torch.float32
+SYSTEMS = [
+    System("transformers fp32 shuffled (its usual way)", lambda: theirs(FP32), is_sorted=False),
+    System("transformers fp32 sorted", lambda: theirs(FP32)),
+    System("transformers fp32 sorted, medium", lambda: theirs(FP32, medium=True)),
+    System("transformers bf16 sorted (its best way)", lambda: theirs(BF16)),
+    System("transformers bf16 sorted + our allocator", lambda: theirs(BF16, allocator=True)),
+    System("jumok fp32", lambda: ours(FP32)),
+    System("jumok fp32, medium", lambda: ours(FP32, medium=True)),
+    System("jumok bf16", lambda: ours(BF16)),
+]
+
+
+def main() -> None:
+    """Take turns, print the table, keep it."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--data", type=Path, required=True, help="a folder with nsmc/")
+    words.add_argument("--rounds", type=int, default=5)
+    words.add_argument("--only", default="", help="systems whose name holds this")
+    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    given = words.parse_args()
+    torch.set_num_threads(2)
+    if given.worker is not None:
+        work(SYSTEMS[given.worker], given.data, given.rounds)
+        return
+    chosen = [i for i, system in enumerate(SYSTEMS) if given.only in system.name]
+    workers = {i: start(i, given.data, given.rounds) for i in chosen}
+    speeds: dict[int, list[float]] = {i: [] for i in chosen}
+    for _ in range(given.rounds + 1):
+        for i, worker in workers.items():
+            assert worker.stdin is not None
+            assert worker.stdout is not None
+            worker.stdin.write("go\n")
+            worker.stdin.flush()
+            speeds[i].append(float(json.loads(worker.stdout.readline())))
+    for worker in workers.values():
+        worker.communicate()
+    report(table({i: s[1:] for i, s in speeds.items()}))  # the first turn warms up
+
+
+def start(i: int, data: Path, rounds: int) -> subprocess.Popen[str]:
+    """A worker for system i, waiting for its turn."""
+    command = [sys.executable, __file__, "--worker", str(i), "--data", str(data)]
+    return subprocess.Popen(
+        [*command, "--rounds", str(rounds)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def work(system: System, data: Path, rounds: int) -> None:
+    """Train a few steps for every line on stdin and answer with tokens a second."""
+    step = system.make()
+    batches = batches_of(data, system.is_sorted, STEPS * (rounds + 1))
+    for _ in sys.stdin:
+        tokens, begin = 0, time.perf_counter()
+        for _ in range(STEPS):
+            ids, real, labels = next(batches)
+            step(ids, real, labels)
+            tokens += int(real.sum())
+        print(json.dumps(tokens / (time.perf_counter() - begin)), flush=True)
+
+
+def batches_of(
+    data: Path, is_sorted: bool, n: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """n batches of real reviews: the same for every system that sorts."""
+    import os
+
+    os.environ["JUMOK_DATA"] = str(data)
+    from jumok.data.corpora import CLASSIFICATION, DataConfig, load_splits
+    from jumok.data.packing import bucketed, pad
+    from jumok.tasks.classification import TextEncoder
+    from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+
+    train = load_splits(DataConfig(corpus="nsmc"), CLASSIFICATION, only=["train"]).train
+    texts = train.column("text")[:30_000]
+    labels = np.array([label == "positive" for label in train.column("label")[:30_000]], np.int64)
+    path = Path("/tmp") / f"jumok-benchmark-{PIECES}.model"
+    if not path.exists():
+        SentencePieceVocabulary.train(texts, VocabularyConfig(size=PIECES)).save(path)
+    vocabulary = SentencePieceVocabulary.load(path)
+    rows = TextEncoder(vocabulary, LONGEST)(texts)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(rows))
+    plan: Sequence[np.ndarray] = (
+        bucketed(rows.lengths, order, BATCH_TOKENS, rng)
+        if is_sorted
+        else np.array_split(order, len(order) // REVIEWS)
+    )
+    for examples in plan[:n]:
+        box = pad([rows[i] for i in examples], vocabulary.pad_id)
+        real = np.ones_like(box.ids, dtype=bool) if box.real is None else box.real
+        yield box.ids, real, labels[examples]
+
+
+def bf16_peak() -> float:
+    """GFLOP/s of a bfloat16 matrix product of the sizes at hand."""
+    x = torch.randn(4096, WIDTH, dtype=BF16)
+    w = torch.randn(D_FF, WIDTH, dtype=BF16)
+    best = 0.0
+    for _ in range(20):
+        begin = time.perf_counter()
+        for _ in range(10):
+            nn.functional.linear(x, w)
+        best = max(best, 10 * 2 * 4096 * WIDTH * D_FF / (time.perf_counter() - begin) / 1e9)
+    return best
+
+
+def table(speeds: dict[int, list[float]]) -> str:
+    """Lowest, median and highest speed of each system, and what the medians are to each other."""
+    median = {SYSTEMS[i].name: statistics.median(s) for i, s in speeds.items()}
+    lines = [f"{'system':<44} {'min':>7} {'median':>7} {'max':>7}  real tokens/s"]
+    lines += [
+        f"{SYSTEMS[i].name:<44} {min(s):7,.0f} {statistics.median(s):7,.0f} {max(s):7,.0f}"
+        for i, s in speeds.items()
+    ]
+    pairs = [
+        ("jumok bf16", "transformers fp32 shuffled (its usual way)", "wanted 8"),
+        ("jumok bf16", "transformers bf16 sorted (its best way)", "wanted 1.5, aim 1.6"),
+        ("jumok bf16", "transformers bf16 sorted + our allocator", "no bar"),
+        ("jumok fp32", "transformers fp32 sorted", "wanted 2"),
+        ("jumok fp32, medium", "transformers fp32 sorted", "wanted 2"),
+        ("jumok fp32, medium", "transformers fp32 sorted, medium", "wanted 1.3"),
+    ]
+    for us, them, bar in pairs:
+        if us in median and them in median:
+            lines.append(f"{median[us] / median[them]:5.2f}x  {us} / {them}  ({bar})")
+    if "jumok bf16" in median:
+        matrices = LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * D_FF)
+        useful = 6 * matrices * median["jumok bf16"] / 1e9  # attention's own products left out
+        peak = bf16_peak()
+        lines.append(
+            f"jumok bf16: {useful:.0f} GFLOP/s of {peak:.0f} at the peak = {useful / peak:.0%} "
+            "(aim 45 %)"
+        )
+    return "\n".join(lines)
+
+
+def report(text: str) -> None:
+    """Print the table and keep it with the command, the versions and the date."""
+    packages = ("jumok", "torch", "transformers", "numpy")
+    versions = ", ".join(f"{package} {version(package)}" for package in packages)
+    head = (
+        f"python {' '.join(['benchmarks/training_speed.py', *sys.argv[1:]])}\n{date.today()}, "
+        f"{versions}, Python {platform.python_version()}, {torch.get_num_threads()} threads, "
+        f"{platform.machine()}\n"
+    )
+    print(text)
+    RESULTS.write_text(f"{head}\n{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
