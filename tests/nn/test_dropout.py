@@ -104,3 +104,33 @@ def test_a_transposed_tensor_is_no_trouble() -> None:
     y = dropout(x, 0.5)
     kept = y != 0
     assert close(y, x * kept * 2)
+
+
+@pytest.mark.parametrize("lowered", [torch.float32, torch.bfloat16])
+def test_the_residual_sum_in_one_pass(lowered: torch.dtype) -> None:
+    """x + dropout(y); under autocast x stays float32 while y is bfloat16."""
+    results = []
+    for at_once in (True, False):
+        x = noise(3, 50).requires_grad_()
+        y = noise(3, 50, seed=1, dtype=lowered).requires_grad_()
+        part = Dropout(0.3).train()
+        torch.manual_seed(6)
+        z = part.add(x, y) if at_once else x + part(y)
+        z.backward(noise(3, 50, seed=2))
+        assert z.dtype == torch.float32
+        assert x.grad is not None
+        assert y.grad is not None
+        assert y.grad.dtype == lowered
+        results.append([z.detach(), x.grad, y.grad])
+    for ours, wanted in zip(*results, strict=True):
+        assert close(ours, wanted, 1e-6 if lowered == torch.float32 else 1e-2)
+    x, y = noise(3, 50), noise(3, 50, seed=1)
+    assert torch.equal(Dropout(0.3).eval().add(x, y), x + y)
+
+
+def test_bfloat16_rounds_the_scale() -> None:
+    """256 / 230 becomes 1.109 there: the mean is kept to one part in 256."""
+    torch.manual_seed(7)
+    n, p = 400_000, rounded(0.1)
+    mean = dropout(torch.ones(n, dtype=torch.bfloat16), 0.1).float().mean().item()
+    assert mean == pytest.approx(1, abs=1 / 256 + 4 * math.sqrt(p / (1 - p) / n))

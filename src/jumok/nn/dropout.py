@@ -31,7 +31,7 @@ class Dropout(nn.Module):
         p = self.p if self.training else 0.0
         if p == 0.0 or not _by_bytes(y):
             return x + dropout(y, p)
-        return _AddDropped.apply(x, y, keep_mask(y, p))  # type: ignore[no-any-return]
+        return _AddDropped.apply(x, y, keep_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
 
     def extra_repr(self) -> str:
         """What print(module) shows."""
@@ -77,12 +77,12 @@ class _AddDropped(torch.autograd.Function):
     """x + y * mask."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, x: Tensor, y: Tensor, mask: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: FunctionCtx, x: Tensor, y: Tensor, mask: Tensor) -> Tensor:
         ctx.save_for_backward(mask)
         return torch.addcmul(x, y, mask)
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call, untyped-decorator]
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (mask,) = ctx.saved_tensors  # type: ignore[attr-defined]
         return gradient, (gradient * mask).to(mask.dtype), None

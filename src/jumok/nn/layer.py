@@ -77,7 +77,7 @@ class AddNorm(nn.Module):
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.norm_first:
-            return self.dropout.add(x, part(self.norm(x)))  # type: ignore[no-any-return]
+            return self.dropout.add(x, part(self.norm(x)))
         return self.norm(self.dropout.add(x, part(x)))  # type: ignore[no-any-return]
 
 

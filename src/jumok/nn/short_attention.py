@@ -28,24 +28,20 @@ def short_attention(
 
     table: a mask written out, True where attention may go; who may see nothing gets zeros.
     """
-    if bias is not None or table is not None:
-        added = _as_bias(q, table, bias)
-    else:
-        added = None
+    added = _as_bias(q, table, bias)
     mask = None
     if p_dropout:
         mask = keep_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
-    y: Tensor = _ShortAttention.apply(q, k, v, added, scale, mask)
+    y: Tensor = _ShortAttention.apply(q, k, v, added, scale, mask)  # type: ignore[no-untyped-call]
     if table is not None:
         y = y.masked_fill(~table.any(-1, keepdim=True), 0)
     return y
 
 
-def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Mask and bias as one summand of the scores, broadcasting to (B, H, T, S)."""
+def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Mask and bias as one summand of the scores, broadcasting to (B, H, T, S); None if neither."""
     if table is None:
-        assert bias is not None  # one of the two came
-        return bias.to(q.dtype)
+        return None if bias is None else bias.to(q.dtype)
     lowest = torch.finfo(q.dtype).min
     if bias is None:
         return torch.zeros(table.shape, dtype=q.dtype, device=q.device).masked_fill_(~table, lowest)
@@ -53,8 +49,10 @@ def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 class _ShortAttention(torch.autograd.Function):
+    """softmax(Q K^T scale + added) V; `mask` is what dropout multiplies the weights by."""
+
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: FunctionCtx,
         q: Tensor,
         k: Tensor,
@@ -67,20 +65,20 @@ class _ShortAttention(torch.autograd.Function):
         q, k, v = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)  # (N, T, K), 2 x (N, S, K)
         scores = torch.bmm(q, k.mT).mul_(scale)  # (N, T, S)
         if added is not None:
-            scores.unflatten(0, (B, H)).add_(added)
+            scores.view(B, H, *scores.shape[1:]).add_(added)
         weights = scores.softmax(-1)
         y = torch.bmm(weights if mask is None else weights * mask, v)  # (N, T, K)
-        ctx.save_for_backward(q, k, v, weights, mask, added)
-        ctx.scale, ctx.shape = scale, (B, H)  # type: ignore[attr-defined]
-        return y.unflatten(0, (B, H))
+        ctx.save_for_backward(q, k, v, weights, mask, added)  # type: ignore[arg-type]  # None is kept
+        ctx.scale = scale  # type: ignore[attr-defined]
+        return y.view(B, H, *y.shape[1:])
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call, untyped-decorator]
-    def backward(  # type: ignore[override]
+    @once_differentiable
+    def backward(
         ctx: FunctionCtx, dy: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, None, None]:
         q, k, v, weights, mask, added = ctx.saved_tensors  # type: ignore[attr-defined]
-        B, H = ctx.shape  # type: ignore[attr-defined]
+        B, H = dy.shape[:2]
         dy = dy.flatten(0, 1)  # (N, T, K)
         dv = torch.bmm((weights if mask is None else weights * mask).mT, dy)  # (N, S, K)
         dw = torch.bmm(dy, v.mT)  # (N, T, S)
@@ -89,15 +87,9 @@ class _ShortAttention(torch.autograd.Function):
         ds = torch.ops.aten._softmax_backward_data(dw, weights, -1, weights.dtype)
         d_added = None
         if ctx.needs_input_grad[3]:  # type: ignore[attr-defined]
-            d_added = ds.unflatten(0, (B, H)).sum_to_size(added.shape).clone()  # ds changes next
+            by_head = ds.view(B, H, *ds.shape[1:])
+            d_added = by_head.sum_to_size(added.shape).clone()  # ds changes next
         ds.mul_(ctx.scale)  # type: ignore[attr-defined]
         dq, dk = torch.bmm(ds, k), torch.bmm(ds.mT, q)
-        shape = (B, H)
-        return (
-            dq.unflatten(0, shape),
-            dk.unflatten(0, shape),
-            dv.unflatten(0, shape),
-            d_added,
-            None,
-            None,
-        )
+        dq, dk, dv = (d.view(B, H, *d.shape[1:]) for d in (dq, dk, dv))
+        return dq, dk, dv, d_added, None, None
