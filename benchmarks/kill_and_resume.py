@@ -40,9 +40,12 @@ SHORT = (
     "training.batch_tokens=1024",
     "training.minutes=60",
     "training.epochs=1000",
-    "data.train_rows=2000",
+    "data.train_rows=3000",
     "data.dev_rows=100",
     "data.test_rows=100",
+    "vocabulary.size=400",
+    "vocabulary.max_piece_length=4",
+    "vocabulary.character_coverage=0.9995",
 )
 RESULT = Path(__file__).parent / "results" / "kill_and_resume.txt"
 PATIENCE = 600.0  # seconds that one life may take
@@ -296,7 +299,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
     options = parser.parse_args()
-    words: list[str] = options.words or ["numbers"]
+    words: list[str] = options.words
+    if not words or "=" in words[0]:
+        words = ["numbers", *words]
     given = {word.partition("=")[0] for word in words}
     words += [word for word in SHORT if word.partition("=")[0] not in given]
     deaths: list[Death] = []
