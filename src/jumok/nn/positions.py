@@ -56,10 +56,14 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Embedding):
-    """One trained vector a position (the paper's table 3, row E; BERT and GPT-2)."""
+    """One trained vector a position (the paper's table 3, row E; BERT and GPT-2).
+
+    They start small, with standard deviation 0.02, so that tokens are heard first.
+    """
 
     def __init__(self, max_length: int, d_model: int) -> None:
         super().__init__(max_length, d_model)
+        nn.init.normal_(self.weight, std=0.02)
 
 
 class Rotation:
