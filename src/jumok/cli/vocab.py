@@ -1,0 +1,235 @@
+"""jumok vocab: train a vocabulary, encode and decode with it, and see how well it fits."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from jumok.errors import InputError
+
+if TYPE_CHECKING:
+    from jumok.text import SentencePieceVocabulary, VocabularyReport
+
+app = typer.Typer(no_args_is_help=True, help="SentencePiece: train, encode, decode, report.")
+
+_BATCH = 1000  # lines encoded together
+
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.")]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A .model file or the folder of a run.")
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FILE]...", help="Texts, one a line, also .gz and .xz; without any, stdin."
+    ),
+]
+Column = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Take this column of TSV, CSV or JSON-lines files."),
+]
+
+
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the .model goes.")],
+    files: Inputs = None,
+    column: Column = None,
+    kind: Annotated[Literal["unigram", "bpe"], typer.Option(help="How words are cut.")] = "unigram",
+    size: Annotated[int, typer.Option(help="Pieces, the seven special ones among them.")] = 8000,
+    normalization: Annotated[
+        Literal["nfc", "none"], typer.Option(help="What is done to a text before.")
+    ] = "nfc",
+    character_coverage: Annotated[
+        float, typer.Option(help="The share of the text whose characters become pieces.")
+    ] = 0.9995,
+    byte_fallback: Annotated[
+        bool, typer.Option("--byte-fallback", help="Spell other characters as bytes: no [UNK].")
+    ] = False,
+    split_digits: Annotated[
+        bool, typer.Option("--split-digits", help="Every digit is a piece.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a vocabulary from texts; the same texts give the same file."""
+    from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+    config = VocabularyConfig(
+        kind=kind,
+        size=size,
+        normalization=normalization,
+        character_coverage=character_coverage,
+        byte_fallback=byte_fallback,
+        split_digits=split_digits,
+    )
+    vocabulary = SentencePieceVocabulary.train(_texts(files, column), config)
+    vocabulary.save(out)
+    answer = _described(vocabulary) | {"file": str(out), "sha256": vocabulary.fingerprint}
+    typer.echo(
+        json.dumps(answer, ensure_ascii=False) if as_json else f"{out}: {len(vocabulary)} pieces"
+    )
+
+
+@app.command()
+def encode(
+    model: Model,
+    texts: Annotated[
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Else one a line on stdin.")
+    ] = None,
+    ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+    sample: Annotated[
+        float | None,
+        typer.Option(metavar="ALPHA", help="Cut at random, as in training; 0.1 is usual."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which random cut.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """The pieces of each text (or their ids), one text a line."""
+    vocabulary = _vocabulary(model)
+    lines = iter(texts) if texts else _texts(None, None)
+    number = 0
+    while batch := list(islice(lines, _BATCH)):
+        if sample is None:
+            rows = vocabulary.encode_batch(batch)
+        else:
+            rows = vocabulary.sample_batch(batch, alpha=sample, seed=seed + number)
+        for text, row in zip(batch, rows, strict=True):
+            pieces = [vocabulary.piece(i) for i in row]
+            if as_json:
+                _print_json({"text": text, "pieces": pieces, "ids": row})
+            else:
+                typer.echo(" ".join(map(str, row) if ids else map(_visible, pieces)))
+        number += 1
+
+
+@app.command()
+def decode(
+    model: Model,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Else a row of ids on each line of stdin."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The text of each row of ids; special pieces are left out."""
+    vocabulary = _vocabulary(model)
+    for line in [" ".join(ids)] if ids else _texts(None, None):
+        row = [_id(word) for word in line.replace(",", " ").split()]
+        text = vocabulary.decode(row)
+        if as_json:
+            _print_json({"ids": row, "text": text})
+        else:
+            typer.echo(text)
+
+
+@app.command()
+def report(
+    model: Model,
+    files: Inputs = None,
+    column: Column = None,
+    examples: Annotated[int, typer.Option(min=0, help="How many losses to show.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Size, unknown rate, tokens per character, and what does not come back, on some texts."""
+    from jumok.text import report as measure
+
+    vocabulary = _vocabulary(model)
+    found = measure(vocabulary, _texts(files, column), examples=examples)
+    if as_json:
+        rates = {
+            "unknown_rate": found.unknown_rate,
+            "tokens_per_character": found.tokens_per_character,
+            "tokens_per_eojeol": found.tokens_per_eojeol,
+        }
+        _print_json({**asdict(found), **rates, "special_ids": vocabulary.special_ids})
+        return
+    for line in _report_lines(vocabulary, found):
+        typer.echo(line)
+
+
+def _report_lines(vocabulary: "SentencePieceVocabulary", found: "VocabularyReport") -> list[str]:
+    special = "  ".join(f"{name} {i}" for name, i in vocabulary.special_ids.items())
+    lines = [
+        f"vocabulary            {found.size:,} pieces, {found.kind}, "
+        f"{found.normalization or 'no'} normalization",
+        f"special pieces        {special or 'none'}",
+        f"texts                 {found.texts:,} with {found.characters:,} characters, "
+        f"{found.eojeols:,} eojeols",
+        f"tokens                {found.tokens:,}",
+        f"tokens per character  {found.tokens_per_character:.3f}",
+        f"tokens per eojeol     {found.tokens_per_eojeol:.3f}",
+        f"unknown               {found.unknown_tokens:,} tokens, {found.unknown_rate:.4%}",
+        f"recomposed            {found.recomposed_texts:,} texts changed by the rule itself",
+        f"lost                  {found.lost_texts:,} texts do not come back as they were",
+    ]
+    if found.missing:
+        lines.append("without a piece       " + "  ".join(f"{p} {n}" for p, n in found.missing))
+    lines += [f"  {loss.wanted!r} -> {loss.got!r} in {loss.text!r}" for loss in found.losses]
+    return lines
+
+
+def _described(vocabulary: "SentencePieceVocabulary") -> dict[str, object]:
+    return {
+        "size": len(vocabulary),
+        "kind": vocabulary.kind,
+        "normalization": vocabulary.normalization,
+        "byte_fallback": vocabulary.byte_fallback,
+        "special_ids": vocabulary.special_ids,
+    }
+
+
+def _vocabulary(path: Path) -> "SentencePieceVocabulary":
+    from jumok.text import SentencePieceVocabulary
+
+    return SentencePieceVocabulary.load(path / "vocabulary.model" if path.is_dir() else path)
+
+
+def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
+    """The lines of all files, or one column of them; without files, the lines of stdin."""
+    from jumok.data.readers import format_of, read_table
+
+    if column is not None and not files:
+        raise InputError(f"--column {column} without a file; name a TSV, CSV or JSON-lines file")
+    for name in files or []:
+        path = Path(name)
+        if column is None:
+            table = read_table(path, ["text"], format="lines", empty="keep")
+        else:
+            known = format_of(path)
+            kind = "tsv" if known == "lines" else known
+            table = read_table(path, {"text": column}, format=kind, empty="keep")
+        yield from table.column("text")
+    if not files:
+        yield from _stdin()
+
+
+def _stdin() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"stdin:{number}: byte {error.start + 1} is not UTF-8 "
+                f"(0x{line[error.start]:02x}); convert the input to UTF-8"
+            ) from None
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+def _visible(piece: str) -> str:
+    """A piece on one line: a line break or tab inside it as people write them."""
+    return piece.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+
+
+def _id(word: str) -> int:
+    if not (word.isascii() and word.removeprefix("-").isdigit()):
+        raise InputError(f"{word!r} is no id; give whole numbers, as `encode --ids` prints them")
+    return int(word)
+
+
+def _print_json(row: object) -> None:
+    typer.echo(json.dumps(row, ensure_ascii=False))
