@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -94,9 +95,6 @@ def report(
 
 
 def _loss(text: str, decoded: str) -> Loss:
-    """The stretch between what both begin with and what both end with."""
-    shorter = min(len(text), len(decoded))
-    head = next((i for i in range(shorter) if text[i] != decoded[i]), shorter)
-    room = shorter - head
-    tail = next((i for i in range(room) if text[-1 - i] != decoded[-1 - i]), room)
-    return Loss(text, decoded, text[head : len(text) - tail], decoded[head : len(decoded) - tail])
+    changes = SequenceMatcher(None, text, decoded, autojunk=False).get_opcodes()
+    _, a, b, c, d = next(change for change in changes if change[0] != "equal")
+    return Loss(text, decoded, wanted=text[a:b], got=decoded[c:d])

@@ -67,9 +67,10 @@ class VocabularyConfig:
                 f'normalization "{self.normalization}"; give "nfc" (composed, nothing else '
                 'changed) or "none"'
             )
-        if not 0 < self.character_coverage <= 1:
+        if not 0.98 <= self.character_coverage <= 1:  # SentencePiece's own limits
             raise InputError(
-                f"character_coverage {self.character_coverage}; give a share of the text, as 0.9995"
+                f"character_coverage {self.character_coverage}; give a share of the text from "
+                "0.98 to 1, 0.9995 is usual"
             )
         if self.size < 1 or not 1 <= self.max_piece_length <= 512:
             raise InputError(

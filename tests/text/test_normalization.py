@@ -1,0 +1,57 @@
+"""NFC, never NFKC; NFD repaired; what cannot be stored refused by name."""
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.errors import InputError
+from jumok.text.normalization import checked, compose_hangul, nfc, normalizer
+
+KEPT = ["ㅋㅋ", "ㅠㅠ", "㈜", "…", "①", "½", "Ａ", "㎏", "한글", "~", "～"]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_nfc_keeps_what_nfkc_breaks(text: str) -> None:
+    assert nfc(text) == text
+
+
+@given(st.text(st.characters(min_codepoint=0xAC00, max_codepoint=0xD7A3)))
+def test_decomposed_hangul_is_put_together_by_both_rules(text: str) -> None:
+    apart = unicodedata.normalize("NFD", text)
+    assert nfc(apart) == compose_hangul(apart) == text
+
+
+@given(st.text("가각한나ㅋㅠ\u1100\u1161\u11a8\u1112\u11ab\u110fe\u0301\u0323\u212b豈 "))
+def test_composing_hangul_is_what_nfc_does_to_hangul(text: str) -> None:
+    composed = compose_hangul(text)
+    assert nfc(composed) == nfc(text)
+    assert compose_hangul(composed) == composed
+
+
+def test_composing_hangul_leaves_the_rest() -> None:
+    assert compose_hangul("cafe\u0301 \u1100 \u1161 ㅋㅏ \uac00\u11a8") == (
+        "cafe\u0301 \u1100 \u1161 ㅋㅏ 각"
+    )
+
+
+def test_the_rule_of_a_name() -> None:
+    apart = "\u1100\u1161 e\u0301"
+    assert normalizer("nfc")(apart) == "가 é"
+    assert normalizer("none")(apart) == apart
+    assert normalizer("nmt_nfkc")(apart) == normalizer("")(apart) == "가 e\u0301"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("한\0글", "the text holds U+0000 (NUL) as character 2; remove it"),
+        ("가나\ud83d", "U+D83D, half of a surrogate pair, as character 3"),
+        ("\udc00", "U+DC00, half of a surrogate pair, as character 1"),
+    ],
+)
+def test_what_no_file_can_hold_is_named(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        checked(text)

@@ -1,0 +1,340 @@
+"""Vocabularies against SentencePiece itself: trained, loaded, encoded, decoded, refused."""
+
+import hashlib
+import re
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.errors import InputError, StorageError
+from jumok.text import SPECIAL_PIECES, SentencePieceVocabulary, Vocabulary, VocabularyConfig
+from jumok.text.model_file import PieceType, read_model
+from tests.shared import shared_data
+from tests.text.samples import SENTENCES, foreign, kowiki_like, trained
+
+KINDS = ["unigram", "bpe"]
+SPECIAL = ["pad_id", "unk_id", "bos_id", "eos_id", "sep_id", "cls_id", "mask_id"]
+
+
+def reviews(n: int = 2000) -> list[str]:
+    lines = shared_data("nsmc/mini-train.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[1] for line in lines[1 : n + 1]]
+
+
+def peer(data: bytes) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_proto=data)
+
+
+# -- training ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_texts_give_the_same_bytes(kind: str) -> None:
+    texts = reviews(200)
+    config = VocabularyConfig(kind=kind, size=900)
+    one = SentencePieceVocabulary.train(texts, config)
+    two = SentencePieceVocabulary.train(iter(texts), config)
+    assert one.to_bytes() == two.to_bytes()
+    assert one.fingerprint == hashlib.sha256(one.to_bytes()).hexdigest() == two.fingerprint
+
+
+def test_another_process_gives_the_same_bytes_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    code = (
+        "from tests.text.samples import trained\n"
+        "print(trained('unigram').fingerprint, trained('bpe').fingerprint)"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": f"{root}:{root / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [trained("unigram").fingerprint, trained("bpe").fingerprint]
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_seven_special_pieces_and_the_wanted_size(kind: str) -> None:
+    vocabulary = trained(kind)
+    assert len(vocabulary) == 200
+    assert vocabulary.kind == kind
+    assert vocabulary.normalization == "nfc"
+    assert list(vocabulary.special_ids) == list(SPECIAL_PIECES)
+    for name, attribute in zip(SPECIAL_PIECES, SPECIAL, strict=True):
+        assert getattr(vocabulary, attribute) == vocabulary.id(name)
+        assert vocabulary.piece(vocabulary.id(name)) == name
+
+
+def test_laughter_and_symbols_are_pieces_whatever_the_coverage() -> None:
+    texts = [*["영화 배우 연기 음악"] * 300, "뗀 ㅋㅋ"]
+    config = VocabularyConfig("bpe", size=30, character_coverage=0.98)
+    vocabulary = SentencePieceVocabulary.train(texts, config)
+    assert vocabulary.unk_id in vocabulary.encode("뗀")
+    text = "ㅋㅎㅠㅜ…㈜\n\t"
+    assert vocabulary.unk_id not in vocabulary.encode(text)
+    assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+def test_digits_can_be_split() -> None:
+    texts = [f"{year}년 값 {year}원" for year in range(2000, 2030)]
+    whole = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", size=40))
+    split = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", 30, split_digits=True))
+    assert len(whole.pieces("2026")) < 5
+    assert split.pieces("2026") == ["▁", "2", "0", "2", "6"]
+
+
+def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
+    texts = ["[CLS] 한글 [CLS] [PAD] [MASK] 글 <s> [SEP]", "[C L S M A K P D E ]"] * 50
+    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", size=32))
+    ids = vocabulary.encode("한글[CLS]한글 [CLS] [PAD]")
+    assert not set(ids) & set(vocabulary.special_ids.values())
+    assert vocabulary.decode(ids) == "한글[CLS]한글 [CLS] [PAD]"
+
+
+@pytest.mark.parametrize(
+    ("texts", "config", "message"),
+    [
+        ([], VocabularyConfig(), "no text to learn a vocabulary from"),
+        (["", " \n"], VocabularyConfig(), "no text to learn a vocabulary from"),
+        (["가나"], VocabularyConfig(size=9), "size 9 does not hold the special pieces and every"),
+        (["가나"], VocabularyConfig(), "size 8000 is more than these texts give; set size to"),
+        (["가나", "다\0"], VocabularyConfig(), "U+0000 (NUL) as character 2"),
+    ],
+)
+def test_what_cannot_be_trained_is_said(
+    texts: list[str], config: VocabularyConfig, message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        SentencePieceVocabulary.train(texts, config)
+
+
+def test_what_the_texts_raise_comes_through() -> None:
+    def broken() -> Iterator[str]:
+        yield "가나다"
+        raise ConnectionError("the line went dead")
+
+    with pytest.raises(ConnectionError, match="the line went dead"):
+        SentencePieceVocabulary.train(broken())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: VocabularyConfig(kind="wordpiece"),
+        lambda: VocabularyConfig(normalization="nfkc"),
+        lambda: VocabularyConfig(character_coverage=0.5),
+        lambda: VocabularyConfig(size=0),
+    ],
+)
+def test_an_impossible_config_is_refused(make: Callable[[], VocabularyConfig]) -> None:
+    with pytest.raises(InputError, match="; give "):
+        make()
+
+
+# -- encoding and decoding -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_real_reviews_encode_as_sentencepiece_itself_does(kind: str) -> None:
+    texts = reviews()
+    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig(kind=kind, size=2500))
+    itself = peer(vocabulary.to_bytes())
+    composed = [unicodedata.normalize("NFC", text) for text in texts]
+    rows = vocabulary.encode_batch(texts)
+    assert rows == itself.encode(composed, out_type=int)
+    assert rows[:50] == [vocabulary.encode(text) for text in texts[:50]]
+    for text, row, back in zip(composed, rows, vocabulary.decode_batch(rows), strict=True):
+        if vocabulary.unk_id not in row:
+            assert back == itself.decode(row) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("byte_fallback", [False, True])
+def test_spaces_line_breaks_and_symbols_come_back(kind: str, byte_fallback: bool) -> None:
+    vocabulary = trained(kind, byte_fallback)
+    for text in ["", " ", "  이 영화   ", "가볍지\n\n\t않구나 ", *SENTENCES]:
+        assert vocabulary.decode(vocabulary.encode(text)) == text
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0▁")))
+def test_with_bytes_every_text_comes_back_composed(text: str) -> None:
+    vocabulary = trained("bpe", byte_fallback=True)
+    assert vocabulary.decode(vocabulary.encode(text)) == unicodedata.normalize("NFC", text)
+
+
+def test_decomposed_input_gives_the_same_ids() -> None:
+    vocabulary = trained()
+    apart = [unicodedata.normalize("NFD", text) for text in SENTENCES]
+    assert vocabulary.encode_batch(apart) == vocabulary.encode_batch(SENTENCES)
+    assert vocabulary.encode(apart[0]) == vocabulary.encode(SENTENCES[0])
+
+
+def test_without_normalisation_nothing_is_composed() -> None:
+    apart = unicodedata.normalize("NFD", "한글 나라")
+    config = VocabularyConfig(size=24, normalization="none", character_coverage=1.0)
+    vocabulary = SentencePieceVocabulary.train([apart], config)
+    assert SentencePieceVocabulary.from_bytes(vocabulary.to_bytes()).normalization == "none"
+    assert vocabulary.decode(vocabulary.encode(apart)) == apart
+    assert vocabulary.unk_id in vocabulary.encode("한글")
+
+
+def test_the_mark_of_a_space_comes_back_as_a_space() -> None:
+    vocabulary = trained()
+    assert vocabulary.decode(vocabulary.encode("더빙▁진짜")) == "더빙 진짜"
+
+
+@pytest.mark.parametrize("data", [trained().to_bytes(), trained("bpe").to_bytes(), kowiki_like()])
+@pytest.mark.parametrize("name", SPECIAL_PIECES)
+def test_a_typed_special_piece_is_ordinary_text(data: bytes, name: str) -> None:
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    for text in [name, f"이 영화{name}정말", f" {name} 재미", f"{name}{name}"]:
+        for ids in [
+            vocabulary.encode(text),
+            vocabulary.encode_batch([text])[0],
+            vocabulary.sample_batch([text], alpha=0.1, seed=1)[0],
+        ]:
+            assert not set(ids) & (set(vocabulary.special_ids.values()) - {vocabulary.unk_id})
+
+
+def test_decode_leaves_special_pieces_out() -> None:
+    vocabulary = trained()
+    ids = vocabulary.encode("더빙 진짜")
+    around = [vocabulary.cls_id, vocabulary.bos_id, *ids, vocabulary.eos_id, vocabulary.unk_id]
+    assert vocabulary.decode(around + [vocabulary.pad_id] * 3) == "더빙 진짜"
+    assert vocabulary.decode([]) == vocabulary.decode([vocabulary.pad_id]) == ""
+
+
+@pytest.mark.parametrize("wrong", [-1, 200, 10**9])
+def test_an_id_out_of_range_is_refused(wrong: int) -> None:
+    with pytest.raises(InputError, match=f"id {wrong} is outside the vocabulary of 200 pieces"):
+        trained().decode([5, wrong])
+    with pytest.raises(InputError, match="outside"):
+        trained().piece(wrong)
+
+
+def test_an_unknown_piece_is_never_silently_unk() -> None:
+    with pytest.raises(InputError, match=re.escape("the vocabulary has no piece '[XYZ]'")):
+        trained().id("[XYZ]")
+
+
+def test_nul_and_half_surrogates_are_refused_in_every_way_in() -> None:
+    vocabulary = trained()
+    for text in ["가\0나", "가\ud800나"]:
+        for refuse in [
+            lambda text=text: vocabulary.encode(text),
+            lambda text=text: vocabulary.pieces(text),
+            lambda text=text: vocabulary.encode_batch(["가", text]),
+            lambda text=text: vocabulary.sample_batch([text], alpha=0.1, seed=0),
+        ]:
+            with pytest.raises(InputError, match="as character 2"):
+                refuse()
+
+
+def test_one_text_for_a_list_of_texts_is_refused() -> None:
+    with pytest.raises(InputError, match="put it in a list"):
+        trained().encode_batch("한글")
+
+
+def test_pieces_are_what_the_ids_name() -> None:
+    vocabulary = trained()
+    text = SENTENCES[0]
+    assert [vocabulary.piece(i) for i in vocabulary.encode(text)] == vocabulary.pieces(text)
+    assert vocabulary.pieces("영화 뷁뷁") == ["▁영화", "▁", "뷁뷁"]  # one [UNK], shown as itself
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+    vocabulary = trained()
+    vocabulary.save(tmp_path / "vocabulary.model")
+    assert [path.name for path in tmp_path.iterdir()] == ["vocabulary.model"]
+    again: Vocabulary = SentencePieceVocabulary.load(tmp_path / "vocabulary.model")
+    assert again.fingerprint == vocabulary.fingerprint
+    assert again.encode_batch(SENTENCES) == vocabulary.encode_batch(SENTENCES)
+    assert repr(again) == "SentencePieceVocabulary(unigram, 200 pieces, nfc normalization)"
+
+
+def test_a_model_as_korean_tutorials_make_it() -> None:
+    data = kowiki_like()
+    assert PieceType.USER_DEFINED in read_model(data).types
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    assert [getattr(vocabulary, name) for name in SPECIAL] == [0, 1, 2, 3, 4, 5, 6]
+    assert vocabulary.normalization == "nmt_nfkc"
+    assert vocabulary.to_bytes() == data
+    plain = [text for text in SENTENCES if "[" not in text]
+    assert vocabulary.encode_batch(plain) == peer(data).encode(plain, out_type=int)
+    apart = [unicodedata.normalize("NFD", text) for text in plain]
+    assert vocabulary.encode_batch(apart) == vocabulary.encode_batch(plain)
+    assert vocabulary.decode(vocabulary.encode("ㅋㅋ")) == "ᄏᄏ"  # its rule, not ours
+
+
+def test_other_names_and_ids() -> None:
+    data = foreign(pad_id=3, control_symbols=["<cls>", "<sep>", "<mask>"])
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    assert [getattr(vocabulary, name) for name in SPECIAL] == [3, 0, 1, 2, 5, 4, 6]
+
+
+def test_a_missing_special_piece_is_named() -> None:
+    vocabulary = SentencePieceVocabulary.from_bytes(foreign())  # <unk> <s> </s> alone
+    assert (vocabulary.unk_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
+    for attribute, name in [("pad_id", "[PAD]"), ("cls_id", "[CLS]"), ("mask_id", "[MASK]")]:
+        with pytest.raises(InputError, match=re.escape(f"the vocabulary has no {name} piece")):
+            getattr(vocabulary, attribute)
+
+
+def test_other_user_defined_pieces_stay_whole() -> None:
+    data = foreign(user_defined_symbols=["<제목>", "[SEP]"])
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    assert vocabulary.id("<제목>") in vocabulary.encode("이 영화<제목>정말")
+    assert vocabulary.sep_id not in vocabulary.encode("이 영화[SEP]정말")
+    assert "<제목>" in vocabulary.decode(vocabulary.encode("이 영화<제목>정말"))
+
+
+@pytest.mark.parametrize("kind", ["word", "char"])
+def test_word_and_character_models_load_but_do_not_sample(kind: str) -> None:
+    options = {"vocab_size": 40} if kind == "word" else {}
+    vocabulary = SentencePieceVocabulary.from_bytes(foreign(model_type=kind, **options))
+    assert vocabulary.kind == kind
+    assert vocabulary.encode("더빙 진짜")
+    with pytest.raises(InputError, match=f"a {kind} vocabulary cuts every text one way"):
+        vocabulary.sample_batch(["더빙"], alpha=0.1, seed=0)
+
+
+def test_damaged_models_are_refused_with_a_sentence() -> None:
+    data = trained().to_bytes()
+    broken = [b"", b"hello", b"\0" * 40, data[:-5], data[: len(data) // 2], b"PK\x03\x04" + data]
+    for wrong in broken:
+        with pytest.raises(InputError, match="model"):
+            SentencePieceVocabulary.from_bytes(wrong)
+
+
+@given(place=st.integers(0, len(trained().to_bytes()) - 1), bits=st.integers(1, 255))
+def test_a_damaged_byte_is_refused_or_harmless(place: int, bits: int) -> None:
+    data = bytearray(trained().to_bytes())
+    data[place] ^= bits
+    try:
+        vocabulary = SentencePieceVocabulary.from_bytes(bytes(data))
+    except InputError:
+        return
+    vocabulary.encode(SENTENCES[0])
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.model"
+    path.write_text("이것은 모델이 아니다", encoding="utf-8")
+    with pytest.raises(InputError, match=r"x\.model: these \d+ bytes are no SentencePiece model"):
+        SentencePieceVocabulary.load(path)
+    with pytest.raises(StorageError, match=r"missing\.model: cannot be read"):
+        SentencePieceVocabulary.load(tmp_path / "missing.model")

@@ -1,0 +1,110 @@
+"""Streaming: never half a syllable, never a space too many, together what `decode` says."""
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.errors import InputError
+from jumok.text import SentencePieceVocabulary, StreamingDecoder
+from jumok.text.model_file import PieceType, read_model
+from tests.text.samples import SENTENCES, foreign, kowiki_like, trained
+
+VOCABULARIES = {
+    "unigram": trained(),
+    "bpe": trained("bpe"),
+    "unigram bytes": trained("unigram", True),
+    "bpe bytes": trained("bpe", True),
+    "kowiki": SentencePieceVocabulary.from_bytes(kowiki_like()),
+    "no prefix": SentencePieceVocabulary.from_bytes(foreign(add_dummy_prefix="false")),
+}
+BYTES = trained("unigram", True)
+BYTE_IDS = [
+    i for i, kind in enumerate(read_model(BYTES.to_bytes()).types) if kind is PieceType.BYTE
+]
+
+
+def stream(vocabulary: SentencePieceVocabulary, ids: list[int]) -> list[str]:
+    decoder = StreamingDecoder(vocabulary)
+    return [*(decoder.push(i) for i in ids), decoder.finish()]
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+@pytest.mark.parametrize("text", [*SENTENCES, "뷁훮 쀍👍🏽  뷁 ", "   ", "\n\n", "가"])
+def test_together_it_is_what_decode_says(name: str, text: str) -> None:
+    vocabulary = VOCABULARIES[name]
+    ids = vocabulary.encode(text)
+    parts = stream(vocabulary, ids)
+    assert "".join(parts) == vocabulary.decode(ids)
+    assert parts[-1] == ""
+    assert not any("\ufffd" in part for part in parts)
+
+
+@given(data=st.data(), name=st.sampled_from(sorted(VOCABULARIES)))
+def test_any_ids_in_any_order(data: st.DataObject, name: str) -> None:
+    vocabulary = VOCABULARIES[name]
+    ids = data.draw(st.lists(st.integers(0, len(vocabulary) - 1), max_size=40))
+    assert "".join(stream(vocabulary, ids)) == vocabulary.decode(ids)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(BYTE_IDS),
+            st.sampled_from([BYTE_IDS[byte] for byte in "가뷁👍é".encode()]),
+            st.sampled_from([BYTES.id("▁"), BYTES.id("이"), BYTES.pad_id, BYTES.unk_id]),
+        ),
+        max_size=30,
+    )
+)
+def test_broken_bytes_too(ids: list[int]) -> None:
+    assert "".join(stream(BYTES, ids)) == BYTES.decode(ids)
+
+
+@given(st.text(st.sampled_from("뷁훮 이영화👍\n"), max_size=20))
+def test_what_was_given_out_is_a_beginning_of_the_text(text: str) -> None:
+    for name in ("unigram bytes", "bpe bytes"):
+        vocabulary = VOCABULARIES[name]
+        so_far = accumulate(stream(vocabulary, vocabulary.encode(text)))
+        assert all(text.startswith(part) for part in so_far)
+
+
+def test_a_syllable_of_three_bytes_appears_with_the_third() -> None:
+    ids = BYTES.encode("뷁")[1:]
+    assert len(ids) == 3
+    assert stream(BYTES, ids) == ["", "", "뷁", ""]
+
+
+def test_half_a_syllable_at_the_end_is_admitted() -> None:
+    ids = BYTES.encode("이 뷁")[:-1]
+    assert stream(BYTES, ids)[-3:] == ["", "", "\ufffd\ufffd"]
+
+
+def test_special_pieces_are_silent() -> None:
+    vocabulary = trained()
+    ids = [vocabulary.bos_id, *vocabulary.encode("영화"), vocabulary.eos_id, vocabulary.pad_id]
+    assert "".join(stream(vocabulary, ids)) == "영화"
+
+
+def test_a_decoder_serves_one_text_after_the_other() -> None:
+    decoder = StreamingDecoder(trained())
+    for text in ("이 영화", "배우 연기"):
+        parts = [decoder.push(i) for i in trained().encode(text)]
+        assert "".join([*parts, decoder.finish()]) == text
+
+
+def test_long_streams_stay_cheap() -> None:
+    """Only a few ids are kept, in words and in bytes."""
+    for text in ("이 영화 정말 재미있어요 " * 60, "뷁훮" * 200):
+        decoder = StreamingDecoder(BYTES)
+        parts = []
+        for i in BYTES.encode(text):
+            parts.append(decoder.push(i))
+            assert len(decoder._ids) <= 12
+        assert "".join(parts) == text
+
+
+def test_an_id_out_of_range_is_refused() -> None:
+    with pytest.raises(InputError, match="outside the vocabulary"):
+        StreamingDecoder(trained()).push(10_000)
