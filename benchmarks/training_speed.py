@@ -10,6 +10,7 @@ dropout 0.1 also on the attention weights, learned positions, 8,000 pieces.
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -20,26 +21,41 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 RESULTS = Path(__file__).parent / "results" / "training_speed.txt"
 LAYERS, WIDTH, HEADS, D_FF, PIECES, LONGEST = 4, 256, 4, 1024, 8000, 160
 BATCH_TOKENS, REVIEWS = 4096, 128  # of a sorted batch; of a shuffled one, as is usual
 STEPS = 4  # a turn
 
-Step = Callable[[np.ndarray, np.ndarray, np.ndarray], None]  # ids (B, T), real (B, T), labels
+ROW = 128  # width of a packed row
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """One batch, padded, or packed with `texts` and `positions` telling which token is whose."""
+
+    ids: np.ndarray  # (B, T)
+    real: np.ndarray  # (B, T) bool
+    labels: np.ndarray  # (N,), N = B unless packed
+    texts: np.ndarray | None = None  # (B, T)
+    positions: np.ndarray | None = None  # (B, T)
+
+
+Step = Callable[[Reviews], None]
 
 
 @dataclass(frozen=True)
 class System:
-    """One way to train, and whether its batches are sorted by length."""
+    """One way to train, and how its batches are formed."""
 
     name: str
     make: Callable[[], Step]
-    is_sorted: bool = True
+    form: Literal["shuffled", "sorted", "packed"] = "sorted"
 
 
 def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
@@ -73,11 +89,18 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     optimizer = Optimizer(parameters, TrainingConfig(steps=1))
     cpu = torch.device("cpu")
 
-    def step(ids: np.ndarray, real: np.ndarray, labels: np.ndarray) -> None:
-        mask = None if real.all() else torch.from_numpy(real)
+    def logits_of(batch: Reviews) -> Tensor:
+        ids = torch.from_numpy(batch.ids)
+        if batch.texts is not None and batch.positions is not None:
+            texts, positions = torch.from_numpy(batch.texts), torch.from_numpy(batch.positions)
+            return model.packed(ids, texts, positions, len(batch.labels))
+        mask = None if batch.real.all() else torch.from_numpy(batch.real)
+        return model(ids, mask)  # type: ignore[no-any-return]
+
+    def step(batch: Reviews) -> None:
         with in_precision(model, cpu, dtype):
-            logits = model(torch.from_numpy(ids), mask)
-            loss = cross_entropy(logits, torch.from_numpy(labels)) / len(labels)
+            labels = torch.from_numpy(batch.labels)
+            loss = cross_entropy(logits_of(batch), labels) / len(labels)
         loss.backward()
         nn.utils.clip_grad_norm_(parameters.values(), 1.0).item()
         optimizer.step(1e-3)
@@ -107,12 +130,12 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
     model = BertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
-    def step(ids: np.ndarray, real: np.ndarray, labels: np.ndarray) -> None:
+    def step(batch: Reviews) -> None:
         with torch.autocast("cpu", dtype, dtype != torch.float32):
             loss = model(
-                input_ids=torch.from_numpy(ids),
-                attention_mask=torch.from_numpy(real.astype(np.int64)),
-                labels=torch.from_numpy(labels),
+                input_ids=torch.from_numpy(batch.ids),
+                attention_mask=torch.from_numpy(batch.real.astype(np.int64)),
+                labels=torch.from_numpy(batch.labels),
             ).loss
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0).item()
@@ -124,7 +147,7 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
 
 BF16, FP32 = torch.bfloat16, torch.float32
 SYSTEMS = [
-    System("transformers fp32 shuffled (its usual way)", lambda: theirs(FP32), is_sorted=False),
+    System("transformers fp32 shuffled (its usual way)", lambda: theirs(FP32), "shuffled"),
     System("transformers fp32 sorted", lambda: theirs(FP32)),
     System("transformers fp32 sorted, medium", lambda: theirs(FP32, medium=True)),
     System("transformers bf16 sorted (its best way)", lambda: theirs(BF16)),
@@ -132,6 +155,7 @@ SYSTEMS = [
     System("jumok fp32", lambda: ours(FP32)),
     System("jumok fp32, medium", lambda: ours(FP32, medium=True)),
     System("jumok bf16", lambda: ours(BF16)),
+    System("jumok bf16, packed rows of 128", lambda: ours(BF16), "packed"),
 ]
 
 
@@ -174,47 +198,50 @@ def start(i: int, data: Path, rounds: int) -> subprocess.Popen[str]:
 def work(system: System, data: Path, rounds: int) -> None:
     """Train a few steps for every line on stdin and answer with tokens a second."""
     step = system.make()
-    batches = batches_of(data, system.is_sorted, STEPS * (rounds + 1))
+    batches = batches_of(data, system.form, STEPS * (rounds + 1))
     for _ in sys.stdin:
         tokens, begin = 0, time.perf_counter()
         for _ in range(STEPS):
-            ids, real, labels = next(batches)
-            step(ids, real, labels)
-            tokens += int(real.sum())
+            batch = next(batches)
+            step(batch)
+            tokens += int(batch.real.sum())
         print(json.dumps(tokens / (time.perf_counter() - begin)), flush=True)
 
 
-def batches_of(
-    data: Path, is_sorted: bool, n: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """n batches of real reviews: the same for every system that sorts."""
-    import os
-
+def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
+    """n batches of real reviews: the same for every system of one form."""
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.corpora import CLASSIFICATION, DataConfig, load_splits
-    from jumok.data.packing import bucketed, pad
+    from jumok.data.packing import bucketed, pack, packed, pad
     from jumok.tasks.classification import TextEncoder
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 
     train = load_splits(DataConfig(corpus="nsmc"), CLASSIFICATION, only=["train"]).train
     texts = train.column("text")[:30_000]
     labels = np.array([label == "positive" for label in train.column("label")[:30_000]], np.int64)
-    path = Path("/tmp") / f"jumok-benchmark-{PIECES}.model"
-    if not path.exists():
-        SentencePieceVocabulary.train(texts, VocabularyConfig(size=PIECES)).save(path)
-    vocabulary = SentencePieceVocabulary.load(path)
+    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig(size=PIECES))
     rows = TextEncoder(vocabulary, LONGEST)(texts)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(rows))
+    if form == "packed":
+        short = order[rows.lengths[order] <= ROW]
+        lines = pack(rows.lengths, short, ROW)
+        examples = [rows[i] for i in range(len(rows))]
+        for start in range(0, n * BATCH_TOKENS // ROW, BATCH_TOKENS // ROW):
+            chosen = lines[start : start + BATCH_TOKENS // ROW]
+            full = packed(chosen, examples, ROW, vocabulary.pad_id)
+            whose = labels[[i for line in chosen for i in line]]
+            yield Reviews(full.ids, full.texts >= 0, whose, full.texts, full.positions)
+        return
     plan: Sequence[np.ndarray] = (
         bucketed(rows.lengths, order, BATCH_TOKENS, rng)
-        if is_sorted
+        if form == "sorted"
         else np.array_split(order, len(order) // REVIEWS)
     )
-    for examples in plan[:n]:
-        box = pad([rows[i] for i in examples], vocabulary.pad_id)
+    for chosen_rows in plan[:n]:
+        box = pad([rows[i] for i in chosen_rows], vocabulary.pad_id)
         real = np.ones_like(box.ids, dtype=bool) if box.real is None else box.real
-        yield box.ids, real, labels[examples]
+        yield Reviews(box.ids, real, labels[chosen_rows])
 
 
 def bf16_peak() -> float:
@@ -242,6 +269,7 @@ def table(speeds: dict[int, list[float]]) -> str:
         ("jumok bf16", "transformers fp32 shuffled (its usual way)", "wanted 8"),
         ("jumok bf16", "transformers bf16 sorted (its best way)", "wanted 1.5, aim 1.6"),
         ("jumok bf16", "transformers bf16 sorted + our allocator", "no bar"),
+        ("jumok bf16, packed rows of 128", "jumok bf16", "which is the default"),
         ("jumok fp32", "transformers fp32 sorted", "wanted 2"),
         ("jumok fp32, medium", "transformers fp32 sorted", "wanted 2"),
         ("jumok fp32, medium", "transformers fp32 sorted, medium", "wanted 1.3"),

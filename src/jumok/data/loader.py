@@ -55,7 +55,8 @@ class Loader(Generic[B]):
     @property
     def epochs_done(self) -> float:
         """How many passes over the data are done, as a fraction."""
-        return self.position.epoch + self.position.batch / max(len(self.epoch), 1)
+        epoch, batch = self.position.epoch, self.position.batch
+        return epoch + batch / len(self.epoch) if batch else float(epoch)  # makes no new epoch
 
     def __iter__(self) -> Iterator[B]:
         while True:
