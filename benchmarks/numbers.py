@@ -1,6 +1,8 @@
 """The `numbers` recipe as `make demo` trains it: exact match, and the time and memory it took.
 
 python benchmarks/numbers.py --out RUNS [--seeds 0 1 2]
+
+Every seed trains a run of its own.
 """
 
 import argparse
