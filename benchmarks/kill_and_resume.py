@@ -294,6 +294,7 @@ def heading(words: Sequence[str], pace: Pace, kills: int, seconds: float) -> lis
 
 def main() -> int:
     """Measure, print and write; 0 when everything is identical."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # tidy up first
     parser = argparse.ArgumentParser(description="Kill a training again and again; resume it.")
     parser.add_argument("words", nargs="*", metavar="WORD", help="RECIPE [key=value ...]")
     parser.add_argument("--kills", type=int, default=20)
