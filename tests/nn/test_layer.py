@@ -19,9 +19,8 @@ SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
 def test_the_defaults_are_the_papers_base_model() -> None:
     config = LayerConfig()
     assert (config.d_model, config.n_heads, config.d_ff) == (512, 8, 2048)
-    assert (config.dropout, config.activation, config.norm, config.norm_first) == (
-        0.1, "relu", "layer", False,
-    )  # fmt: skip
+    assert (config.dropout, config.activation, config.norm) == (0.1, "relu", "layer")
+    assert not config.norm_first
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Note 000: vocabulary, embeddings, sinusoids, attention, heads, masks, feed-forward."""
 
-import io
-
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +15,7 @@ from jumok.nn import (
     record,
     sinusoids,
 )
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from tests.nn.drawing import noise
 from tests.nn.measure import close, shaken
 
@@ -67,30 +65,18 @@ def input_sums() -> Tensor:
 
 def test_1_vocabulary() -> None:
     """Pieces put together again are the sentence; shorter ones are padded with the pad id."""
-    spm = pytest.importorskip("sentencepiece")
-    model = io.BytesIO()
-    text = [*LINES, "겨울은 너무 기나긴 날들의 연속이었습니다.", "감기가 추워요."] * 20
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(text),
-        model_writer=model,
-        vocab_size=48,
-        hard_vocab_limit=False,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        minloglevel=2,
-        num_threads=1,
-    )
-    vocabulary = spm.SentencePieceProcessor(model_proto=model.getvalue())
+    text = [*LINES, "겨울은 너무 기나긴 날들의 연속이었습니다.", "감기가 추워요."]
+    vocabulary = SentencePieceVocabulary.train(text, VocabularyConfig(size=45))
     for line in LINES:
-        pieces = vocabulary.encode_as_pieces(line)
+        pieces = vocabulary.pieces(line)
         assert "".join(pieces).replace("▁", " ").strip() == line
-        assert [vocabulary.piece_to_id(piece) for piece in pieces] == vocabulary.encode_as_ids(line)
-    ids = [torch.tensor(vocabulary.encode_as_ids(line)) for line in LINES]
-    inputs = nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=vocabulary.pad_id())
+        assert [vocabulary.id(piece) for piece in pieces] == vocabulary.encode(line)
+        assert vocabulary.decode(vocabulary.encode(line)) == line
+    ids = [torch.tensor(row) for row in vocabulary.encode_batch(LINES)]
+    pad = vocabulary.pad_id
+    inputs = nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=pad)
     assert inputs.shape == (2, max(map(len, ids)))
-    assert (inputs != 0).sum(-1).tolist() == [len(row) for row in ids]
+    assert (inputs != pad).sum(-1).tolist() == [len(row) for row in ids]
 
 
 def test_2_1_input_embedding() -> None:
@@ -182,10 +168,8 @@ def test_6_feed_forward_by_convolution() -> None:
     """Conv1d with kernel 1 is Linear on each position."""
     ours = shaken(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, bend="gelu"))
     conv1, conv2 = nn.Conv1d(D_HIDN, 4 * D_HIDN, 1), nn.Conv1d(4 * D_HIDN, D_HIDN, 1)
-    with torch.no_grad():
-        for conv, linear in ((conv1, ours.up), (conv2, ours.down)):
-            conv.weight.copy_(linear.weight[..., None])
-            conv.bias.copy_(linear.bias)  # type: ignore[union-attr]
+    for conv, linear in ((conv1, ours.up), (conv2, ours.down)):
+        conv.load_state_dict({"weight": linear.weight[..., None], "bias": linear.bias})
     x = noise(2, 8, D_HIDN)
     inner = conv1(x.transpose(1, 2))
     assert inner.shape == (2, 512, 8)

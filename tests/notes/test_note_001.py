@@ -1,5 +1,7 @@
 """Note 001: einops heads, feed-forward, layers, learned positions, attention maps, masking."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
@@ -16,6 +18,7 @@ from tests.nn.drawing import noise, tokens
 from tests.nn.measure import close, shaken
 
 einops = pytest.importorskip("einops")
+SMALL = TransformerConfig(vocabulary_size=20, d_model=8, n_heads=2, d_ff=16, n_layers=3)
 
 
 def test_1_1_einops() -> None:
@@ -64,10 +67,7 @@ def test_3_feed_forward_has_the_papers_measures() -> None:
 
 def test_4_encoder_with_learned_positions() -> None:
     """sqrt(d_model) * embedding + position, then the layers one after the other."""
-    config = TransformerConfig(
-        vocabulary_size=20, d_model=8, n_heads=2, d_ff=16, n_layers=3, positions="learned",
-        max_length=10,
-    )  # fmt: skip
+    config = replace(SMALL, positions="learned", max_length=10)
     encoder = shaken(Encoder(config)).eval()
     ids = tokens(2, 6, size=20)
     tables = encoder.embedding
@@ -83,8 +83,7 @@ def test_4_encoder_with_learned_positions() -> None:
 
 def test_4_attention_maps_are_kept() -> None:
     """One map a layer, of every text; the note keeps that of the first text."""
-    config = TransformerConfig(vocabulary_size=20, d_model=8, n_heads=2, d_ff=16, n_layers=3)
-    model = shaken(EncoderDecoder(config)).eval()
+    model = shaken(EncoderDecoder(SMALL)).eval()
     with record(model) as seen:
         model(tokens(2, 6, size=20), tokens(2, 4, size=20))
     first = torch.stack([seen[f"encoder.stack.layers.{i}.attention"][0][0] for i in range(3)])

@@ -1,5 +1,7 @@
 """The norms against their formulas in numpy: note 003's LayerNorm, and RMSNorm without the mean."""
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,9 @@ from tests.nn.measure import FLOAT64, close, shaken
 
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.1])
 @pytest.mark.parametrize("kind", ["layer", "rms"])
-def test_norms_are_their_formulas(kind: str, eps: float) -> None:
-    norm = shaken(AddNorm(LayerConfig(d_model=6, n_heads=1, norm=kind, norm_eps=eps))).norm.double()  # type: ignore[arg-type]
+def test_norms_are_their_formulas(kind: Literal["layer", "rms"], eps: float) -> None:
+    config = LayerConfig(d_model=6, n_heads=1, norm=kind, norm_eps=eps)
+    norm = shaken(AddNorm(config)).norm.double()
     x = noise(2, 3, 6, dtype=torch.float64) * 5 + 2
     rows = x.numpy()
     if kind == "layer":

@@ -1,6 +1,6 @@
 """Our layers and stacks against torch's, with the same weights: values and gradients."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -60,7 +60,7 @@ def config(norm_first: bool, bend: Literal["relu", "gelu"]) -> LayerConfig:
     return LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first, activation=bend)
 
 
-def settings(norm_first: bool, bend: str) -> dict[str, object]:
+def settings(norm_first: bool, bend: str) -> dict[str, Any]:
     return {"dropout": 0.0, "activation": bend, "norm_first": norm_first, "batch_first": True}
 
 
@@ -82,7 +82,7 @@ def agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
 @both_bends
 @both_orders
 def test_encoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: torch.dtype) -> None:
-    theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, bend))  # type: ignore[arg-type]
+    theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, bend))
     theirs = shaken(theirs).to(dtype).train()  # eval would take torch's inference-only kernel
     ours = TransformerLayer(config(norm_first, bend)).to(dtype).eval()
     same_layer(ours, theirs)
@@ -100,7 +100,7 @@ def test_encoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: t
 @both_bends
 @both_orders
 def test_decoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: torch.dtype) -> None:
-    theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, bend))  # type: ignore[arg-type]
+    theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, bend))
     theirs = shaken(theirs).to(dtype)
     ours = TransformerLayer(config(norm_first, bend), cross=True).to(dtype).eval()
     same_layer(ours, theirs)
@@ -128,13 +128,13 @@ def test_encoder_and_decoder_stacks(norm_first: bool, dtype: torch.dtype) -> Non
         return nn.LayerNorm(8) if norm_first else None
 
     their_encoder = nn.TransformerEncoder(
-        nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, "relu")),  # type: ignore[arg-type]
+        nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, "relu")),
         3,
         norm(),
         enable_nested_tensor=False,
     )
     their_decoder = nn.TransformerDecoder(
-        nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, "relu")),  # type: ignore[arg-type]
+        nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, "relu")),
         3,
         norm(),
     )
