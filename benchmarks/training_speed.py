@@ -63,12 +63,12 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import weights_of
     from jumok.training.config import TrainingConfig
-    from jumok.training.machine import tune_allocator
+    from jumok.training.machine import tune_memory
     from jumok.training.objectives import cross_entropy
     from jumok.training.optimizer import Optimizer
     from jumok.training.precision import in_precision
 
-    tune_allocator()
+    tune_memory()
     if medium:
         torch.set_float32_matmul_precision("medium")
     config = TransformerConfig(
@@ -113,9 +113,9 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
     from transformers import BertConfig, BertForSequenceClassification
 
     if allocator:  # what jumok does for itself, lent to the other side
-        from jumok.training.machine import tune_allocator
+        from jumok.training.machine import tune_memory
 
-        tune_allocator()
+        tune_memory()
     if medium:
         torch.set_float32_matmul_precision("medium")
     config = BertConfig(

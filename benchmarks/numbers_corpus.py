@@ -1,6 +1,6 @@
 """The `numbers` recipe as `make demo` trains it: exact match, and the time and memory it took.
 
-python benchmarks/numbers.py --out RUNS [--seeds 0 1 2]
+python benchmarks/numbers_corpus.py --out RUNS [--seeds 0 1 2]
 
 Every seed trains a run of its own.
 """
