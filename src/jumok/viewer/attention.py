@@ -1,5 +1,6 @@
 """Who looks where: the attention of a run to a text, as a picture."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,37 +31,67 @@ def draw(loaded: Loaded, text: str, path: Path, layer: int = -1, head: int | Non
     return path
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class Look:
+    """Weights (H, T, S) of one layer, and the pieces that ask (T) and are looked at (S)."""
+
+    weights: torch.Tensor
+    queries: list[str]
+    keys: list[str]
+    place: str  # what the layer is, for a title
+
+
 def _figure(loaded: Loaded, text: str, layer: int, head: int | None) -> "Figure":
-    vocabulary, model = loaded.vocabulary, loaded.model
-    if isinstance(model, EncoderDecoder):
-        sources = PairEncoder(vocabulary, loaded.recipe.model.max_length).sources([text])
-        ((_, written),) = write_all(model, sources, vocabulary, loaded.device)
-        source = torch.tensor([sources[0].tolist()], device=loaded.device)
-        target = torch.tensor([[vocabulary.bos_id, *written.ids]], device=loaded.device)
-        with record(model) as seen:
-            model(source, target)
-        weights = _layer(seen, "decoder", ".cross", layer)
-        queries = [vocabulary.piece(i) for i in [*written.ids, vocabulary.eos_id]]
-        keys = [vocabulary.piece(i) for i in sources[0]]
-    else:
-        rows = TextEncoder(vocabulary, loaded.recipe.model.max_length)([text])
-        with record(model) as seen:
-            classify(model, padded([rows[0]], vocabulary.pad_id, loaded.device), vocabulary.bos_id)
-        weights = _layer(seen, "encoder", ".attention", layer)
-        queries = keys = [vocabulary.piece(i) for i in rows[0]]
+    crossing = isinstance(loaded.model, EncoderDecoder)
+    look = _cross(loaded, text, layer) if crossing else _own(loaded, text, layer)
+    n_heads = len(look.weights)
     if head is not None:
-        if not 0 <= head < len(weights):
-            raise InputError(f"head {head} of {len(weights)}; heads count from 0")
-        return attention_map(weights[head].numpy(), queries, keys, f"head {head}")
-    if isinstance(model, EncoderDecoder):
-        return attention_map(weights.mean(0).numpy(), queries, keys, "")
-    return head_grid(weights.numpy(), queries, keys, "")
+        if not 0 <= head < n_heads:
+            raise InputError(f"head {head} of {n_heads}; heads count from 0")
+        title = f"{look.place}, head {head}"
+        return attention_map(look.weights[head].numpy(), look.queries, look.keys, title)
+    if crossing:
+        title = f"{look.place}, mean of {n_heads} heads"
+        return attention_map(look.weights.mean(0).numpy(), look.queries, look.keys, title)
+    return head_grid(look.weights.numpy(), look.queries, look.keys, look.place)
 
 
-def _layer(seen: dict[str, list[torch.Tensor]], tower: str, part: str, layer: int) -> torch.Tensor:
-    """The weights (H, T, S) of one layer among those recorded."""
+@torch.inference_mode()
+def _cross(loaded: Loaded, text: str, layer: int) -> Look:
+    """From each written piece, the moment it is chosen, to what is read."""
+    vocabulary, model = loaded.vocabulary, loaded.model
+    assert isinstance(model, EncoderDecoder)
+    sources = PairEncoder(vocabulary, loaded.recipe.model.max_length).sources([text])
+    ((_, written),) = write_all(model, sources, vocabulary, loaded.device)
+    chosen = [*written.ids, vocabulary.eos_id] if written.finished else written.ids
+    source = torch.tensor([sources[0].tolist()], device=loaded.device)
+    target = torch.tensor([[vocabulary.bos_id, *chosen[:-1]]], device=loaded.device)
+    with record(model) as seen:
+        model(source, target)
+    weights, number = _layer(seen, "decoder", ".cross", layer)
+    keys = [vocabulary.piece(int(i)) for i in sources[0]]
+    queries = [vocabulary.piece(i) for i in chosen]
+    return Look(weights, queries, keys, f"cross-attention, layer {number}")
+
+
+@torch.inference_mode()
+def _own(loaded: Loaded, text: str, layer: int) -> Look:
+    """From each piece of the text to every other, in the encoder."""
+    vocabulary, model = loaded.vocabulary, loaded.model
+    row = TextEncoder(vocabulary, loaded.recipe.model.max_length)([text])[0]
+    with record(model) as seen:
+        classify(model, padded([row], vocabulary.pad_id, loaded.device), vocabulary.bos_id)
+    weights, number = _layer(seen, "encoder", ".attention", layer)
+    pieces = [vocabulary.piece(int(i)) for i in row]
+    return Look(weights, pieces, pieces, f"self-attention, layer {number}")
+
+
+def _layer(
+    seen: dict[str, list[torch.Tensor]], tower: str, part: str, layer: int
+) -> tuple[torch.Tensor, int]:
+    """The weights (H, T, S) of one layer among those recorded, and its number."""
     places = [place for place in seen if place.startswith(tower) and place.endswith(part)]
     if not -len(places) <= layer < len(places):
         raise InputError(f"layer {layer} of {len(places)}; layers count from 0")
-    return seen[places[layer]][0][0].float().cpu()
+    number = layer % len(places)
+    return seen[places[number]][0][0].float().cpu(), number
