@@ -1,0 +1,33 @@
+"""What enters a tower: the sum of a token's, its place's and its segment's vectors."""
+
+import pytest
+import torch
+
+from jumok.models import Encoder
+from jumok.models.config import Positions
+from tests.models.small import POSITIONS, VOCABULARY, seeded, small
+from tests.nn.drawing import tokens
+from tests.nn.measure import close, shaken
+
+IDS, PLACES = tokens(2, 4, size=VOCABULARY), torch.tensor([[0, 1, 2, 3], [5, 0, 1, 9]])
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_the_sum(positions: Positions) -> None:
+    embedding = shaken(Encoder(small(positions=positions))).embedding.eval()
+    x = embedding.tokens.weight[IDS] * 8**0.5
+    if embedding.positions is not None:
+        x = x + embedding.positions(PLACES)
+    assert close(embedding(IDS, PLACES), x)
+    assert (embedding.positions is None) == (positions in ("rotary", "relative", "none"))
+
+
+def test_the_sum_drops_in_training() -> None:
+    """Section 5.4: dropout to the sums of the embeddings and the positions."""
+    embedding = shaken(Encoder(small(dropout=0.5))).embedding
+    whole = embedding.eval()(IDS, PLACES)
+    seeded()
+    dropped = embedding.train()(IDS, PLACES)
+    kept = dropped != 0
+    assert 0 < int(kept.sum()) < kept.numel()
+    assert close(dropped, kept * whole * 2)
