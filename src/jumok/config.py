@@ -5,6 +5,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -37,7 +38,7 @@ def override(tree: Mapping[str, Any], words: Sequence[str]) -> Tree:
     >>> override({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
     {'training': {'steps': 20}, 'name': '시험'}
     """
-    changed: Tree = json.loads(json.dumps(tree))
+    changed = deepcopy(dict(tree))
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not all(key.split(".")):
@@ -71,7 +72,7 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
 
     _refuse_unknown(cls, tree, where)
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(tree), strict=True)
+        return TypeAdapter(cls).validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
