@@ -3,6 +3,7 @@
 Shapes: B sentences, S source tokens, V target vocabulary.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,21 +33,22 @@ def greedy(
     *,
     bos_id: int,
     eos_id: int,
-    max_length: int,
+    max_lengths: Sequence[int],
 ) -> list[Written]:
-    """Write a target for each source, at most `max_length` tokens each.
+    """Write a target for each source, at most as many tokens as `max_lengths` says of it.
 
     source (B, S) int64; real (B, S) bool, None without padding. Finished sentences leave the
     batch, so the work left is that of the unfinished ones.
     """
+    longest = max(max_lengths, default=0)
     memory = model.encode(source, _mask(real))  # (B, S, D)
-    cache = model.decoder.cache(max_length + 1)
+    cache = model.decoder.cache(longest + 1)
     ids: list[list[int]] = [[] for _ in range(len(source))]
     scores = [0.0] * len(source)
     finished = [False] * len(source)
     alive = list(range(len(source)))
     newest = torch.full((len(source), 1), bos_id, device=source.device)
-    for _ in range(max_length + 1):
+    for _ in range(longest + 1):
         hidden = model.decode(newest, memory, _mask(real), cache=cache)  # (B, 1, D)
         log_p = model.output(hidden[:, -1]).float().log_softmax(-1)  # (B, V)
         best, token = log_p.max(-1)
@@ -54,7 +56,7 @@ def greedy(
         for row, (number, choice, gain) in enumerate(
             zip(alive, token.tolist(), best.tolist(), strict=True)
         ):
-            full = len(ids[number]) == max_length
+            full = len(ids[number]) == max_lengths[number]
             if choice != eos_id and full:
                 continue
             scores[number] += gain

@@ -149,17 +149,17 @@ def write_all(
 
     A target may be half as long again as its source, and ten tokens more.
     """
+    room = model.decoder.embedding.max_length - 1
     written: list[tuple[str, Written] | None] = [None] * len(sources)
     for batch in in_order_of_length(sources, ANSWERING_TOKENS):
         source = padded([sources[i] for i in batch], vocabulary.pad_id, device)
-        room = model.decoder.embedding.max_length - 1
         outputs = greedy(
             model,
             source.ids,
             source.real,
             bos_id=vocabulary.bos_id,
             eos_id=vocabulary.eos_id,
-            max_length=min(room, source.ids.shape[1] * 3 // 2 + 10),
+            max_lengths=[min(room, len(sources[i]) * 3 // 2 + 10) for i in batch],
         )
         texts = vocabulary.decode_batch([output.ids for output in outputs])
         for i, text, output in zip(batch, texts, outputs, strict=True):
