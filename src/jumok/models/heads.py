@@ -113,10 +113,17 @@ class EncoderDecoderClassifier(nn.Module):
         self.output = nn.Linear(config.d_model, n_labels, bias=False)
         initialize(self.output)
 
-    def forward(self, source: Tensor, target: Tensor, real: Tensor | None = None) -> Tensor:
-        """source (B, S), target (B, T) int64, real (B, S) bool -> logits (B, L)."""
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        real: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """source (B, S), target (B, T) int64, real and positions (B, S) of it -> logits (B, L)."""
         mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
-        memory = self.encoder(source, mask)
+        memory = self.encoder(source, mask, positions=positions)
         hidden = self.decoder(target, CAUSAL, memory, mask)  # (B, T, D)
         return self.output(hidden.amax(1))  # type: ignore[no-any-return]
 

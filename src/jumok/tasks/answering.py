@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
 from jumok.tasks.classification import TextEncoder, answer_all
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
@@ -108,23 +108,24 @@ class Loaded:
         """float32 logits: (B, L) of a classifier, (B, T, V) of a sequence-to-sequence model.
 
         input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
-        decoder_input_ids (B, T) for sequence-to-sequence models, which demand it.
+        decoder_input_ids (B, T) for sequence-to-sequence models, which demand it. The decoder of a
+        classifier is given [BOS] unless they say otherwise.
         """
         model = self.model
-        real, positions = self._checked(input_ids, attention_mask)
+        given = self._given(input_ids, token_type_ids, decoder_input_ids)
+        real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder):
-            hidden = self._decoded(model, input_ids, real, positions, decoder_input_ids)
-            return model.output(hidden).float()  # type: ignore[no-any-return]
-        if isinstance(model, EncoderDecoderClassifier):
-            begin = torch.full_like(input_ids[:, :1], self.vocabulary.bos_id)
-            given = begin if decoder_input_ids is None else decoder_input_ids
-            return model(input_ids, given, real).float()  # type: ignore[no-any-return]
-        if isinstance(model, TextClassifier):
-            segments = token_type_ids
-            return model(input_ids, real, positions=positions, segments=segments).float()  # type: ignore[no-any-return]
-        raise ValueError(
-            f"{type(model).__name__} has no head and so no logits; ask .hidden_states(...)"
-        )
+            hidden = self._decoded(model, input_ids, real, positions, given)
+            logits = model.output(hidden)
+        elif isinstance(model, EncoderDecoderClassifier):
+            logits = model(input_ids, given, real, positions=positions)
+        elif isinstance(model, TextClassifier):
+            logits = model(input_ids, real, positions=positions, segments=token_type_ids)
+        else:
+            raise InputError(
+                f"{type(model).__name__} has no head and so no logits; ask .hidden_states(...)"
+            )
+        return logits.float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def hidden_states(
@@ -136,44 +137,65 @@ class Loaded:
     ) -> Tensor:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
         model = self.model
-        real, positions = self._checked(input_ids, attention_mask)
-        if isinstance(model, EncoderDecoder):
-            return self._decoded(model, input_ids, real, positions, decoder_input_ids).float()
-        mask = AttentionMask(None if real is None else real[:, None, None, :])
-        encoder = model.encoder
-        if isinstance(model, EncoderDecoderClassifier):
-            begin = torch.full_like(input_ids[:, :1], self.vocabulary.bos_id)
-            given = begin if decoder_input_ids is None else decoder_input_ids
-            memory = encoder(input_ids, mask, positions=positions)
-            return model.decoder(given, memory=memory, memory_mask=mask).float()  # type: ignore[no-any-return]
-        hidden = encoder(input_ids, mask, positions=positions, segments=token_type_ids)  # type: ignore[operator]
+        given = self._given(input_ids, token_type_ids, decoder_input_ids)
+        real, positions = _real(input_ids, attention_mask)
+        if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
+            return self._decoded(model, input_ids, real, positions, given).float()
+        encoder = model.encoder if isinstance(model, TextClassifier) else model
+        hidden = encoder(input_ids, _mask(real), positions=positions, segments=token_type_ids)
         return hidden.float()  # type: ignore[no-any-return]
 
     def _decoded(
         self,
-        model: EncoderDecoder,
+        model: EncoderDecoder | EncoderDecoderClassifier,
         input_ids: Tensor,
         real: Tensor | None,
         positions: Tensor | None,
-        decoder_input_ids: Tensor | None,
+        given: Tensor,
     ) -> Tensor:
-        if decoder_input_ids is None:
-            raise ValueError("a sequence-to-sequence model needs decoder_input_ids; give them")
-        mask = AttentionMask(None if real is None else real[:, None, None, :])
-        memory = model.encode(input_ids, mask, positions=positions)
-        return model.decode(decoder_input_ids, memory, mask)
+        memory = model.encoder(input_ids, _mask(real), positions=positions)
+        return model.decoder(given, memory=memory, memory_mask=_mask(real))  # type: ignore[no-any-return]
 
-    def _checked(
-        self, input_ids: Tensor, attention_mask: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Which tokens are real and where they stand; None, None when nothing is padding."""
-        size = self.recipe.model.vocabulary_size
-        if input_ids.numel() and not 0 <= int(input_ids.min()) <= int(input_ids.max()) < size:
-            raise InputError(
-                f"ids from {int(input_ids.min())} to {int(input_ids.max())} came, the vocabulary "
-                f"has 0 to {size - 1}; encode with the model's own vocabulary"
-            )
-        if attention_mask is None or bool(attention_mask.all()):
-            return None, None
-        real = attention_mask.bool()
-        return real, positions_of(real)
+    def _given(
+        self, input_ids: Tensor, token_type_ids: Tensor | None, decoder_input_ids: Tensor | None
+    ) -> Tensor:
+        """What the decoder is given, (B, T), once every id is known to be one."""
+        config = self.recipe.model
+        _check_range("input_ids", input_ids, config.vocabulary_size)
+        if token_type_ids is not None and config.n_segments:
+            _check_range("token_type_ids", token_type_ids, config.n_segments)
+        if decoder_input_ids is not None:
+            _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
+            return decoder_input_ids
+        if isinstance(self.model, EncoderDecoder):
+            raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
+        return torch.full_like(input_ids[:, :1], self.vocabulary.bos_id)
+
+
+def _check_range(name: str, ids: Tensor, size: int) -> None:
+    if ids.ndim != 2 or ids.is_floating_point():
+        raise InputError(
+            f"{name} {tuple(ids.shape)} {ids.dtype} came; give integers (texts, tokens)"
+        )
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
+        raise InputError(
+            f"{name} from {int(ids.min())} to {int(ids.max())} came, the model knows 0 to "
+            f"{size - 1}; encode with the model's own vocabulary"
+        )
+
+
+def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Which tokens are real and where they stand; None, None when nothing is padding."""
+    if attention_mask is None:
+        return None, None
+    if attention_mask.shape != input_ids.shape:
+        raise InputError(
+            f"attention_mask {tuple(attention_mask.shape)} is not of the shape of input_ids "
+            f"{tuple(input_ids.shape)}; give a 1 or 0 for each id"
+        )
+    real = attention_mask.bool()
+    return (None, None) if bool(real.all()) else (real, positions_of(real))
+
+
+def _mask(real: Tensor | None) -> AttentionMask:
+    return EVERYTHING if real is None else AttentionMask.from_padding(real)
