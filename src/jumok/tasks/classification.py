@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
+from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
+from jumok.errors import InputError
 from jumok.evaluation import ClassificationScores, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
@@ -24,6 +26,7 @@ from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 
 ANSWERING_TOKENS = 16_384  # of a batch when nothing is learned
+SAMPLED_TOGETHER = 8_192  # texts
 
 
 def build_classifier(config: ModelConfig, n_labels: int) -> nn.Module:
@@ -35,7 +38,10 @@ def build_classifier(config: ModelConfig, n_labels: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Texts to the ids a classifier reads: [CLS] and the pieces, cut at the model's length."""
+    """Texts to the ids a classifier reads: [CLS] and the pieces.
+
+    Of a text longer than the model holds, the first `max_length - 1` pieces are read.
+    """
 
     vocabulary: Vocabulary
     max_length: int
@@ -44,10 +50,42 @@ class TextEncoder:
         """The ids of each text; a text without any piece is [CLS] alone."""
         return self.framed(encode_cached(texts, self.vocabulary))
 
+    def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
+        """The same of texts that are cut already; a piece the vocabulary lacks is [UNK].
+
+        Raises InputError when it lacks most of them: another vocabulary has cut the texts.
+        """
+        ids = {piece: self._id(piece) for text in texts for piece in text}
+        rows = Ragged.from_lists([[ids[piece] for piece in text] for text in texts])
+        unknown = int((rows.ids == self.vocabulary.unk_id).sum())
+        if unknown > len(rows.ids) / 2:
+            raise InputError(
+                f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; "
+                "name the one that cut them with vocabulary.file"
+            )
+        return self.framed(rows)
+
+    def of_table(self, table: Table, pieces: bool) -> Ragged:
+        """The ids of a table's texts, which are `pieces` or not."""
+        return self.of_pieces(table.pieces("text")) if pieces else self(table.column("text"))
+
+    def _id(self, piece: str) -> int:
+        try:
+            return self.vocabulary.id(piece)
+        except InputError:
+            return self.vocabulary.unk_id
+
     def sampled(self, texts: Sequence[str], alpha: float, seed: int) -> Ragged:
-        """The same in pieces sampled from all ways to cut the text (Kudo 2018)."""
-        ids = self.vocabulary.sample_batch(texts, alpha=alpha, seed=seed)
-        return self.framed(Ragged.from_lists(ids))
+        """The same in pieces sampled from all ways to cut the text (Kudo 2018).
+
+        A part at a time: lists of ids take ten times the memory of rows.
+        """
+        parts = []
+        for start in range(0, len(texts), SAMPLED_TOGETHER):
+            part = texts[start : start + SAMPLED_TOGETHER]
+            ids = self.vocabulary.sample_batch(part, alpha=alpha, seed=seed_for(seed, start))
+            parts.append(self.framed(Ragged.from_lists(ids)))
+        return Ragged.joined(parts)
 
     def framed(self, rows: Ragged) -> Ragged:
         """[CLS] before every row, and no row longer than the model holds."""
@@ -87,10 +125,32 @@ class TextBatch:
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts and the numbers of their labels (n,) int64."""
+    """Texts, the ids a classifier reads of them, and the numbers of their labels (n,) int64."""
 
     texts: Sequence[str]
+    ids: Ragged
     labels: NDArray[np.int64]
+
+    @classmethod
+    def of_table(
+        cls, table: Table, pieces: bool, encode: TextEncoder, labels: Sequence[str]
+    ) -> "LabelledTexts":
+        """The rows of a table whose cells under "label" are names out of `labels`."""
+        numbers = {label: number for number, label in enumerate(labels)}
+        wanted = [numbers[label] for label in table.column("label")]
+        ids = encode.of_table(table, pieces)
+        return cls(texts_of(table, pieces), ids, np.array(wanted, dtype=np.int64))
+
+
+def texts_of(table: Table, pieces: bool) -> Sequence[str]:
+    """The texts of a table; those that are cut into pieces put together again.
+
+    >>> list(texts_of(Table.from_columns({"text": [["▁재미", "있", "▁어요"]]}), pieces=True))
+    ['재미있 어요']
+    """
+    if not pieces:
+        return table.column("text")
+    return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
 class ClassificationJob:
@@ -109,8 +169,6 @@ class ClassificationJob:
         self.device = device
         self.encode = TextEncoder(vocabulary, recipe.model.max_length)
         self.train, self.dev = train, dev
-        self.train_ids = self.encode(train.texts)
-        self.dev_ids = self.encode(dev.texts)
 
     def epoch(self, number: int) -> Batches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
@@ -141,7 +199,7 @@ class ClassificationJob:
 
     def evaluate(self) -> DevScore:
         """The recipe's metric on the development texts, and their mean loss."""
-        logits = answer_all(self.model, self.dev_ids, self.vocabulary, self.device)
+        logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device)
         wanted = torch.from_numpy(self.dev.labels)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
         scores = score_labels(self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
@@ -152,7 +210,7 @@ class ClassificationJob:
         """The training texts as an epoch sees them: a pure function of its number and the view."""
         augmentation, seed = self.recipe.augmentation, self.recipe.seed
         rng = np.random.Generator(np.random.Philox(seed_for(seed, "augmentation", number, view)))
-        rows = self.train_ids
+        rows = self.train.ids
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
             sampled = self.encode.sampled(
@@ -204,10 +262,7 @@ def score_texts(
 
 def _replaced(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
     """The rows, those `chosen` replaced by `others` in order."""
-    both = Ragged(
-        np.concatenate([rows.ids, others.ids]),
-        np.concatenate([rows.offsets, rows.offsets[-1] + others.offsets[1:]]),
-    )
+    both = Ragged.joined([rows, others])
     source = np.arange(len(rows))
     source[chosen] = len(rows) + np.arange(len(chosen))
     return both.take(source)

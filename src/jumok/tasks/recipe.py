@@ -32,6 +32,13 @@ class ModelConfig(TransformerConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class VocabularyChoice(VocabularyConfig):
+    """The [vocabulary] table: a SentencePiece model that exists, or how one is trained."""
+
+    file: str = ""  # an existing .model: pieces of `data.pieces` need the one that cut them
+
+
+@dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:
     """The [augmentation] table: the same texts in other words, anew in every epoch."""
 
@@ -62,7 +69,7 @@ class Recipe:
     seed: int = 0
     device: str = "auto"
     data: DataConfig = field(default_factory=DataConfig)
-    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
+    vocabulary: VocabularyChoice = field(default_factory=VocabularyChoice)
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
 
@@ -78,6 +85,20 @@ class Recipe:
             raise InputError(
                 f'model.kind "{self.model.kind}" writes no sequences; '
                 'set model.kind = "encoder_decoder"'
+            )
+        if self.vocabulary.file and self.model.init:
+            raise InputError(
+                "vocabulary.file and model.init both name a vocabulary; leave out vocabulary.file"
+            )
+        if self.data.pieces and self.task != "classification":
+            raise InputError(
+                f"data.pieces came with the task {self.task}; only texts to classify "
+                "may be cut already"
+            )
+        if self.data.pieces and self.augmentation.subword_sampling:
+            raise InputError(
+                "data.pieces are cut already, and augmentation.subword_sampling cuts texts anew; "
+                "set one of them to 0 or false"
             )
 
     @property

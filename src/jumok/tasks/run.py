@@ -129,6 +129,11 @@ class Run:
                 f"{self.config_path}: format {config.get('format')!r} came, {FORMAT} was wanted; "
                 "read it with the jumok that wrote it"
             )
+        missing = [key for key in ("model", "labels", "vocabulary_sha256") if key not in config]
+        if missing:
+            raise InputError(
+                f"{self.config_path} lacks {', '.join(missing)}; restore the run's own file"
+            )
         return config
 
     def load_weights(self, model: nn.Module) -> None:

@@ -10,7 +10,7 @@ from jumok.errors import InputError
 from jumok.evaluation import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.tasks.answering import Loaded
-from jumok.tasks.classification import TextEncoder, score_texts
+from jumok.tasks.classification import LabelledTexts, TextEncoder, score_texts
 from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
 from jumok.training.report import Example, Mistake
 
@@ -29,20 +29,25 @@ class Scored:
 
 @torch.inference_mode()
 def score(loaded: Loaded, table: Table, split: str) -> Scored:
-    """The scores of a model on the rows of a table, in float32."""
+    """The scores of a model on the rows of a table, in float32.
+
+    Raises InputError when there are none.
+    """
+    if not len(table):
+        raise InputError(f"{split} has no rows to score; name a file with some")
     if isinstance(loaded.model, EncoderDecoder):
         return _score_pairs(loaded, loaded.model, table, split)
     return _score_labels(loaded, table, split)
 
 
 def _score_labels(loaded: Loaded, table: Table, split: str) -> Scored:
-    texts, labels = table.column("text"), loaded.labels
-    numbers = {label: number for number, label in enumerate(labels)}
-    wanted = [numbers[label] for label in table.column("label")]
-    rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)(texts)
-    found, probabilities = score_texts(loaded.model, rows, wanted, loaded.vocabulary, loaded.device)
-    if not wanted:
-        raise InputError(f"the split {split!r} has no rows; name a file with some")
+    encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
+    labels = loaded.labels
+    data = LabelledTexts.of_table(table, loaded.recipe.data.pieces, encode, labels)
+    texts, wanted = data.texts, data.labels.tolist()
+    found, probabilities = score_texts(
+        loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device
+    )
     sure, guessed = probabilities.max(-1)
     wrong = (guessed != torch.tensor(wanted)).nonzero().flatten().tolist()
     worst = sorted(wrong, key=lambda i: -float(sure[i]))[:SHOWN]

@@ -2,20 +2,21 @@
 
 import hashlib
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from jumok.data.corpora import CLASSIFICATION, SEQUENCES, Splits, load_splits
+from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
-from jumok.tasks.classification import ClassificationJob, LabelledTexts
+from jumok.tasks.classification import ClassificationJob, LabelledTexts, TextEncoder, texts_of
 from jumok.tasks.loading import build_model
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
@@ -41,6 +42,9 @@ class Finished:
 def train(recipe: Recipe, folder: Path) -> Finished:
     """Train anew in `folder`. Raises InputError when a run is there already."""
     splits = load_splits(recipe.data, columns(recipe))  # bad data stops before anything is made
+    for name in ("train", "dev"):
+        if not len(splits[name]):
+            raise InputError(f"the {name} split has no rows; name a data.{name} file with some")
     return _train(Run.begin(folder, recipe), recipe, splits, None)
 
 
@@ -81,7 +85,7 @@ def _train(run: Run, recipe: Recipe, splits: Splits, checkpoint: Checkpoint | No
         facts={
             "recipe": hashlib.sha256(recipe.to_toml().encode()).hexdigest(),
             "vocabulary": vocabulary.fingerprint,
-            "data": _fingerprint(splits),
+            "data": _fingerprint(splits, recipe.data.pieces),
         },
         resume=checkpoint,
     )
@@ -100,20 +104,26 @@ def _train(run: Run, recipe: Recipe, splits: Splits, checkpoint: Checkpoint | No
 
 
 def _vocabulary(run: Run, recipe: Recipe, splits: Splits) -> SentencePieceVocabulary:
-    """The run's vocabulary, trained on the training texts the first time."""
+    """The run's vocabulary; the first time it is trained on the training texts, or copied."""
     if not run.vocabulary_path.is_file():
         if recipe.model.init:
             vocabulary = Run.existing(Path(recipe.model.init)).vocabulary()
+        elif recipe.vocabulary.file:
+            vocabulary = SentencePieceVocabulary.load(recipe.vocabulary.file)
         else:
-            texts = [
-                text
-                for name in columns(recipe)
-                if name != "label"
-                for text in splits.train.column(name)
-            ]
+            texts = _training_texts(recipe, splits.train)
             vocabulary = SentencePieceVocabulary.train(texts, recipe.vocabulary)
         vocabulary.save(run.vocabulary_path)
     return run.vocabulary()
+
+
+def _training_texts(recipe: Recipe, train: Table) -> Iterator[str]:
+    """All that the training rows say, column by column."""
+    if recipe.task == "classification":
+        yield from texts_of(train, recipe.data.pieces)
+    else:
+        for name in SEQUENCES:
+            yield from train.column(name)
 
 
 def _begin_from(model: nn.Module, folder: Path) -> None:
@@ -142,29 +152,30 @@ def _job(
     device: torch.device,
 ) -> ClassificationJob | SequenceJob:
     if isinstance(model, EncoderDecoder):
-        pairs = [
+        pairs, dev_pairs = (
             Pairs(list(table.column("source")), list(table.column("target")))
             for table in (splits.train, splits.dev)
-        ]
-        return SequenceJob(recipe, model, vocabulary, pairs[0], pairs[1], device)
-    numbers = {label: number for number, label in enumerate(splits.labels)}
-    texts = [
-        LabelledTexts(
-            table.column("text"),
-            np.array([numbers[label] for label in table.column("label")], dtype=np.int64),
         )
+        return SequenceJob(recipe, model, vocabulary, pairs, dev_pairs, device)
+    encode = TextEncoder(vocabulary, recipe.model.max_length)
+    train, dev = (
+        LabelledTexts.of_table(table, recipe.data.pieces, encode, splits.labels)
         for table in (splits.train, splits.dev)
-    ]
-    return ClassificationJob(recipe, model, vocabulary, texts[0], texts[1], device)
+    )
+    return ClassificationJob(recipe, model, vocabulary, train, dev, device)
 
 
-def _fingerprint(splits: Splits) -> str:
+def _fingerprint(splits: Splits, pieces: bool) -> str:
     """A checksum of every row, so that a resumed training learns from the same data."""
     total = hashlib.sha256()
     for name, table in splits.tables.items():
         total.update(f"{name} {len(table)}\n".encode())
         for column in table.column_names:
-            for cell in table.column(column):
+            if pieces and column == "text":
+                cells = map("\1".join, table.pieces(column))
+            else:
+                cells = iter(table.column(column))
+            for cell in cells:
                 total.update(cell.encode())
                 total.update(b"\0")
     return total.hexdigest()
