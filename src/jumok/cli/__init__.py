@@ -61,9 +61,11 @@ def _run(words: list[str], debug: bool) -> int:
             raise
         _say(str(error))
         return error.exit_code
-    except BrokenPipeError:  # whoever read our answers has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        raise
     except KeyboardInterrupt:
         _say("stopped by Ctrl-C")
         return 130

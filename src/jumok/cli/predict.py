@@ -46,12 +46,15 @@ def _chunks() -> Iterator[list[str]]:
 
 def _lines() -> Iterator[str]:
     from jumok.errors import InputError
+    from jumok.text.normalization import checked
 
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            yield checked(line.decode("utf-8").removesuffix("\n").removesuffix("\r"))
         except UnicodeDecodeError as error:
             raise InputError(
                 f"stdin:{number}: byte {error.start} is not UTF-8 "
                 f"(0x{line[error.start]:02x}); convert the input to UTF-8"
             ) from error
+        except InputError as error:
+            raise InputError(f"stdin:{number}: {error}") from error

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from jumok.tasks.run import Run
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -53,6 +55,7 @@ def train(
 def _show(run: "Run", results: dict[str, Any]) -> None:
     """The table of evaluations, the scores, some answers, and where everything is."""
     from rich.console import Console
+    from rich.markup import escape
 
     from jumok.training.history import METRICS, evaluations, read_records, table
 
@@ -65,18 +68,21 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
             if name in scores
         }
         words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-        console.print(f"[bold]{scores['split']}[/bold] ({scores['n']:,} rows)  {words}")
+        console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {words}")
     _show_answers(run, console)
     console.print(
         f"{results['parameters']:,} weights, {results['wall_seconds']:,.0f} s, "
         f"{results['peak_memory_bytes'] / 2**20:,.0f} MB at most"
     )
-    console.print(f"All of it is in {run.folder}; open report.html there, or ask it something:")
-    console.print(f'  jumok predict {run.folder} "..."')
+    folder = escape(str(run.folder))
+    console.print(f"All of it is in {folder}; open report.html there, or ask it something:")
+    console.print(f'  jumok predict {folder} "..."')
 
 
-def _show_answers(run: "Run", console: Any) -> None:
+def _show_answers(run: "Run", console: "Console") -> None:
     """A few answers to look at, and for sequences a picture of who looked where."""
+    from rich.markup import escape
+
     from jumok.tasks.examples import examples
     from jumok.tasks.loading import load
 
@@ -85,7 +91,8 @@ def _show_answers(run: "Run", console: Any) -> None:
     if not texts:
         return
     for text, answer in zip(texts, loaded.answer(texts), strict=True):
-        console.print(f"  {text}\n    [bold]{answer.shown}[/bold]", markup=True)
+        console.print(f"  {escape(text)}\n    [bold]{escape(answer.shown)}[/bold]")
     from jumok.viewer.attention import draw
 
-    console.print(f"Who looked where: {draw(loaded, texts[0], run.folder / 'attention.png')}")
+    picture = draw(loaded, texts[0], run.folder / "attention.png")
+    console.print(f"Who looked where: {escape(str(picture))}")
