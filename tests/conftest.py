@@ -1,5 +1,12 @@
-"""The same numbers on every run: one thread, examples drawn from a fixed seed."""
+"""The same numbers on every run: one thread, examples from a fixed seed, a cache of our own.
 
+Some tiny runs are trained once and shared; tests look at them and never write into them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +20,48 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("jumok")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What jumok keeps for its user is kept for the session alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("JUMOK_DATA", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def review_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe of a classifier of tiny reviews, in a folder with its data."""
+    from tests.tiny import write_reviews
+
+    return write_reviews(tmp_path_factory.mktemp("reviews"))
+
+
+@pytest.fixture(scope="session")
+def reading_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe of a sequence model that writes spoken digits, in a folder with its data."""
+    from tests.tiny import write_readings
+
+    return write_readings(tmp_path_factory.mktemp("readings"))
+
+
+@pytest.fixture(scope="session")
+def review_run(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of `review_recipe`."""
+    return _trained(review_recipe, tmp_path_factory.mktemp("review-runs") / "run")
+
+
+@pytest.fixture(scope="session")
+def reading_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of `reading_recipe`."""
+    return _trained(reading_recipe, tmp_path_factory.mktemp("reading-runs") / "run")
+
+
+def _trained(recipe: Path, folder: Path) -> Path:
+    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.training import train
+
+    train(load_recipe(str(recipe)), folder)
+    return folder
