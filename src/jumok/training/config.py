@@ -1,5 +1,6 @@
 """How long, how fast and how carefully to train: the [training] table of a recipe."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,6 +52,9 @@ class TrainingConfig:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < 10:
             raise InputError(f"training.learning_rate {self.learning_rate}: give e.g. 0.001")
+        for name in ("clip_norm", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
         if self.keep < 2:
             raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
 

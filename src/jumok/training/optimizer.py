@@ -33,6 +33,10 @@ class Optimizer:
         for group in self.adam.param_groups:
             group["lr"] = learning_rate
         self.adam.step()
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the gradients."""
         self.adam.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:

@@ -22,7 +22,8 @@ class ProgressLine:
             transient=True,
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._bar.add_task("", total=1.0, completed=done)
+        self._task = self._bar.add_task("", total=1.0)
+        self._bar.update(self._task, completed=done)
         self._score = ""
 
     def __enter__(self) -> Self:
@@ -45,7 +46,7 @@ class ProgressLine:
     def say(self, text: str, score: str = "") -> None:
         """A line that stays, above the moving one; on a terminal or not."""
         self._score = f"  {score}" if score else self._score
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Speed:

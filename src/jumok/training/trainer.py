@@ -123,12 +123,14 @@ class Trainer(Generic[B]):
         self.store = CheckpointStore(folder, config.keep)
         self.dtype = choose_precision(config.precision, device)
         self.progress = Progress()
+        self.rejected = resume.rejected if resume is not None else ()
         if resume is not None:
             self._restore(resume)
         self.loader = Loader(job.epoch, Position(self.progress.epoch, self.progress.batch))
         self.history = History(folder, resumed_step=self.progress.step)
         self.speed = Speed(self.progress.seconds)
         self.tokens_per_second = 0.0
+        self.compiling = config.compile  # until a first step shows that it works
 
     def fit(self) -> Progress:
         """Train until the end, then leave the best weights in the model.
@@ -142,10 +144,13 @@ class Trainer(Generic[B]):
             self.job.model.compile()
         share = self.config.progress(self.progress.step, self.loader.epochs_done)
         with graceful() as stop, ProgressLine(share) as line:
+            for bad in self.rejected:
+                line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
             batches = iter(self.loader)
             while not self.progress.ended:
+                epoch = self.progress.epoch
                 loss = self._step(batches, line)
-                self._after_step(loss, line, stop)
+                self._after_step(loss, self.progress.epoch > epoch, line, stop)
         self._load_best()
         return self.progress
 
@@ -154,20 +159,21 @@ class Trainer(Generic[B]):
         step = self.progress.step + 1
         parts = [next(batches) for _ in range(self.config.accumulate)]
         self.job.model.train()
-        seed_step(self.seed, step)
         try:
-            loss = self._gradients(parts)
+            loss = self._gradients(step, parts)
         except RuntimeError as error:
-            if not (self.config.compile and step == 1):
+            if not self.compiling:
                 raise
             line.say(f"torch.compile failed ({type(error).__name__}); going on without it")
             self.job.model._compiled_call_impl = None
-            loss = self._gradients(parts)
-        norm = nn.utils.clip_grad_norm_(
-            self.parameters.values(), self.config.clip_norm or math.inf
-        ).item()
-        if not (math.isfinite(loss) and math.isfinite(norm)):
+            loss = self._gradients(step, parts)
+        self.compiling = False
+        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if not (math.isfinite(loss) and math.isfinite(norm.item())):
             self._refuse(step, parts)
+        if self.config.clip_norm:
+            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
         done = self.config.progress(step - 1, self.loader.epochs_done)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
             self.config.schedule, step, self.config.warmup_steps, done
@@ -185,8 +191,10 @@ class Trainer(Generic[B]):
         )
         return loss
 
-    def _gradients(self, parts: list[B]) -> float:
-        """Add the gradients of the mean over the real units of all parts; that mean."""
+    def _gradients(self, step: int, parts: list[B]) -> float:
+        """Find the gradients of the mean over the real units of all parts; that mean."""
+        seed_step(self.seed, step)
+        self.optimizer.forget()
         units = max(sum(part.units for part in parts), 1)
         total = 0.0
         for part in parts:
@@ -196,7 +204,7 @@ class Trainer(Generic[B]):
             total += loss.item()
         return total
 
-    def _after_step(self, loss: float, line: ProgressLine, stop: Stop) -> None:
+    def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
         config, step = self.config, self.progress.step
         share = config.progress(step, self.loader.epochs_done)
@@ -206,10 +214,8 @@ class Trainer(Generic[B]):
             self.tokens_per_second = self.speed.read()
             self._report(loss)
         line.show(share, step, loss, self.tokens_per_second)
-        due = self.progress.batch == 0 if not config.evaluate_every else (
-            step % config.evaluate_every == 0
-        )  # fmt: skip
-        evaluated = due or over
+        every = config.evaluate_every
+        evaluated = over or (step % every == 0 if every else epoch_ended)
         if evaluated:
             self._evaluate(line)
             if config.patience and self.progress.evaluations_since_best >= config.patience:
@@ -217,7 +223,7 @@ class Trainer(Generic[B]):
         if over:
             self._end("minutes" if out_of_time and share < 1.0 else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
-        asked = stop.requested is not None and not self.progress.ended
+        asked = stop.requested is not None
         if evaluated or saving or asked:
             self._commit()
         if asked:
