@@ -7,7 +7,13 @@ import torch
 from torch import nn
 
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder, LanguageModel, TextClassifier, TransformerConfig
+from jumok.models import (
+    Decoder,
+    EncoderDecoder,
+    LanguageModel,
+    TextClassifier,
+    TransformerConfig,
+)
 from tests.models.small import VOCABULARY, small
 from tests.nn.drawing import tokens
 
@@ -87,3 +93,20 @@ def test_the_decoder_may_have_its_own_number_of_layers() -> None:
     model = EncoderDecoder(small(n_layers=3, n_decoder_layers=1))
     assert (len(model.encoder.stack.layers), len(model.decoder.stack.layers)) == (3, 1)
     assert len(model.decoder.cache(4).caches) == 1
+
+
+def test_a_decoder_without_layers_is_refused() -> None:
+    with pytest.raises(InputError, match="n_decoder_layers 0: give 1 or more, or none"):
+        TransformerConfig(n_decoder_layers=0)
+
+
+def test_a_cache_longer_than_the_model_is_refused() -> None:
+    decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
+    with pytest.raises(InputError, match="room for 17 tokens was asked, the model holds 16"):
+        decoder.cache(17)
+
+
+def test_untied_output_has_a_table_of_its_own() -> None:
+    config = TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, tie_embeddings=False)
+    model = EncoderDecoder(config)
+    assert model.output.weight is not model.decoder.embedding.tokens.weight

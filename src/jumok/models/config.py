@@ -29,6 +29,8 @@ class TransformerConfig(LayerConfig):
         for name in ("vocabulary_size", "n_layers", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)} is not a size; give 1 or more")
+        if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
+            raise InputError(f"n_decoder_layers {self.n_decoder_layers}: give 1 or more, or none")
         d_head = self.d_head or self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:
             raise InputError(

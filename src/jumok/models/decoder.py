@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, counted
 from jumok.models.encoder import inside, token_embedding
@@ -32,7 +33,8 @@ class Decoder(nn.Module):
         cross: bool = False,
     ) -> None:
         super().__init__()
-        self.n_layers = config.n_decoder_layers or config.n_layers
+        given = config.n_decoder_layers
+        self.n_layers = config.n_layers if given is None else given
         tokens = tokens or token_embedding(config, config.output_size)
         self.embedding = InputEmbedding(config, tokens)
         self.stack = TransformerStack(
@@ -58,5 +60,10 @@ class Decoder(nn.Module):
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
 
     def cache(self, room: int) -> StackCache:
-        """A fresh cache for a request of at most `room` tokens."""
+        """A fresh cache for a request of at most `room` tokens; InputError beyond max_length."""
+        if room > self.embedding.max_length:
+            raise InputError(
+                f"room for {room} tokens was asked, the model holds {self.embedding.max_length}; "
+                "ask for less or train with a larger model.max_length"
+            )
         return StackCache.with_room(self.n_layers, room)

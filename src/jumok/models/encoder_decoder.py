@@ -36,7 +36,8 @@ class EncoderDecoder(nn.Module):
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target, cross=True)
         self.output = nn.Linear(config.d_model, config.output_size, bias=False)
-        self.output.weight = target.weight  # section 3.4
+        if config.tie_embeddings:
+            self.output.weight = target.weight  # section 3.4
         initialize(self)
 
     def forward(
