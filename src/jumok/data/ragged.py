@@ -36,6 +36,19 @@ class Ragged:
         """Ids that stand end to end already, cut into rows of the given lengths."""
         return cls(ids, _offsets(lengths))
 
+    @classmethod
+    def joined(cls, parts: Sequence["Ragged"]) -> "Ragged":
+        """The rows of all parts, one part after the other.
+
+        >>> rows = Ragged.joined([Ragged.from_lists([[5], []]), Ragged.from_lists([[6, 7]])])
+        >>> list(rows)
+        [array([5], dtype=int32), array([], dtype=int32), array([6, 7], dtype=int32)]
+        """
+        if not parts:
+            return cls.from_lists([])
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls.from_lengths(np.concatenate([part.ids for part in parts]), lengths)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -25,7 +25,12 @@ from jumok.training.average import WeightAverage
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.history import History
-from jumok.training.machine import be_strict, choose_precision, tune_allocator
+from jumok.training.machine import (
+    be_strict,
+    choose_precision,
+    release_memory,
+    tune_memory,
+)
 from jumok.training.nonfinite import first_nonfinite
 from jumok.training.optimizer import Optimizer
 from jumok.training.precision import in_precision
@@ -137,7 +142,7 @@ class Trainer(Generic[B]):
 
         Raises NonFiniteError (the step is not taken) and Interrupted (after a commit).
         """
-        tune_allocator()
+        tune_memory()
         if self.config.strict:
             be_strict()
         if self.config.compile:
@@ -213,6 +218,7 @@ class Trainer(Generic[B]):
         if step % config.report_every == 0 or over:
             self.tokens_per_second = self.speed.read()
             self._report(loss)
+            release_memory()
         line.show(share, step, loss, self.tokens_per_second)
         every = config.evaluate_every
         evaluated = over or (step % every == 0 if every else epoch_ended)
