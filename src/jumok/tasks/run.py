@@ -55,17 +55,25 @@ class Run:
         """Whether the training ended and was scored."""
         return self.results_path.is_file()
 
-    @classmethod
-    def begin(cls, folder: Path, recipe: Recipe) -> "Run":
-        """A new run in `folder`. Raises InputError when a run is there already."""
-        run = cls(folder)
-        if run.recipe_path.exists():
+    def refuse_existing(self) -> None:
+        """Raises InputError when there is a run in the folder already."""
+        if self.recipe_path.exists():
             raise InputError(
-                f"{folder} holds a run already; go on with jumok train --resume {folder}, "
-                "or choose another --out"
+                f"{self.folder} holds a run already; go on with jumok train --resume "
+                f"{self.folder}, or choose another --out"
             )
+
+    @classmethod
+    def begin(cls, folder: Path, recipe: Recipe, vocabulary: SentencePieceVocabulary) -> "Run":
+        """A new run in `folder`; its recipe is written last, and then it is one.
+
+        Raises InputError when a run is there already.
+        """
+        run = cls(folder)
+        run.refuse_existing()
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
+        vocabulary.save(run.vocabulary_path)
         run.write_text(run.recipe_path, recipe.to_toml())
         return run
 

@@ -40,12 +40,19 @@ class Finished:
 
 
 def train(recipe: Recipe, folder: Path) -> Finished:
-    """Train anew in `folder`. Raises InputError when a run is there already."""
-    splits = load_splits(recipe.data, columns(recipe))  # bad data stops before anything is made
-    for name in ("train", "dev"):
-        if not len(splits[name]):
-            raise InputError(f"the {name} split has no rows; name a data.{name} file with some")
-    return _train(Run.begin(folder, recipe), recipe, splits, None)
+    """Train anew in `folder`.
+
+    Raises InputError when a run is there already, or for what cannot be trained: bad data, a
+    vocabulary or a device that cannot be had. Then nothing was made in the folder.
+    """
+    begin = time.monotonic()
+    Run(folder).refuse_existing()
+    splits = load_splits(recipe.data, columns(recipe))
+    vocabulary = _new_vocabulary(recipe, splits.train)
+    model = _new_model(recipe, vocabulary, splits.labels)
+    if recipe.model.init:
+        _begin_from(model, Path(recipe.model.init))
+    return _train(Run.begin(folder, recipe, vocabulary), recipe, splits, model, None, begin)
 
 
 def resume(folder: Path) -> Finished:
@@ -54,12 +61,17 @@ def resume(folder: Path) -> Finished:
     A finished run is answered with its results. Raises CheckpointError when every checkpoint is
     damaged.
     """
+    begin = time.monotonic()
     run = Run.existing(folder)
     recipe = run.recipe()
     if run.finished:
         return Finished(run, run.results())
     checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
-    return _train(run, recipe, load_splits(recipe.data, columns(recipe)), checkpoint)
+    splits = load_splits(recipe.data, columns(recipe))
+    model = _new_model(recipe, run.vocabulary(), splits.labels)
+    if recipe.model.init and checkpoint is None:
+        _begin_from(model, Path(recipe.model.init))
+    return _train(run, recipe, splits, model, checkpoint, begin)
 
 
 def columns(recipe: Recipe) -> tuple[str, ...]:
@@ -67,15 +79,18 @@ def columns(recipe: Recipe) -> tuple[str, ...]:
     return CLASSIFICATION if recipe.task == "classification" else SEQUENCES
 
 
-def _train(run: Run, recipe: Recipe, splits: Splits, checkpoint: Checkpoint | None) -> Finished:
-    begin = time.monotonic()
+def _train(
+    run: Run,
+    recipe: Recipe,
+    splits: Splits,
+    model: nn.Module,
+    checkpoint: Checkpoint | None,
+    begin: float,
+) -> Finished:
+    """Train, score and write it all down; `begin` is when the command began, in seconds."""
     device = find_device(recipe.device)
-    vocabulary = _vocabulary(run, recipe, splits)
+    vocabulary = run.vocabulary()
     recipe = recipe.with_vocabulary(len(vocabulary))
-    torch.manual_seed(seed_for(recipe.seed, "weights"))
-    model = build_model(recipe, splits.labels).to(device)
-    if recipe.model.init:
-        _begin_from(model, Path(recipe.model.init))
     trainer = Trainer(
         _job(recipe, model, vocabulary, splits, device),
         recipe.training,
@@ -103,18 +118,22 @@ def _train(run: Run, recipe: Recipe, splits: Splits, checkpoint: Checkpoint | No
     return Finished(run, results)
 
 
-def _vocabulary(run: Run, recipe: Recipe, splits: Splits) -> SentencePieceVocabulary:
-    """The run's vocabulary; the first time it is trained on the training texts, or copied."""
-    if not run.vocabulary_path.is_file():
-        if recipe.model.init:
-            vocabulary = Run.existing(Path(recipe.model.init)).vocabulary()
-        elif recipe.vocabulary.file:
-            vocabulary = SentencePieceVocabulary.load(recipe.vocabulary.file)
-        else:
-            texts = _training_texts(recipe, splits.train)
-            vocabulary = SentencePieceVocabulary.train(texts, recipe.vocabulary)
-        vocabulary.save(run.vocabulary_path)
-    return run.vocabulary()
+def _new_vocabulary(recipe: Recipe, train: Table) -> SentencePieceVocabulary:
+    """The vocabulary a recipe names, or one learnt from the training texts."""
+    if recipe.model.init:
+        return Run.existing(Path(recipe.model.init)).vocabulary()
+    if recipe.vocabulary.file:
+        return SentencePieceVocabulary.load(recipe.vocabulary.file)
+    return SentencePieceVocabulary.train(_training_texts(recipe, train), recipe.vocabulary)
+
+
+def _new_model(
+    recipe: Recipe, vocabulary: SentencePieceVocabulary, labels: tuple[str, ...]
+) -> nn.Module:
+    """The model of a recipe on its device; its first weights follow from the seed."""
+    device = find_device(recipe.device)
+    torch.manual_seed(seed_for(recipe.seed, "weights"))
+    return build_model(recipe.with_vocabulary(len(vocabulary)), labels).to(device)
 
 
 def _training_texts(recipe: Recipe, train: Table) -> Iterator[str]:
