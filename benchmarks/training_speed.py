@@ -101,7 +101,7 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
         with in_precision(model, cpu, dtype):
             labels = torch.from_numpy(batch.labels)
             loss = cross_entropy(logits_of(batch), labels) / len(labels)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters.values(), 1.0).item()
         optimizer.step(1e-3)
 
@@ -125,7 +125,7 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
         num_attention_heads=HEADS,
         intermediate_size=D_FF,
         max_position_embeddings=LONGEST,
-        num_labels=2,
+        num_labels=2,  # type: ignore[call-arg, unused-ignore]
     )
     model = BertForSequenceClassification(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)

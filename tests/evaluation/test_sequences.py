@@ -6,7 +6,12 @@ import sacrebleu
 from jumok.evaluation import exact_match, score_sequences
 
 WRITTEN = ["나는 오늘 아침 일찍 학교에 간다", "오늘은 날씨가 좋다", "3시 15분에 만나요", "무엇"]
-WANTED = ["나는 오늘 아침 일찍 학교에 갔다", "오늘은 날씨가 정말 좋다", "3시 15분에 만나요", "다른 것"]
+WANTED = [
+    "나는 오늘 아침 일찍 학교에 갔다",
+    "오늘은 날씨가 정말 좋다",
+    "3시 15분에 만나요",
+    "다른 것",
+]
 
 
 def test_against_sacrebleu() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from importlib import import_module
 
 VERBS = {
@@ -58,7 +59,7 @@ def _run(words: list[str], debug: bool) -> int:
         import_module(f"jumok.cli.{verb}").app(rest, prog_name=f"jumok {verb}")
     except JumokError as error:
         if debug:
-            raise
+            traceback.print_exc()
         _say(str(error))
         return error.exit_code
     except SystemExit as end:
@@ -71,7 +72,7 @@ def _run(words: list[str], debug: bool) -> int:
         return 130
     except Exception as error:
         if debug:
-            raise
+            traceback.print_exc()
         _say(f"{type(error).__name__}: {error}; this is a fault of jumok, --debug shows where")
         return 1
     return 0

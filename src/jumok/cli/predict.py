@@ -6,7 +6,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 CHUNK = 256  # lines answered at a time when stdin is a file; from a pipe or a person each at once
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True})  # -_- is a text
 def predict(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     texts: Annotated[
@@ -38,10 +37,20 @@ def predict(
 
 def _chunks() -> Iterator[list[str]]:
     """The lines of stdin, several at a time where they are all there already."""
+    from jumok.errors import JumokError
+
     size = CHUNK if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode) else 1
-    lines = _lines()
-    while chunk := list(islice(lines, size)):
+    chunk: list[str] = []
+    try:
+        for line in _lines():
+            chunk.append(line)
+            if len(chunk) == size:
+                yield chunk
+                chunk = []
+    except JumokError:  # what came before a bad line is answered
         yield chunk
+        raise
+    yield chunk
 
 
 def _lines() -> Iterator[str]:
@@ -50,7 +59,8 @@ def _lines() -> Iterator[str]:
 
     for number, line in enumerate(sys.stdin.buffer, start=1):
         try:
-            yield checked(line.decode("utf-8").removesuffix("\n").removesuffix("\r"))
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            yield checked(text.removesuffix("\n").removesuffix("\r"))
         except UnicodeDecodeError as error:
             raise InputError(
                 f"stdin:{number}: byte {error.start} is not UTF-8 "

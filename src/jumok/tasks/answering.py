@@ -51,22 +51,34 @@ Answer = Prediction | Rewriting
 class Loaded:
     """A model in eval mode with its vocabulary and recipe; call it with a text, or several.
 
-    `.model` is the plain module, `.vocabulary` the vocabulary, `.recipe` the resolved recipe.
+    `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
+    an InputError), `.recipe` the resolved recipe.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabulary: Vocabulary | None,
         recipe: Recipe,
         labels: tuple[str, ...],
         device: torch.device,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
-        self.vocabulary, self.recipe, self.labels, self.device = vocabulary, recipe, labels, device
+        self.recipe, self.labels, self.device = recipe, labels, device
+        self._vocabulary = vocabulary
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary the model reads and writes with."""
+        if self._vocabulary is None:
+            raise InputError(
+                "the folder has no vocabulary, so no text can be read or written; put its "
+                "vocabulary.model there, or give ids to .logits(...)"
+            )
+        return self._vocabulary
 
     @overload
-    def __call__(self, texts: str) -> Answer: ...
+    def __call__(self, texts: str) -> Answer: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
     def __call__(self, texts: Sequence[str]) -> list[Answer]: ...
     def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
@@ -113,6 +125,7 @@ class Loaded:
         """
         model = self.model
         given = self._given(input_ids, token_type_ids, decoder_input_ids)
+        input_ids = input_ids.to(self.device)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder):
             hidden = self._decoded(model, input_ids, real, positions, given)
@@ -138,6 +151,7 @@ class Loaded:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
         model = self.model
         given = self._given(input_ids, token_type_ids, decoder_input_ids)
+        input_ids = input_ids.to(self.device)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
             return self._decoded(model, input_ids, real, positions, given).float()
@@ -162,14 +176,16 @@ class Loaded:
         """What the decoder is given, (B, T), once every id is known to be one."""
         config = self.recipe.model
         _check_range("input_ids", input_ids, config.vocabulary_size)
-        if token_type_ids is not None and config.n_segments:
-            _check_range("token_type_ids", token_type_ids, config.n_segments)
+        if token_type_ids is not None:
+            _check_range("token_type_ids", token_type_ids, max(config.n_segments, 1))
         if decoder_input_ids is not None:
             _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
-            return decoder_input_ids
+            return decoder_input_ids.to(self.device)
         if isinstance(self.model, EncoderDecoder):
             raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
-        return torch.full_like(input_ids[:, :1], self.vocabulary.bos_id)
+        if isinstance(self.model, EncoderDecoderClassifier):
+            return torch.full_like(input_ids[:, :1], self.vocabulary.bos_id, device=self.device)
+        return input_ids[:, :0].to(self.device)  # there is no decoder
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:
@@ -193,7 +209,7 @@ def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | No
             f"attention_mask {tuple(attention_mask.shape)} is not of the shape of input_ids "
             f"{tuple(input_ids.shape)}; give a 1 or 0 for each id"
         )
-    real = attention_mask.bool()
+    real = attention_mask.to(input_ids.device).bool()
     return (None, None) if bool(real.all()) else (real, positions_of(real))
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from jumok.config import build
@@ -12,6 +11,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.classification import build_classifier
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.run import Run
+from jumok.training.machine import find_device
 
 
 def build_model(recipe: Recipe, labels: tuple[str, ...]) -> nn.Module:
@@ -21,30 +21,32 @@ def build_model(recipe: Recipe, labels: tuple[str, ...]) -> nn.Module:
     return build_classifier(recipe.model, len(labels))
 
 
-def load(folder: str | Path, device: str = "cpu") -> Loaded:
+def load(folder: str | Path, device: str = "auto") -> Loaded:
     """A trained run, ready to answer: eval mode, no gradients.
 
-    Raises InputError when the folder holds no finished model, or files of different runs.
+    `device` is "auto" (the first of cuda, mps and cpu that is there) or a device's name. A folder
+    without vocabulary.model loads as well, and answers to ids only. Raises InputError when the
+    folder holds no finished model, or files of different runs.
     """
     run = Run.existing(Path(folder))
     config = run.read_model_config()
     recipe = run.recipe()
-    vocabulary = run.vocabulary()
-    if vocabulary.fingerprint != config["vocabulary_sha256"]:
+    described = build(ModelConfig, config["model"], "model")
+    vocabulary = run.vocabulary() if run.vocabulary_path.is_file() else None
+    if vocabulary is not None and vocabulary.fingerprint != config["vocabulary_sha256"]:
         raise InputError(
             f"{run.vocabulary_path} is not the vocabulary {run.weights_path.name} was trained "
             "with; restore the run's own file"
         )
-    if (
-        build(ModelConfig, config["model"], "model")
-        != recipe.with_vocabulary(len(vocabulary)).model
+    recipe = recipe.with_vocabulary(described.vocabulary_size)
+    if described != recipe.model or (
+        vocabulary is not None and len(vocabulary) != described.vocabulary_size
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
             "restore the run's own files"
         )
-    recipe = recipe.with_vocabulary(len(vocabulary))
     labels = tuple(config["labels"])
     model = build_model(recipe, labels)
     run.load_weights(model)
-    return Loaded(model, vocabulary, recipe, labels, torch.device(device))
+    return Loaded(model, vocabulary, recipe, labels, find_device(device))

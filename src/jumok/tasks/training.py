@@ -1,8 +1,9 @@
 """From a recipe to a finished run: vocabulary, model, training, and the test scored once."""
 
 import hashlib
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     """
     begin = time.monotonic()
     Run(folder).refuse_existing()
+    find_device(recipe.device)  # refuses one that is not here before the data are read
     splits = load_splits(recipe.data, columns(recipe))
     vocabulary = _new_vocabulary(recipe, splits.train)
     model = _new_model(recipe, vocabulary, splits.labels)
@@ -88,11 +90,12 @@ def _train(
     begin: float,
 ) -> Finished:
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
+    _tell_bad_rows(splits)
     device = find_device(recipe.device)
     vocabulary = run.vocabulary()
     recipe = recipe.with_vocabulary(len(vocabulary))
     trainer = Trainer(
-        _job(recipe, model, vocabulary, splits, device),
+        _job(recipe, model, vocabulary, splits, device),  # type: ignore[arg-type]  # either kind
         recipe.training,
         run.folder,
         seed=recipe.seed,
@@ -112,10 +115,21 @@ def _train(
         for name in splits.tables
         if name not in ("train", "dev") or (name == "dev" and "test" not in splits.tables)
     ]
-    results = _results(recipe, model, progress, scored, time.monotonic() - begin)
+    before = 0.0 if checkpoint is None else trainer.seconds_before
+    seconds = before + time.monotonic() - begin
+    results = _results(recipe, model, progress, scored, seconds) | {
+        "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()}
+    }
     _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
     run.write_json(run.results_path, results)  # last: a run with results is finished
     return Finished(run, results)
+
+
+def _tell_bad_rows(splits: Splits) -> None:
+    """What was wrong with rows that a recipe skips, on stderr."""
+    for words in {str(table.bad_rows): None for table in splits.tables.values()}:
+        if words:
+            print(words, file=sys.stderr)
 
 
 def _new_vocabulary(recipe: Recipe, train: Table) -> SentencePieceVocabulary:
@@ -191,9 +205,9 @@ def _fingerprint(splits: Splits, pieces: bool) -> str:
         total.update(f"{name} {len(table)}\n".encode())
         for column in table.column_names:
             if pieces and column == "text":
-                cells = map("\1".join, table.pieces(column))
+                cells: Iterable[str] = map("\1".join, table.pieces(column))
             else:
-                cells = iter(table.column(column))
+                cells = table.column(column)
             for cell in cells:
                 total.update(cell.encode())
                 total.update(b"\0")

@@ -27,7 +27,7 @@ class TrainingConfig:
     ema: float = 0.0  # decay of the running average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
     strict: bool = False  # deterministic kernels and one thread: the same bits on any core count
-    compile: bool = False  # torch.compile: measured not to pay on a CPU
+    compile: bool = False  # torch.compile; where it fails, training goes on without it
     evaluate_every: int = 0  # steps; 0: at the end of every epoch
     checkpoint_every: int = 0  # steps; 0: with every evaluation only
     keep: int = 2  # newest checkpoints kept, the best one besides
@@ -55,6 +55,11 @@ class TrainingConfig:
         for name in ("clip_norm", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
+        if self.schedule in ("linear", "cosine") and self.steps is None and self.epochs is None:
+            raise InputError(
+                f"training.schedule {self.schedule} falls to 0 at the end, and minutes alone do "
+                "not tell when that is; set training.steps or training.epochs"
+            )
         if self.keep < 2:
             raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
 

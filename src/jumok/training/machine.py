@@ -29,13 +29,20 @@ def find_device(wanted: str) -> torch.device:
     if not available.get(kind, False):
         there = ", ".join(name for name, is_there in available.items() if is_there)
         raise InputError(f"device {wanted} is not here; give auto or one of: {there}")
-    return torch.device(wanted)
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise InputError(f"device {wanted!r} is no device; give auto, cpu, cuda:0 ...") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        n_devices = torch.cuda.device_count()
+        raise InputError(f"device {wanted} came, there are {n_devices}; they count from cuda:0")
+    return device
 
 
 def has_fast_bfloat16(device: torch.device) -> bool:
     """Whether bfloat16 matrix products run on instructions of their own."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return False
@@ -71,6 +78,7 @@ def release_memory() -> None:
 
 def be_strict() -> None:
     """One thread and deterministic kernels: the same bits whatever the number of cores."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS repeats itself only so
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
 

@@ -52,8 +52,4 @@ class Optimizer:
         for key, value in state.items():
             part, _, name = key.partition(":")
             parameter = self.parameters[name]
-            if part == "step":
-                value = value.to(parameter.device) if parameter.is_cuda else value
-            else:
-                value = value.to(parameter.device)
-            self.adam.state[parameter][part] = value.clone()
+            self.adam.state[parameter][part] = value.to(parameter.device).clone()

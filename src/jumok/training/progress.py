@@ -59,7 +59,7 @@ class Speed:
 
     @property
     def seconds(self) -> float:
-        """Seconds of training, those before a resume included."""
+        """Seconds of training and evaluating, those before a resume included."""
         return time.monotonic() - self._begin
 
     def count(self, tokens: int) -> None:

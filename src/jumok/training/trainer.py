@@ -87,10 +87,16 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     best_step: int = 0
+    best_step_before: int = 0  # kept until the next commit, should the newest be damaged
     best_score: float = -math.inf
     evaluations_since_best: int = 0
     seconds: float = 0.0
     ended: str = ""  # why the training is over; empty while it goes on
+
+    @property
+    def best_steps(self) -> tuple[int, int]:
+        """The steps whose checkpoints must stay."""
+        return self.best_step, self.best_step_before
 
     def facts(self) -> dict[str, Any]:
         """As JSON; a score that is not there yet is null."""
@@ -133,7 +139,8 @@ class Trainer(Generic[B]):
             self._restore(resume)
         self.loader = Loader(job.epoch, Position(self.progress.epoch, self.progress.batch))
         self.history = History(folder, resumed_step=self.progress.step)
-        self.speed = Speed(self.progress.seconds)
+        self.seconds_before = self.progress.seconds  # of training before a resume
+        self.speed = Speed(self.seconds_before)
         self.tokens_per_second = 0.0
         self.compiling = config.compile  # until a first step shows that it works
 
@@ -146,7 +153,8 @@ class Trainer(Generic[B]):
         if self.config.strict:
             be_strict()
         if self.config.compile:
-            self.job.model.compile()
+            for part in self._towers():
+                part.compile()
         share = self.config.progress(self.progress.step, self.loader.epochs_done)
         with graceful() as stop, ProgressLine(share) as line:
             for bad in self.rejected:
@@ -169,8 +177,10 @@ class Trainer(Generic[B]):
         except RuntimeError as error:
             if not self.compiling:
                 raise
-            line.say(f"torch.compile failed ({type(error).__name__}); going on without it")
-            self.job.model._compiled_call_impl = None
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            line.say(f"torch.compile failed ({why}); going on without it")
+            for part in self._towers():
+                part._compiled_call_impl = None
             loss = self._gradients(step, parts)
         self.compiling = False
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
@@ -235,6 +245,10 @@ class Trainer(Generic[B]):
         if asked:
             raise stop.interruption(step, self.folder)
 
+    def _towers(self) -> list[nn.Module]:
+        """What to compile: a job may call the parts of its model one by one."""
+        return list(self.job.model.children()) or [self.job.model]
+
     def _precision(self) -> AbstractContextManager[None]:
         return in_precision(self.job.model, self.device, self.dtype)
 
@@ -256,6 +270,7 @@ class Trainer(Generic[B]):
 
     def _evaluate(self, line: ProgressLine) -> None:
         """Score the (averaged) weights on the development split; remember the best."""
+        self.tokens_per_second = self.tokens_per_second or self.speed.read()
         self.job.model.eval()
         with (
             self.average.in_place(),
@@ -267,6 +282,7 @@ class Trainer(Generic[B]):
         self.progress = replace(
             self.progress,
             best_step=self.progress.step if better else self.progress.best_step,
+            best_step_before=self.progress.best_step,
             best_score=max(dev.score, self.progress.best_score),
             evaluations_since_best=0 if better else self.progress.evaluations_since_best + 1,
         )
@@ -299,7 +315,7 @@ class Trainer(Generic[B]):
         if self.average.values:
             states["average"] = self.average.values
         facts = self.facts | {"progress": self.progress.facts()}
-        self.store.commit(self.progress.step, states, facts, protect=[self.progress.best_step])
+        self.store.commit(self.progress.step, states, facts, protect=self.progress.best_steps)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         for key, value in self.facts.items():
@@ -327,5 +343,6 @@ class Trainer(Generic[B]):
             where = first_nonfinite(self.job.model, lambda: [self.job.loss(p) for p in parts])
         raise NonFiniteError(
             f"step {step}: the loss or a gradient is not finite, first in {where}; the step was "
-            "not taken. Lower training.learning_rate or raise training.warmup_steps, then resume"
+            "not taken; train anew with a lower training.learning_rate or a longer "
+            "training.warmup_steps"
         )

@@ -1,0 +1,58 @@
+"""jumok as its users call it: in this process where that is enough, else in one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from jumok.cli import main
+
+JUMOK = (sys.executable, "-m", "jumok")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Its stdout, which must be JSON lines to the last."""
+        assert not self.out or self.out.endswith("\n")
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def call(capsys: pytest.CaptureFixture[str], *words: object) -> Done:
+    """Run a command in this process."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    return Done(int(ended.value.code or 0), said.out, said.err)
+
+
+def environment(**more: str) -> Mapping[str, str]:
+    """One thread, so that other processes compute the same bits as this one."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
+
+
+def run(*words: object, stdin: bytes | None = None, **more: str) -> Done:
+    """Run a command in a process of its own."""
+    done = subprocess.run(
+        [*JUMOK, *map(str, words)],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        check=False,
+        timeout=240,
+        env=environment(**more),
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

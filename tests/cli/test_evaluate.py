@@ -1,0 +1,145 @@
+"""`jumok evaluate`: the keys to the letter, own files in every wrapping, faults with their line."""
+
+import gzip
+import json
+import lzma
+import shutil
+from pathlib import Path
+
+import pytest
+
+import jumok
+from tests.cli.commands import call
+from tests.tiny import readings, reviews, write_tsv
+
+Capture = pytest.CaptureFixture[str]
+CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1"]
+SEQUENCES = ["task", "split", "n", "exact_match", "bleu", "chrf", "signature"]
+
+
+def test_the_test_split_of_the_recipe(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "evaluate", review_run, "--json")
+    assert (done.code, done.err) == (0, "")
+    (scores,) = done.rows
+    assert list(scores) == CLASSIFICATION
+    assert (scores["task"], scores["split"], scores["n"]) == ("classification", "test", 40)
+    assert 0.0 <= scores["accuracy"] <= 1.0
+    assert 0.0 <= scores["macro_f1"] <= 1.0
+    results = json.loads((review_run / "results.json").read_text())
+    assert {key: results[key] for key in CLASSIFICATION} == scores
+
+
+def test_sequences(capsys: Capture, reading_run: Path) -> None:
+    (scores,) = call(capsys, "evaluate", reading_run, "--json").rows
+    assert list(scores) == SEQUENCES
+    assert 0.0 <= scores["exact_match"] <= 1.0
+    assert 0.0 <= scores["bleu"] <= 100.0
+    assert 0.0 <= scores["chrf"] <= 100.0
+    assert "BLEU" in scores["signature"]
+
+
+def test_for_people(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "evaluate", review_run)
+    lines = dict(line.split(maxsplit=1) for line in done.out.splitlines())
+    assert list(lines) == CLASSIFICATION
+    assert lines["n"] == "40"
+    assert float(lines["accuracy"]) <= 1.0
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_a_file_in_every_wrapping(
+    capsys: Capture, tmp_path: Path, review_run: Path, ending: str
+) -> None:
+    rows = reviews(30, 9)
+    plain = write_tsv(tmp_path / "내 평가.tsv", ("text", "label"), rows)
+    path = plain.with_name(plain.name + ending)
+    if ending:
+        pack = {".gz": gzip.compress, ".xz": lzma.compress}[ending]
+        path.write_bytes(pack(plain.read_bytes()))
+    (scores,) = call(capsys, "evaluate", review_run, "--data", path, "--json").rows
+    assert (scores["split"], scores["n"]) == (path.name, 30)
+    answers = jumok.load(review_run)([text for text, _ in rows])
+    right = sum(a.label == label for a, (_, label) in zip(answers, rows, strict=True))
+    assert scores["accuracy"] == pytest.approx(right / 30)
+
+
+def test_labels_by_name_or_by_number_and_columns_in_any_order(
+    capsys: Capture, tmp_path: Path, review_run: Path
+) -> None:
+    rows = reviews(30, 9)
+    names = write_tsv(tmp_path / "names.tsv", ("text", "label"), rows)
+    number = {"negative": "0", "positive": "1"}
+    lines = ["id\tlabel\ttext"] + [f"{i}\t{number[y]}\t{x}" for i, (x, y) in enumerate(rows)]
+    numbers = tmp_path / "numbers.txt"
+    numbers.write_bytes("\r\n".join(lines).encode("utf-8-sig"))  # BOM, CRLF, no last line end
+    (first,) = call(capsys, "evaluate", review_run, "--data", names, "--json").rows
+    (second,) = call(capsys, "evaluate", review_run, "--data", numbers, "--json").rows
+    assert {**first, "split": ""} == {**second, "split": ""}
+
+
+def test_quotes_mean_nothing(capsys: Capture, tmp_path: Path, review_run: Path) -> None:
+    rows = [('"이 영화', "positive"), ('재미"있어요"', "negative"), ('"', "negative")]
+    path = write_tsv(tmp_path / "quoted.tsv", ("text", "label"), rows)
+    (scores,) = call(capsys, "evaluate", review_run, "--data", path, "--json").rows
+    assert scores["n"] == 3
+
+
+def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> None:
+    rows = readings(20, 7)
+    path = write_tsv(tmp_path / "pairs.tsv", ("source", "target"), rows)
+    (scores,) = call(capsys, "evaluate", reading_run, "--data", path, "--json").rows
+    answers = jumok.load(reading_run)([source for source, _ in rows])
+    right = sum(a.output == target for a, (_, target) in zip(answers, rows, strict=True))
+    assert scores["exact_match"] == pytest.approx(right / 20)
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "sentence"),
+    [
+        (b"text\tlabel\n", 2, "own.tsv holds no row that can be used"),
+        (b"", 2, "is empty, wanted a header line and rows"),
+        (b"text\tscore\na\t1\n", 2, ":1: no column 'label' in the header (seen 'text | score')"),
+        (b"text\tlabel\na\tgood\n", 2, ":2: "),
+        (b"text\tlabel\na\t1\n\t1\n", 2, ":3: "),  # an empty text
+        (b"text\tlabel\na\t2\n", 2, ":2: "),
+        (b"text\tlabel\na\n", 2, ":2: 1 cell, wanted 2"),
+        (b"text\tlabel\nok\t1\n\xff\xfe\t1\n", 2, ":3: byte 1 is not UTF-8"),
+        (None, 3, "own.tsv cannot be read (No such file or directory); check the path"),
+    ],
+)
+def test_faults_are_told_with_their_line(
+    capsys: Capture,
+    tmp_path: Path,
+    review_run: Path,
+    content: bytes | None,
+    code: int,
+    sentence: str,
+) -> None:
+    path = tmp_path / "own.tsv"
+    if content is not None:
+        path.write_bytes(content)
+    done = call(capsys, "evaluate", review_run, "--data", path, "--json")
+    assert (done.code, done.out) == (code, "")
+    assert sentence in done.err
+
+
+def test_a_run_that_is_not_finished_is_told(
+    capsys: Capture, tmp_path: Path, review_run: Path
+) -> None:
+    shutil.copy(review_run / "recipe.toml", tmp_path)
+    done = call(capsys, "evaluate", tmp_path)
+    assert done.code == 2
+    assert f"has no model yet; finish it with jumok train --resume {tmp_path}" in done.err
+
+
+def test_a_recipe_without_a_test_split(
+    capsys: Capture, tmp_path: Path, review_recipe: Path
+) -> None:
+    """Its dev split is what is reported at the end, and evaluate asks for a file."""
+    words = ('data.test=""', "training.steps=2")
+    done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run", "--json")
+    (results,) = done.rows
+    assert results["split"] == "dev"
+    done = call(capsys, "evaluate", tmp_path / "run")
+    assert done.code == 2
+    assert "the data has no 'test' split" in done.err

@@ -1,0 +1,117 @@
+"""The door: help, version, unknown words, one sentence for an error, pipes that break."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jumok import __version__
+from jumok.cli import VERBS, help_text
+from tests.cli.commands import JUMOK, call, environment, run
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
+def test_help(capsys: Capture, words: tuple[str, ...]) -> None:
+    done = call(capsys, *words)
+    assert (done.code, done.out, done.err) == (0, help_text() + "\n", "")
+    assert all(verb in done.out for verb in VERBS)
+
+
+def test_version(capsys: Capture) -> None:
+    done = call(capsys, "--version")
+    assert (done.code, done.out) == (0, f"jumok {__version__}\n")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_its_help(capsys: Capture, verb: str) -> None:
+    done = call(capsys, verb, "--help")
+    assert done.code == 0
+    assert f"jumok {verb}" in done.out
+    assert done.err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("trian",), "jumok: 'trian' is no verb of jumok; did you mean train?\n"),
+        (("zzz", "--json"), "jumok: 'zzz' is no verb of jumok; known: data, evaluate, plot, "),
+        (("predict", "nowhere", "안녕"), "jumok: nowhere holds no run (no recipe.toml); name a "),
+    ],
+)
+def test_an_error_is_one_sentence_on_stderr(
+    capsys: Capture, words: tuple[str, ...], sentence: str
+) -> None:
+    done = call(capsys, *words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(sentence)
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("train", "--nonsense"), ("evaluate",), ("predict",), ("evaluate", "a", "b"), ("data", "x")],
+)
+def test_wrong_words_are_two(capsys: Capture, words: tuple[str, ...]) -> None:
+    done = call(capsys, *words)
+    assert (done.code, done.out) == (2, "")
+    assert "usage" in done.err.lower()
+
+
+@pytest.mark.parametrize(
+    "words", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
+)
+def test_debug_shows_where(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert "Traceback" in done.err
+    assert "nowhere holds no run" in done.err
+
+
+def test_a_fault_of_jumok_s_own_is_told_as_one(
+    capsys: Capture, review_run: Path, tmp_path: Path
+) -> None:
+    """A config.json that nobody foresaw: its labels are a number."""
+    for name in ("recipe.toml", "vocabulary.model", "model.safetensors"):
+        (tmp_path / name).write_bytes((review_run / name).read_bytes())
+    config = json.loads((review_run / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"labels": 3}))
+    done = call(capsys, "predict", tmp_path, "안녕")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("jumok: TypeError: ")
+    assert done.err.endswith("; this is a fault of jumok, --debug shows where\n")
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(review_run: Path) -> None:
+    """As in `jumok predict RUN | head -1`."""
+    with subprocess.Popen(
+        [*JUMOK, "predict", str(review_run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write("이 영화 재미있어요\n".encode())
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write("이 영화 재미있어요\n".encode() * 5)
+        process.stdin.close()
+        said = process.stderr.read().decode()
+        assert process.wait(60) == 0
+    assert said == ""
+
+
+def test_nothing_heavy_is_imported_for_help() -> None:
+    code = (
+        "import sys, jumok.cli; jumok.cli.help_text();"
+        "print({'torch', 'numpy', 'typer', 'rich', 'pydantic'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"

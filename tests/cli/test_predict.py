@@ -1,0 +1,125 @@
+"""`jumok predict`: one answer a line, in order, whatever stands in the line."""
+
+import math
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import jumok
+from tests.cli.commands import JUMOK, call, environment, run
+
+Capture = pytest.CaptureFixture[str]
+TEXTS = ["이 영화 재미있어요", "", "결말이 정말 지루해요 ㅠㅠ", "이 영화 재미있어요"]
+
+
+def test_labels_as_json(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "predict", review_run, *TEXTS, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert [row["text"] for row in done.rows] == TEXTS
+    for row in done.rows:
+        assert list(row) == ["text", "label", "probability", "probabilities"]
+        assert set(row["probabilities"]) == {"negative", "positive"}
+        assert math.isclose(sum(row["probabilities"].values()), 1.0, abs_tol=1e-5)
+        assert row["probability"] == row["probabilities"][row["label"]]
+        assert row["probability"] == max(row["probabilities"].values())
+    assert done.rows[0] == done.rows[3]
+    assert '"이 영화 재미있어요"' in done.out  # Hangul as it is, not as \u escapes
+
+
+def test_labels_for_people(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "predict", review_run, *TEXTS)
+    lines = done.out.splitlines()
+    assert len(lines) == len(TEXTS)
+    for line in lines:
+        label, probability = line.split("\t")
+        assert label in ("negative", "positive")
+        assert 0.5 <= float(probability) <= 1.0
+
+
+def test_what_is_written(capsys: Capture, reading_run: Path) -> None:
+    texts = ["삼 일 오", "", "구"]
+    rows = call(capsys, "predict", reading_run, *texts, "--json").rows
+    assert [row["text"] for row in rows] == texts
+    assert all(list(row) == ["text", "output", "score"] for row in rows)
+    assert all(row["score"] <= 0.0 for row in rows)
+    done = call(capsys, "predict", reading_run, *texts)
+    assert done.out.splitlines() == [row["output"] for row in rows]
+
+
+def test_lines_of_stdin(review_run: Path) -> None:
+    """Empty lines, CRLF, a TAB, NFD, no end of the last line: an answer for each, in order."""
+    lines = [
+        "이 영화 재미있어요\n",
+        "\n",
+        "별로예요\r\n",
+        "가\t나\n",
+        "재미\u1112\u1161\n",
+        "  끝 ",
+    ]
+    done = run("predict", review_run, "--json", stdin="".join(lines).encode())
+    assert (done.code, done.err) == (0, "")
+    assert [row["text"] for row in done.rows] == [
+        "이 영화 재미있어요",
+        "",
+        "별로예요",
+        "가\t나",
+        "재미\u1112\u1161",
+        "  끝 ",
+    ]
+    answers = jumok.load(review_run)([row["text"] for row in done.rows])
+    for row, answer in zip(done.rows, answers, strict=True):
+        assert row["label"] == answer.label
+        assert row["probability"] == pytest.approx(answer.probability, abs=1e-5)
+
+
+def test_no_line_no_answer(review_run: Path) -> None:
+    done = run("predict", review_run, stdin=b"")
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("third", "sentence"),
+    [
+        (b"\xb0\xa1", "jumok: stdin:3: byte 0 is not UTF-8 (0xb0); convert the input to UTF-8\n"),
+        ("가\0나".encode(), "jumok: stdin:3: the text holds U+0000 (NUL) as character 2; remove"),
+    ],
+)
+def test_a_line_that_is_no_text_is_named(review_run: Path, third: bytes, sentence: str) -> None:
+    done = run("predict", review_run, "--json", stdin="하나\n둘\n".encode() + third + b"\n")
+    assert done.code == 2
+    assert sentence in done.err
+    assert [row["text"] for row in done.rows] == ["하나", "둘"]  # answered before
+
+
+def test_from_a_pipe_each_line_is_answered_at_once(review_run: Path) -> None:
+    with subprocess.Popen(
+        [*JUMOK, "predict", str(review_run)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(3):
+            process.stdin.write("이 영화 재미있어요\n".encode())
+            process.stdin.flush()
+            assert process.stdout.readline().decode().endswith("\n")
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_from_a_file_the_answers_are_the_same(review_run: Path, tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS * 100) + "\n", encoding="utf-8")
+    with path.open("rb") as file:
+        done = subprocess.run(
+            [*JUMOK, "predict", str(review_run)],
+            stdin=file,
+            capture_output=True,
+            check=True,
+            env=environment(),
+        )
+    lines = done.stdout.decode().splitlines()
+    assert len(lines) == 400
+    assert lines == lines[:4] * 100

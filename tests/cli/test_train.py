@@ -1,0 +1,188 @@
+"""`jumok train`: what a run holds, what is said where, and what is refused before it begins."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jumok.cli import main
+from jumok.tasks.recipe import load_recipe
+from tests.cli.commands import call
+from tests.tiny import write_readings
+
+Capture = pytest.CaptureFixture[str]
+QUICK = ("training.steps=6", "training.evaluate_every=3", "training.report_every=2")
+ALWAYS = {
+    "skipped_rows",
+    "name",
+    "task",
+    "split",
+    "n",
+    "others",
+    "dev",
+    "seed",
+    "steps",
+    "ended",
+    "parameters",
+}
+ALWAYS |= {"training_seconds", "wall_seconds", "peak_memory_bytes", "versions", "skipped_rows"}
+
+
+def test_a_run_is_a_folder_one_can_read(
+    capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --out it lies in runs/NAME; its files are all there; the screen tells the scores."""
+    monkeypatch.chdir(tmp_path)
+    done = call(capsys, "train", review_recipe, *QUICK, "seed=3")
+    assert done.code == 0
+    folder = tmp_path / "runs" / "reviews"
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        "checkpoints",
+        "config.json",
+        "history.csv",
+        "history.png",
+        "metrics.jsonl",
+        "model.safetensors",
+        "recipe.toml",
+        "report.html",
+        "results.json",
+        "vocabulary.model",
+    }
+    assert load_recipe(str(folder / "recipe.toml")).seed == 3
+    assert "accuracy" in done.out
+    assert "runs/reviews" in done.out
+    assert "dev loss" in done.err
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
+    assert [r["step"] for r in records if r["kind"] == "dev"] == [3, 6]
+
+
+def test_json_is_one_line_and_nothing_else(
+    capsys: Capture, tmp_path: Path, review_recipe: Path
+) -> None:
+    done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run", "--json")
+    assert done.code == 0
+    (results,) = done.rows
+    assert set(results) == ALWAYS | {"accuracy", "macro_f1"}
+    assert (results["task"], results["split"], results["n"]) == ("classification", "test", 40)
+    assert (results["steps"], results["ended"], results["seed"]) == (6, "done", 0)
+    assert results == json.loads((tmp_path / "run" / "results.json").read_text())
+    assert set(results["dev"]) == {"metric", "score", "step"}
+
+
+def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
+    recipe = write_readings(tmp_path / "data")
+    done = call(capsys, "train", recipe, *QUICK, "--out", tmp_path / "run", "--json")
+    (results,) = done.rows
+    assert set(results) == ALWAYS | {"exact_match", "bleu", "chrf", "signature"}
+
+
+def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in review_run.rglob("*")}
+    done = call(capsys, "train", "--resume", review_run, "--json")
+    assert done.code == 0
+    assert done.rows == [json.loads((review_run / "results.json").read_text())]
+    assert {path: path.stat().st_mtime_ns for path in review_run.rglob("*")} == before
+
+
+def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review_run: Path) -> None:
+    done = call(capsys, "train", review_recipe, "--out", review_run)
+    assert (done.code, done.out) == (2, "")
+    assert f"{review_run} holds a run already; go on with jumok train --resume" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "no recipe was named; try jumok train numbers, or --resume RUN"),
+        (("numbres",), "'numbres' is no built-in recipe (did you mean numbers?)"),
+        (("numbers", "training.stpes=3"), "training.stpes is not known; did you mean training.st"),
+        (("numbers", "training.steps=many"), 'training.steps = "many": '),
+        (("numbers", "hello"), "'hello' is not key=value; write for example training.steps=1000"),
+        (("numbers", "device=tpu"), "device tpu is not here; give auto or one of: "),
+        (("--resume", "nowhere"), "nowhere holds no run (no recipe.toml)"),
+        (("numbers", "--resume", "x"), "--resume takes the run's own recipe and folder"),
+        (("--resume", "x", "--out", "y"), "--resume takes the run's own recipe and folder"),
+    ],
+)
+def test_what_cannot_begin(
+    capsys: Capture,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    sentence: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = call(capsys, "train", *words)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+    assert done.err.startswith("jumok: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_data_stops_before_anything_is_made(
+    capsys: Capture, tmp_path: Path, review_recipe: Path
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(review_recipe.parent, folder)
+    train = folder / "train.tsv"
+    train.write_text(train.read_text() + "이 영화\tgood\n")
+    text = review_recipe.read_text().replace(str(review_recipe.parent), str(folder))
+    (folder / "recipe.toml").write_text(text + "\n[augmentation]\ntoken_dropout = 0.1\n")
+    labels = ['data.labels=["negative", "positive"]']
+    done = call(capsys, "train", folder / "recipe.toml", *labels, "--out", tmp_path / "run")
+    assert done.code == 2
+    assert f"{train}:122: " in done.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("train", "text\tlabel\n", "train.tsv holds no row that can be used"),
+        ("dev", "text\tlabel\n", "dev.tsv holds no row that can be used"),
+        ("train", "text\tlabel\n영화\tpositive\n음악\tpositive\n", "two labels are needed"),
+        ("train", "글\tlabel\n영화\tpositive\n", "no column 'text' in the header"),
+    ],
+)
+def test_data_that_teach_nothing(
+    capsys: Capture, tmp_path: Path, review_recipe: Path, file: str, content: str, sentence: str
+) -> None:
+    (tmp_path / f"{file}.tsv").write_text(content, encoding="utf-8")
+    word = f'data.{file}="{tmp_path}/{file}.tsv"'
+    done = call(capsys, "train", review_recipe, word, "--out", tmp_path / "run")
+    assert done.code == 2
+    assert sentence in done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_loss_that_is_no_number_is_four(
+    capsys: Capture, tmp_path: Path, review_recipe: Path
+) -> None:
+    """A decay that multiplies every weight by millions."""
+    words = (
+        "training.steps=100",
+        "training.learning_rate=9",
+        "training.weight_decay=1e6",
+        "training.warmup_steps=0",
+        "training.evaluate_every=1000",
+    )
+    done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run")
+    assert done.code == 4
+    assert "the loss or a gradient is not finite, first in " in done.err
+    assert "train anew" in done.err
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", str(tmp_path / "run"), "안녕"])
+    assert ended.value.code == 2  # there is no model yet
+
+
+def test_an_answer_in_brackets_is_shown_as_it_is(
+    capsys: Capture, tmp_path: Path, review_recipe: Path
+) -> None:
+    """Rich takes [words] for colours; a folder's name is none."""
+    out = tmp_path / "[red]run[/red]"
+    done = call(capsys, "train", review_recipe, *QUICK, "--out", out)
+    assert done.code == 0
+    assert str(out) in done.out

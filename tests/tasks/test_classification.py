@@ -1,0 +1,222 @@
+"""Texts to labels: what the model reads of a text, what an epoch is, what padding learns."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.tasks.classification import (
+    LabelledTexts,
+    TextEncoder,
+    answer_all,
+    classify,
+    score_texts,
+    texts_of,
+)
+from jumok.tasks.recipe import AugmentationConfig
+from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
+from tests.tiny import reviews
+
+ROWS = reviews(60, 3)
+
+
+def encoder(max_length: int = 24) -> TextEncoder:
+    return TextEncoder(review_vocabulary(), max_length)
+
+
+def test_a_text_is_cls_and_its_pieces() -> None:
+    vocabulary = review_vocabulary()
+    texts = ["이 영화 재미있어요", "", "결말이 별로예요"]
+    rows = encoder()(texts)
+    for text, row in zip(texts, rows, strict=True):
+        assert row.tolist() == [vocabulary.cls_id, *vocabulary.encode(text)]
+    assert len(encoder()([])) == 0
+    assert encoder()([""])[0].tolist() == [vocabulary.cls_id]
+
+
+def test_of_a_long_text_the_beginning_is_read() -> None:
+    text = " ".join(["이 영화 재미있어요"] * 20)
+    short, long = encoder(8)([text])[0], encoder(1000)([text])[0]
+    assert len(short) == 8
+    assert short.tolist() == long[:8].tolist()
+
+
+def test_texts_that_are_cut_already() -> None:
+    vocabulary = review_vocabulary()
+    cut = [vocabulary.pieces(text) for text, _ in ROWS]
+    given = encoder().of_pieces(cut)
+    wanted = encoder()([text for text, _ in ROWS])
+    assert given.ids.tolist() == wanted.ids.tolist()
+    assert given.offsets.tolist() == wanted.offsets.tolist()
+
+
+def test_a_piece_the_vocabulary_lacks_is_unknown() -> None:
+    vocabulary = review_vocabulary()
+    known = vocabulary.pieces("이 영화")
+    row = encoder().of_pieces([[*known, "뷁", *known]])[0].tolist()
+    ids = vocabulary.encode("이 영화")
+    assert row == [vocabulary.cls_id, *ids, vocabulary.unk_id, *ids]
+    with pytest.raises(InputError, match="lacks 3 of 4 pieces; name the one that cut them with vo"):
+        encoder().of_pieces([["뷁", "쀍", "쀏", known[0]]])
+    assert encoder().of_pieces([[]])[0].tolist() == [vocabulary.cls_id]
+
+
+def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
+    vocabulary = review_vocabulary()
+    texts = [text for text, _ in ROWS]
+    labels = [label for _, label in ROWS]
+    plain = Table.from_columns({"text": texts, "label": labels})
+    cut = Table.from_columns({"text": [vocabulary.pieces(t) for t in texts], "label": labels})
+    first, second = (
+        LabelledTexts.of_table(table, pieces, encoder(), LABELS)
+        for table, pieces in ((plain, False), (cut, True))
+    )
+    assert list(second.texts) == texts == list(texts_of(cut, pieces=True))
+    assert first.ids.ids.tolist() == second.ids.ids.tolist()
+    assert [LABELS[n] for n in second.labels] == labels
+
+
+# An epoch
+
+
+def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> list[tuple[int, ...]]:
+    """What an epoch shows of every text: ids and label, batch after batch."""
+    job = classification_job(job_rows, **training)
+    epoch = job.epoch(number)
+    rows = []
+    for index in range(len(epoch)):
+        batch = epoch[index]
+        for ids, real, label in zip(
+            batch.texts.ids,
+            torch.ones_like(batch.texts.ids) if batch.texts.real is None else batch.texts.real,
+            batch.labels,
+            strict=True,
+        ):
+            rows.append((int(label), *ids[real.bool()].tolist()))
+    return rows
+
+
+def test_every_text_once_with_its_own_label() -> None:
+    rows = seen(ROWS, 0)
+    wanted = [
+        (LABELS.index(label), *ids.tolist())
+        for (_, label), ids in zip(ROWS, encoder()([t for t, _ in ROWS]), strict=True)
+    ]
+    assert sorted(rows) == sorted(wanted)
+    assert rows != wanted
+
+
+def test_the_order_follows_from_seed_and_epoch() -> None:
+    assert seen(ROWS, 0) == seen(ROWS, 0)
+    assert seen(ROWS, 0) != seen(ROWS, 1)
+    assert seen(ROWS, 0) != seen(ROWS, 0, seed=1)
+
+
+def test_batches_keep_the_budget() -> None:
+    epoch = classification_job(ROWS, batch_tokens=40).epoch(0)
+    batches = [epoch[index] for index in range(len(epoch))]
+    assert all(batch.texts.ids.numel() <= 40 for batch in batches)
+    assert sum(batch.units for batch in batches) == len(ROWS)
+    assert sum(batch.tokens for batch in batches) == len(encoder()([t for t, _ in ROWS]).ids)
+
+
+# Augmentation
+
+
+def test_hidden_tokens_are_new_in_every_epoch_and_spare_cls() -> None:
+    vocabulary = review_vocabulary()
+    hiding = AugmentationConfig(token_dropout=0.3)
+    first, again, second = (seen(ROWS, number, augmentation=hiding) for number in (0, 0, 1))
+    assert first == again
+    assert first != second
+    assert all(row[1] == vocabulary.cls_id for row in first)
+    tokens = list(chain.from_iterable(row[2:] for row in first))
+    share = tokens.count(vocabulary.mask_id) / len(tokens)
+    assert 0.2 < share < 0.4  # some 500 tokens
+
+
+def test_everything_may_be_hidden() -> None:
+    rows = seen(ROWS, 0, augmentation=AugmentationConfig(token_dropout=1.0))
+    assert set(chain.from_iterable(row[2:] for row in rows)) == {review_vocabulary().mask_id}
+
+
+def test_sampled_pieces_spell_the_same_text() -> None:
+    vocabulary = review_vocabulary()
+    sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
+    rows = seen(ROWS, 0, augmentation=sampling)
+    assert rows == seen(ROWS, 0, augmentation=sampling)
+    assert rows != seen(ROWS, 1, augmentation=sampling)
+    spelled = sorted((LABELS[row[0]], vocabulary.decode(row[1:])) for row in rows)
+    assert spelled == sorted((label, text) for text, label in ROWS)
+    best = seen(ROWS, 0)
+    assert sum(map(len, rows)) > sum(map(len, best))  # the best cut is among the shortest
+
+
+def test_only_a_share_is_sampled() -> None:
+    half = AugmentationConfig(subword_sampling=0.5, sampling_alpha=0.1)
+    best = {row[1:] for row in seen(ROWS, 0)}
+    rows = [row[1:] for row in seen(ROWS, 0, augmentation=half)]
+    assert 0.4 < sum(row in best for row in rows) / len(rows) < 0.95
+
+
+# Learning and answering
+
+
+def test_padding_learns_nothing() -> None:
+    """Neither the row of [PAD] nor anybody else feels how much padding stood there."""
+    for kind in ("encoder", "encoder_decoder"):
+        job = classification_job(ROWS, {"kind": kind})
+        epoch = job.epoch(0)
+        batch = next(
+            b for b in map(epoch.__getitem__, range(len(epoch))) if b.texts.real is not None
+        )
+        job.loss(batch).backward()  # type: ignore[no-untyped-call]
+        table = job.model.get_parameter("encoder.embedding.tokens.weight")
+        assert table.grad is not None
+        assert not table.grad[job.vocabulary.pad_id].any()
+        assert table.grad[job.vocabulary.cls_id].any()
+
+
+@pytest.mark.parametrize("kind", ["encoder", "encoder_decoder"])
+def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None:
+    job = classification_job(ROWS, {"kind": kind})
+    job.model.eval()
+    rows = encoder()(["", *(text for text, _ in ROWS), "이 영화 " * 40])
+    together = answer_all(job.model, rows, job.vocabulary, CPU)
+    assert together.dtype == torch.float32
+    with torch.inference_mode():
+        from jumok.tasks.batches import padded
+
+        alone = torch.cat(
+            [
+                classify(
+                    job.model, padded([row], job.vocabulary.pad_id, CPU), job.vocabulary.bos_id
+                )
+                for row in rows
+            ]
+        )
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=0)  # float32 sums
+    assert together.isfinite().all()
+
+
+def test_scores_and_probabilities() -> None:
+    job = classification_job(ROWS)
+    job.model.eval()
+    wanted = job.dev.labels.tolist()
+    scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.vocabulary, CPU)
+    assert scores.n == len(ROWS) == int(scores.confusion.sum())
+    guessed = probabilities.argmax(-1).numpy()
+    assert scores.accuracy == np.mean(guessed == job.dev.labels)
+    torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(ROWS)))
+    dev = job.evaluate()
+    log_p = probabilities.log()[torch.arange(len(ROWS)), torch.tensor(wanted)]
+    assert dev.loss == pytest.approx(-log_p.mean().item(), rel=1e-5)
+    assert (dev.score, dev.metric) == (scores.accuracy, "accuracy")
+
+
+def test_nothing_to_answer() -> None:
+    job = classification_job(ROWS)
+    assert len(answer_all(job.model, encoder()([]), job.vocabulary, CPU)) == 0

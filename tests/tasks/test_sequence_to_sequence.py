@@ -1,0 +1,126 @@
+"""Sources to targets: what is read and written, batches, a loss over real tokens alone."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from jumok.data.ragged import Ragged
+from jumok.nn.masks import AttentionMask
+from jumok.tasks.sequence_to_sequence import PairBatch, PairEncoder, SequenceJob, write_all
+from tests.tasks.jobs import CPU, reading_vocabulary, sequence_job
+from tests.tiny import readings
+
+ROWS = readings(40, 5)
+
+
+def batches(job: SequenceJob, number: int = 0) -> list[PairBatch]:
+    epoch = job.epoch(number)
+    return [epoch[index] for index in range(len(epoch))]
+
+
+def padded_batch(job: SequenceJob) -> PairBatch:
+    return next(b for b in batches(job) if b.source.real is not None and b.target.real is not None)
+
+
+def test_a_source_ends_and_a_target_begins_and_ends() -> None:
+    vocabulary = reading_vocabulary()
+    encode = PairEncoder(vocabulary, 24)
+    ids = vocabulary.encode("삼 일")
+    assert encode.sources(["삼 일"])[0].tolist() == [*ids, vocabulary.eos_id]
+    assert encode.targets(["삼 일"])[0].tolist() == [vocabulary.bos_id, *ids, vocabulary.eos_id]
+    assert encode.sources([""])[0].tolist() == [vocabulary.eos_id]
+    assert encode.targets([""])[0].tolist() == [vocabulary.bos_id, vocabulary.eos_id]
+
+
+def test_long_texts_are_cut_at_the_end() -> None:
+    vocabulary = reading_vocabulary()
+    text = "삼 일 오 " * 20
+    encode = PairEncoder(vocabulary, 8)
+    ids = vocabulary.encode(text)
+    assert encode.sources([text])[0].tolist() == [*ids[:7], vocabulary.eos_id]
+    target = encode.targets([text])[0].tolist()
+    assert target == [vocabulary.bos_id, *ids[:7], vocabulary.eos_id]  # 8 in, 8 out
+
+
+def test_every_pair_once_an_epoch_one_token_apart() -> None:
+    job = sequence_job(ROWS, batch_tokens=120)
+    vocabulary = job.vocabulary
+    found = []
+    for batch in batches(job):
+        assert batch.source.ids.numel() + batch.target.ids.numel() <= 120
+        assert batch.target.ids.shape == batch.wanted.shape
+        for source, target, wanted in zip(
+            batch.source.ids, batch.target.ids, batch.wanted, strict=True
+        ):
+            n = int((target != vocabulary.pad_id).sum())
+            assert target[0] == vocabulary.bos_id
+            assert wanted[n - 1] == vocabulary.eos_id
+            assert target[1:n].tolist() == wanted[: n - 1].tolist()
+            found.append((vocabulary.decode(source.tolist()), vocabulary.decode(wanted.tolist())))
+    assert sorted(found) == sorted(ROWS)
+    assert sum(batch.units for batch in batches(job)) == int((job.train_ids[1].lengths - 1).sum())
+
+
+def test_the_order_follows_from_seed_and_epoch() -> None:
+    def order(seed: int, number: int) -> list[list[int]]:
+        job = sequence_job(ROWS, batch_tokens=120, seed=seed)
+        return [batch.source.ids.tolist() for batch in batches(job, number)]
+
+    assert order(0, 0) == order(0, 0)
+    assert order(0, 0) != order(0, 1)
+    assert order(0, 0) != order(1, 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
+    job = sequence_job(ROWS, label_smoothing=smoothing)
+    job.model.eval()
+    batch = padded_batch(job)
+    assert batch.source.real is not None
+    assert batch.target.real is not None
+    mask = AttentionMask.from_padding(batch.source.real)
+    logits = job.model(batch.source.ids, batch.target.ids, mask)
+    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    plain = F.cross_entropy(
+        logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
+    )
+    torch.testing.assert_close(job.loss(batch), plain, rtol=1e-5, atol=0)
+
+
+def test_padding_learns_nothing() -> None:
+    """With tables of their own: a shared one learns as output that nobody writes [PAD]."""
+    job = sequence_job(ROWS, {"tie_embeddings": False})
+    job.loss(padded_batch(job)).backward()  # type: ignore[no-untyped-call]
+    source = job.model.encoder.embedding.tokens.weight.grad
+    assert source is not None
+    assert not source[job.vocabulary.pad_id].any()
+    assert source[job.vocabulary.eos_id].any()
+
+
+def test_answers_are_in_order_and_do_not_depend_on_neighbours() -> None:
+    job = sequence_job(ROWS)
+    job.model.eval()
+    texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
+    rows = PairEncoder(job.vocabulary, 24).sources(texts)
+    together = write_all(job.model, rows, job.vocabulary, CPU)
+    assert len(together) == len(texts)
+    for row, (text, written) in zip(rows, together, strict=True):
+        alone_rows = Ragged.from_lists([row.tolist()])
+        ((alone_text, alone),) = write_all(job.model, alone_rows, job.vocabulary, CPU)
+        assert (text, written.ids) == (alone_text, alone.ids)
+        assert written.score == pytest.approx(alone.score, abs=1e-4)
+        assert len(written.ids) <= min(23, len(row) * 3 // 2 + 10)
+        assert text == job.vocabulary.decode(written.ids)
+
+
+def test_the_development_score() -> None:
+    job = sequence_job(ROWS)
+    job.model.eval()
+    with torch.inference_mode():
+        dev = job.evaluate()
+        losses = [job.loss(batch).item() for batch in batches(job)]
+    units = int((job.dev_ids[1].lengths - 1).sum())
+    assert dev.loss == pytest.approx(np.sum(losses) / units, rel=1e-5)
+    assert dev.metric == "exact_match"
+    assert 0.0 <= dev.score <= 1.0

@@ -1,0 +1,267 @@
+"""`jumok.load`: a text in, an answer out; tensors in, numbers out as other libraries give them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import jumok
+from jumok.errors import InputError, StorageError
+from jumok.models import Encoder, EncoderDecoder, TextClassifier
+from jumok.tasks.answering import Loaded
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+
+
+@pytest.fixture(scope="module")
+def classifier(review_run: Path) -> Loaded:
+    return jumok.load(review_run)
+
+
+@pytest.fixture(scope="module")
+def writer(reading_run: Path) -> Loaded:
+    return jumok.load(str(reading_run))
+
+
+def test_a_text_or_a_list_of_texts(classifier: Loaded) -> None:
+    one = classifier("이 영화 재미있어요")
+    assert isinstance(one, jumok.Prediction)
+    assert one.text == "이 영화 재미있어요"
+    assert set(one.probabilities) == {"negative", "positive"}
+    assert one.probability == one.probabilities[one.label]
+    several = classifier(["이 영화 재미있어요", "", "지루해요"])
+    assert isinstance(several, list)
+    assert several[0].label == one.label
+    assert classifier([]) == []
+
+
+def test_what_is_written_and_how_sure(writer: Loaded) -> None:
+    one = writer("삼 일 오")
+    assert isinstance(one, jumok.Rewriting)
+    assert one.score <= 0.0
+    several = writer(["구", "삼 일 오"])
+    assert several[1].output == one.output
+    assert several[1].score == pytest.approx(one.score, abs=1e-4)
+
+
+def test_the_model_is_plain_and_at_rest(classifier: Loaded, writer: Loaded) -> None:
+    assert isinstance(classifier.model, TextClassifier)
+    assert isinstance(writer.model, EncoderDecoder)
+    for loaded in (classifier, writer):
+        assert not any(module.training for module in loaded.model.modules())
+        assert not any(p.requires_grad for p in loaded.model.parameters())
+        assert len(loaded.vocabulary) == loaded.recipe.model.vocabulary_size
+    assert classifier.recipe.name == "reviews"
+    assert classifier.recipe.training.steps == 40
+
+
+# Tensors, as transformers takes them
+
+
+def rows(loaded: Loaded, texts: list[str]) -> list[list[int]]:
+    return [[loaded.vocabulary.cls_id, *loaded.vocabulary.encode(text)] for text in texts]
+
+
+def padded(
+    loaded: Loaded, ids: list[list[int]], side: str, extra: int = 2
+) -> tuple[Tensor, Tensor]:
+    """input_ids and attention_mask, padding on one side, some of it everywhere."""
+    width = max(map(len, ids)) + extra
+    tokens, real = [], []
+    for row in ids:
+        gap = width - len(row)
+        fill, hidden = [loaded.vocabulary.pad_id] * gap, [0] * gap
+        tokens.append([*fill, *row] if side == "left" else [*row, *fill])
+        real.append([*hidden, *[1] * len(row)] if side == "left" else [*[1] * len(row), *hidden])
+    return torch.tensor(tokens), torch.tensor(real)
+
+
+TEXTS = ["이 영화 재미있어요", "별로", "결말이 정말 지루해요"]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_label(classifier: Loaded, side: str) -> None:
+    ids = rows(classifier, TEXTS)
+    together = classifier.logits(*padded(classifier, ids, side))
+    assert together.shape == (3, 2)
+    assert together.dtype == torch.float32
+    for row, text in enumerate(TEXTS):
+        alone = classifier.logits(torch.tensor([ids[row]]))
+        torch.testing.assert_close(together[row : row + 1], alone, atol=1e-5, rtol=0)
+        answer = classifier(text)
+        wanted = [answer.probabilities[label] for label in classifier.labels]
+        torch.testing.assert_close(alone.softmax(-1)[0], torch.tensor(wanted), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_hidden_state(classifier: Loaded, side: str) -> None:
+    ids = rows(classifier, TEXTS)
+    tokens, real = padded(classifier, ids, side)
+    together = classifier.hidden_states(tokens, real)
+    assert together.shape == (*tokens.shape, 16)
+    for row in range(3):
+        alone = classifier.hidden_states(torch.tensor([ids[row]]))[0]
+        torch.testing.assert_close(together[row][real[row] == 1], alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_changes_no_next_token(writer: Loaded, side: str) -> None:
+    vocabulary = writer.vocabulary
+    ids = [[*vocabulary.encode(text), vocabulary.eos_id] for text in ("삼 일 오", "구", "일 이")]
+    tokens, real = padded(writer, ids, side)
+    target = torch.tensor([[vocabulary.bos_id, *vocabulary.encode("3 1")]] * 3)
+    logits = writer.logits(tokens, real, decoder_input_ids=target)
+    hidden = writer.hidden_states(tokens, real, decoder_input_ids=target)
+    assert logits.shape == (*target.shape, len(vocabulary))
+    assert hidden.shape == (*target.shape, 32)
+    for row in range(3):
+        alone = torch.tensor([ids[row]])
+        one = target[row : row + 1]
+        for all_rows, ask in ((logits, writer.logits), (hidden, writer.hidden_states)):
+            found = ask(alone, decoder_input_ids=one)
+            torch.testing.assert_close(all_rows[row : row + 1], found, atol=1e-5, rtol=0)
+
+
+def test_the_score_is_that_of_the_logits(writer: Loaded) -> None:
+    vocabulary = writer.vocabulary
+    answer = writer("삼 일 오")
+    source = torch.tensor([[*vocabulary.encode("삼 일 오"), vocabulary.eos_id]])
+    wanted = [*vocabulary.encode(answer.output), vocabulary.eos_id]
+    target = torch.tensor([[vocabulary.bos_id, *wanted[:-1]]])
+    log_p = writer.logits(source, decoder_input_ids=target)[0].log_softmax(-1)
+    total = log_p[torch.arange(len(wanted)), torch.tensor(wanted)].sum().item()
+    assert answer.score == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("ask", ["logits", "hidden_states"])
+def test_a_model_that_writes_wants_what_is_written(writer: Loaded, ask: str) -> None:
+    with pytest.raises(ValueError, match="needs decoder_input_ids; give them"):
+        getattr(writer, ask)(torch.tensor([[5, 6]]))
+
+
+@pytest.mark.parametrize("ask", ["logits", "hidden_states"])
+def test_ids_that_are_none_are_refused(classifier: Loaded, writer: Loaded, ask: str) -> None:
+    size, own = len(classifier.vocabulary), len(writer.vocabulary)
+    fine = torch.tensor([[5, 6]])
+    for wrong in (size, -1):
+        with pytest.raises(ValueError, match=f"the model knows 0 to {size - 1}; encode with the"):
+            getattr(classifier, ask)(torch.tensor([[5, wrong]]))
+        target = torch.tensor([[2, wrong if wrong < 0 else own]])
+        with pytest.raises(ValueError, match="decoder_input_ids from"):
+            getattr(writer, ask)(fine, decoder_input_ids=target)
+    with pytest.raises(ValueError, match=r"input_ids \(2,\) torch.int64 came; give integers"):
+        getattr(classifier, ask)(torch.tensor([5, 6]))
+    with pytest.raises(ValueError, match=r"torch\.float32 came; give integers"):
+        getattr(classifier, ask)(torch.tensor([[0.5]]))
+    with pytest.raises(ValueError, match=r"attention_mask \(1, 3\) is not of the shape of input_"):
+        getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))
+    with pytest.raises(ValueError, match="17 tokens came, the model holds 16"):
+        getattr(classifier, ask)(torch.full((1, 17), 5))
+
+
+def test_a_model_without_a_head(classifier: Loaded) -> None:
+    assert isinstance(classifier.model, TextClassifier)
+    encoder = classifier.model.encoder
+    assert isinstance(encoder, Encoder)
+    bare = Loaded(encoder, classifier.vocabulary, classifier.recipe, (), torch.device("cpu"))
+    ids = torch.tensor([[5, 6, 7]])
+    with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; ask \.hidden_sta"):
+        bare.logits(ids)
+    assert torch.equal(bare.hidden_states(ids), classifier.hidden_states(ids))
+
+
+def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:
+    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.training import train
+
+    words = ["model.kind=encoder_decoder", "training.steps=2"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    loaded = jumok.load(tmp_path / "run")
+    ids = rows(loaded, TEXTS)
+    for side in ("left", "right"):
+        tokens, real = padded(loaded, ids, side)
+        together, hidden = loaded.logits(tokens, real), loaded.hidden_states(tokens, real)
+        assert hidden.shape == (3, 1, 16)  # of [BOS] alone
+        for row in range(3):
+            alone = torch.tensor([ids[row]])
+            torch.testing.assert_close(together[row], loaded.logits(alone)[0], atol=1e-5, rtol=0)
+            torch.testing.assert_close(
+                hidden[row], loaded.hidden_states(alone)[0], atol=1e-5, rtol=0
+            )
+    longer = torch.tensor([[loaded.vocabulary.bos_id, 5, 6]] * 3)
+    assert loaded.hidden_states(tokens, real, decoder_input_ids=longer).shape == (3, 3, 16)
+    assert loaded.logits(tokens, real, decoder_input_ids=longer).shape == (3, 2)
+
+
+# Folders
+
+
+def copy_of(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "copy", ignore=shutil.ignore_patterns("checkpoints")))
+
+
+def test_a_run_can_be_moved(review_run: Path, tmp_path: Path) -> None:
+    moved = copy_of(review_run, tmp_path)
+    assert jumok.load(moved)("지루해요") == jumok.load(review_run)("지루해요")
+
+
+def test_another_vocabulary_is_refused(review_run: Path, tmp_path: Path) -> None:
+    moved = copy_of(review_run, tmp_path)
+    other = SentencePieceVocabulary.train(["다른 글로 배운 어휘"], VocabularyConfig(size=24))
+    other.save(moved / "vocabulary.model")
+    with pytest.raises(InputError, match=r"vocabulary\.model is not the vocabulary model\.safete"):
+        jumok.load(moved)
+
+
+def test_another_recipe_is_refused(review_run: Path, tmp_path: Path) -> None:
+    moved = copy_of(review_run, tmp_path)
+    recipe = moved / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("n_heads = 2", "n_heads = 4"))
+    with pytest.raises(InputError, match="describe different models; restore the run's own files"):
+        jumok.load(moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("config.json", b"{", "not JSON"),
+        ("config.json", b"[]", "a JSON object was wanted; restore the file"),
+        ("config.json", b'{"format": 2}', "format 2 came, 1 was wanted; read it with the jumok"),
+        ("config.json", b'{"format": 1}', "config.json lacks"),
+        ("model.safetensors", b"", "model.safetensors"),
+        ("vocabulary.model", b"no model", "vocabulary.model"),
+        ("recipe.toml", b"name = ", "not TOML"),
+    ],
+)
+def test_a_damaged_run_is_told(
+    review_run: Path, tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    moved = copy_of(review_run, tmp_path)
+    (moved / name).write_bytes(content)
+    with pytest.raises((InputError, StorageError)) as error:
+        jumok.load(moved)
+    assert sentence in str(error.value)
+
+
+def test_weights_of_another_size(review_run: Path, tmp_path: Path) -> None:
+    """recipe.toml and config.json agree, the weights do not."""
+    moved = copy_of(review_run, tmp_path)
+    recipe, config = moved / "recipe.toml", moved / "config.json"
+    recipe.write_text(recipe.read_text().replace("d_ff = 32", "d_ff = 64"))
+    tree = json.loads(config.read_text())
+    tree["model"]["d_ff"] = 64
+    config.write_text(json.dumps(tree))
+    with pytest.raises(
+        InputError, match=r"the weights do not fit the model: .* is \(.*32.*\), not"
+    ):
+        jumok.load(moved)
+
+
+def test_what_is_no_run(tmp_path: Path, review_run: Path) -> None:
+    with pytest.raises(InputError, match="holds no run"):
+        jumok.load(tmp_path / "nowhere")
+    shutil.copy(review_run / "recipe.toml", tmp_path)
+    with pytest.raises(InputError, match="has no model yet; finish it with jumok train --resume"):
+        jumok.load(tmp_path)

@@ -1,0 +1,185 @@
+"""Real trainings, really stopped: what comes out is what would have come, bit for bit.
+
+Token dropout, subword sampling, dropout, accumulation and the running average are all on; the
+checkpoints fall in the middle of epochs.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jumok.errors import CheckpointError
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import resume, train
+from jumok.training.checkpoint import CheckpointStore
+from jumok.training.history import read_records
+from tests.cli.commands import JUMOK, Done, environment, run
+
+STEPS = 40
+WORDS = (
+    f"training.steps={STEPS}",
+    "training.accumulate=2",
+    "training.ema=0.9",
+    "training.batch_tokens=200",
+    "training.evaluate_every=16",
+    "training.checkpoint_every=1",
+    "training.report_every=3",
+    "training.label_smoothing=0.1",
+    "augmentation.subword_sampling=0.7",
+    "augmentation.token_dropout=0.2",
+)
+TIMES = {"seconds", "tokens_per_second"}
+
+
+@pytest.fixture(scope="module")
+def whole(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(load_recipe(str(review_recipe), WORDS), folder)
+    return folder
+
+
+def story(folder: Path) -> list[dict[str, Any]]:
+    """What metrics.jsonl tells, but for the times."""
+    records = read_records(folder / "metrics.jsonl")
+    return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
+
+
+def assert_the_same(folder: Path, whole: Path) -> None:
+    assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert story(folder) == story(whole)
+    states = [
+        {path.name: path.read_bytes() for path in (f / f"checkpoints/step-{STEPS}").glob("state-*")}
+        for f in (folder, whole)
+    ]
+    assert states[0] == states[1]
+    assert set(states[0]) == {f"state-{n}.safetensors" for n in ("average", "model", "optimizer")}
+
+
+def newest(folder: Path) -> int:
+    checkpoint = CheckpointStore(folder).newest()
+    return 0 if checkpoint is None else checkpoint.step
+
+
+def stopped(number: signal.Signals, folder: Path, recipe: Path, after: int) -> Done:
+    """A training in a process of its own that gets a signal once step `after` is committed."""
+    with subprocess.Popen(
+        [*JUMOK, "train", str(recipe), *WORDS, "--out", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        committed = folder / "checkpoints" / f"step-{after}"
+        while process.poll() is None and not committed.exists():
+            time.sleep(0.001)
+        os.kill(process.pid, number)
+        out, err = process.communicate(timeout=120)
+    return Done(process.returncode, out.decode(), err.decode())
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+)
+def test_stopped_in_the_middle_of_an_epoch(
+    tmp_path: Path, review_recipe: Path, whole: Path, number: signal.Signals, code: int
+) -> None:
+    folder = tmp_path / "내 run"
+    done = stopped(number, folder, review_recipe, after=5)
+    assert (done.code, done.out) == (code, "")
+    step = newest(folder)
+    assert 5 <= step < STEPS
+    if code > 0:
+        assert done.err.splitlines()[-1] == (
+            f"jumok: stopped by {number.name} after step {step}, which is committed; "
+            f"to go on: jumok train --resume '{folder}'"
+        )
+        assert "Traceback" not in done.err
+    if number == signal.SIGTERM:
+        ended = run("train", "--resume", folder)  # the words it told, in a process of their own
+        assert ended.code == 0, ended.err
+    else:
+        resume(folder)
+    assert_the_same(folder, whole)
+
+
+def copied(whole: Path, folder: Path, keep: int) -> Path:
+    """The run as it was when step `keep` had just been committed."""
+    import shutil
+
+    shutil.copytree(whole, folder)
+    for name in ("results.json", "model.safetensors", "config.json"):
+        (folder / name).unlink()
+    for path in (folder / "checkpoints").iterdir():
+        if int(path.name.removeprefix("step-")) > keep:
+            shutil.rmtree(path)
+    return folder
+
+
+def damage(checkpoint: Path) -> None:
+    path = checkpoint / "state-optimizer.safetensors"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_after_the_last_step_only_the_test_is_left(tmp_path: Path, whole: Path) -> None:
+    folder = copied(whole, tmp_path / "run", STEPS)
+    results = resume(folder).results
+    assert results["steps"] == STEPS
+    assert_the_same(folder, whole)
+
+
+def test_a_damaged_checkpoint_is_told_and_an_older_one_taken(tmp_path: Path, whole: Path) -> None:
+    folder = copied(whole, tmp_path / "run", STEPS)
+    damage(folder / "checkpoints" / f"step-{STEPS}")
+    done = run("train", "--resume", folder, "--json")
+    assert done.code == 0, done.err
+    assert len(done.rows) == 1
+    assert f"step-{STEPS} is damaged and left alone: state-optimizer.safetensors is not" in done.err
+    assert_the_same(folder, whole)
+
+
+def test_no_sound_checkpoint_is_five(tmp_path: Path, whole: Path) -> None:
+    folder = copied(whole, tmp_path / "run", STEPS)
+    for checkpoint in (folder / "checkpoints").iterdir():
+        damage(checkpoint)
+    done = run("train", "--resume", folder)
+    assert (done.code, done.out) == (5, "")
+    assert "no checkpoint of " in done.err
+    assert "copy a sound one back, or train anew into another folder" in done.err
+
+
+def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path) -> None:
+    folder = copied(whole, tmp_path / "run", keep=0)
+    assert newest(folder) == 0
+    resume(folder)
+    assert_the_same(folder, whole)
+
+
+def test_another_recipe_does_not_go_on(tmp_path: Path, whole: Path) -> None:
+    folder = copied(whole, tmp_path / "run", STEPS)
+    recipe = folder / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("token_dropout = 0.2", "token_dropout = 0.3"))
+    with pytest.raises(CheckpointError, match=r"its recipe is .*; they do not belong together"):
+        resume(folder)
+
+
+def test_other_data_do_not_go_on(tmp_path: Path, review_recipe: Path) -> None:
+    import shutil
+
+    data = tmp_path / "data"
+    shutil.copytree(review_recipe.parent, data)
+    text = review_recipe.read_text().replace(str(review_recipe.parent), str(data))
+    (data / "recipe.toml").write_text(text)
+    folder = tmp_path / "run"
+    train(load_recipe(str(data / "recipe.toml"), ["training.steps=2"]), folder)
+    (folder / "results.json").unlink()
+    with (data / "train.tsv").open("a") as file:
+        file.write("음악이 좋았어요\tpositive\n")
+    with pytest.raises(CheckpointError, match="its data is "):
+        resume(folder)

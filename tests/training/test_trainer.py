@@ -1,0 +1,380 @@
+"""The training loop on a tiny job: steps, ends, best weights, accumulation, non-finite losses."""
+
+import json
+import math
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jumok.errors import CheckpointError, Interrupted, NonFiniteError
+from jumok.models.weights import load_weights, weights_of
+from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.config import TrainingConfig
+from jumok.training.history import read_records
+from jumok.training.trainer import Progress, Trainer
+from tests.training.points import Circle, Points, points
+
+CPU = torch.device("cpu")
+CONFIG = TrainingConfig(
+    steps=20, learning_rate=0.01, schedule="constant", warmup_steps=0, precision="float32"
+)
+
+
+def trainer(
+    job: Circle, folder: Path, config: TrainingConfig = CONFIG, resume: Checkpoint | None = None
+) -> Trainer[Points]:
+    folder.mkdir(exist_ok=True)
+    facts = {"recipe": "circle"}
+    return Trainer(job, config, folder, seed=0, device=CPU, facts=facts, resume=resume)
+
+
+def weights(job: Circle) -> dict[str, Tensor]:
+    return {name: p.detach().clone() for name, p in weights_of(job.model).items()}
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    return first.keys() == second.keys() and all(
+        torch.equal(value, second[name]) for name, value in first.items()
+    )
+
+
+def reports(folder: Path, kind: str) -> list[dict[str, Any]]:
+    records = [dict(record) for record in read_records(folder / "metrics.jsonl")]
+    return [record for record in records if record["kind"] == kind]
+
+
+def test_a_circle_is_learnt(tmp_path: Path) -> None:
+    job = Circle(points(200, 0))
+    config = replace(CONFIG, steps=200, evaluate_every=50, learning_rate=0.03)
+    progress = trainer(job, tmp_path, config).fit()
+    assert (progress.step, progress.ended) == (200, "done")
+    assert progress.best_score > 0.9
+    losses = [report["loss"] for report in reports(tmp_path, "train")]
+    assert losses[-1] < 0.5 * losses[0]
+
+
+# How it ends
+
+
+@pytest.mark.parametrize(
+    ("ends", "step", "ended"),
+    [
+        ({"steps": 3}, 3, "done"),
+        ({"steps": None, "epochs": 2.0}, 8, "done"),
+        ({"steps": None, "epochs": 0.5}, 2, "done"),
+        ({"steps": 3, "epochs": 2.0}, 3, "done"),
+        ({"steps": 100, "epochs": 1.0}, 4, "done"),
+        ({"steps": None, "minutes": 1e-9}, 1, "minutes"),
+    ],
+)
+def test_the_first_end_that_is_reached(
+    tmp_path: Path, ends: dict[str, Any], step: int, ended: str
+) -> None:
+    job = Circle(points(32, 0))  # 4 batches an epoch
+    progress = trainer(job, tmp_path, replace(CONFIG, **ends)).fit()
+    assert (progress.step, progress.ended) == (step, ended)
+    assert CheckpointStore(tmp_path).checkpoint(step).step == step
+    assert reports(tmp_path, "dev")[-1]["step"] == step
+
+
+def test_it_is_scored_at_the_end_of_every_epoch(tmp_path: Path) -> None:
+    trainer(Circle(points(32, 0)), tmp_path, replace(CONFIG, steps=10)).fit()
+    assert [report["step"] for report in reports(tmp_path, "dev")] == [4, 8, 10]
+
+
+def test_a_step_that_reaches_into_the_next_epoch_ends_this_one(tmp_path: Path) -> None:
+    """3 batches a step, 4 an epoch: the second step holds the end of the first epoch."""
+    config = replace(CONFIG, steps=None, epochs=3.0, accumulate=3)
+    progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
+    assert [report["step"] for report in reports(tmp_path, "dev")] == [2, 3, 4]
+    assert (progress.step, progress.epoch, progress.batch) == (4, 3, 0)
+
+
+def test_it_is_scored_and_saved_when_asked_to(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=12, evaluate_every=6, checkpoint_every=4, keep=9)
+    trainer(Circle(points(32, 0)), tmp_path, config).fit()
+    assert [report["step"] for report in reports(tmp_path, "dev")] == [6, 12]
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-4", "step-6", "step-8", "step-12"}
+
+
+def test_patience_ends_it_and_the_best_weights_come_back(tmp_path: Path) -> None:
+    """Far too large steps: the score falls again, and the last weights are not the best."""
+    job = Circle(points(64, 0))
+    config = replace(CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4)
+    progress = trainer(job, tmp_path, config).fit()
+    assert progress.ended == "patience"
+    assert progress.step < 500
+    assert progress.step == progress.best_step + 2 * 4
+    scores = {report["step"]: report["score"] for report in reports(tmp_path, "dev")}
+    assert progress.best_score == max(scores.values()) == scores[progress.best_step]
+    assert min(step for step, score in scores.items() if score == progress.best_score) == (
+        progress.best_step
+    )
+    store = CheckpointStore(tmp_path)
+    assert same(weights(job), store.checkpoint(progress.best_step).load()["model"])
+    assert not same(weights(job), store.checkpoint(progress.step).load()["model"])
+    job.model.eval()
+    assert job.evaluate().score == pytest.approx(progress.best_score)
+
+
+def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
+    job = Circle(points(64, 0))
+    config = replace(CONFIG, steps=10, evaluate_every=5, ema=0.9)
+    progress = trainer(job, tmp_path, config).fit()
+    states = CheckpointStore(tmp_path).checkpoint(progress.best_step).load()
+    assert same(weights(job), states["average"])
+    assert not same(weights(job), states["model"])
+    job.model.eval()
+    assert job.evaluate().score == pytest.approx(progress.best_score)
+
+
+# What a step is
+
+
+def moments(job: Circle, folder: Path, config: TrainingConfig) -> dict[str, Tensor]:
+    """The gradient of the first step, as AdamW's first moment kept it."""
+    trainer(job, folder, replace(config, steps=1)).fit()
+    state = CheckpointStore(folder).checkpoint(1).load()["optimizer"]
+    return {
+        name.removeprefix("exp_avg:"): value / (1 - config.beta1)
+        for name, value in state.items()
+        if name.startswith("exp_avg:")
+    }
+
+
+def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
+    """Batches of 9, 2 and 5 points: each point counts alike, not each batch."""
+    data = points(16, 0)
+    config = replace(CONFIG, clip_norm=0.0)
+    parts = Circle(data, batch=[9, 2, 5], dropout=0.0, shuffle=False)
+    in_parts = moments(parts, tmp_path / "parts", replace(config, accumulate=3))
+    whole = moments(Circle(data, batch=16, dropout=0.0, shuffle=False), tmp_path / "whole", config)
+    for name, gradient in whole.items():
+        torch.testing.assert_close(in_parts[name], gradient, atol=1e-6, rtol=1e-5)
+    loss = reports(tmp_path / "parts", "train")[0]["loss"]
+    assert loss == pytest.approx(reports(tmp_path / "whole", "train")[0]["loss"], rel=1e-6)
+
+
+def test_gradients_are_clipped_together(tmp_path: Path) -> None:
+    def norm(clip: float) -> float:
+        job = Circle(points(16, 0), batch=16, dropout=0.0)
+        found = moments(job, tmp_path / str(clip), replace(CONFIG, clip_norm=clip))
+        return torch.cat([g.flatten() for g in found.values()]).norm().item()
+
+    free = norm(0.0)
+    assert norm(0.01) == pytest.approx(0.01, rel=1e-3)  # torch divides by norm + 1e-6
+    assert norm(free * 2) == pytest.approx(free, rel=1e-6)
+
+
+def test_dropout_follows_from_seed_and_step(tmp_path: Path) -> None:
+    first, again = Circle(points(32, 0)), Circle(points(32, 0))
+    trainer(first, tmp_path / "first").fit()
+    torch.manual_seed(123)  # what was drawn before does not matter
+    trainer(again, tmp_path / "again").fit()
+    assert same(weights(first), weights(again))
+
+
+def test_strict_is_the_same_bits(tmp_path: Path) -> None:
+    job, strict = Circle(points(32, 0)), Circle(points(32, 0))
+    trainer(job, tmp_path / "usual").fit()
+    try:
+        trainer(strict, tmp_path / "strict", replace(CONFIG, strict=True)).fit()
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert same(weights(job), weights(strict))  # these tests have one thread anyway
+
+
+# When there is no number any more
+
+
+class Poisoned(Circle):
+    """From the second epoch on, the first point lies nowhere."""
+
+    def epoch(self, number: int) -> Any:
+        if number == 1:
+            self.train.at[0] = torch.inf
+        return super().epoch(number)
+
+
+def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
+    job = Poisoned(points(32, 0), batch=32)
+    learning = trainer(job, tmp_path, replace(CONFIG, steps=10, checkpoint_every=1))
+    with pytest.raises(NonFiniteError) as error:
+        learning.fit()
+    assert error.value.exit_code == 4
+    assert "step 2: the loss or a gradient is not finite, first in 0; the step was not t" in str(
+        error.value
+    )
+    assert "train anew with a lower training.learning_rate" in str(error.value)
+    newest = CheckpointStore(tmp_path).newest()
+    assert newest is not None
+    assert newest.step == 1
+    assert same(weights(job), newest.load()["model"])
+    assert all(value.isfinite().all() for value in weights(job).values())
+    assert {report["step"] for report in reports(tmp_path, "train")} <= {1}
+
+
+class Rooted(Circle):
+    """A layer whose outputs are finite and whose gradients at 0 are not."""
+
+    def loss(self, batch: Points) -> Tensor:
+        assert isinstance(self.model, nn.Sequential)
+        hidden = (self.model[0](batch.at) * 0).sqrt()  # the slope of a root at 0 is infinite
+        return self.model[3](hidden).square().sum()
+
+
+def test_a_gradient_that_is_no_number_names_its_weight(tmp_path: Path) -> None:
+    """The first weight is not to blame for what clipping would do to it."""
+    job = Rooted(points(32, 0), batch=32)
+    learning = trainer(job, tmp_path)
+    with pytest.raises(NonFiniteError, match=r"first in the gradient of 0\.(weight|bias); "):
+        learning.fit()
+    last = job.model.get_parameter("3.weight")
+    assert last.grad is not None
+    assert last.grad.isfinite().all()
+    assert CheckpointStore(tmp_path).newest() is None
+
+
+# Interrupted and resumed
+
+
+class Interrupting(Circle):
+    """Sends this process a signal while step `at` is computed."""
+
+    def __init__(self, at: int, number: int, *, evaluating: bool = False) -> None:
+        super().__init__(points(32, 0))
+        self.left, self.number, self.evaluating = at, number, evaluating
+
+    def loss(self, batch: Points) -> Tensor:
+        self.left -= 1
+        if self.left == 0 and not self.evaluating:
+            signal.raise_signal(self.number)
+        return super().loss(batch)
+
+    def evaluate(self) -> Any:
+        if self.left <= 0 and self.evaluating:
+            signal.raise_signal(self.number)
+        return super().evaluate()
+
+
+FULL = replace(CONFIG, steps=20, accumulate=2, ema=0.95, schedule="cosine", checkpoint_every=3)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("at", [1, 13, 30])
+def test_a_signal_finishes_the_step_and_the_rest_comes_out_the_same(
+    tmp_path: Path, number: signal.Signals, at: int
+) -> None:
+    whole = Circle(points(32, 0))
+    wanted = trainer(whole, tmp_path / "whole", FULL).fit()
+
+    stopped = trainer(Interrupting(at, number), tmp_path / "run", FULL)
+    with pytest.raises(Interrupted) as stop:
+        stopped.fit()
+    step = -(-at // 2)  # two batches a step
+    assert stop.value.exit_code == 128 + number
+    assert f"stopped by {number.name} after step {step}, which is committed; to go on: " in str(
+        stop.value
+    )
+    newest = CheckpointStore(tmp_path / "run").newest()
+    assert newest is not None
+    assert newest.step == step
+
+    resumed = Circle(points(32, 0), seed=5)  # other first weights: all comes from the checkpoint
+    progress = trainer(resumed, tmp_path / "run", FULL, newest).fit()
+    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert same(weights(whole), weights(resumed))
+    last = [CheckpointStore(tmp_path / name).checkpoint(20).load() for name in ("whole", "run")]
+    assert last[0].keys() == last[1].keys() == {"model", "optimizer", "average"}
+    assert all(same(last[0][state], last[1][state]) for state in last[0])
+
+
+def test_a_signal_at_the_very_end_is_heard(tmp_path: Path) -> None:
+    job = Interrupting(20, signal.SIGTERM, evaluating=True)
+    with pytest.raises(Interrupted):
+        trainer(job, tmp_path, replace(CONFIG, evaluate_every=20)).fit()
+    newest = CheckpointStore(tmp_path).newest()
+    assert newest is not None
+    again = Circle(points(32, 0), seed=5)
+    progress = trainer(again, tmp_path, replace(CONFIG, evaluate_every=20), newest).fit()
+    assert (progress.step, progress.ended) == (20, "done")
+    assert same(weights(again), newest.load()["model"])
+
+
+def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = Circle(points(32, 0))
+    config = replace(CONFIG, steps=12, checkpoint_every=4)
+    trainer(whole, tmp_path, config).fit()
+    damaged = tmp_path / "checkpoints" / "step-12" / "state-model.safetensors"
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+
+    newest = CheckpointStore(tmp_path).newest()
+    assert newest is not None
+    assert newest.step == 8
+    capsys.readouterr()
+    resumed = Circle(points(32, 0), seed=5)
+    trainer(resumed, tmp_path, config, newest).fit()
+    said = capsys.readouterr().err
+    assert "step-12 is damaged and left alone: state-model.safetensors is not what was wr" in said
+    assert same(weights(whole), weights(resumed))
+
+
+def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
+    trainer(Circle(points(32, 0)), tmp_path).fit()
+    newest = CheckpointStore(tmp_path).newest()
+    assert newest is not None
+    with pytest.raises(CheckpointError, match="its recipe is 'circle', the run's 'square'"):
+        Trainer(
+            Circle(points(32, 0)),
+            CONFIG,
+            tmp_path,
+            seed=0,
+            device=CPU,
+            facts={"recipe": "square"},
+            resume=newest,
+        )
+
+
+def test_progress_is_plain_json() -> None:
+    for progress in (Progress(), Progress(step=3, best_score=0.5, ended="done")):
+        facts = json.loads(json.dumps(progress.facts(), allow_nan=False))
+        assert Progress.from_facts(facts) == progress
+    assert Progress().best_score == -math.inf
+
+
+class Own(nn.Sequential):
+    """A module of our own, as torch.compile leaves torch's own ones alone."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * 2.0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own modules
+def test_compiling_that_fails_is_told_and_the_training_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import torch._inductor.config as inductor
+
+    job, plain = Circle(points(32, 0)), Circle(points(32, 0))
+    for circle in (job, plain):
+        assert isinstance(circle.model, nn.Sequential)
+        circle.model = Own(*circle.model)
+    with inductor.patch({"cpp.cxx": ("no-such-compiler",), "fx_graph_cache": False}):
+        progress = trainer(job, tmp_path, replace(CONFIG, steps=2, compile=True)).fit()
+    assert progress.step == 2
+    assert "torch.compile failed (" in capsys.readouterr().err
+    trainer(plain, tmp_path / "plain", replace(CONFIG, steps=2)).fit()
+    assert same(weights(job), weights(plain))
+    load_weights(plain.model, weights(job))  # under their plain names
