@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError
-from jumok.models.weights import load_weights, weights_of
+from jumok.models.weights import weights_of
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.history import read_records
 from jumok.training.trainer import Progress, Trainer
+from tests.tasks.jobs import classification_job
+from tests.tiny import reviews
 from tests.training.points import Circle, Points, points
 
 CPU = torch.device("cpu")
@@ -37,7 +40,7 @@ def weights(job: Circle) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in weights_of(job.model).items()}
 
 
-def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+def same(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(
         torch.equal(value, second[name]) for name, value in first.items()
     )
@@ -354,27 +357,18 @@ def test_progress_is_plain_json() -> None:
     assert Progress().best_score == -math.inf
 
 
-class Own(nn.Sequential):
-    """A module of our own, as torch.compile leaves torch's own ones alone."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) * 2.0
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own modules
 def test_compiling_that_fails_is_told_and_the_training_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import torch._inductor.config as inductor
 
-    job, plain = Circle(points(32, 0)), Circle(points(32, 0))
-    for circle in (job, plain):
-        assert isinstance(circle.model, nn.Sequential)
-        circle.model = Own(*circle.model)
+    config = replace(CONFIG, steps=2)
+    job, plain = (classification_job(reviews(32, 1), {"dropout": 0.1}) for _ in range(2))
+    (tmp_path / "plain").mkdir()
     with inductor.patch({"cpp.cxx": ("no-such-compiler",), "fx_graph_cache": False}):
-        progress = trainer(job, tmp_path, replace(CONFIG, steps=2, compile=True)).fit()
-    assert progress.step == 2
-    assert "torch.compile failed (" in capsys.readouterr().err
-    trainer(plain, tmp_path / "plain", replace(CONFIG, steps=2)).fit()
-    assert same(weights(job), weights(plain))
-    load_weights(plain.model, weights(job))  # under their plain names
+        compiling = replace(config, compile=True)
+        Trainer(job, compiling, tmp_path, seed=0, device=CPU, facts={}).fit()
+    assert "torch.compile failed (InvalidCxxCompiler: No working C++" in capsys.readouterr().err
+    Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, facts={}).fit()
+    assert same(weights_of(job.model), weights_of(plain.model))  # under their plain names
