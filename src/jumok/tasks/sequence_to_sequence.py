@@ -25,7 +25,7 @@ from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 
-ANSWERING_TOKENS = 8_192  # source tokens of a batch when nothing is learned
+ANSWERING_TOKENS = 4_096  # source tokens of a batch when nothing is learned
 
 
 @dataclass(frozen=True)
