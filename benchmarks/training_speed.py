@@ -183,7 +183,7 @@ def main() -> None:
             speeds[i].append(float(json.loads(worker.stdout.readline())))
     for worker in workers.values():
         worker.communicate()
-    report(table({i: s[1:] for i, s in speeds.items()}))  # the first turn warms up
+    report(table({i: s[1:] for i, s in speeds.items()}), given.rounds)  # the first turn warms up
 
 
 def start(i: int, data: Path, rounds: int) -> subprocess.Popen[str]:
@@ -288,12 +288,12 @@ def table(speeds: dict[int, list[float]]) -> str:
     return "\n".join(lines)
 
 
-def report(text: str) -> None:
+def report(text: str, rounds: int) -> None:
     """Print the table and keep it with the command, the versions and the date."""
     packages = ("jumok", "torch", "transformers", "numpy")
     versions = ", ".join(f"{package} {version(package)}" for package in packages)
     head = (
-        f"python {' '.join(['benchmarks/training_speed.py', *sys.argv[1:]])}\n{date.today()}, "
+        f"python benchmarks/training_speed.py --data DATA --rounds {rounds}\n{date.today()}, "
         f"{versions}, Python {platform.python_version()}, {torch.get_num_threads()} threads, "
         f"{platform.machine()}\n"
     )
