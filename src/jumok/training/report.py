@@ -187,7 +187,9 @@ def _mistakes(mistakes: Sequence[Mistake]) -> str:
         for mistake in sorted(mistakes, key=lambda mistake: -mistake.probability)
     )
     heads = ("확률 probability", "예측 predicted", "정답 truth", "글 text")
-    return _section("가장 확신한 오답", "Most confident mistakes", _table(heads, body, "full"))
+    return _section(
+        "가장 확신한 오답", "Most confident mistakes", _table(heads, body, "full labelled")
+    )
 
 
 def _examples(examples: Sequence[Example]) -> str:
