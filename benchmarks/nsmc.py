@@ -58,7 +58,7 @@ def table(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"{r['seed']:>4}  {r['accuracy']:13.4f}  {r['macro_f1']:8.4f}  "
             f"{r['dev']['score']:12.4f}  {r['dev']['step']:7}  {r['wall_seconds'] / 60:9.1f} min  "
-            f"{r['training_seconds'] / 60:4.1f} min  {r['peak_memory_bytes'] / 2**30:3.2f} GB"
+            f"{r['training_seconds'] / 60:4.1f} min  {r['peak_memory_bytes'] / 2**30:3.2f} GiB"
         )
     test = [r["accuracy"] for r in results]
     spread = f" ± {statistics.stdev(test):.4f} (standard deviation)" if len(test) > 1 else ""

@@ -54,7 +54,7 @@ def table(rows: list[tuple[dict[str, Any], float]]) -> str:
         lines.append(
             f"{results['seed']:>4}  {results['exact_match']:13.4f}  "
             f"{patterns['exact_match']:15.4f}  {seconds:11.0f} s  "
-            f"{results['training_seconds']:6.0f} s  {results['peak_memory_bytes'] / 2**30:3.2f} GB"
+            f"{results['training_seconds']:6.0f} s  {results['peak_memory_bytes'] / 2**30:3.2f} GiB"
         )
     first = rows[0][0]
     patterns = first["others"][0]
