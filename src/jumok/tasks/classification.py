@@ -18,6 +18,7 @@ from jumok.data.token_cache import encode_cached
 from jumok.errors import InputError
 from jumok.evaluation import ClassificationScores, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
 from jumok.text.vocabulary import Vocabulary
@@ -26,7 +27,6 @@ from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
-SAMPLED_TOGETHER = 8_192  # texts
 
 
 def build_classifier(config: ModelConfig, n_labels: int) -> nn.Module:
@@ -74,18 +74,6 @@ class TextEncoder:
             return self.vocabulary.id(piece)
         except InputError:
             return self.vocabulary.unk_id
-
-    def sampled(self, texts: Sequence[str], alpha: float, seed: int) -> Ragged:
-        """The same in pieces sampled from all ways to cut the text (Kudo 2018).
-
-        A part at a time: lists of ids take ten times the memory of rows.
-        """
-        parts = []
-        for start in range(0, len(texts), SAMPLED_TOGETHER):
-            part = texts[start : start + SAMPLED_TOGETHER]
-            ids = self.vocabulary.sample_batch(part, alpha=alpha, seed=seed_for(seed, start))
-            parts.append(self.framed(Ragged.from_lists(ids)))
-        return Ragged.joined(parts)
 
     def framed(self, rows: Ragged) -> Ragged:
         """[CLS] before every row, and no row longer than the model holds."""
@@ -213,12 +201,13 @@ class ClassificationJob:
         rows = self.train.ids
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
-            sampled = self.encode.sampled(
+            pieces = sample(
                 [self.train.texts[int(i)] for i in chosen],
+                self.vocabulary,
                 augmentation.sampling_alpha,
                 seed_for(seed, "sampling", number, view),
             )
-            rows = _replaced(rows, chosen, sampled)
+            rows = replaced(rows, chosen, self.encode.framed(pieces))
         return _with_token_dropout(rows, augmentation, self.vocabulary, rng)
 
 
@@ -258,14 +247,6 @@ def score_texts(
     logits = answer_all(model, rows, vocabulary, device)
     scores = score_labels(wanted, logits.argmax(-1).tolist(), logits.shape[1])
     return scores, logits.softmax(-1)
-
-
-def _replaced(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
-    """The rows, those `chosen` replaced by `others` in order."""
-    both = Ragged.joined([rows, others])
-    source = np.arange(len(rows))
-    source[chosen] = len(rows) + np.arange(len(chosen))
-    return both.take(source)
 
 
 def _with_token_dropout(

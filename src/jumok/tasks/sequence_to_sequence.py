@@ -18,10 +18,11 @@ from jumok.decoding import Written, greedy
 from jumok.evaluation import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.objectives import cross_entropy
+from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 
@@ -43,15 +44,20 @@ class PairEncoder:
     vocabulary: Vocabulary
     max_length: int
 
-    def sources(self, texts: Sequence[str]) -> Ragged:
+    def sources(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
         """pieces [EOS], cut at the model's length."""
-        rows = _cut(encode_cached(texts, self.vocabulary), self.max_length - 1)
+        rows = _cut(self._pieces(texts, cut), self.max_length - 1)
         return _framed(rows, [], [self.vocabulary.eos_id])
 
-    def targets(self, texts: Sequence[str]) -> Ragged:
+    def targets(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
         """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-        rows = _cut(encode_cached(texts, self.vocabulary), self.max_length - 1)
+        rows = _cut(self._pieces(texts, cut), self.max_length - 1)
         return _framed(rows, [self.vocabulary.bos_id], [self.vocabulary.eos_id])
+
+    def _pieces(self, texts: Sequence[str], cut: Cut | None) -> Ragged:
+        if cut is None:
+            return encode_cached(texts, self.vocabulary)
+        return sampled(texts, self.vocabulary, cut)
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class PairBatch:
     source: PaddedIds  # (B, S)
     target: PaddedIds  # (B, T): [BOS] and the target
     wanted: Tensor  # (B, T): the target and [EOS]
+    twice: bool = False  # the second half are the pairs of the first half again
 
     @property
     def tokens(self) -> int:
@@ -88,23 +95,43 @@ class SequenceJob:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.device = device
         self.dev = dev
-        encode = PairEncoder(vocabulary, recipe.model.max_length)
-        self.train_ids = encode.sources(train.sources), encode.targets(train.targets)
-        self.dev_ids = encode.sources(dev.sources), encode.targets(dev.targets)
+        self.train, self.encode = train, PairEncoder(vocabulary, recipe.model.max_length)
+        self.train_ids = self.encode.sources(train.sources), self.encode.targets(train.targets)
+        self.dev_ids = self.encode.sources(dev.sources), self.encode.targets(dev.targets)
 
     def epoch(self, number: int) -> Batches[PairBatch]:
-        """Batches of like length in an order of this epoch's own."""
-        sources, targets = self.train_ids
-        lengths = np.stack([sources.lengths, targets.lengths], -1)  # (n, 2)
-        order = permutation(len(sources), self.recipe.seed, number)
-        rng = np.random.Generator(np.random.Philox(seed_for(self.recipe.seed, "batches", number)))
+        """Batches of like length, in an order and with the augmentation of this epoch."""
+        seed = self.recipe.seed
+        twice = self.recipe.augmentation.consistency > 0
+        sources = [self._sources(number, view) for view in range(1 + twice)]
+        targets = self._targets(number)  # the same for both views, or they could not be compared
+        lengths = np.stack([*(rows.lengths for rows in sources), targets.lengths], -1)
+        order = permutation(len(targets), seed, number)
+        rng = np.random.Generator(np.random.Philox(seed_for(seed, "batches", number)))
         plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
-        return Batches(plan, lambda examples: self._batch(self.train_ids, examples))
+        return Batches(plan, lambda examples: self._batch(sources, targets, examples))
+
+    def _sources(self, number: int, view: int) -> Ragged:
+        """The training sources as an epoch sees them, a function of its number and the view."""
+        cut = self._cut("source", number, view)
+        return self.train_ids[0] if cut is None else self.encode.sources(self.train.sources, cut)
+
+    def _targets(self, number: int) -> Ragged:
+        cut = self._cut("target", number, 0)
+        return self.train_ids[1] if cut is None else self.encode.targets(self.train.targets, cut)
+
+    def _cut(self, side: str, number: int, view: int) -> Cut | None:
+        augmentation = self.recipe.augmentation
+        if not augmentation.subword_sampling:
+            return None
+        seed = seed_for(self.recipe.seed, side, number, view)
+        return Cut(augmentation.subword_sampling, augmentation.sampling_alpha, seed)
 
     def loss(self, batch: PairBatch) -> Tensor:
         """Cross-entropy of each next token, summed over the real target tokens.
 
-        Only real tokens are projected to the vocabulary, the largest product of a small model.
+        Only real tokens are projected to the vocabulary, the largest product of a small model. Of
+        pairs seen twice R-Drop's term is added.
         """
         memory_mask = _mask(batch.source.real)
         memory = self.model.encode(batch.source.ids, memory_mask)
@@ -114,14 +141,18 @@ class SequenceJob:
             hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
         else:
             hidden, wanted = hidden[real], batch.wanted[real]  # (tokens, D), (tokens,)
-        smoothing = self.recipe.training.label_smoothing
-        return cross_entropy(self.model.output(hidden), wanted, smoothing)
+        logits = self.model.output(hidden)  # (tokens, V)
+        loss = cross_entropy(logits, wanted, self.recipe.training.label_smoothing)
+        if batch.twice:
+            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            loss = loss + weight * inconsistency(*logits.chunk(2))
+        return loss
 
     def evaluate(self) -> DevScore:
         """The recipe's metric on the development pairs, and their mean loss a token."""
         total, units = 0.0, 0
         for examples in in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS):
-            batch = self._batch(self.dev_ids, examples)
+            batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
             total += self.loss(batch).item()
             units += batch.units
         texts = [text for text, _ in write_all(self.model, self.dev_ids[0], self.vocabulary,
@@ -130,14 +161,16 @@ class SequenceJob:
         metric = self.recipe.score
         return DevScore(total / max(units, 1), float(getattr(scores, metric)), metric)
 
-    def _batch(self, ids: tuple[Ragged, Ragged], examples: NDArray[np.int64]) -> PairBatch:
-        sources, targets = ids
-        rows = [targets[i] for i in examples]
+    def _batch(
+        self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]
+    ) -> PairBatch:
+        rows = [targets[i] for _ in views for i in examples]
         pad_id = self.vocabulary.pad_id
         return PairBatch(
-            source=padded([sources[i] for i in examples], pad_id, self.device),
+            source=padded([rows[i] for rows in views for i in examples], pad_id, self.device),
             target=padded([row[:-1] for row in rows], pad_id, self.device),
             wanted=padded([row[1:] for row in rows], pad_id, self.device).ids,
+            twice=len(views) > 1,
         )
 
 
