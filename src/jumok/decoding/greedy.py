@@ -4,25 +4,13 @@ Shapes: B sentences, S source tokens, V target vocabulary.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from jumok.decoding.written import Written
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
-
-
-@dataclass(frozen=True)
-class Written:
-    """One sequence: its tokens without [BOS] and [EOS], and the sum of their log-probabilities.
-
-    `finished` tells that [EOS] was written; its log-probability is part of the score.
-    """
-
-    ids: list[int]
-    score: float
-    finished: bool
 
 
 @torch.inference_mode()

@@ -1,23 +1,26 @@
 """What a stack remembers while text is written token by token: nothing is computed twice.
 
-Shapes: B batch, H heads, S positions remembered, K width of one head.
+Shapes: B rows being written, N sources, H heads, S positions remembered, K width of one head.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
+import torch
 from torch import Tensor
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, H, S, K)
 
+FIRST_ROOM = 32  # positions a cache makes room for at first; the room doubles when they are full
+
 
 class KeyValueCache:
-    """The keys and values one layer has already computed, with room for `room` positions.
+    """The keys and values one layer has already computed: at most `room` positions of them.
 
     A cache belongs to one request: the decoding loop makes it and hands it in. Modules keep no
-    state of their own, so one model serves many requests.
+    state of their own, so one model serves many requests. Memory is taken as positions come, and
+    doubled when they are more; `room` is a promise, not a size.
 
-    >>> import torch
     >>> cache = KeyValueCache(room=4)
     >>> prompt = torch.zeros(1, 2, 3, 8)
     >>> k, v = cache.extend(prompt, prompt)
@@ -29,25 +32,33 @@ class KeyValueCache:
     def __init__(self, room: int) -> None:
         self.room = room
         self.length = 0
-        self.kept: KeysValues | None = None  # 2 x (B, H, room, K)
-        self.memory: KeysValues | None = None  # 2 x (B, H, S, K), of the source
+        self.kept: KeysValues | None = None  # 2 x (B or more, H, S or more, K)
+        self.memory: KeysValues | None = None  # 2 x (N, H, S, K), of the sources
 
     def extend(self, k: Tensor, v: Tensor) -> KeysValues:
         """Remember new positions (B, H, T, K); return all of them (self-attention)."""
-        if self.kept is None:
-            self.kept = (
-                k.new_empty(*k.shape[:2], self.room, k.shape[3]),
-                v.new_empty(*v.shape[:2], self.room, v.shape[3]),
-            )
         new = slice(self.length, self.length + k.shape[2])
         if new.stop > self.room:
             raise ValueError(
                 f"{new.stop} positions do not fit a cache with room for {self.room}; "
                 "make it with more room"
             )
-        self.kept[0][:, :, new], self.kept[1][:, :, new] = k, v
+        if self.kept is None or new.stop > self.kept[0].shape[2]:
+            S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)
+            self.kept = (self._wider(k, S, 0), self._wider(v, S, 1))
+        B = k.shape[0]
+        for kept, fresh in zip(self.kept, (k, v), strict=True):
+            kept[:B, :, new] = fresh
         self.length = new.stop
-        return self.kept[0][:, :, : self.length], self.kept[1][:, :, : self.length]
+        return self.kept[0][:B, :, : self.length], self.kept[1][:B, :, : self.length]
+
+    def _wider(self, like: Tensor, S: int, which: int) -> Tensor:
+        """Memory for S positions of B rows, with what is remembered already copied in."""
+        B, H, _, K = like.shape
+        wider = like.new_empty(B, H, S, K)
+        if self.kept is not None:
+            wider[:, :, : self.length] = self.kept[which][:B, :, : self.length]
+        return wider
 
     def recall(self, make: Callable[[], KeysValues]) -> KeysValues:
         """Compute once, then repeat (cross-attention: the source does not change)."""
@@ -58,12 +69,51 @@ class KeyValueCache:
     def select(self, rows: Tensor) -> None:
         """Go on with these rows alone, in this order: row i continues what was row rows[i].
 
-        rows (B') int64. A beam search repeats rows; a finished sentence is left out.
+        rows (B') int64, each with a source of its own. A beam search repeats rows; a finished
+        sentence is left out.
         """
-        if self.kept is not None:
-            self.kept = self.kept[0][rows], self.kept[1][rows]
+        self.select_rows(rows)
+        self.select_sources(rows)
+
+    def select_rows(self, rows: Tensor, spare: Tensor | None = None) -> Tensor | None:
+        """The same for what was written alone: only the positions in use are copied.
+
+        They are copied into `spare` when it is large enough; returned is the memory that is free
+        now, the spare of the next.
+        """
+        if self.kept is None:
+            return spare
+        chosen = []
+        for old in self.kept:
+            if spare is not None and _holds(spare, old, len(rows)):
+                new = spare
+            else:
+                new = old.new_empty(max(len(rows), len(old)), *old.shape[1:])
+            used = slice(0, self.length)
+            torch.index_select(old[:, :, used], 0, rows, out=new[: len(rows), :, used])
+            chosen.append(new)
+            spare = old
+        self.kept = chosen[0], chosen[1]
+        return spare
+
+    def select_sources(self, sources: Tensor) -> None:
+        """Go on with these sources (N') int64 alone, in this order."""
         if self.memory is not None:
-            self.memory = self.memory[0][rows], self.memory[1][rows]
+            self.memory = self.memory[0][sources], self.memory[1][sources]
+
+    def rewind(self, positions: int) -> None:
+        """Forget the newest positions."""
+        self.length -= positions
+
+
+def _holds(spare: Tensor, old: Tensor, rows: int) -> bool:
+    """Whether `rows` rows of what `old` holds could be copied into `spare`."""
+    return (
+        len(spare) >= rows
+        and spare.shape[1:] == old.shape[1:]
+        and spare.dtype == old.dtype
+        and spare.device == old.device
+    )
 
 
 class NoCache(KeyValueCache):
@@ -86,6 +136,7 @@ class StackCache:
 
     def __init__(self, caches: Sequence[KeyValueCache]) -> None:
         self.caches = caches
+        self.spare: Tensor | None = None  # memory free for the next reordering
 
     @classmethod
     def with_room(cls, n_layers: int, room: int) -> "StackCache":
@@ -107,8 +158,33 @@ class StackCache:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows alone, in every layer."""
+        self.select_rows(rows)
+        self.select_sources(rows)
+
+    def select_rows(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64 of what was written; the sources stay.
+
+        Each layer's keys are copied into memory the copy before left free: a step takes none.
+        """
         for cache in self.caches:
-            cache.select(rows)
+            self.spare = cache.select_rows(rows, self.spare)
+
+    def select_sources(self, sources: Tensor) -> None:
+        """Go on with these sources (N') int64 alone, in every layer.
+
+        Each then belongs to B / N' rows that stand side by side.
+        """
+        for cache in self.caches:
+            cache.select_sources(sources)
+
+    def rewind(self, positions: int) -> None:
+        """Forget the newest positions, in every layer."""
+        if not 0 <= positions <= self.length:
+            raise ValueError(
+                f"{positions} positions cannot be forgotten of {self.length}; name fewer"
+            )
+        for cache in self.caches:
+            cache.rewind(positions)
 
 
 class NoStackCache(StackCache):

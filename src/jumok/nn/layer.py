@@ -128,7 +128,10 @@ class TransformerLayer(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D) for layers with cross-attention -> (B, T, D)."""
+        """x (B, T, D), memory (B, S, D) for layers with cross-attention -> (B, T, D).
+
+        With a cache the memory may have fewer rows, each for as many neighbours in x: beams.
+        """
 
         def self_attention(x: Tensor) -> Tensor:
             k, v = cache.extend(*self.attention.project(x, rotation))
@@ -141,8 +144,11 @@ class TransformerLayer(nn.Module):
             cross, source = self.cross, memory
 
             def cross_attention(x: Tensor) -> Tensor:
-                k, v = cache.recall(lambda: cross.project(source))
-                return cross.attend(x, k, v, memory_mask)
+                k, v = cache.recall(lambda: cross.project(source))  # 2 x (N, H, S, K)
+                side_by_side = x.reshape(
+                    len(k), -1, x.shape[-1]
+                )  # beams of a source: (N, B/N*T, D)
+                return cross.attend(side_by_side, k, v, memory_mask).view_as(x)  # (B, T, D)
 
             x = self.around_cross(x, cross_attention)
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]

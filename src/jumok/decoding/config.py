@@ -1,0 +1,102 @@
+"""How to write: the [decoding] table of a recipe. What it says is in force, and nothing else."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from jumok.errors import InputError
+
+LengthNorm = Literal["power", "gnmt"]
+EarlyStop = Literal["full", "likely", "exact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    """Greedy as it stands: the likeliest token each time.
+
+    >>> print(DecodingConfig(beam=5, length_penalty=0.6))
+    beam=5 length_penalty=0.6 max_length=256
+    """
+
+    # which search
+    beam: int = 1  # hypotheses kept alive for each text; 1: greedy
+    n_best: int = 1  # how many of them are answered
+    sample: bool = False  # draw each token instead of taking the likeliest
+    seed: int = 0  # of the draws; the same seed and the same text give the same draw
+
+    # how finished hypotheses of a beam are ranked (beam.py has the equations)
+    length_penalty: float = 1.0  # alpha; 0: by the sum of log-probabilities
+    length_norm: LengthNorm = "power"  # |Y|^alpha as transformers, or Wu et al. 2016
+    coverage: float = 0.0  # beta of Wu et al. 2016, for encoder-decoders
+    early_stop: EarlyStop = "likely"  # when a beam search is over
+
+    # how logits are changed before a token is chosen
+    temperature: float = 1.0
+    top_k: int = 0  # 0: all
+    top_p: float = 1.0  # nucleus (Holtzman et al. 2020)
+    min_p: float = 0.0  # relative to the likeliest (Nguyen et al. 2024)
+    typical_p: float = 1.0  # Meister et al. 2023
+    repetition_penalty: float = 1.0  # Keskar et al. 2019
+    no_repeat_ngram: int = 0  # no n tokens in the same order twice
+    prefix: str = ""  # what every answer begins with
+    allowed: tuple[str, ...] = ()  # words of which alone an answer is made; empty: all
+    forbidden: tuple[str, ...] = ()  # words that are never written
+
+    # when a text ends
+    min_length: int = 0  # tokens before the end may be written
+    max_length: int = 256  # tokens written, the end among them
+    max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
+    max_extra: int = 10  # and so many more
+    stop: tuple[str, ...] = ()  # texts that end the writing
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "n_best", "max_length"):
+            if getattr(self, name) < 1:
+                raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
+        for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
+                     "coverage"):  # fmt: skip
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"decoding.{name} {getattr(self, name)}: give 0 or more")
+        for name in ("temperature", "repetition_penalty"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0")
+        for name in ("top_p", "typical_p"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0, to 1")
+        if not 0.0 <= self.min_p < 1.0:
+            raise InputError(f"decoding.min_p {self.min_p}: give 0 or more, below 1")
+        if self.sample and self.beam > 1:
+            raise InputError(
+                f"decoding.beam {self.beam} searches and decoding.sample draws; choose one of them"
+            )
+        if not self.sample and self.n_best > self.beam:
+            raise InputError(
+                f"decoding.n_best {self.n_best} is more than the beam of {self.beam} holds; "
+                "give a wider decoding.beam, or decoding.sample = true"
+            )
+        if self.min_length > self.max_length:
+            raise InputError(
+                f"decoding.min_length {self.min_length} is more than max_length "
+                f"{self.max_length}; give less"
+            )
+
+    def limit(self, source_tokens: int | None = None) -> int:
+        """At most so many tokens are written, the end among them, for a source of that length.
+
+        >>> DecodingConfig(max_ratio=1.5).limit(source_tokens=8)
+        22
+        """
+        if source_tokens is None or not self.max_ratio:
+            return self.max_length
+        return min(self.max_length, int(source_tokens * self.max_ratio) + self.max_extra)
+
+    def __str__(self) -> str:
+        """The settings in force on one line: those that differ from greedy, and the limit."""
+        always = ("max_length", *(("seed",) if self.sample else ()))
+        shown = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if field.name in always or getattr(self, field.name) != field.default
+        ]
+        return " ".join(shown)

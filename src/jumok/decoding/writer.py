@@ -1,0 +1,182 @@
+"""A writer: a model in the midst of writing several rows at once, one step after another.
+
+Every way to write (greedy, beam, sampling) runs on this protocol, whatever computes the logits.
+Shapes: B rows being written, N sources (one row each, or several beams), S source tokens,
+T new tokens, V vocabulary.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from jumok.models.encoder_decoder import EncoderDecoder
+from jumok.models.heads import LanguageModel
+from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+
+
+class Writer(Protocol):
+    """A model in the midst of writing B rows at once. It belongs to one request."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V: how many tokens there are to choose from."""
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far, padding among them."""
+
+    def step(self, ids: Tensor) -> Tensor:
+        """Newest tokens (B, T) int64 -> logits (B, V) float32 of what follows the last."""
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """Newest tokens (B, T) int64 -> logits (B, T, V) float32 of what follows each."""
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64, in this order: row i continues what was rows[i].
+
+        Beams repeat rows; finished rows are left out.
+        """
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions of every row."""
+
+
+class EncoderDecoderWriter:
+    """An encoder-decoder that has read its sources and now writes; `room` tokens at most.
+
+    The first token given to `step` is the one that begins a target ([BOS]). Beams of one source
+    stand side by side and share its keys and values.
+
+    >>> from jumok.models import TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> writer = EncoderDecoderWriter(EncoderDecoder(config), torch.tensor([[4, 5, 6]]), room=8)
+    >>> tuple(writer.step(torch.tensor([[2]])).shape), writer.length
+    ((1, 10), 1)
+    """
+
+    @torch.inference_mode()
+    def __init__(
+        self, model: EncoderDecoder, source: Tensor, real: Tensor | None = None, *, room: int
+    ) -> None:
+        """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
+        self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
+        self._model = model
+        self._real = real
+        places = None if real is None else positions_of(real)
+        self._memory = model.encode(source, self._mask, positions=places)  # (N, S, D)
+        self._cache = model.decoder.cache(room)
+        self._share = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
+
+    @property
+    def _mask(self) -> AttentionMask:
+        return EVERYTHING if self._real is None else AttentionMask.from_padding(self._real)
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far."""
+        return self._cache.length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, V) float32."""
+        return self._logits(ids, slice(-1, None))[:, 0]
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, T, V) float32."""
+        return self._logits(ids, slice(None))
+
+    @torch.inference_mode()
+    def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
+        hidden = self._model.decode(ids, self._memory, self._mask, cache=self._cache)
+        return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64; rows of one source that stay together share it."""
+        owners = rows.div(self._share, rounding_mode="floor")  # (B',)
+        sources, counts = torch.unique_consecutive(owners, return_counts=True)
+        together = bool((counts == counts[0]).all())
+        if not together:
+            sources = owners
+        self._share = len(rows) // len(sources)
+        self._cache.select_rows(rows)
+        if not torch.equal(sources, torch.arange(len(self._memory), device=rows.device)):
+            self._cache.select_sources(sources)
+            self._memory = self._memory[sources]
+            self._real = None if self._real is None else self._real[sources]
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions of every row."""
+        self._cache.rewind(tokens)
+
+
+class LanguageModelWriter:
+    """A language model that goes on from prompts; `room` positions at most, prompts included.
+
+    The prompts are what `step` is given first, padded on the left (`left_padded` makes them so);
+    `padding` says how many fillers stand before each. Then a token's position is its place less
+    the padding, and distances between tokens are those of the text alone.
+
+    >>> from jumok.models import TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> writer = LanguageModelWriter(LanguageModel(config), torch.tensor([0, 2]), room=8)
+    >>> tuple(writer.step(torch.tensor([[4, 5, 6], [0, 0, 7]])).shape), writer.length
+    ((2, 10), 3)
+    """
+
+    def __init__(self, model: LanguageModel, padding: Tensor | None = None, *, room: int) -> None:
+        """padding (B) int64, None when there is none."""
+        self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
+        self._model = model
+        self._padding = padding
+        self._cache = model.decoder.cache(room)
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far, padding among them."""
+        return self._cache.length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, V) float32."""
+        return self._logits(ids, slice(-1, None))[:, 0]
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, T, V) float32."""
+        return self._logits(ids, slice(None))
+
+    @torch.inference_mode()
+    def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
+        start, end = self.length, self.length + ids.shape[1]
+        mask, positions = AttentionMask(causal=True), None
+        if self._padding is not None:
+            places = torch.arange(end, device=ids.device) - self._padding[:, None]  # (B, S)
+            mask = AttentionMask.from_padding(places >= 0, causal=True)
+            positions = places[:, start:].clamp(min=0)  # (B, T)
+        hidden = self._model.decoder(ids, mask, positions=positions, cache=self._cache)
+        return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64, in this order."""
+        self._cache.select(rows)
+        self._padding = None if self._padding is None else self._padding[rows]
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions of every row."""
+        self._cache.rewind(tokens)
+
+
+def left_padded(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The same rows with all padding on the left, and how much of it each has: (B, T), (B).
+
+    ids (B, T) int64, real (B, T) bool: wherever the padding stood. None when there is none.
+
+    >>> ids, real = torch.tensor([[4, 5, 0], [6, 7, 8]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
+    >>> left_padded(ids, real.bool())
+    (tensor([[0, 4, 5],
+            [6, 7, 8]]), tensor([1, 0]))
+    """
+    if real is None or bool(real.all()):
+        return ids, None
+    order = real.int().argsort(dim=-1, stable=True)  # padding first, the rest as it stood
+    return ids.gather(-1, order), (~real).sum(-1)
