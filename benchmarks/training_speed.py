@@ -213,7 +213,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.corpora import CLASSIFICATION, DataConfig, load_splits
     from jumok.data.packing import bucketed, pack, packed, pad
-    from jumok.tasks.classification import TextEncoder
+    from jumok.tasks.texts import TextEncoder
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 
     train = load_splits(DataConfig(corpus="nsmc"), CLASSIFICATION, only=["train"]).train

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from jumok.nn.hooks import record
-    from jumok.tasks.answering import Prediction, Rewriting
+    from jumok.tasks.answers import Prediction, Rewriting
     from jumok.tasks.loading import load
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -52,8 +52,8 @@ _HOMES = {
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
     "MaskedLanguageModel": "jumok.models",
-    "Prediction": "jumok.tasks.answering",
-    "Rewriting": "jumok.tasks.answering",
+    "Prediction": "jumok.tasks.answers",
+    "Rewriting": "jumok.tasks.answers",
     "SentencePieceVocabulary": "jumok.text.sentencepiece",
     "TextClassifier": "jumok.models",
     "TransformerConfig": "jumok.models",

@@ -11,14 +11,10 @@ import torch
 from jumok.config import build
 from jumok.data.corpora import DataConfig
 from jumok.models import EncoderDecoder
-from jumok.tasks.classification import (
-    ClassificationJob,
-    LabelledTexts,
-    TextEncoder,
-    build_classifier,
-)
+from jumok.tasks.classification import Classification, ClassificationJob, LabelledTexts
 from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
 from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
+from jumok.tasks.texts import TextEncoder
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from tests.tiny import readings, reviews
@@ -67,7 +63,7 @@ def classification_job(
     plan = recipe("classification", model or {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    built = build_classifier(plan.model, len(LABELS))
+    built = Classification().model(plan.model, LABELS)
     data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
     return ClassificationJob(plan, built, vocabulary, data, data, CPU)
 

@@ -8,15 +8,9 @@ import torch
 
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.tasks.classification import (
-    LabelledTexts,
-    TextEncoder,
-    answer_all,
-    classify,
-    score_texts,
-    texts_of,
-)
+from jumok.tasks.classification import LabelledTexts, answer_all, classify, score_texts
 from jumok.tasks.recipe import AugmentationConfig
+from jumok.tasks.texts import TextEncoder, texts_of
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny import reviews
 

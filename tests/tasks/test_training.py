@@ -13,7 +13,7 @@ from jumok.tasks.examples import examples
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
-from jumok.tasks.training import columns, train
+from jumok.tasks.training import train
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from tests.tasks.jobs import review_vocabulary
 from tests.tiny import REVIEWS, reviews
@@ -50,7 +50,7 @@ def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) ->
     assert loaded.labels == ("0", "1")
     assert loaded("이 영화 재미있어요").label in ("0", "1")
     assert "▁" not in (tmp_path / "run" / "report.html").read_text()  # texts are spelled out
-    test = load_splits(loaded.recipe.data, columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
     again = score(loaded, test, "test").scores
     assert again["accuracy"] == finished.results["accuracy"]
 
@@ -135,7 +135,7 @@ def test_texts_that_are_long_or_empty_are_answered(review_run: Path, reading_run
 
 def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> None:
     loaded = jumok.load(review_run)
-    test = load_splits(loaded.recipe.data, columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
     scored = score(loaded, test, "test")
     assert scored.confusion is not None
     n_wrong = sum(map(sum, scored.confusion)) - sum(scored.confusion[i][i] for i in range(2))
@@ -148,7 +148,7 @@ def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> Non
 
 def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
     loaded = jumok.load(reading_run)
-    test = load_splits(loaded.recipe.data, columns(loaded.recipe)).test
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
     scored = score(loaded, test, "test")
     assert scored.confusion is None
     wrong = [example.output != example.target for example in scored.examples]

@@ -22,15 +22,15 @@ def evaluate(
     from jumok.data.corpora import evaluation_table, load_splits
     from jumok.tasks.loading import load
     from jumok.tasks.scoring import score
-    from jumok.tasks.training import columns
 
     loaded = load(run)
     recipe = loaded.recipe
+    columns = loaded.task.columns(recipe)
     if data is None:
-        split, table = "test", load_splits(recipe.data, columns(recipe), only=["test"]).test
+        split, table = "test", load_splits(recipe.data, columns, only=["test"]).test
     else:
         split = data.name
-        table = evaluation_table(data, recipe.data, columns(recipe), loaded.labels)
+        table = evaluation_table(data, recipe.data, columns, loaded.labels)
     scores = score(loaded, table, split).scores
     if as_json:
         typer.echo(json.dumps(scores, ensure_ascii=False))

@@ -9,6 +9,7 @@ from jumok.models.heads import (
     LanguageModel,
     MaskedLanguageModel,
     TextClassifier,
+    TokenClassifier,
     pool,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "LanguageModel",
     "MaskedLanguageModel",
     "TextClassifier",
+    "TokenClassifier",
     "TransformerConfig",
     "pool",
 ]

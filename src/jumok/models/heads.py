@@ -95,6 +95,34 @@ class TextClassifier(nn.Module):
         return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
 
 
+class TokenClassifier(nn.Module):
+    """An encoder and a linear map to the labels of every token: names, parts of speech.
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(TokenClassifier(config, n_labels=5)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3, 5)
+    """
+
+    def __init__(self, config: TransformerConfig, n_labels: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(config.d_model, n_labels)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64 -> logits (B, T, L)."""
+        hidden = self.encoder(ids, mask, positions=positions, segments=segments)
+        return self.output(self.dropout(hidden))  # type: ignore[no-any-return]
+
+
 class EncoderDecoderClassifier(nn.Module):
     """The classifier of study note 002: the decoder is given [BOS], its outputs' maximum decides.
 

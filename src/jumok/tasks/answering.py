@@ -1,51 +1,25 @@
 """A trained model as a function of text: what `jumok.load` gives."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import overload
 
 import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
-from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
-from jumok.tasks.classification import TextEncoder, answer_all
+from jumok.models import (
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+    TokenClassifier,
+)
+from jumok.nn.masks import AttentionMask, positions_of
+from jumok.tasks.answers import Answer
+from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
-from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
 from jumok.text.vocabulary import Vocabulary
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The likeliest label of a text, its probability, and those of all labels."""
-
-    text: str
-    label: str
-    probability: float
-    probabilities: dict[str, float]
-
-    @property
-    def shown(self) -> str:
-        """The answer on one line."""
-        return f"{self.label}\t{self.probability:.4f}"
-
-
-@dataclass(frozen=True)
-class Rewriting:
-    """What was written for a text, and its log-probability (natural, summed over the tokens)."""
-
-    text: str
-    output: str
-    score: float
-
-    @property
-    def shown(self) -> str:
-        """The answer on one line."""
-        return self.output
-
-
-Answer = Prediction | Rewriting
 
 
 class Loaded:
@@ -64,6 +38,7 @@ class Loaded:
         device: torch.device,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
+        self.task = task_of(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
         self._vocabulary = vocabulary
 
@@ -89,25 +64,7 @@ class Loaded:
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text, in order; an empty text is answered too."""
-        config = self.recipe.model
-        if isinstance(self.model, EncoderDecoder):
-            sources = PairEncoder(self.vocabulary, config.max_length).sources(texts)
-            outputs = write_all(self.model, sources, self.vocabulary, self.device)
-            return [
-                Rewriting(text, output, written.score)
-                for text, (output, written) in zip(texts, outputs, strict=True)
-            ]
-        rows = TextEncoder(self.vocabulary, config.max_length)(texts)
-        logits = answer_all(self.model, rows, self.vocabulary, self.device)
-        return [
-            self._prediction(text, row)
-            for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
-        ]
-
-    def _prediction(self, text: str, probabilities: list[float]) -> Prediction:
-        best = max(range(len(probabilities)), key=probabilities.__getitem__)
-        by_label = dict(zip(self.labels, probabilities, strict=True))
-        return Prediction(text, self.labels[best], probabilities[best], by_label)
+        return list(self.task.answer(self, texts))
 
     @torch.inference_mode()
     def logits(
@@ -117,7 +74,7 @@ class Loaded:
         token_type_ids: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
-        """float32 logits: (B, L) of a classifier, (B, T, V) of a sequence-to-sequence model.
+        """float32 logits: (B, L) of texts, (B, T, L) of tokens, (B, T, V) of language models.
 
         input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
         decoder_input_ids (B, T) for sequence-to-sequence models, which demand it. The decoder of a
@@ -134,6 +91,10 @@ class Loaded:
             logits = model(input_ids, given, real, positions=positions)
         elif isinstance(model, TextClassifier):
             logits = model(input_ids, real, positions=positions, segments=token_type_ids)
+        elif isinstance(model, MaskedLanguageModel | TokenClassifier):
+            logits = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
+        elif isinstance(model, LanguageModel):
+            logits = model(input_ids, _mask(real, causal=True), positions=positions)
         else:
             raise InputError(
                 f"{type(model).__name__} has no head and so no logits; ask .hidden_states(...)"
@@ -155,8 +116,11 @@ class Loaded:
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
             return self._decoded(model, input_ids, real, positions, given).float()
-        encoder = model.encoder if isinstance(model, TextClassifier) else model
-        hidden = encoder(input_ids, _mask(real), positions=positions, segments=token_type_ids)
+        if isinstance(model, LanguageModel):
+            return model.decoder(input_ids, _mask(real, causal=True), positions=positions).float()  # type: ignore[no-any-return]
+        if isinstance(model, TextClassifier | TokenClassifier | MaskedLanguageModel):
+            model = model.encoder
+        hidden = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
         return hidden.float()  # type: ignore[no-any-return]
 
     def _decoded(
@@ -213,5 +177,7 @@ def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | No
     return (None, None) if bool(real.all()) else (real, positions_of(real))
 
 
-def _mask(real: Tensor | None) -> AttentionMask:
-    return EVERYTHING if real is None else AttentionMask.from_padding(real)
+def _mask(real: Tensor | None, *, causal: bool = False) -> AttentionMask:
+    if real is None:
+        return AttentionMask(causal=causal)
+    return AttentionMask.from_padding(real, causal=causal)

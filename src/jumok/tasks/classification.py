@@ -3,90 +3,38 @@
 Shapes: B texts, T tokens, L labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from jumok.data.corpora import CLASSIFICATION, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.data.token_cache import encode_cached
-from jumok.errors import InputError
 from jumok.evaluation import ClassificationScores, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.tasks.answers import Prediction
 from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
+from jumok.tasks.task import Scored
+from jumok.tasks.texts import TextEncoder, texts_of
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.randomness import permutation, seed_for
+from jumok.training.report import Mistake
 from jumok.training.trainer import DevScore
 
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
-
-
-def build_classifier(config: ModelConfig, n_labels: int) -> nn.Module:
-    """The model a recipe asks for, freshly initialised."""
-    if config.kind == "encoder_decoder":
-        return EncoderDecoderClassifier(config, n_labels)
-    return TextClassifier(config, n_labels, config.pooling)
-
-
-@dataclass(frozen=True)
-class TextEncoder:
-    """Texts to the ids a classifier reads: [CLS] and the pieces.
-
-    Of a text longer than the model holds, the first `max_length - 1` pieces are read.
-    """
-
-    vocabulary: Vocabulary
-    max_length: int
-
-    def __call__(self, texts: Sequence[str]) -> Ragged:
-        """The ids of each text; a text without any piece is [CLS] alone."""
-        return self.framed(encode_cached(texts, self.vocabulary))
-
-    def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
-        """The same of texts that are cut already; a piece the vocabulary lacks is [UNK].
-
-        Raises InputError when it lacks most of them: another vocabulary has cut the texts.
-        """
-        ids = {piece: self._id(piece) for text in texts for piece in text}
-        rows = Ragged.from_lists([[ids[piece] for piece in text] for text in texts])
-        unknown = int((rows.ids == self.vocabulary.unk_id).sum())
-        if unknown > len(rows.ids) / 2:
-            raise InputError(
-                f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; "
-                "name the one that cut them with vocabulary.file"
-            )
-        return self.framed(rows)
-
-    def of_table(self, table: Table, pieces: bool) -> Ragged:
-        """The ids of a table's texts, which are `pieces` or not."""
-        return self.of_pieces(table.pieces("text")) if pieces else self(table.column("text"))
-
-    def _id(self, piece: str) -> int:
-        try:
-            return self.vocabulary.id(piece)
-        except InputError:
-            return self.vocabulary.unk_id
-
-    def framed(self, rows: Ragged) -> Ragged:
-        """[CLS] before every row, and no row longer than the model holds."""
-        lengths = np.minimum(rows.lengths, self.max_length - 1)
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(lengths + 1, out=offsets[1:])
-        ids = np.empty(int(offsets[-1]), dtype=np.int32)
-        places = np.repeat(rows.offsets[:-1] - offsets[:-1] - 1, lengths + 1)
-        places += np.arange(len(ids))
-        places[offsets[:-1]] = 0  # these are written next
-        ids[:] = rows.ids[places] if len(rows.ids) else 0
-        ids[offsets[:-1]] = self.vocabulary.cls_id
-        return Ragged(ids, offsets)
+SHOWN = 30  # mistakes in a report
 
 
 @dataclass(frozen=True)
@@ -128,17 +76,6 @@ class LabelledTexts:
         wanted = [numbers[label] for label in table.column("label")]
         ids = encode.of_table(table, pieces)
         return cls(texts_of(table, pieces), ids, np.array(wanted, dtype=np.int64))
-
-
-def texts_of(table: Table, pieces: bool) -> Sequence[str]:
-    """The texts of a table; those that are cut into pieces put together again.
-
-    >>> list(texts_of(Table.from_columns({"text": [["▁재미", "있", "▁어요"]]}), pieces=True))
-    ['재미있 어요']
-    """
-    if not pieces:
-        return table.column("text")
-    return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
 class ClassificationJob:
@@ -209,6 +146,82 @@ class ClassificationJob:
             )
             rows = replaced(rows, chosen, self.encode.framed(pieces))
         return _with_token_dropout(rows, augmentation, self.vocabulary, rng)
+
+
+class Classification:
+    """The task: one label a text."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A text and its label."""
+        return CLASSIFICATION
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """The training texts."""
+        yield from texts_of(train, recipe.data.pieces)
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """An encoder with a head, or note 002's encoder-decoder."""
+        if config.kind == "encoder_decoder":
+            return EncoderDecoderClassifier(config, len(labels))
+        return TextClassifier(config, len(labels), config.pooling)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        splits: Splits,
+        device: torch.device,
+    ) -> ClassificationJob:
+        """What a trainer needs."""
+        encode = TextEncoder(vocabulary, recipe.model.max_length)
+        train, dev = (
+            LabelledTexts.of_table(table, recipe.data.pieces, encode, splits.labels)
+            for table in (splits.train, splits.dev)
+        )
+        return ClassificationJob(recipe, model, vocabulary, train, dev, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Accuracy and macro F1, the confusion of labels and the surest mistakes."""
+        encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
+        labels = loaded.labels
+        data = LabelledTexts.of_table(table, loaded.recipe.data.pieces, encode, labels)
+        texts, wanted = data.texts, data.labels.tolist()
+        found, probabilities = score_texts(
+            loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device
+        )
+        sure, guessed = probabilities.max(-1)
+        wrong = (guessed != torch.tensor(wanted)).nonzero().flatten().tolist()
+        worst = sorted(wrong, key=lambda i: -float(sure[i]))[:SHOWN]
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                "n": found.n,
+                "accuracy": found.accuracy,
+                "macro_f1": found.macro_f1,
+            },
+            confusion=found.confusion.tolist(),
+            mistakes=[
+                Mistake(texts[i], labels[wanted[i]], labels[int(guessed[i])], float(sure[i]))
+                for i in worst
+            ],
+        )
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Prediction]:
+        """The probabilities of all labels, a text at a time."""
+        rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)(texts)
+        logits = answer_all(loaded.model, rows, loaded.vocabulary, loaded.device)
+        return [
+            _prediction(text, row, loaded.labels)
+            for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
+        ]
+
+
+def _prediction(text: str, probabilities: list[float], labels: Sequence[str]) -> Prediction:
+    best = max(range(len(probabilities)), key=probabilities.__getitem__)
+    by_label = dict(zip(labels, probabilities, strict=True))
+    return Prediction(text, labels[best], probabilities[best], by_label)
 
 
 def classify(model: nn.Module, texts: PaddedIds, bos_id: int) -> Tensor:

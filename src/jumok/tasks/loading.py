@@ -2,23 +2,13 @@
 
 from pathlib import Path
 
-from torch import nn
-
 from jumok.config import build
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder
 from jumok.tasks.answering import Loaded
-from jumok.tasks.classification import build_classifier
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.known import task_of
+from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.run import Run
 from jumok.training.machine import find_device
-
-
-def build_model(recipe: Recipe, labels: tuple[str, ...]) -> nn.Module:
-    """The model a recipe describes, freshly initialised."""
-    if recipe.task == "sequence_to_sequence":
-        return EncoderDecoder(recipe.model)
-    return build_classifier(recipe.model, len(labels))
 
 
 def load(folder: str | Path, device: str = "auto") -> Loaded:
@@ -47,6 +37,6 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
             "restore the run's own files"
         )
     labels = tuple(config["labels"])
-    model = build_model(recipe, labels)
+    model = task_of(recipe).model(recipe.model, labels)
     run.load_weights(model)
     return Loaded(model, vocabulary, recipe, labels, find_device(device))

@@ -14,11 +14,44 @@ from jumok.models.heads import Pooling
 from jumok.text.sentencepiece import VocabularyConfig
 from jumok.training.config import TrainingConfig
 
-Task = Literal["classification", "sequence_to_sequence"]
-Metric = Literal["accuracy", "macro_f1", "exact_match", "bleu", "chrf"]
-METRICS: Mapping[Task, tuple[Metric, ...]] = {
-    "classification": ("accuracy", "macro_f1"),
-    "sequence_to_sequence": ("exact_match", "bleu", "chrf"),
+Kind = Literal["encoder", "decoder", "encoder_decoder"]
+TaskName = Literal[
+    "classification",
+    "regression",
+    "tagging",
+    "sequence_to_sequence",
+    "language_modeling",
+    "masked_language_modeling",
+]
+Metric = Literal[
+    "accuracy",
+    "macro_f1",
+    "pearson",
+    "spearman",
+    "entity_f1",
+    "exact_match",
+    "bleu",
+    "chrf",
+    "perplexity",
+    "bits_per_byte",
+]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a recipe may choose for a task; the first of each is what is chosen for it."""
+
+    kinds: tuple[Kind, ...]  # of model
+    metrics: tuple[Metric, ...]  # what the best weights are chosen by
+
+
+CHOICES: Mapping[TaskName, Choices] = {
+    "classification": Choices(("encoder", "encoder_decoder"), ("accuracy", "macro_f1")),
+    "regression": Choices(("encoder",), ("pearson", "spearman")),
+    "tagging": Choices(("encoder",), ("entity_f1",)),
+    "sequence_to_sequence": Choices(("encoder_decoder",), ("exact_match", "bleu", "chrf")),
+    "language_modeling": Choices(("decoder",), ("bits_per_byte", "perplexity")),
+    "masked_language_modeling": Choices(("encoder",), ("perplexity",)),
 }
 
 
@@ -26,7 +59,7 @@ METRICS: Mapping[Task, tuple[Metric, ...]] = {
 class ModelConfig(TransformerConfig):
     """The [model] table: the measures of the Transformer, and which kind it is."""
 
-    kind: Literal["encoder", "encoder_decoder"] = "encoder"
+    kind: Kind = "encoder"
     pooling: Pooling = "mean"  # of an encoder that classifies
     init: str = ""  # a run to begin from: its vocabulary, and every weight that fits
 
@@ -63,7 +96,7 @@ class Recipe:
     """One training, from data to score."""
 
     name: str
-    task: Task
+    task: TaskName
     training: TrainingConfig
     metric: Metric | None = None  # what the best weights are chosen by; None: the task's first
     seed: int = 0
@@ -76,15 +109,16 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
             raise InputError(f"name {self.name!r} cannot name a folder; use letters and digits")
-        if self.metric is not None and self.metric not in METRICS[self.task]:
+        choices = CHOICES[self.task]
+        if self.metric is not None and self.metric not in choices.metrics:
             raise InputError(
                 f"metric {self.metric} is not one of {self.task}; "
-                f"choose from {', '.join(METRICS[self.task])}"
+                f"choose from {', '.join(choices.metrics)}"
             )
-        if self.task == "sequence_to_sequence" and self.model.kind != "encoder_decoder":
+        if self.model.kind not in choices.kinds:
             raise InputError(
-                f'model.kind "{self.model.kind}" writes no sequences; '
-                'set model.kind = "encoder_decoder"'
+                f'model.kind "{self.model.kind}" does not fit the task {self.task}; '
+                f'set model.kind = "{choices.kinds[0]}"'
             )
         if self.vocabulary.file and self.model.init:
             raise InputError(
@@ -104,7 +138,7 @@ class Recipe:
     @property
     def score(self) -> Metric:
         """What the best weights are chosen by."""
-        return self.metric or METRICS[self.task][0]
+        return self.metric or CHOICES[self.task].metrics[0]
 
     def with_vocabulary(self, size: int) -> "Recipe":
         """The same recipe once the size of its vocabulary is known."""

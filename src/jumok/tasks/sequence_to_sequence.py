@@ -3,30 +3,40 @@
 Shapes: B pairs, S source tokens, T target tokens, V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from jumok.data.corpora import SEQUENCES, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
+from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import Written, greedy
 from jumok.evaluation import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
-from jumok.tasks.recipe import Recipe
+from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.task import Scored
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.randomness import permutation, seed_for
+from jumok.training.report import Example
 from jumok.training.trainer import DevScore
 
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
 ANSWERING_TOKENS = 4_096  # source tokens of a batch when nothing is learned
+SHOWN = 30  # examples in a report
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,70 @@ class SequenceJob:
             wanted=padded([row[1:] for row in rows], pad_id, self.device).ids,
             twice=len(views) > 1,
         )
+
+
+class SequenceToSequence:
+    """The task: a source is read, a target is written."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A source and its target."""
+        return SEQUENCES
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """Both sides, one after the other."""
+        for name in SEQUENCES:
+            yield from train.column(name)
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The Transformer of figure 1."""
+        return EncoderDecoder(config)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        splits: Splits,
+        device: torch.device,
+    ) -> SequenceJob:
+        """What a trainer needs."""
+        assert isinstance(model, EncoderDecoder)
+        pairs, dev_pairs = (
+            Pairs(list(table.column("source")), list(table.column("target")))
+            for table in (splits.train, splits.dev)
+        )
+        return SequenceJob(recipe, model, vocabulary, pairs, dev_pairs, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Exact match, BLEU and chrF, and some examples, wrong ones first."""
+        sources, targets = list(table.column("source")), list(table.column("target"))
+        outputs = [answer.output for answer in self.answer(loaded, sources)]
+        found = score_sequences(outputs, targets)
+        triples = [Example(*triple) for triple in zip(sources, targets, outputs, strict=True)]
+        wrong = [example for example in triples if example.output != example.target]
+        right = [example for example in triples if example.output == example.target]
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                "n": found.n,
+                "exact_match": found.exact_match,
+                "bleu": found.bleu,
+                "chrf": found.chrf,
+                "signature": found.signature,
+            },
+            examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
+        )
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+        """What is written for each text."""
+        assert isinstance(loaded.model, EncoderDecoder)
+        sources = PairEncoder(loaded.vocabulary, loaded.recipe.model.max_length).sources(texts)
+        outputs = write_all(loaded.model, sources, loaded.vocabulary, loaded.device)
+        return [
+            Rewriting(text, output, written.score)
+            for text, (output, written) in zip(texts, outputs, strict=True)
+        ]
 
 
 @torch.inference_mode()

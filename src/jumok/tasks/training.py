@@ -3,7 +3,7 @@
 import hashlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumok.data.corpora import CLASSIFICATION, SEQUENCES, Splits, load_splits
+from jumok.data.corpora import Splits, load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
-from jumok.tasks.classification import ClassificationJob, LabelledTexts, TextEncoder, texts_of
-from jumok.tasks.loading import build_model
+from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
-from jumok.tasks.scoring import Scored, score
-from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
+from jumok.tasks.scoring import score
+from jumok.tasks.task import Scored
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.history import History
@@ -49,7 +47,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     begin = time.monotonic()
     Run(folder).refuse_existing()
     find_device(recipe.device)  # refuses one that is not here before the data are read
-    splits = load_splits(recipe.data, columns(recipe))
+    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabulary = _new_vocabulary(recipe, splits.train)
     model = _new_model(recipe, vocabulary, splits.labels)
     if recipe.model.init:
@@ -69,16 +67,11 @@ def resume(folder: Path) -> Finished:
     if run.finished:
         return Finished(run, run.results())
     checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
-    splits = load_splits(recipe.data, columns(recipe))
+    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     model = _new_model(recipe, run.vocabulary(), splits.labels)
     if recipe.model.init and checkpoint is None:
         _begin_from(model, Path(recipe.model.init))
     return _train(run, recipe, splits, model, checkpoint, begin)
-
-
-def columns(recipe: Recipe) -> tuple[str, ...]:
-    """What a row of the recipe's data holds."""
-    return CLASSIFICATION if recipe.task == "classification" else SEQUENCES
 
 
 def _train(
@@ -95,7 +88,7 @@ def _train(
     vocabulary = run.vocabulary()
     recipe = recipe.with_vocabulary(len(vocabulary))
     trainer = Trainer(
-        _job(recipe, model, vocabulary, splits, device),  # type: ignore[arg-type]  # either kind
+        task_of(recipe).job(recipe, model, vocabulary, splits, device),
         recipe.training,
         run.folder,
         seed=recipe.seed,
@@ -138,7 +131,7 @@ def _new_vocabulary(recipe: Recipe, train: Table) -> SentencePieceVocabulary:
         return Run.existing(Path(recipe.model.init)).vocabulary()
     if recipe.vocabulary.file:
         return SentencePieceVocabulary.load(recipe.vocabulary.file)
-    return SentencePieceVocabulary.train(_training_texts(recipe, train), recipe.vocabulary)
+    return SentencePieceVocabulary.train(task_of(recipe).texts(recipe, train), recipe.vocabulary)
 
 
 def _new_model(
@@ -147,16 +140,8 @@ def _new_model(
     """The model of a recipe on its device; its first weights follow from the seed."""
     device = find_device(recipe.device)
     torch.manual_seed(seed_for(recipe.seed, "weights"))
-    return build_model(recipe.with_vocabulary(len(vocabulary)), labels).to(device)
-
-
-def _training_texts(recipe: Recipe, train: Table) -> Iterator[str]:
-    """All that the training rows say, column by column."""
-    if recipe.task == "classification":
-        yield from texts_of(train, recipe.data.pieces)
-    else:
-        for name in SEQUENCES:
-            yield from train.column(name)
+    config = recipe.with_vocabulary(len(vocabulary)).model
+    return task_of(recipe).model(config, labels).to(device)
 
 
 def _begin_from(model: nn.Module, folder: Path) -> None:
@@ -175,27 +160,6 @@ def _begin_from(model: nn.Module, folder: Path) -> None:
     with torch.no_grad():
         for name, tensor in fitting.items():
             own[name].copy_(tensor)
-
-
-def _job(
-    recipe: Recipe,
-    model: nn.Module,
-    vocabulary: SentencePieceVocabulary,
-    splits: Splits,
-    device: torch.device,
-) -> ClassificationJob | SequenceJob:
-    if isinstance(model, EncoderDecoder):
-        pairs, dev_pairs = (
-            Pairs(list(table.column("source")), list(table.column("target")))
-            for table in (splits.train, splits.dev)
-        )
-        return SequenceJob(recipe, model, vocabulary, pairs, dev_pairs, device)
-    encode = TextEncoder(vocabulary, recipe.model.max_length)
-    train, dev = (
-        LabelledTexts.of_table(table, recipe.data.pieces, encode, splits.labels)
-        for table in (splits.train, splits.dev)
-    )
-    return ClassificationJob(recipe, model, vocabulary, train, dev, device)
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:

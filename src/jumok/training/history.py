@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from jumok.errors import InputError
 from jumok.storage import storage_errors, write_atomically
+from jumok.training.better import LOWER_IS_BETTER
 from jumok.training.curves import BLUE, GREY, ORANGE, Chart, Curve, figure
 from jumok.typography import save
 
@@ -31,7 +32,6 @@ REQUIRED = {
     "train": ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "seconds"),
     "dev": ("step", "epoch", "loss", "score", "metric", "seconds"),
 }
-LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits_per_byte"})
 
 
 @dataclass(frozen=True)

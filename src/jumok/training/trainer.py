@@ -22,6 +22,7 @@ from jumok.data.loader import Epoch, Loader, Position
 from jumok.errors import CheckpointError, NonFiniteError
 from jumok.models.weights import load_weights, weights_of
 from jumok.training.average import WeightAverage
+from jumok.training.better import is_better
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.history import History
@@ -57,7 +58,7 @@ B = TypeVar("B", bound=Batch)
 
 @dataclass(frozen=True)
 class DevScore:
-    """What an evaluation on the development split found; a higher score is better."""
+    """What an evaluation on the development split found."""
 
     loss: float
     score: float
@@ -67,7 +68,9 @@ class DevScore:
 class Job(Protocol[B]):
     """What there is to learn: a model, data in epochs, a loss and a score."""
 
-    model: nn.Module
+    @property
+    def model(self) -> nn.Module:
+        """What learns."""
 
     def epoch(self, number: int) -> Epoch[B]:
         """The batches of an epoch: a pure function of its number."""
@@ -88,7 +91,7 @@ class Progress:
     batch: int = 0
     best_step: int = 0
     best_step_before: int = 0  # kept until the next commit, should the newest be damaged
-    best_score: float = -math.inf
+    best_score: float = math.nan  # no score yet: any is better
     evaluations_since_best: int = 0
     seconds: float = 0.0
     ended: str = ""  # why the training is over; empty while it goes on
@@ -108,7 +111,7 @@ class Progress:
     def from_facts(cls, facts: Mapping[str, Any]) -> "Progress":
         """What `facts` wrote."""
         best = facts["best_score"]
-        return cls(**{**facts, "best_score": -math.inf if best is None else best})
+        return cls(**{**facts, "best_score": math.nan if best is None else best})
 
 
 class Trainer(Generic[B]):
@@ -278,12 +281,12 @@ class Trainer(Generic[B]):
             self._precision(),
         ):
             dev = self.job.evaluate()
-        better = dev.score > self.progress.best_score
+        better = is_better(dev.metric, dev.score, self.progress.best_score)
         self.progress = replace(
             self.progress,
             best_step=self.progress.step if better else self.progress.best_step,
             best_step_before=self.progress.best_step,
-            best_score=max(dev.score, self.progress.best_score),
+            best_score=dev.score if better else self.progress.best_score,
             evaluations_since_best=0 if better else self.progress.evaluations_since_best + 1,
         )
         epochs = self.loader.epochs_done

@@ -11,8 +11,9 @@ from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import padded
-from jumok.tasks.classification import TextEncoder, classify
+from jumok.tasks.classification import classify
 from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
+from jumok.tasks.texts import TextEncoder
 from jumok.typography import save
 from jumok.viewer.figures import attention_map, head_grid
 

@@ -1,0 +1,16 @@
+"""The tasks there are, by the name a recipe gives."""
+
+from jumok.tasks.classification import Classification
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.sequence_to_sequence import SequenceToSequence
+from jumok.tasks.task import Task
+
+TASKS: dict[str, Task] = {
+    "classification": Classification(),
+    "sequence_to_sequence": SequenceToSequence(),
+}
+
+
+def task_of(recipe: Recipe) -> Task:
+    """The task a recipe names."""
+    return TASKS[recipe.task]

@@ -1,0 +1,58 @@
+"""What a task is: one kind of job, from data to answers. Recipes name it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import nn
+
+from jumok.data.corpora import Splits
+from jumok.data.table import Table
+from jumok.tasks.answers import Answer
+from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.report import Example, Mistake
+from jumok.training.trainer import Job
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
+
+@dataclass(frozen=True)
+class Scored:
+    """`scores` is the answer of `jumok evaluate`; the rest goes into the report."""
+
+    scores: dict[str, Any]
+    confusion: list[list[int]] | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+
+
+class Task(Protocol):
+    """One kind of job. It holds no state: everything is in the recipe, the model and the run."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """What a row of the recipe's data holds."""
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """All that the training rows say: what a vocabulary is learnt from."""
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The model a recipe describes, freshly initialised."""
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        splits: Splits,
+        device: torch.device,
+    ) -> Job[Any]:
+        """What a trainer needs."""
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """The scores of a model on the rows of a table."""
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> Sequence[Answer]:
+        """One answer a text, in order; an empty text is answered too."""
