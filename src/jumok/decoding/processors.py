@@ -1,0 +1,240 @@
+"""Change the logits: what is done to the next token's scores before one is chosen.
+
+Scores are log-probabilities (B, V), and a processor lowers some of them or scales them all; one
+that is -inf is never chosen. They are not made to sum to 1 again, so a beam that forbids words
+still adds up the model's own log-probabilities. Shapes: B rows being written, P tokens they began
+with, T tokens written since, V vocabulary, W words, L tokens of a word.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jumok.errors import InputError
+
+NEVER = float("-inf")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the rows hold so far: the first `start` tokens were given, the rest was written.
+
+    tokens (B, P + T) int64, -1 where a prompt is padded; texts (B) int64: the number, in the
+    request, of the text each row belongs to (beams of a text share it).
+    """
+
+    tokens: Tensor
+    start: int
+    texts: Tensor
+
+    @property
+    def written(self) -> Tensor:
+        """What the model wrote: (B, T)."""
+        return self.tokens[:, self.start :]
+
+
+Processor = Callable[[Tensor, Context], Tensor]
+"""scores (B, V) float32, the context of the rows -> scores (B, V); it may change them in place.
+
+It must treat each row by itself, so that a text is written alone as in a batch.
+"""
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Divide by t: below 1 the likely become likelier, above 1 all become alike."""
+
+    t: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        return scores / self.t
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """Multiply the log-probability of every token that is there already by `penalty`.
+
+    Keskar et al. 2019, section 4.1, on log-probabilities: there transformers' beam search applies
+    it too, its greedy search takes raw logits, whose zero is arbitrary.
+    """
+
+    penalty: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        return torch.where(_present(context.tokens, scores), scores * self.penalty, scores)
+
+
+@dataclass(frozen=True)
+class NoRepeatNgram:
+    """Forbid the token that would make the last n tokens come a second time in this order."""
+
+    n: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        tokens, n = context.tokens, self.n
+        if tokens.shape[1] < n:
+            return scores
+        before = tokens[:, tokens.shape[1] - n + 1 :]  # (B, n - 1)
+        windows = tokens.unfold(1, n, 1)  # (B, P + T - n + 1, n)
+        again = (windows[..., :-1] == before[:, None]).all(-1) & (before >= 0).all(-1)[:, None]
+        return scores.masked_fill_(_present(windows[..., -1].where(again, -1), scores), NEVER)
+
+
+class Forbidden:
+    """Forbid words, each a sequence of tokens: the last is never written after the others.
+
+    >>> forbid = Forbidden([[1], [2, 3]])
+    >>> context = Context(torch.tensor([[0, 2]]), 0, torch.tensor([0]))
+    >>> forbid(torch.zeros(1, 5), context)
+    tensor([[0., -inf, 0., -inf, 0.]])
+    """
+
+    def __init__(self, words: Iterable[Sequence[int]]) -> None:
+        known = sorted({tuple(word) for word in words}, key=lambda word: (len(word), word))
+        if not known or not known[0]:
+            raise InputError(f"{len(known)} forbidden words, or an empty one, came; give one token")
+        longest = len(known[-1])
+        self.words = torch.tensor([[-1] * (longest - len(word)) + list(word) for word in known])
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        words = self.words.to(scores.device)  # (W, L)
+        before, last = words[:, :-1], words[:, -1]  # -1 in `before` agrees with anything
+        L = before.shape[1]
+        tail = context.tokens[:, max(context.tokens.shape[1] - L, 0) :]  # (B, up to L)
+        tail = torch.nn.functional.pad(tail, (L - tail.shape[1], 0), value=-1)
+        there = ((tail[:, None] == before) | (before < 0)).all(-1)  # (B, W)
+        return scores.masked_fill_(_present(last.expand_as(there).where(there, -1), scores), NEVER)
+
+
+class Allowed:
+    """Forbid every token but these (and the end, if it is among them)."""
+
+    def __init__(self, tokens: Iterable[int]) -> None:
+        self.tokens = torch.tensor(sorted(set(tokens)))
+        if not len(self.tokens):
+            raise InputError("no token is allowed; allow one, or leave the setting out")
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        rest = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
+        rest[self.tokens.to(scores.device)] = False
+        return scores.masked_fill_(rest, NEVER)
+
+
+@dataclass(frozen=True)
+class MinLength:
+    """Forbid the end until `n` tokens are written."""
+
+    n: int
+    end_id: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        if context.written.shape[1] < self.n:
+            scores[:, self.end_id] = NEVER
+        return scores
+
+
+class ForcedPrefix:
+    """Let every answer begin with given tokens: one beginning for all texts, or one for each.
+
+    >>> force = ForcedPrefix([[3, 1]])
+    >>> force(torch.zeros(1, 4), Context(torch.tensor([[9, 3]]), 1, torch.tensor([0])))
+    tensor([[-inf, 0., -inf, -inf]])
+    """
+
+    def __init__(self, prefixes: Sequence[Sequence[int]]) -> None:
+        longest = max(map(len, prefixes), default=0)
+        rows = [[*prefix, *[-1] * (longest - len(prefix))] for prefix in prefixes]
+        self.prefixes = torch.tensor(rows, dtype=torch.int64).view(len(rows), longest)
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        t = context.written.shape[1]
+        if t >= self.prefixes.shape[1]:
+            return scores
+        due = self.prefixes[:, t].to(scores.device)  # (1|N)
+        due = (due.expand(len(scores)) if len(due) == 1 else due[context.texts])[:, None]  # (B, 1)
+        others = torch.arange(scores.shape[1], device=scores.device) != due
+        return scores.masked_fill_(others & (due >= 0), NEVER)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """Keep the k likeliest tokens (Fan et al. 2018), and those as likely as the last of them."""
+
+    k: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        least = scores.topk(min(self.k, scores.shape[1])).values[:, -1:]
+        return scores.masked_fill_(scores < least, NEVER)
+
+
+@dataclass(frozen=True)
+class TopP:
+    """Keep the fewest likeliest tokens that have p of the probability (Holtzman et al. 2020)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        ordered, order = scores.softmax(-1).sort(descending=True, stable=True)
+        return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
+
+
+@dataclass(frozen=True)
+class MinP:
+    """Keep tokens at least p times as probable as the likeliest (Nguyen et al. 2024)."""
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        probability = scores.softmax(-1)
+        least = self.p * probability.amax(-1, keepdim=True)
+        return scores.masked_fill_(probability < least, NEVER)
+
+
+@dataclass(frozen=True)
+class Typical:
+    """Keep the tokens whose surprise is nearest to the expected one, p of the probability.
+
+    Meister et al. 2023, equation 9: the fewest of smallest |-log p(y) - H|, H the entropy.
+    """
+
+    p: float
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        log_p = scores.log_softmax(-1)
+        probability = log_p.exp()
+        entropy = -(probability * log_p).nansum(-1, keepdim=True)  # 0 log 0 is 0
+        order = (-log_p - entropy).abs().argsort(dim=-1, stable=True)
+        ordered = probability.gather(-1, order)
+        return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
+
+
+def processed(scores: Tensor, context: Context, processors: Iterable[Processor]) -> Tensor:
+    """The scores after every processor, in order: (B, V). `scores` itself stays as it is."""
+    scores = scores.clone()
+    for processor in processors:
+        scores = processor(scores, context)
+    return scores
+
+
+def _present(tokens: Tensor, scores: Tensor) -> Tensor:
+    """Which of V tokens are among `tokens` (B, N), those below 0 aside: (B, V) bool."""
+    present = torch.zeros(len(scores), scores.shape[1] + 1, dtype=torch.bool, device=scores.device)
+    return present.scatter_(1, tokens.where(tokens >= 0, scores.shape[1]), True)[:, :-1]
+
+
+def _cut(scores: Tensor, order: Tensor, beyond: Tensor) -> Tensor:
+    """Forbid the tokens that are `beyond` (B, V) when they stand in `order` (B, V)."""
+    return scores.masked_fill_(torch.zeros_like(beyond).scatter_(1, order, beyond), NEVER)
