@@ -75,7 +75,7 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ("name=", "name '' cannot name a folder"),
         ("name=..", "name '..' cannot name a folder"),
         ("metric=bleu", "metric bleu is not one of classification; choose from accuracy, macro_f1"),
-        ("task=translation", "task = \"translation\": input should be 'classification' or"),
+        ("task=translation", "task = \"translation\": input should be 'classification', "),
         ("trainig.steps=1", "trainig is not known; did you mean training?"),
         ("training.lerning_rate=1", "training.lerning_rate is not known; did you mean training.l"),
         ("training.steps=0", "training.steps 0 is no time; give more than 0"),
@@ -96,7 +96,7 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ("augmentation.token_dropout=1.5", "augmentation.token_dropout 1.5: give 0 to 1"),
         ("augmentation.subword_sampling=-1", "augmentation.subword_sampling -1.0: give 0 to 1"),
         ("vocabulary.kind=word", "vocabulary.kind = \"word\": input should be 'unigram' or 'bpe'"),
-        ("model.kind=decoder", "model.kind = \"decoder\": input should be 'encoder' or 'encoder_d"),
+        ("model.kind=tower", "model.kind = \"tower\": input should be 'encoder', 'decoder' or"),
         ("model.d_model=17", "d_model 17"),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
@@ -111,7 +111,7 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["task=sequence_to_sequence"], 'model.kind "encoder" writes no sequences; set model.kind'),
+        (["task=sequence_to_sequence"], 'model.kind "encoder" does not fit the task'),
         (
             ["task=sequence_to_sequence", "model.kind=encoder_decoder", "data.pieces=true"],
             "only texts to classify may be cut already",
