@@ -9,23 +9,18 @@ dropout 0.1 also on the attention weights, learned positions, 8,000 pieces.
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from turns import Speeds, answer, heading, speed_lines, take_turns
 
 RESULTS = Path(__file__).parent / "results" / "training_speed.txt"
 LAYERS, WIDTH, HEADS, D_FF, PIECES, LONGEST = 4, 256, 4, 1024, 8000, 160
@@ -172,40 +167,28 @@ def main() -> None:
         work(SYSTEMS[given.worker], given.data, given.rounds)
         return
     chosen = [i for i, system in enumerate(SYSTEMS) if given.only in system.name]
-    workers = {i: start(i, given.data, given.rounds) for i in chosen}
-    speeds: dict[int, list[float]] = {i: [] for i in chosen}
-    for _ in range(given.rounds + 1):
-        for i, worker in workers.items():
-            assert worker.stdin is not None
-            assert worker.stdout is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
-            speeds[i].append(float(json.loads(worker.stdout.readline())))
-    for worker in workers.values():
-        worker.communicate()
-    report(table({i: s[1:] for i, s in speeds.items()}), given.rounds)  # the first turn warms up
-
-
-def start(i: int, data: Path, rounds: int) -> subprocess.Popen[str]:
-    """A worker for system i, waiting for its turn."""
-    command = [sys.executable, __file__, "--worker", str(i), "--data", str(data)]
-    return subprocess.Popen(
-        [*command, "--rounds", str(rounds)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    words_on = ["--data", str(given.data), "--rounds", str(given.rounds)]
+    speeds = take_turns(__file__, chosen, given.rounds, words_on)
+    text = table(speeds)
+    print(text)
+    command = f"python benchmarks/training_speed.py --data DATA --rounds {given.rounds}"
+    RESULTS.write_text(f"{heading(command, 'transformers', 'numpy')}\n{text}\n", encoding="utf-8")
 
 
 def work(system: System, data: Path, rounds: int) -> None:
-    """Train a few steps for every line on stdin and answer with tokens a second."""
+    """Train a few steps for every turn."""
     step = system.make()
     batches = batches_of(data, system.form, STEPS * (rounds + 1))
-    for _ in sys.stdin:
-        tokens, begin = 0, time.perf_counter()
+
+    def turn() -> int:
+        tokens = 0
         for _ in range(STEPS):
             batch = next(batches)
             step(batch)
             tokens += int(batch.real.sum())
-        print(json.dumps(tokens / (time.perf_counter() - begin)), flush=True)
+        return tokens
+
+    answer(turn)
 
 
 def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
@@ -257,14 +240,10 @@ def bf16_peak() -> float:
     return best
 
 
-def table(speeds: dict[int, list[float]]) -> str:
+def table(speeds: Speeds) -> str:
     """Lowest, median and highest speed of each system, and what the medians are to each other."""
     median = {SYSTEMS[i].name: statistics.median(s) for i, s in speeds.items()}
-    lines = [f"{'system':<44} {'min':>7} {'median':>7} {'max':>7}  real tokens/s"]
-    lines += [
-        f"{SYSTEMS[i].name:<44} {min(s):7,.0f} {statistics.median(s):7,.0f} {max(s):7,.0f}"
-        for i, s in speeds.items()
-    ]
+    lines = speed_lines({SYSTEMS[i].name: s for i, s in speeds.items()}, "real tokens/s")
     pairs = [
         ("jumok bf16", "transformers fp32 shuffled (its usual way)", "wanted 8"),
         ("jumok bf16", "transformers bf16 sorted (its best way)", "wanted 1.5, aim 1.6"),
@@ -286,19 +265,6 @@ def table(speeds: dict[int, list[float]]) -> str:
             "(aim 45 %)"
         )
     return "\n".join(lines)
-
-
-def report(text: str, rounds: int) -> None:
-    """Print the table and keep it with the command, the versions and the date."""
-    packages = ("jumok", "torch", "transformers", "numpy")
-    versions = ", ".join(f"{package} {version(package)}" for package in packages)
-    head = (
-        f"python benchmarks/training_speed.py --data DATA --rounds {rounds}\n{date.today()}, "
-        f"{versions}, Python {platform.python_version()}, {torch.get_num_threads()} threads, "
-        f"{platform.machine()}\n"
-    )
-    print(text)
-    RESULTS.write_text(f"{head}\n{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
