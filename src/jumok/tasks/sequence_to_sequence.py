@@ -27,10 +27,10 @@ from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
 from jumok.training.trainer import DevScore
+from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -151,12 +151,14 @@ class SequenceJob:
             hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
         else:
             hidden, wanted = hidden[real], batch.wanted[real]  # (tokens, D), (tokens,)
-        logits = self.model.output(hidden)  # (tokens, V)
-        loss = cross_entropy(logits, wanted, self.recipe.training.label_smoothing)
-        if batch.twice:
-            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
-            loss = loss + weight * inconsistency(*logits.chunk(2))
-        return loss
+        return vocabulary_loss(
+            hidden,
+            self.model.output,
+            wanted,
+            label_smoothing=self.recipe.training.label_smoothing,
+            # a pair counts as its two texts
+            consistency=2 * self.recipe.augmentation.consistency if batch.twice else 0.0,
+        )
 
     def evaluate(self) -> DevScore:
         """The recipe's metric on the development pairs, and their mean loss a token."""
