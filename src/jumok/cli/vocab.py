@@ -40,7 +40,9 @@ def train(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the .model goes.")],
     files: Inputs = None,
     column: Column = None,
-    kind: Annotated[Literal["unigram", "bpe"], typer.Option(help="How words are cut.")] = "unigram",
+    kind: Annotated[
+        Literal["unigram", "bpe", "char"], typer.Option(help="How words are cut.")
+    ] = "unigram",
     size: Annotated[int, typer.Option(help="Pieces, the seven special ones among them.")] = 8000,
     normalization: Annotated[
         Literal["nfc", "none"], typer.Option(help="What is done to a text before.")

@@ -81,6 +81,20 @@ def with_types(data: bytes, changes: Mapping[int, PieceType]) -> bytes:
     return b"".join(parts)
 
 
+def without_scores(data: bytes) -> bytes:
+    """The same model with 0 for the score of every piece: characters are cut without scores.
+
+    SentencePiece writes log(0) for a character that must have a piece and never came.
+    """
+    zero = bytes([2 << 3 | _FIXED32, 0, 0, 0, 0])
+    return b"".join(
+        _message(_PIECES, field.value + zero)
+        if field.number == _PIECES and isinstance(field.value, bytes)
+        else data[field.start : field.end]
+        for field in _fields(data)
+    )
+
+
 def with_rule(data: bytes, name: str) -> bytes:
     """The same model with this name for its normalisation rule."""
     return data + _message(_NORMALIZER, _message(1, name.encode()))

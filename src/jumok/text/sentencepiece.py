@@ -14,7 +14,7 @@ import sentencepiece
 
 from jumok.errors import InputError
 from jumok.storage import read_regular, write_atomically
-from jumok.text.model_file import PieceType, read_model, with_rule, with_types
+from jumok.text.model_file import PieceType, read_model, with_rule, with_types, without_scores
 from jumok.text.normalization import checked, normalizer
 from jumok.text.sampling import Sampler
 from jumok.text.vocabulary import SPECIAL_PIECES
@@ -50,8 +50,9 @@ class VocabularyConfig:
 "none"
     """
 
-    kind: Literal["unigram", "bpe"] = "unigram"  # unigram: better cuts of Korean; bpe: quicker
-    size: int = 8000  # all pieces together, the special ones among them
+    # unigram: better cuts of Korean; bpe: quicker; char: every character a piece
+    kind: Literal["unigram", "bpe", "char"] = "unigram"
+    size: int = 8000  # all pieces together, the special ones among them; for char at most so many
     normalization: Literal["nfc", "none"] = "nfc"  # never NFKC, which breaks ㅋㅋ, ㈜ and …
     character_coverage: float = 0.9995  # the rarest characters beyond this share become [UNK]
     byte_fallback: bool = False  # spell the others as UTF-8 bytes: no [UNK], 256 pieces more
@@ -60,8 +61,13 @@ class VocabularyConfig:
     required_characters: str = "\n\tㅋㅎㅠㅜ…㈜"  # pieces whatever the coverage says
 
     def __post_init__(self) -> None:
-        if self.kind not in ("unigram", "bpe"):
-            raise InputError(f'kind "{self.kind}"; give "unigram" or "bpe"')
+        if self.kind not in ("unigram", "bpe", "char"):
+            raise InputError(f'kind "{self.kind}"; give "unigram", "bpe" or "char"')
+        if self.kind == "char" and self.byte_fallback:
+            raise InputError(
+                'byte_fallback came with kind "char", which spells nothing; leave it out or give '
+                'kind "bpe"'
+            )
         if self.normalization not in ("nfc", "none"):
             raise InputError(
                 f'normalization "{self.normalization}"; give "nfc" (composed, nothing else '
@@ -156,7 +162,10 @@ class SentencePieceVocabulary:
             if lines.count == 0:
                 raise InputError("no text to learn a vocabulary from; give some lines") from None
             raise InputError(_advice(str(error), config)) from None
-        return cls(with_rule(model.getvalue(), config.normalization))
+        data = model.getvalue()
+        if config.kind == "char":
+            data = without_scores(data)
+        return cls(with_rule(data, config.normalization))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the `.model` file, whole or not at all."""
@@ -173,7 +182,7 @@ class SentencePieceVocabulary:
 
     @property
     def kind(self) -> str:
-        """How it cuts: "unigram" or "bpe"; models from elsewhere may be "word" or "char"."""
+        """How it cuts: "unigram", "bpe" or "char"; models from elsewhere may be "word"."""
         return self._model.kind
 
     @property
@@ -356,6 +365,7 @@ def _train(lines: Iterable[str], model: io.BytesIO, config: VocabularyConfig) ->
         required_chars=config.required_characters,
         normalization_rule_name="identity",  # the rule of the config was applied before
         remove_extra_whitespaces=False,  # so that decode gives them back
+        add_dummy_prefix=config.kind != "char",  # words look alike in any place; characters do
         control_symbols=[_SEP, _CLS, _MASK],
         pad_piece=_PAD,
         unk_piece=_UNK,
