@@ -76,11 +76,24 @@ def test_a_tied_table_begins_as_an_embedding() -> None:
 
 def test_two_vocabularies_cannot_share_one_table() -> None:
     with pytest.raises(InputError) as error:
-        EncoderDecoder(small(target_vocabulary_size=7))
+        EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings="all"))
     assert str(error.value) == (
-        "vocabularies of 11 and 7 tokens cannot share one table; set tie_embeddings = false"
+        'vocabularies of 11 and 7 tokens cannot share one table; set tie_embeddings = "target"'
     )
-    model = EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings=False))
+
+
+@pytest.mark.parametrize("tied", [True, "target", False, "none"])
+def test_two_vocabularies_and_the_tables_of_the_target(tied: bool | str) -> None:
+    model = EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings=tied))
     assert model(IDS, TARGET % 7).shape == (2, 2, 7)
     assert len(model.encoder.embedding.tokens.weight) == VOCABULARY
-    assert len(model.decoder.embedding.tokens.weight) == 7
+    table = model.decoder.embedding.tokens.weight
+    assert len(table) == 7
+    assert (model.output.weight is table) == (tied in (True, "target"))
+
+
+def test_the_source_may_stay_apart_in_one_vocabulary() -> None:
+    model = EncoderDecoder(small(tie_embeddings="target"))
+    table = model.decoder.embedding.tokens.weight
+    assert model.output.weight is table
+    assert model.encoder.embedding.tokens.weight is not table

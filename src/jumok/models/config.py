@@ -7,6 +7,7 @@ from jumok.errors import InputError
 from jumok.nn.layer import LayerConfig
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
+Tying = Literal["all", "target", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +23,7 @@ class TransformerConfig(LayerConfig):
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
     scale_embedding: bool = True  # by sqrt(d_model), section 3.4
     embedding_norm: bool = False  # True in BERT
-    tie_embeddings: bool = True  # source, target and output share one table, section 3.4
+    tie_embeddings: bool | Tying = True  # see `tying`; source, target and output in section 3.4
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,6 +37,21 @@ class TransformerConfig(LayerConfig):
             raise InputError(
                 f"rotary positions turn pairs, and d_head {d_head} is odd; make it even"
             )
+
+    @property
+    def tying(self) -> Tying:
+        """Which tables are one: "all" (source, target and output), "target" (and output), "none".
+
+        `tie_embeddings = true` ties all that have one vocabulary, false none.
+
+        >>> TransformerConfig().tying, TransformerConfig(target_vocabulary_size=8_000).tying
+        ('all', 'target')
+        """
+        if isinstance(self.tie_embeddings, str):
+            return self.tie_embeddings
+        if not self.tie_embeddings:
+            return "none"
+        return "all" if self.target_vocabulary_size is None else "target"
 
     @property
     def output_size(self) -> int:

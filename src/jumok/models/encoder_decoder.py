@@ -26,17 +26,18 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        if config.tie_embeddings and config.output_size != config.vocabulary_size:
+        together = config.tying == "all"
+        if together and config.output_size != config.vocabulary_size:
             raise InputError(
                 f"vocabularies of {config.vocabulary_size} and {config.output_size} tokens cannot "
-                "share one table; set tie_embeddings = false"
+                'share one table; set tie_embeddings = "target"'
             )
         source = token_embedding(config, config.vocabulary_size)
-        target = source if config.tie_embeddings else token_embedding(config, config.output_size)
+        target = source if together else token_embedding(config, config.output_size)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target, cross=True)
         self.output = nn.Linear(config.d_model, config.output_size, bias=False)
-        if config.tie_embeddings:
+        if config.tying != "none":
             self.output.weight = target.weight  # section 3.4
         initialize(self)
 

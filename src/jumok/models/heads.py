@@ -217,6 +217,6 @@ class MaskedLanguageModel(nn.Module):
 def _output(config: TransformerConfig, tokens: TokenEmbedding, *, bias: bool) -> nn.Linear:
     """The map to the vocabulary, sharing the embedding's table where the config ties them."""
     output = nn.Linear(config.d_model, tokens.num_embeddings, bias=bias)
-    if config.tie_embeddings:
+    if config.tying != "none":
         output.weight = tokens.weight
     return output
