@@ -1,0 +1,22 @@
+"""Writing fast: the plain model's weights in a C++ kernel that is compiled at first use.
+
+    native = NativeModel(model, "int8")                 # or float32, bfloat16
+    writer = NativeWriter(native, source, real, room=100)
+
+The plain model stays the truth, and every precision is tested against it. A kernel that cannot be
+had, or a model it does not know, raises KernelError; then write with the plain model.
+"""
+
+from jumok.native.build import KernelError
+from jumok.native.model import NativeModel, Precision, obstacle
+from jumok.native.quantize import quantize_rows
+from jumok.native.writer import NativeWriter
+
+__all__ = [
+    "KernelError",
+    "NativeModel",
+    "NativeWriter",
+    "Precision",
+    "obstacle",
+    "quantize_rows",
+]

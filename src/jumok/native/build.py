@@ -1,0 +1,128 @@
+"""The C++ kernel, compiled at first use with the system's compiler and kept in the user's cache."""
+
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from jumok.data.cached import cache_folder
+from jumok.errors import JumokError
+
+logger = logging.getLogger(__name__)
+
+SOURCES = Path(__file__).parent / "kernel"
+COMPILERS = ("c++", "g++", "clang++")  # CXX comes before them
+SECONDS = 600  # a compiler that has not finished by then never will
+COMMON = (
+    "-std=c++17",
+    "-O3",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-fopenmp-simd",  # only the vector loops: no OpenMP runtime
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-Wno-psabi",
+)
+# What this processor can do, as compilers spell it; the first that is understood is taken.
+PROCESSOR = (
+    ("-march=native", "-mprefer-vector-width=512"),
+    ("-march=native",),
+    ("-mcpu=native",),
+    (),
+)
+
+
+class KernelError(JumokError):
+    """The C++ kernel cannot be had, or cannot do what is asked: the plain model can."""
+
+
+@cache
+def kernel() -> Path:
+    """The compiled kernel for this processor, made if need be. KernelError says why it cannot be.
+
+    Processes that come at the same moment each compile it, and the last rename wins: at every
+    moment the file is absent or whole.
+    """
+    compiler = find_compiler()
+    folder = cache_folder("native")
+    path = folder / f"kernel-{fingerprint(compiler)}.so"
+    if not path.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise KernelError(
+                f"the compiled kernel cannot be kept in {folder} ({error.strerror}); "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from None
+        logger.info("compiling the C++ kernel, once: half a minute")
+        compile_kernel(compiler, path)
+    return path
+
+
+def find_compiler() -> str:
+    """The C++ compiler of this system; KernelError if there is none."""
+    wanted = (os.environ.get("CXX", ""), *COMPILERS)
+    found = next((path for name in wanted if name and (path := shutil.which(name))), None)
+    if found is None:
+        raise KernelError(
+            "no C++ compiler was found for the fast kernel; install g++ or clang++, "
+            "or write with the plain model"
+        )
+    return found
+
+
+def fingerprint(compiler: str) -> str:
+    """What the compiled kernel depends on, in 16 letters: sources, compiler, flags, processor."""
+    digest = hashlib.sha256()
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    version = subprocess.run(  # noqa: S603  (the user's own compiler)
+        [compiler, "--version"], capture_output=True, check=False, timeout=SECONDS
+    ).stdout
+    for part in (version, repr((COMMON, PROCESSOR)).encode(), processor().encode()):
+        digest.update(part + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def processor() -> str:
+    """What kind of processor this is and what it can do."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+    known = ("flags", "Features", "model name", "CPU part")
+    return "\n".join(sorted({line for line in lines if line.startswith(known)}))
+
+
+def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] = PROCESSOR) -> None:
+    """Compile the kernel into `path`, at one stroke, with the first choice of flags that works."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel-", suffix=".so")
+    os.close(descriptor)
+    try:
+        for flags in choices:
+            done = subprocess.run(  # noqa: S603  (the user's own compiler)
+                [compiler, *COMMON, *flags, "-o", name, str(SOURCES / "door.cpp")],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=SECONDS,
+            )
+            if done.returncode == 0:
+                os.replace(name, path)
+                return
+        complaint = next((line for line in done.stderr.splitlines() if "error" in line), "")
+        raise KernelError(
+            f"{compiler} cannot compile the fast kernel ({complaint.strip() or 'no reason given'});"
+            " use another compiler (CXX names it), or write with the plain model"
+        )
+    finally:
+        Path(name).unlink(missing_ok=True)

@@ -1,0 +1,128 @@
+// The door to Python: plain functions over opaque pointers, called with ctypes.
+
+#include <string>
+
+#include "request.h"
+
+namespace jumok {
+namespace {
+
+// A model in one of the three formats, and requests to it, as one who does not know which sees it.
+struct AnyRequest {
+  virtual ~AnyRequest() = default;
+  virtual int read(const int64_t*, const uint8_t*, int, int, int) = 0;
+  virtual void begin(const int64_t*, int) = 0;
+  virtual int step(const int64_t*, int, bool, float*, int) = 0;
+  virtual int best(const int64_t*, int, int, float*, int64_t*, int) = 0;
+  virtual int select(const int64_t*, int) = 0;
+  virtual void rewind(int) = 0;
+};
+
+struct AnyModel {
+  virtual ~AnyModel() = default;
+  virtual bool linear(const std::string&, int, int, const void*, const float*, const float*) = 0;
+  virtual bool vector(const std::string&, size_t, const float*) = 0;
+  virtual size_t bytes() const = 0;
+  virtual AnyRequest* request() const = 0;
+};
+
+template <class Format>
+struct RequestOf final : AnyRequest {
+  Request<Format> request;
+
+  explicit RequestOf(const Transformer<Format>& model) : request(model) {}
+  int read(const int64_t* ids, const uint8_t* real, int N, int S, int threads) override {
+    return request.read(ids, real, N, S, threads);
+  }
+  void begin(const int64_t* padding, int N) override { request.begin(padding, N); }
+  int step(const int64_t* ids, int T, bool every, float* logits, int threads) override {
+    return request.step(ids, T, every, logits, threads);
+  }
+  int best(const int64_t* ids, int T, int k, float* log_p, int64_t* tokens, int threads) override {
+    return request.best(ids, T, k, log_p, tokens, threads);
+  }
+  int select(const int64_t* order, int n) override { return request.select(order, n); }
+  void rewind(int tokens) override { request.rewind(tokens); }
+};
+
+template <class Format>
+struct ModelOf final : AnyModel {
+  Transformer<Format> model;
+
+  explicit ModelOf(const Measures& measures) : model(measures) {}
+  bool linear(const std::string& name, int outputs, int inputs, const void* weight,
+              const float* scale, const float* bias) override {
+    const auto found = model.linears.find(name);
+    if (found == model.linears.end()) return false;
+    found->second->pack(outputs, inputs, static_cast<const typename Format::Weight*>(weight), scale,
+                        bias);
+    return true;
+  }
+  bool vector(const std::string& name, size_t size, const float* numbers) override {
+    const auto found = model.vectors.find(name);
+    if (found == model.vectors.end()) return false;
+    *found->second = Array<float>(size);
+    std::memcpy(found->second->data(), numbers, size * sizeof(float));
+    return true;
+  }
+  size_t bytes() const override { return model.bytes(); }
+  AnyRequest* request() const override { return new RequestOf<Format>(model); }
+};
+
+// No exception passes through the door.
+template <class Work>
+int guarded(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace
+}  // namespace jumok
+
+extern "C" {
+
+using jumok::AnyModel;
+using jumok::AnyRequest;
+
+// precision: 0 float32, 1 bfloat16, 2 int8.
+AnyModel* jumok_model(const jumok::Measures* measures, int precision) {
+  if (precision == 0) return new jumok::ModelOf<jumok::Float32>(*measures);
+  if (precision == 1) return new jumok::ModelOf<jumok::Bfloat16>(*measures);
+  return new jumok::ModelOf<jumok::Int8>(*measures);
+}
+void jumok_free_model(AnyModel* model) { delete model; }
+int jumok_linear(AnyModel* model, const char* name, int outputs, int inputs, const void* weight,
+                 const float* scale, const float* bias) {
+  return model->linear(name, outputs, inputs, weight, scale, bias);
+}
+int jumok_vector(AnyModel* model, const char* name, int64_t size, const float* numbers) {
+  return model->vector(name, static_cast<size_t>(size), numbers);
+}
+int64_t jumok_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
+
+AnyRequest* jumok_request(const AnyModel* model) { return model->request(); }
+void jumok_free_request(AnyRequest* request) { delete request; }
+int jumok_read(AnyRequest* request, const int64_t* ids, const uint8_t* real, int N, int S,
+               int threads) {
+  return jumok::guarded([&] { return request->read(ids, real, N, S, threads); });
+}
+void jumok_begin(AnyRequest* request, const int64_t* padding, int N) {
+  request->begin(padding, N);
+}
+int jumok_step(AnyRequest* request, const int64_t* ids, int T, int every, float* logits,
+               int threads) {
+  return jumok::guarded([&] { return request->step(ids, T, every != 0, logits, threads); });
+}
+int jumok_best(AnyRequest* request, const int64_t* ids, int T, int k, float* log_p, int64_t* tokens,
+               int threads) {
+  return jumok::guarded([&] { return request->best(ids, T, k, log_p, tokens, threads); });
+}
+int jumok_select(AnyRequest* request, const int64_t* order, int n) {
+  return jumok::guarded([&] { return request->select(order, n); });
+}
+void jumok_rewind(AnyRequest* request, int tokens) { request->rewind(tokens); }
+
+}  // extern "C"

@@ -1,0 +1,204 @@
+// The three formats of weights: float32, bfloat16, and 8-bit integers.
+//
+// Weights stand in lines of 64 bytes: 16 outputs times a group of inputs that one instruction
+// multiplies and sums (1 float, 2 bfloat16, 4 bytes). A format says how a row of numbers is put
+// into its own form, how a group meets a line, and how sums become floats again.
+
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "mathematics.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace jumok {
+
+constexpr int LANES = 16;  // outputs of one line
+
+// Compilers make the best of these on any processor: one register, two, or four.
+using Floats = float __attribute__((vector_size(64)));
+using Integers = int32_t __attribute__((vector_size(64)));
+using Bits = uint32_t __attribute__((vector_size(64)));
+using Halves = uint16_t __attribute__((vector_size(32)));
+
+template <class Vector>
+inline Vector load(const void* from) {
+  Vector x;
+  std::memcpy(&x, from, sizeof x);
+  return x;
+}
+
+template <class Vector>
+inline void store(void* to, Vector x) {
+  std::memcpy(to, &x, sizeof x);
+}
+
+inline Floats all(float x) { return x - Floats{}; }
+
+#if defined(__AVX512F__)
+constexpr int ROWS_AT_ONCE = 6, LINES_AT_ONCE = 4;  // 24 of 32 registers hold sums
+#else
+constexpr int ROWS_AT_ONCE = 4, LINES_AT_ONCE = 1;
+#endif
+
+// bfloat16: the upper half of a float, rounded to nearest even.
+using Bfloat = uint16_t;
+
+inline float wide(Bfloat x) { return float_of(static_cast<uint32_t>(x) << 16); }
+inline float wide(float x) { return x; }
+
+inline Bfloat narrow(float x) {
+  const uint32_t bits = bits_of(x);
+  return static_cast<Bfloat>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+inline void keep(float* to, Floats x) { store(to, x); }
+inline void keep(Bfloat* to, Floats x) {
+  const Bits bits = load<Bits>(&x);
+  store(to, __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, Halves));
+}
+inline void keep(float* to, float x) { *to = x; }
+inline void keep(Bfloat* to, float x) { *to = narrow(x); }
+
+struct Float32 {
+  static constexpr int GROUP = 1;
+  static constexpr bool SCALED = false;
+  using Weight = float;
+  using Input = float;
+  using Kept = float;  // keys and values are remembered in this
+  using Sum = Floats;
+  using Line = Floats;
+  using Spread = Floats;
+
+  static float prepare(const float* x, int n, Input* to) {
+    std::memcpy(to, x, static_cast<size_t>(n) * sizeof(float));
+    return 1;
+  }
+  static float weight(Weight w) { return w; }
+  static Spread spread(const Input* group) { return all(*group); }
+  static Sum multiply(Sum sum, Spread x, Line w) { return sum + x * w; }
+  static Floats floats(Sum sum) { return sum; }
+};
+
+struct Bfloat16 {
+  static constexpr int GROUP = 2;
+  static constexpr bool SCALED = false;
+  using Weight = Bfloat;
+  using Input = Bfloat;
+  using Kept = Bfloat;
+  using Sum = Floats;
+
+  static float prepare(const float* x, int n, Input* to) {
+#pragma omp simd
+    for (int i = 0; i < n; ++i) to[i] = narrow(x[i]);
+    return 1;
+  }
+  static float weight(Weight w) { return wide(w); }
+  static Floats floats(Sum sum) { return sum; }
+
+#if defined(__AVX512BF16__)
+  using Line = __m512i;
+  using Spread = __m512i;
+  static Spread spread(const Input* group) { return _mm512_set1_epi32(load<int32_t>(group)); }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w);
+  }
+#else
+  using Line = Bits;
+  struct Spread {
+    Floats first, second;
+  };
+  static Spread spread(const Input* group) { return {all(wide(group[0])), all(wide(group[1]))}; }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    const Bits first = w << 16, second = w & 0xffff0000u;
+    return sum + x.first * load<Floats>(&first) + x.second * load<Floats>(&second);
+  }
+#endif
+};
+
+// Weights are w = scale * q with q in -127 ... 127 and a scale for each output; a row of inputs is
+// x = scale * (u - 128) with u in 1 ... 255 and a scale for each row: the instruction multiplies
+// unsigned inputs with signed weights. Their products are summed exactly in 32 bits; what the 128
+// added (128 times the sum of an output's weights) is taken away at the end.
+struct Int8 {
+  static constexpr int GROUP = 4;
+  static constexpr bool SCALED = true;
+  static constexpr int ZERO = 128;
+  using Weight = int8_t;
+  using Input = uint8_t;
+  using Kept = Bfloat;
+
+  static float prepare(const float* x, int n, Input* to) {
+    const float most = largest_size(x, n);
+    const float scale = most > 0 ? most / 127 : 1;
+    const float inverse = 1 / scale;
+#pragma omp simd
+    for (int i = 0; i < n; ++i) to[i] = static_cast<Input>(rounded(x[i] * inverse) + ZERO);
+    return scale;
+  }
+  static float weight(Weight w) { return w; }
+
+#if defined(__AVX512VNNI__)
+  using Sum = __m512i;
+  using Line = __m512i;
+  using Spread = __m512i;
+  static Spread spread(const Input* group) { return _mm512_set1_epi32(load<int32_t>(group)); }
+  static Sum multiply(Sum sum, Spread x, Line w) { return _mm512_dpbusd_epi32(sum, x, w); }
+  static Integers integers(Sum sum) { return (Integers)sum; }
+#elif defined(__AVX2__)
+  struct Line {
+    __m256i low, high;  // 8 outputs each
+  };
+  using Sum = Line;
+  static Integers integers(Sum sum) { return load<Integers>(&sum); }
+#if defined(__AVXVNNI__)
+  using Spread = __m256i;
+  static Spread spread(const Input* group) { return _mm256_set1_epi32(load<int32_t>(group)); }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    return {_mm256_dpbusd_avx_epi32(sum.low, x, w.low),
+            _mm256_dpbusd_avx_epi32(sum.high, x, w.high)};
+  }
+#else
+  // The older instruction sums two products in 16 bits, too few for 255 * 127 * 2. So u is cut
+  // into 16 * upper + lower, whose products do fit.
+  struct Spread {
+    __m256i lower, upper;
+  };
+  static Spread spread(const Input* group) {
+    const __m256i u = _mm256_set1_epi32(load<int32_t>(group)), low_bits = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(u, low_bits),
+            _mm256_and_si256(_mm256_srli_epi16(u, 4), low_bits)};
+  }
+  static __m256i half(__m256i sum, Spread x, __m256i w) {
+    const __m256i lower = _mm256_madd_epi16(_mm256_maddubs_epi16(x.lower, w), _mm256_set1_epi16(1));
+    const __m256i upper = _mm256_madd_epi16(_mm256_maddubs_epi16(x.upper, w), _mm256_set1_epi16(16));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(lower, upper));
+  }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    return {half(sum.low, x, w.low), half(sum.high, x, w.high)};
+  }
+#endif
+#else
+  struct Line {
+    int8_t weights[LANES * GROUP];
+  };
+  struct Spread {
+    int32_t inputs[GROUP];
+  };
+  using Sum = Integers;
+  static Spread spread(const Input* u) { return {{u[0], u[1], u[2], u[3]}}; }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    for (int lane = 0; lane < LANES; ++lane)
+      for (int i = 0; i < GROUP; ++i) sum[lane] += x.inputs[i] * w.weights[lane * GROUP + i];
+    return sum;
+  }
+  static Integers integers(Sum sum) { return sum; }
+#endif
+};
+
+}  // namespace jumok

@@ -1,0 +1,52 @@
+"""The kernel's functions as Python sees them: ctypes over the addresses of tensors."""
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from functools import cache
+
+from jumok.native.build import kernel
+
+
+class Measures(ctypes.Structure):
+    """The measures of a model; the same fields in the same order stand in kernel/transformer.h."""
+
+    _fields_ = (
+        *(
+            (name, c_int32)
+            for name in (
+                *("d_model", "n_heads", "d_head", "d_ff"),
+                *("encoder_layers", "decoder_layers", "cross"),
+                *("max_length", "vocabulary"),
+                *("activation", "gated", "rms", "norm_first", "embedding_norm"),
+            )
+        ),
+        *((name, c_float) for name in ("norm_eps", "attention_scale", "embedding_scale")),
+    )
+
+
+# Each function: what it answers, and what it is given.
+FUNCTIONS = {
+    "jumok_model": (c_void_p, (POINTER(Measures), c_int)),
+    "jumok_free_model": (None, (c_void_p,)),
+    "jumok_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
+    "jumok_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "jumok_bytes": (c_int64, (c_void_p,)),
+    "jumok_request": (c_void_p, (c_void_p,)),
+    "jumok_free_request": (None, (c_void_p,)),
+    "jumok_read": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),
+    "jumok_begin": (None, (c_void_p, c_void_p, c_int)),
+    "jumok_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_int)),
+    "jumok_best": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
+    "jumok_select": (c_int, (c_void_p, c_void_p, c_int)),
+    "jumok_rewind": (None, (c_void_p, c_int)),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The kernel, compiled if need be and loaded once; KernelError says why it cannot be."""
+    loaded = ctypes.CDLL(str(kernel()))
+    for name, (answer, given) in FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = answer, given
+    return loaded

@@ -1,0 +1,180 @@
+"""Writing with the C++ kernel: the same steps as the plain writers of `jumok.decoding`.
+
+Shapes: B rows being written, N sources, S source tokens, T new tokens, V vocabulary.
+"""
+
+import torch
+from torch import Tensor
+
+from jumok.errors import InputError, JumokError
+from jumok.native.library import library
+from jumok.native.model import NativeModel
+
+OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = 1, 2, 3  # as request.h answers
+
+
+class NativeWriter:
+    """A request to a native model: several rows in the midst of being written.
+
+    For an encoder-decoder give the sources it shall read; for a language model give nothing, or
+    the padding that stands left of each prompt. Work is shared by `torch.get_num_threads()`
+    threads. Beams of one source share its keys and values, and beams of one past share that.
+
+    >>> from jumok.models import LanguageModel, TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> writer = NativeWriter(NativeModel(LanguageModel(config)), room=8)
+    >>> tuple(writer.step(torch.tensor([[4, 5, 6]])).shape), writer.length
+    ((1, 10), 3)
+    """
+
+    def __init__(
+        self,
+        model: NativeModel,
+        source: Tensor | None = None,
+        real: Tensor | None = None,
+        *,
+        padding: Tensor | None = None,
+        room: int,
+    ) -> None:
+        """source (N, S) int64; real (N, S) bool, None without padding; padding (B) int64."""
+        if model.reads != (source is not None):
+            raise InputError(
+                "an encoder-decoder reads sources and a language model has none; "
+                f"{'give' if model.reads else 'leave out'} the source"
+            )
+        if room > model.max_length:
+            raise InputError(
+                f"room for {room} tokens was asked, the model holds {model.max_length}; "
+                "ask for less or train with a larger model.max_length"
+            )
+        self.vocabulary_size = model.vocabulary_size
+        self._model = model  # keeps the weights alive
+        self._room = room
+        self._length = 0
+        self._rows: int | None = None
+        self._library = library()
+        self._request: int = self._library.jumok_request(model.handle)
+        if source is not None:
+            self._read(source, real)
+        elif padding is not None:
+            self._begin(len(padding), padding.long().contiguous())
+
+    def __del__(self) -> None:
+        if hasattr(self, "_request"):
+            self._library.jumok_free_request(self._request)
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far, padding among them."""
+        return self._length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, V) float32 of what follows the last."""
+        return self._logits(ids, every=False)
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, T, V) float32 of what follows each; 0 on padding."""
+        return self._logits(ids, every=True)
+
+    def best(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """A step, and of its answer the k likeliest tokens alone, best first.
+
+        (B, T) int64 -> log-probabilities (B, k) float32 and tokens (B, k) int64; of equally
+        likely ones the smaller id comes first.
+        """
+        if not 0 < k <= self.vocabulary_size:
+            raise InputError(f"the best {k} of {self.vocabulary_size} tokens; ask for 1 or more")
+        ids = self._newest(ids)
+        log_p = torch.empty(len(ids), k)
+        tokens = torch.empty(len(ids), k, dtype=torch.int64)
+        self._done(
+            self._library.jumok_best(
+                *(self._request, ids.data_ptr(), ids.shape[1], k),
+                *(log_p.data_ptr(), tokens.data_ptr(), torch.get_num_threads()),
+            )
+        )
+        self._length += ids.shape[1]
+        return log_p, tokens
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64, in this order."""
+        rows = rows.long().contiguous()
+        self._done(self._library.jumok_select(self._request, rows.data_ptr(), len(rows)))
+        self._rows = len(rows)
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions of every row."""
+        if not 0 <= tokens <= self._length:
+            raise InputError(
+                f"{tokens} of {self._length} positions cannot be forgotten; rewind less"
+            )
+        self._library.jumok_rewind(self._request, tokens)
+        self._length -= tokens
+
+    def _read(self, source: Tensor, real: Tensor | None) -> None:
+        N, S = source.shape
+        longest = self._model.max_length
+        if longest < S:
+            raise InputError(
+                f"{S} tokens came, the model holds {longest}; "
+                "shorten the text or train with a larger model.max_length"
+            )
+        source = source.long().contiguous()
+        real = None if real is None else real.bool().contiguous()
+        self._rows = N
+        self._done(
+            self._library.jumok_read(
+                *(self._request, source.data_ptr(), None if real is None else real.data_ptr()),
+                *(N, S, torch.get_num_threads()),
+            )
+        )
+
+    def _begin(self, rows: int, padding: Tensor | None) -> None:
+        self._rows = rows
+        at = None if padding is None else padding.data_ptr()
+        self._library.jumok_begin(self._request, at, rows)
+
+    def _newest(self, ids: Tensor) -> Tensor:
+        """The newest tokens, checked and as they lie in memory."""
+        if self._rows is None:
+            self._begin(len(ids), None)
+        if ids.ndim != 2 or len(ids) != self._rows or ids.shape[1] < 1:
+            raise InputError(
+                f"tokens of shape {tuple(ids.shape)} came for {self._rows} rows; "
+                f"give ({self._rows}, 1) or more"
+            )
+        if self._length + ids.shape[1] > self._room:
+            raise InputError(
+                f"{self._length + ids.shape[1]} positions do not fit a writer with room for "
+                f"{self._room}; make it with more room"
+            )
+        return ids.long().contiguous()
+
+    def _logits(self, ids: Tensor, *, every: bool) -> Tensor:
+        ids = self._newest(ids)
+        B, T = ids.shape
+        logits = torch.empty((B, T, self.vocabulary_size) if every else (B, self.vocabulary_size))
+        self._done(
+            self._library.jumok_step(
+                *(self._request, ids.data_ptr(), T, every),
+                *(logits.data_ptr(), torch.get_num_threads()),
+            )
+        )
+        self._length += T
+        return logits
+
+    def _done(self, answer: int) -> None:
+        match answer:
+            case 0:
+                return
+            case 1:
+                raise InputError(
+                    f"a token outside the vocabulary of {self.vocabulary_size} came; "
+                    "give ids of the model's own vocabulary"
+                )
+            case 3:
+                raise InputError(
+                    f"rows were chosen that are not among the {self._rows}; count from 0"
+                )
+            case _:
+                raise JumokError("memory ran out while writing; write fewer rows at once")
