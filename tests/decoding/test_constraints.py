@@ -1,0 +1,183 @@
+"""Constraints: all that is allowed can be written, nothing else, and there is no dead end."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import pytest
+import torch
+
+from jumok.decoding.automaton import Automaton
+from jumok.decoding.constraints import Constraint, Language, word_list
+from jumok.decoding.processors import NEVER, Context
+from jumok.decoding.regular_expression import regular_expression
+from jumok.decoding.spelling import Spelling, spelling_of
+from jumok.errors import InputError
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+VOCABULARY = SentencePieceVocabulary.train(
+    ["가 나 가나  다", "나 다 나다", "가나다"],
+    VocabularyConfig(kind="bpe", size=19, required_characters=""),
+)
+BYTES = SentencePieceVocabulary.train(
+    ["가 나 가나  다"], VocabularyConfig(size=275, byte_fallback=True)
+)
+END = VOCABULARY.eos_id
+V = len(VOCABULARY)
+
+PATTERNS = ["가나다", "(가|나)*", "나?( 다)+", ".{2}", "[^가]+ ?", "(가나){2,}|다", " 가", ""]
+WORDS = ["가", "가나", "나 다", "다"]
+
+
+def constraint(machine: Automaton, *limits: int) -> Constraint:
+    language = Language(machine, spelling_of(VOCABULARY))
+    return Constraint(language, end_id=END, limits=limits)
+
+
+def allowed(constrain: Constraint, rows: Sequence[Sequence[int]], start: int = 1) -> list[set[int]]:
+    """The tokens that may follow each row; all rows of a length, each of a text of its own."""
+    tokens = torch.tensor([[END + 1] * start + list(row) for row in rows])
+    context = Context(tokens, start, torch.arange(len(rows)))
+    scores = constrain(torch.zeros(len(rows), V), context)
+    return [set((row > NEVER).nonzero().flatten().tolist()) for row in scores]
+
+
+def everything(constrain: Constraint, row: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """All answers that can be written; every beginning must lead to one."""
+    (tokens,) = allowed(constrain, [row])
+    assert tokens
+    for token in tokens:
+        if token == END:
+            yield row
+        else:
+            yield from everything(constrain, (*row, token))
+
+
+def cuts(longest: int) -> dict[tuple[int, ...], str]:
+    """All sequences of at most `longest` visible tokens, and their texts."""
+    visible = [token for token in range(V) if VOCABULARY.decode([VOCABULARY.id("가"), token])[1:]]
+    rows = [row for n in range(longest + 1) for row in product(visible, repeat=n)]
+    return dict(zip(rows, VOCABULARY.decode_batch(rows), strict=True))
+
+
+CUTS = cuts(3)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
+    """Against decoding every sequence of up to 3 tokens and asking Python's `re`."""
+    written = list(everything(constraint(regular_expression(pattern), 4)))
+    wanted = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
+    assert wanted
+    assert len(written) == len(wanted)
+    assert set(written) == wanted
+
+
+@pytest.mark.parametrize("joined_by", [None, " ", ""])
+def test_all_words_in_every_cut_and_nothing_else(joined_by: str | None) -> None:
+    written = list(everything(constraint(word_list(WORDS, joined_by=joined_by), 4)))
+    pattern = word = "|".join(WORDS)
+    if joined_by is not None:
+        pattern = f"({word})({joined_by}({word}))*"
+    assert set(written) == {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
+
+
+def test_there_are_several_cuts() -> None:
+    texts = [text for text in CUTS.values() if text == "가나"]
+    assert len(texts) > 3  # 가 나, 가나, ▁가 나, ▁ 가나 ...
+
+
+def test_finished_within_the_limit() -> None:
+    machine = regular_expression("(나 ){2}가나")
+    for limit in (6, 7):
+        lengths = {len(row) + 1 for row in everything(constraint(machine, limit))}
+        assert max(lengths) == limit
+    shortest = min(lengths)
+    with pytest.raises(InputError, match=f"takes {shortest} tokens with the end"):
+        constraint(machine, shortest - 1)
+
+
+def test_each_text_has_its_limit() -> None:
+    constrain = constraint(regular_expression("(가 )*나"), 2, 9)
+    short, long = allowed(constrain, [[], []])
+    assert short < long
+    assert VOCABULARY.id("나") in short
+    assert VOCABULARY.id("가") in long - short
+
+
+def test_the_state_follows_the_tokens_of_a_row() -> None:
+    """Rows that are reordered, repeated and dropped, as beams are, and a prompt before them."""
+    ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
+    machine = regular_expression("가나가|나가나|가가가")
+    constrain = constraint(machine, 9)
+    steps = [[[ga], [na]], [[na, ga], [ga, na], [ga, ga]], [[ga, ga, ga], [na, ga, na]], [[na]]]
+    for rows in steps:
+        fresh = [allowed(constraint(machine, 9), [row])[0] for row in rows]
+        assert allowed(constrain, rows) == fresh == allowed(constrain, rows, start=3)
+    assert allowed(constrain, [[ga, na], [ga, ga]]) == [{ga}, {ga}]
+
+
+def test_rows_that_left_the_language_hold_up_nobody() -> None:
+    ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
+    constrain = constraint(regular_expression("가나"), 5)
+    tokens = torch.tensor([[ga], [na], [END]])  # three beams of one text, one of them possible
+    scores = constrain(torch.zeros(3, V), Context(tokens, 0, torch.zeros(3, dtype=torch.int64)))
+    assert (scores > NEVER).sum(-1).tolist() == [1, 0, 0]
+
+
+def test_other_settings_that_forbid_everything_are_named() -> None:
+    constrain = constraint(regular_expression("가"), 5)
+    scores = torch.zeros(1, V)
+    scores[0, VOCABULARY.id("가")] = NEVER
+    scores[0, VOCABULARY.id("▁")] = NEVER
+    scores[0, VOCABULARY.id("▁가")] = NEVER
+    with pytest.raises(InputError, match="text 1: other settings forbid"):
+        constrain(scores, Context(torch.tensor([[2]]), 1, torch.tensor([0])))
+
+
+def test_what_the_vocabulary_cannot_write() -> None:
+    with pytest.raises(InputError, match="no tokens that write any text"):
+        constraint(regular_expression("뷁"), 9)
+    some = list(everything(constraint(regular_expression("뷁|나뷁|가"), 3)))
+    assert {VOCABULARY.decode(row) for row in some} == {"가"}  # 나 leads nowhere
+
+
+def test_bytes_make_syllables() -> None:
+    language = Language(regular_expression("뷁+"), spelling_of(BYTES))
+    constrain = Constraint(language, end_id=BYTES.eos_id, limits=[8])
+    row: list[int] = []
+    counts = []
+    while BYTES.eos_id not in row:
+        scores = torch.zeros(1, len(BYTES))
+        context = Context(torch.tensor([[0, *row]]), 1, torch.tensor([0]))
+        choices = (constrain(scores, context)[0] > NEVER).nonzero().flatten().tolist()
+        row.append(max(choices))
+        counts.append(len(choices))
+    assert BYTES.decode(row) == "뷁" * 2
+    assert counts == [2, 1, 1, 1, 2, 1, 1, 1]  # a space that is not written may come first
+
+
+def test_after_a_prompt_every_space_counts() -> None:
+    spelling = spelling_of(VOCABULARY).behind_a_text()
+    language = Language(regular_expression(" 가"), spelling)
+    constrain = Constraint(language, end_id=END, limits=[4])
+    prompt = [VOCABULARY.id("나")]
+    for row in everything(constrain):
+        assert VOCABULARY.decode([*prompt, *row]) == "나 가"
+
+
+def test_no_words() -> None:
+    for words in ([], [""], ["가", ""]):
+        with pytest.raises(InputError, match="words to choose from"):
+            word_list(words)
+
+
+def test_the_fewest_tokens() -> None:
+    """abcabc in two tokens, though the longest token leads astray."""
+    spellings = (b"a", b"b", b"c", b"abc", b"abca")
+    language = Language(word_list(["abcabc"]), Spelling(spellings, spellings))
+    assert language.fewest[language.begin] == 2
+    assert language.tokens(language.begin, 2).tolist() == [3]
+    assert language.tokens(language.begin, 3).tolist() == [3, 4]  # abca b c
+    assert language.tokens(language.begin, 4).tolist() == [0, 3, 4]
+    assert language.fewest[language.state_of([0])] == 3
