@@ -77,6 +77,29 @@ class Ragged:
         places = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths)
         return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
 
+    def shortened(self, lengths: Offsets | int) -> "Ragged":
+        """Of each row so many ids from its beginning, or all of a row that has no more.
+
+        >>> list(Ragged.from_lists([[5, 6, 7], [8]]).shortened(2))
+        [array([5, 6], dtype=int32), array([8], dtype=int32)]
+        """
+        lengths = np.minimum(self.lengths, lengths)
+        offsets = _offsets(lengths)
+        places = np.repeat(self.offsets[:-1] - offsets[:-1], lengths)
+        return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
+
+    @classmethod
+    def beside(cls, parts: Sequence["Ragged"]) -> "Ragged":
+        """Row after row the ids of the first part, then those of the second, and so on.
+
+        >>> once, again = Ragged.from_lists([[5], [6]]), Ragged.from_lists([[7, 8], []])
+        >>> list(Ragged.beside([once, again]))
+        [array([5, 7, 8], dtype=int32), array([6], dtype=int32)]
+        """
+        rows = np.arange(len(parts) * len(parts[0])).reshape(len(parts), len(parts[0]))
+        both = cls.joined(parts).take(rows.T.ravel())
+        return cls(both.ids, both.offsets[:: len(parts)])
+
 
 def _offsets(lengths: Offsets) -> Offsets:
     offsets = np.zeros(len(lengths) + 1, np.int64)
