@@ -20,7 +20,10 @@ FORBIDDEN_ATTRIBUTES = {"torch.load", "torch.save", "torch.jit.load", "numpy.sav
 
 # Where src/jumok may name an address, and whose: a corpus, a licence, the name of a file format.
 ADDRESSES = {
-    "data/known.py": ("https://github.com/", "https://raw.githubusercontent.com/"),
+    **{
+        f"data/catalogue/{kind}.py": ("https://github.com/", "https://raw.githubusercontent.com/")
+        for kind in ("korean_english", "labelled", "multi30k", "pairs", "reviews", "texts")
+    },
     "fonts/OFL.txt": ("https://github.com/", "https://scripts.sil.org/OFL"),
     "fonts/README.md": ("https://github.com/",),
 }

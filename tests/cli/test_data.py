@@ -38,11 +38,16 @@ def test_list_tells_licence_size_and_source() -> None:
 
 
 def test_list_as_json() -> None:
-    nsmc, numbers = rows(run("list", "--json"))
+    nsmc, numbers, *others = rows(run("list", "--json"))
+    assert {row["name"] for row in others if not row["redistributable"]} == {
+        "multi30k-en-de",
+        "multi30k-en-fr",
+    }
     assert nsmc == {
         "name": "nsmc",
         "about": "Naver movie reviews, negative or positive: 150,000 + 50,000",
         "licence": "CC0 1.0",
+        "redistributable": True,
         "bytes": 19_522_142,
         "home": "https://github.com/e9t/nsmc",
         "present": False,
@@ -60,7 +65,8 @@ def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
         str(folder / "ratings_test.txt.xz"),
     ]
     assert "19.5 MB, CC0 1.0" in result.stderr
-    assert [row["state"] for row in rows(run("verify", "--json"))] == ["present", "present"]
+    states = [row["state"] for row in rows(run("verify", "nsmc", "--json"))]
+    assert states == ["present", "present"]
     assert f"here: {folder}" in run("list").stdout
 
     content = bytearray((folder / "ratings_test.txt.xz").read_bytes())

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from jumok.data.corpus import Corpus, CorpusFile
 from jumok.data.download import fetch, get_corpus, is_known, state_of, take_corpus
-from jumok.data.known import NUMBERS, Corpus, CorpusFile
+from jumok.data.known import NUMBERS
 from jumok.errors import InputError, StorageError
 
 CONTENT = {

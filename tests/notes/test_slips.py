@@ -220,5 +220,6 @@ def test_the_epoch_is_chosen_on_the_development_set(tmp_path: Path) -> None:
     assert rows_seen_twice(own.train, own.dev) == 0
     assert rows_seen_twice(own.test, own.test) == 50  # the slip
     nsmc = known_corpus("nsmc").splits
-    assert nsmc["dev"].files == nsmc["train"].files != nsmc["test"].files
-    assert nsmc["dev"].first == nsmc["train"].stop == 140_000
+    (train,), (dev,), (test,) = nsmc["train"], nsmc["dev"], nsmc["test"]
+    assert dev.files == train.files != test.files
+    assert dev.first == train.stop == 140_000

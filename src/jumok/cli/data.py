@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from jumok.data.known import Corpus
+    from jumok.data.corpus import Corpus
 
 app = typer.Typer(no_args_is_help=True, help="Known corpora: list, get, verify.")
 
@@ -26,9 +26,9 @@ def list_corpora(as_json: AsJson = False) -> None:
         _print_json(rows)
         return
     for row in rows:
-        typer.echo(f"{row['name']:<10} {row['about']}")
-        typer.echo(f"{'':<10} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
-        typer.echo(f"{'':<10} {_presence(row)}")
+        typer.echo(f"{row['name']:<15} {row['about']}")
+        typer.echo(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
+        typer.echo(f"{'':<15} {_presence(row)}")
 
 
 @app.command()
@@ -83,13 +83,13 @@ def verify(
 def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
     from jumok.data.corpora import corpus_folders, find_file
 
-    folders = corpus_folders(corpus.name)
-    found = [find_file(folders, file.name) for file in corpus.files]
+    found = [find_file(corpus_folders(corpus.folder_of(file)), file.name) for file in corpus.files]
     paths = [path for path in found if path is not None]
     return {
         "name": corpus.name,
         "about": corpus.about,
         "licence": corpus.licence,
+        "redistributable": corpus.redistributable,
         "bytes": corpus.size,
         "home": corpus.home,
         "present": len(paths) == len(found),

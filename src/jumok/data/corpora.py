@@ -1,21 +1,32 @@
 """Which rows a recipe trains, develops and tests on: a known corpus, or one's own files."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jumok.data.bad_rows import OnBadRows
 from jumok.data.cached import cache_folder
+from jumok.data.corpus import Corpus, CorpusFile, Rows
 from jumok.data.formats import Format
-from jumok.data.known import Corpus, CorpusFile, Rows, known_corpus
+from jumok.data.known import known_corpus
 from jumok.data.readers import FORMATS, combined, read_parallel, read_table
 from jumok.data.sources import COMPRESSED, suffix
+from jumok.data.splitting import BUCKETS, part, part_of_text, places
 from jumok.data.table import Table
 from jumok.errors import InputError
 
 CLASSIFICATION = ("text", "label")
+PAIRS = ("text", "pair", "label")
+REGRESSION = ("text", "pair", "score")
 SEQUENCES = ("source", "target")
+TAGGING = ("text", "tags")  # a tag for each character, parted by spaces: "서울 가", "B-LC I-LC O O"
+TEXTS = ("text",)
+
+_KEY = "key"  # the column a corpus is split by, while it is read
 
 Files = str | tuple[str, ...]  # one file, or parallel files of plain lines
 
@@ -33,8 +44,12 @@ class DataConfig:
     dev: Files = ""  # "" takes the last rows of train
     test: Files = ""
     format: Format | None = None  # None: told by the suffix
+    extra: tuple[str, ...] = ()  # known corpora whose training rows are learned from as well
     text: str = ""  # the header over the text, and so on; "" for the name of the field itself
+    pair: str = ""
     label: str = ""
+    score: str = ""
+    tags: str = ""
     source: str = ""
     target: str = ""
     pieces: bool = False  # the text is a list of pieces: JSON lines such as {"doc": [...]}
@@ -46,8 +61,8 @@ class DataConfig:
     seed: int = 0  # of a generated corpus
 
     def __post_init__(self) -> None:
-        if self.corpus:
-            known_corpus(self.corpus)
+        for name in (*self.extra, *([self.corpus] if self.corpus else [])):
+            known_corpus(name)
         if self.corpus and (self.train or self.dev or self.test):
             raise InputError(
                 f"data names the corpus {self.corpus!r} and files as well; keep one of them"
@@ -57,7 +72,7 @@ class DataConfig:
                 raise InputError(f"data.{name} = {getattr(self, name)}; wanted 0 (all) or more")
 
     def header(self, column: str) -> str:
-        """What the files call one of the columns `text`, `label`, `source` and `target`."""
+        """What the files call one of the columns: `text`, `label`, `source` and so on."""
         said: str = getattr(self, column)
         if said:
             return said
@@ -72,7 +87,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class Splits:
-    """The tables of a recipe by name, and the names of the labels when there are any."""
+    """The tables of a recipe by name, and the names of the labels or tags when there are any."""
 
     tables: Mapping[str, Table]
     labels: tuple[str, ...] = ()
@@ -101,61 +116,77 @@ class Splits:
         """What is scored once, at the end."""
         return self["test"]
 
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The names of all splits that are scored once, at the end: each has its own score.
+
+        >>> Splits({"train": Table.from_columns({}), "docs_test": Table.from_columns({})}).tests
+        ('docs_test',)
+        """
+        return tuple(name for name in self.tables if is_test(name))
+
+
+def is_test(split: str) -> bool:
+    """Whether a split is scored once, at the end.
+
+    >>> [is_test(name) for name in ("test", "test_2017_flickr", "news_test", "news_dev")]
+    [True, True, True, False]
+    """
+    return split == "test" or split.startswith("test_") or split.endswith("_test")
+
 
 def load_splits(
     config: DataConfig, columns: Sequence[str] = CLASSIFICATION, only: Sequence[str] = ()
 ) -> Splits:
     """The splits of a recipe, each a table of the given columns; `only` names those wanted.
 
-    `columns` is CLASSIFICATION or SEQUENCES. Labels come out as names. Raises InputError for bad
-    rows (unless they are skipped), a corpus that is not there, or data of another kind.
+    `columns` is one of CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING and TEXTS. Labels
+    come out as names, scores as numbers. Raises InputError for bad rows (unless they are
+    skipped), a corpus that is not there, or data of another kind.
 
     >>> splits = load_splits(DataConfig(corpus="numbers", test_rows=3), SEQUENCES, only=["test"])
     >>> splits.test.column_names, len(splits.test)
     (('source', 'target'), 3)
     """
-    if not config.corpus:
-        return _own_splits(config, columns, only)
-    corpus = known_corpus(config.corpus)
-    _same_kind(corpus, columns)
-    if corpus.generated:
-        wanted = [name for name in corpus.generated if not only or name in only]
-        return Splits({name: _generated(corpus, config, name) for name in wanted})
-    labels = (config.labels or corpus.labels) if "label" in columns else ()
-    read: dict[tuple[str, ...], Table] = {}
-    tables: dict[str, Table] = {}
-    for name, rows in corpus.splits.items():
-        if only and name not in only:
-            continue
-        if rows.files not in read:
-            read[rows.files] = _corpus_table(corpus, rows, config, columns, labels)
-        table = read[rows.files].slice(rows.first, rows.stop)
-        tables[name] = _finished(table, name, config)
-    return Splits(tables, labels)
+    never = known_corpus(config.corpus).never if config.corpus else ()
+    mixed = bool(config.extra or never) and (not only or "train" in only)
+    splits = _read_splits(config, columns, () if mixed else only)
+    tables = dict(splits.tables)
+    if mixed:
+        held_out = [table for name, table in tables.items() if name != "train" and config.extra]
+        tables["train"] = _with_extra(splits, config, columns, [*held_out, *_kept(never, columns)])
+    wanted = [name for name in tables if not only or name in only]
+    return Splits({name: _finished(tables[name], name, config) for name in wanted}, splits.labels)
 
 
 def evaluation_table(
     path: Path | str, config: DataConfig, columns: Sequence[str], labels: Sequence[str] = ()
 ) -> Table:
-    """A file to be scored: the recipe's columns, in TSV unless the suffix says CSV or JSON lines.
+    """A file to be scored: the recipe's columns, in TSV unless the suffix says CSV or JSON.
 
-    `labels` are the names the model knows; a cell holds a name or its number. The official NSMC
-    files are recognised by checksum, and their empty reviews are scored like all others.
+    Where text alone is wanted, a .txt holds it line by line; a recipe that reads its files as one
+    text each has this one read so too. `labels` are the names the model knows; a cell holds a
+    name or its number. The official NSMC files are recognised by checksum, and their empty
+    reviews are scored like all others.
     """
     path = Path(path)
     kind = FORMATS.get(suffix(path), "tsv")
-    return _read(path, config, columns, labels, "tsv" if kind == "lines" else kind)
+    if kind == "lines":
+        own = known_corpus(config.corpus).format if config.corpus else config.format
+        kind = "tsv" if len(columns) > 1 else "text" if own == "text" else "lines"
+    headers = {name: config.header(name) for name in columns}
+    return _read(path, config, headers, labels, kind)
 
 
-def corpus_folders(name: str) -> list[Path]:
+def corpus_folders(folder: str) -> list[Path]:
     """Where the files of a corpus may lie: in JUMOK_DATA's folder, then in the user's cache."""
     named = os.environ.get("JUMOK_DATA")
-    return [*([Path(named) / name] if named else []), downloads(name)]
+    return [*([Path(named) / folder] if named else []), downloads(folder)]
 
 
-def downloads(name: str) -> Path:
-    """Where `jumok data get` puts the files of a corpus."""
-    return cache_folder("data") / name
+def downloads(folder: str) -> Path:
+    """Where `jumok data get` puts the files that a corpus keeps in `folder`."""
+    return cache_folder("data") / folder
 
 
 def find_file(folders: Sequence[Path], name: str) -> Path | None:
@@ -190,13 +221,54 @@ def _same_kind(corpus: Corpus, columns: Sequence[str]) -> None:
         )
 
 
-def _generated(corpus: Corpus, config: DataConfig, split: str) -> Table:
+def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
+    """The splits as the corpus or the files have them, whatever else is to be learned from."""
+    if not config.corpus:
+        return _own_splits(config, columns, only)
+    corpus = known_corpus(config.corpus)
+    _same_kind(corpus, columns)
+    read = _generated_splits if corpus.generated else _corpus_splits
+    return read(corpus, config, columns, only)
+
+
+def _generated_splits(
+    corpus: Corpus, config: DataConfig, columns: Sequence[str], only: Sequence[str]
+) -> Splits:
     from jumok.data.numbers import generate
 
-    pairs = generate(split, config.rows(split) or corpus.generated[split], config.seed)
-    return Table.from_columns(
-        {"source": [spoken for spoken, _ in pairs], "target": [written for _, written in pairs]}
-    )
+    tables: dict[str, Table] = {}
+    for split, rows in corpus.generated.items():
+        if only and split not in only:
+            continue
+        pairs = generate(split, config.rows(split) or rows, config.seed)
+        tables[split] = Table.from_columns(
+            {name: [pair[SEQUENCES.index(name)] for pair in pairs] for name in columns}
+        )
+    return Splits(tables)
+
+
+def _corpus_splits(
+    corpus: Corpus, config: DataConfig, columns: Sequence[str], only: Sequence[str]
+) -> Splits:
+    labels: tuple[str, ...] = ()
+    if "label" in columns:
+        labels = config.labels or corpus.labels
+    elif "tags" in columns:
+        labels = config.labels or corpus.tags
+    read: dict[tuple[str, ...], tuple[Table, NDArray[np.int64]]] = {}
+    tables: dict[str, Table] = {}
+    for name, parts in corpus.splits.items():
+        if only and name not in only:
+            continue
+        for rows in parts:
+            if rows.files not in read:
+                table = _corpus_table(corpus, rows, config, columns, labels)
+                key = _KEY if _KEY in table.column_names else columns[0]
+                keys = table.column(key) if rows.key else ()
+                read[rows.files] = table.select(columns), places(keys, rows.by)
+        chosen = [part(read[rows.files][0], rows, read[rows.files][1]) for rows in parts]
+        tables[name] = Table.concatenated(chosen)
+    return Splits(tables, labels)
 
 
 def _corpus_table(
@@ -209,7 +281,17 @@ def _corpus_table(
     by_name = {file.name: file for file in corpus.files}
     known = [by_name[name] for name in rows.files]
     paths = [_corpus_file(corpus, file) for file in known]
-    table = _read(tuple(map(str, paths)), config, columns, labels, corpus.format)
+    headers = {name: rows.columns.get(name) or config.header(name) for name in columns}
+    if rows.key and rows.key != headers[columns[0]]:
+        headers[_KEY] = rows.key
+    table = _read(
+        tuple(map(str, paths)),
+        config,
+        headers,
+        labels,
+        rows.format or corpus.format,
+        spellings=corpus.spellings,
+    )
     if table.sha256 != combined([file.sha256 for file in known]):
         raise InputError(
             f"{paths[0]} is not the official file of the corpus {corpus.name!r}; "
@@ -219,13 +301,14 @@ def _corpus_table(
 
 
 def _corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
-    folders = corpus_folders(corpus.name)
+    folder = corpus.folder_of(file)
+    folders = corpus_folders(folder)
     path = find_file(folders, file.name)
     if path is None:
         raise InputError(
             f"the corpus {corpus.name!r} is not here (no {file.name} in "
             f"{' or '.join(map(str, folders))}); fetch it with jumok data get {corpus.name}, "
-            f"or set JUMOK_DATA to a folder that holds {corpus.name}/"
+            f"or set JUMOK_DATA to a folder that holds {folder}/"
         )
     return path
 
@@ -233,30 +316,46 @@ def _corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
 def _own_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
     if not config.train:
         raise InputError("the recipe names no data; set data.corpus or data.train")
-    with_labels = "label" in columns
-    labels = config.labels if with_labels else ()
-    train = _read(config.train, config, columns, labels, config.format)
-    if with_labels and not labels:
+    headers = {name: config.header(name) for name in columns}
+    labels = config.labels if {"label", "tags"} & set(columns) else ()
+    train = _read(config.train, config, headers, labels, config.format)
+    if not labels:
         labels = _found_labels(train)
     files = {"train": config.train, "dev": config.dev, "test": config.test}
     tables = {"train": train} | {
-        name: _read(path, config, columns, labels, config.format)
+        name: _read(path, config, headers, labels, config.format)
         for name, path in files.items()
         if path and name != "train" and (not only or name in only)
     }
     if not config.dev:
-        rows = config.dev_rows or max(1, len(train) // 10)
-        if rows >= len(train):
-            raise InputError(
-                f"{rows} rows of train for dev, and train has {len(train)}; name a data.dev file"
-            )
-        first = len(train) - rows
-        tables |= {"train": train.slice(0, first), "dev": train.slice(first)}
+        tables |= _dev_of_train(train, config)
     order = [name for name in files if name in tables and (not only or name in only)]
-    return Splits({name: _finished(tables[name], name, config) for name in order}, labels)
+    return Splits({name: tables[name] for name in order}, labels)
+
+
+def _dev_of_train(train: Table, config: DataConfig) -> dict[str, Table]:
+    """The training rows parted into train and dev: dev gets the last of them."""
+    if config.format == "text":
+        return {
+            "train": part_of_text(train, 0, 900),
+            "dev": part_of_text(train, 900, BUCKETS),
+        }
+    rows = config.dev_rows or max(1, len(train) // 10)
+    if rows >= len(train):
+        raise InputError(
+            f"{rows} rows of train for dev, and train has {len(train)}; name a data.dev file"
+        )
+    first = len(train) - rows
+    return {"train": train.slice(0, first), "dev": train.slice(first)}
 
 
 def _found_labels(train: Table) -> tuple[str, ...]:
+    """The labels or tags of the training rows, in order; () where rows have neither."""
+    if "tags" in train.column_names:
+        tags = {tag for cell in train.column("tags") for tag in cell.split(" ")} - {"O"}
+        return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
+    if "label" not in train.column_names:
+        return ()
     found = set(train.column("label"))
     if len(found) < 2:
         raise InputError(f"every row of train is labelled {found.pop()!r}; two labels are needed")
@@ -264,22 +363,51 @@ def _found_labels(train: Table) -> tuple[str, ...]:
     return tuple(sorted(found, key=int) if numbers else sorted(found))
 
 
+def _with_extra(
+    splits: Splits, config: DataConfig, columns: Sequence[str], held_out: Sequence[Table]
+) -> Table:
+    """The training rows and those of the extra corpora, but none whose text is held out."""
+    tables = [splits.train]
+    for name in config.extra:
+        extra = load_splits(DataConfig(corpus=name), columns, only=["train"])
+        if not set(extra.labels) <= set(splits.labels):
+            raise InputError(
+                f"the extra corpus {name!r} has the labels {', '.join(extra.labels)}, the data "
+                f"have {', '.join(splits.labels)}; leave it out"
+            )
+        tables.append(extra.train)
+    train = Table.concatenated(tables)
+    first = columns[0]
+    return train.without(first, [text for table in held_out for text in table.column(first)])
+
+
+def _kept(corpora: Sequence[str], columns: Sequence[str]) -> Iterator[Table]:
+    """The dev and test rows of other corpora, from which nothing may be learned."""
+    for name in corpora:
+        splits = load_splits(DataConfig(corpus=name), columns, only=["dev", "test"])
+        yield from splits.tables.values()
+
+
 def _read(
     files: Files | Path,
     config: DataConfig,
-    columns: Sequence[str],
+    headers: Mapping[str, str],
     labels: Sequence[str],
     format: Format | None,  # noqa: A002 - the word the recipes use
+    spellings: Mapping[str, str] | None = None,
 ) -> Table:
     paths = files if isinstance(files, tuple) else (files,)
     if len(paths) > 1:
-        return read_parallel(paths, columns, on_bad_rows=config.on_bad_rows)
+        return read_parallel(paths, tuple(headers), on_bad_rows=config.on_bad_rows)
+    cells = label_cells(labels)
+    if labels and spellings:
+        cells |= {odd: cells[cell] for odd, cell in spellings.items()}
     return read_table(
         paths[0],
-        {name: config.header(name) for name in columns},
+        headers,
         format=format,
-        labels=label_cells(labels) or None,
-        lists=("text",) if config.pieces and "text" in columns else (),
+        labels=cells or None,
+        lists=("text",) if config.pieces and "text" in headers else (),
         on_bad_rows=config.on_bad_rows,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from jumok.data.corpora import corpus_folders, downloads, find_file
-from jumok.data.known import Corpus, CorpusFile
+from jumok.data.corpus import Corpus, CorpusFile
 from jumok.data.sources import COMPRESSED, survey
 from jumok.errors import InputError, StorageError
 
@@ -30,12 +30,18 @@ def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> It
     """
     if corpus.generated:
         raise InputError(f"the corpus {corpus.name!r} is built in; there is nothing to fetch")
-    folder = folder or downloads(corpus.name)
     for file in corpus.files:
-        present = find_file([folder], file.name)
+        place = folder or downloads(corpus.folder_of(file))
+        present = find_file([place], file.name)
         if present is None or not is_known(present, file):
-            present = folder / file.name
-            fetch(f"{base.rstrip('/')}/{file.name}" if base else file.address, present, file)
+            address = f"{base.rstrip('/')}/{file.name}" if base else file.address
+            if not address:
+                raise InputError(
+                    f"{file.name} of the corpus {corpus.name!r} was made from others' files and "
+                    f"has no address; take a copy with jumok data get {corpus.name} --from FOLDER"
+                )
+            present = place / f"{file.name}{_packing(address)}"
+            fetch(address, present, file)
         yield present
 
 
@@ -45,20 +51,19 @@ def take_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Ite
     A file is recognised by its content, whatever it is called. Raises InputError when a file is
     missing, or is not one of the corpus.
     """
-    folder = folder or downloads(corpus.name)
     if source.is_dir():
         for file in corpus.files:
-            found = find_file([source, source / corpus.name], file.name)
+            found = find_file([source, source / corpus.folder_of(file)], file.name)
             if found is None:
                 raise InputError(f"{source} holds no {file.name} (nor .xz, .gz); name its folder")
             if not is_known(found, file):
                 raise _not_known(found, file)
-            yield _copy(found, folder, file)
+            yield _copy(found, folder or downloads(corpus.folder_of(file)), file)
         return
     content = survey(source)
     for file in corpus.files:
         if file.sha256 == content.sha256:
-            yield _copy(source, folder, file)
+            yield _copy(source, folder or downloads(corpus.folder_of(file)), file)
             return
     names = ", ".join(file.name for file in corpus.files)
     raise InputError(
@@ -75,10 +80,11 @@ def fetch(address: str, target: Path, file: CorpusFile) -> None:
     """
     if not address.startswith(("https://", "http://")):
         raise InputError(f"{address} is no web address; wanted https://...")
-    part = target.with_name(f"{target.name}.part")
+    packing = _packing(address)
+    part = target.with_name(f"{target.name.removesuffix(packing)}.part{packing}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _download(address, part, file.size)
+        _download(address, part, file.packed_size if packing else file.size)
     except (OSError, EOFError, HTTPException) as error:
         raise StorageError(
             f"{address} could not be fetched ({error}); the same command goes on from there, "
@@ -95,7 +101,7 @@ def state_of(corpus: Corpus) -> dict[str, tuple[State, Path | None]]:
     """Each file of a corpus: whether it is here and whole, and where."""
     states: dict[str, tuple[State, Path | None]] = {}
     for file in corpus.files:
-        path = find_file(corpus_folders(corpus.name), file.name)
+        path = find_file(corpus_folders(corpus.folder_of(file)), file.name)
         if path is None:
             states[file.name] = ("absent", None)
         else:
@@ -128,6 +134,11 @@ def _download(address: str, part: Path, size: int) -> None:
                     break  # not the known file; the checksum will say so
     if part.stat().st_size < size:
         raise EOFError(f"{part.stat().st_size:,} of {size:,} bytes came")
+
+
+def _packing(address: str) -> str:
+    """The .gz or .xz that what is fetched is packed in; "" for plain files."""
+    return next((ending for ending in COMPRESSED if address.endswith(ending)), "")
 
 
 def _answer(request: urllib.request.Request, part: Path) -> HTTPResponse:

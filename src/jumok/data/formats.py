@@ -12,8 +12,11 @@ from jumok.config import nearest
 from jumok.data.sources import Line, decoded, shown
 from jumok.errors import InputError
 
-Format = Literal["tsv", "csv", "jsonl", "lines"]
-Cell = str | list[str]
+Format = Literal["tsv", "csv", "jsonl", "json", "lines", "text", "bio"]
+Cell = str | float | list[str]
+
+BIO_COLUMNS = ("id", "text", "tags")
+BIO_TAG = re.compile(r"O|[BI]-\S+")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -104,6 +107,29 @@ def jsonl_rows(
             yield Row(line.number, fault=f"not a JSON object (seen {shown(text)})")
 
 
+def json_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """Rows of a file that is one JSON array of objects; the place told is an object's number."""
+    parts: list[str] = []
+    for line in lines:
+        text, fault = _text(line)
+        if fault:
+            raise InputError(f"{path}:{line.number}: {fault}; correct the file")
+        parts.append(text)
+    try:
+        rows = json.loads("\n".join(parts))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}; correct the file") from error
+    if not isinstance(rows, list):
+        raise InputError(f"{path}: not a JSON array of objects; for one a line name it .jsonl")
+    for number, row in enumerate(rows, start=1):
+        if isinstance(row, dict):
+            yield _from_object(number, row, wanted, lists)
+        else:
+            yield Row(number, fault=f"not a JSON object (seen {shown(repr(row))})")
+
+
 def line_rows(
     path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
@@ -117,6 +143,74 @@ def line_rows(
     for line in lines:
         text, fault = _text(line)
         yield Row(line.number, fault=fault) if fault else Row(line.number, (text,))
+
+
+def text_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    """The one row of a file that is one text; each of its lines, the last too, ends in a LF."""
+    _no_lists(path, lists)
+    if len(wanted) != 1:
+        raise InputError(f"{path} is read as one text; {', '.join(wanted)} were wanted")
+    parts: list[str] = []
+    for line in lines:
+        text, fault = _text(line)
+        if fault:
+            yield Row(line.number, fault=fault)
+            return
+        parts.append(f"{text}\n")
+    yield Row(1, ("".join(parts),))
+
+
+def bio_rows(
+    path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
+) -> Iterator[Row]:
+    r"""Sentences of a file with a character, a TAB and its tag on a line, spaces among them.
+
+    An empty line ends a sentence. A comment `## ID<TAB>...` before it gives its id; without one
+    it is the sentence's number. The columns are `id`, `text` and `tags`, of which there is one
+    for each character, parted by spaces: `서울 가` has `B-LC I-LC O O`.
+    """
+    _no_lists(path, lists)
+    _places(path, BIO_COLUMNS, wanted)
+    for number, sentence in enumerate(_sentences(lines), start=1):
+        begin, fault = sentence[0].number, ""
+        cells = {"id": str(number), "text": "", "tags": ""}
+        tags: list[str] = []
+        for line in sentence:
+            text, fault = _text(line)
+            if text.startswith("##"):
+                cells["id"] = text.removeprefix("##").strip().split("\t")[0]
+                continue
+            character, _, tag = text.partition("\t")
+            if not fault and (len(character) != 1 or not BIO_TAG.fullmatch(tag)):
+                fault = f"no character with its tag O, B-X or I-X (seen {shown(text)})"
+            if fault:
+                begin = line.number
+                break
+            cells["text"] += character
+            tags.append(tag)
+        cells["tags"] = " ".join(tags)
+        yield Row(begin, tuple(cells[name] for name in wanted), fault)
+
+
+def _sentences(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """The lines between empty ones, when there is more among them than comments."""
+    sentence: list[Line] = []
+    for line in lines:
+        if line.content or line.fault:
+            if sentence and not _is_comment(line) and _is_comment(sentence[-1]):
+                sentence = [sentence[-1]]  # of several comments the last is the sentence's
+            sentence.append(line)
+        elif sentence:
+            yield sentence
+            sentence = []
+    if sentence and not _is_comment(sentence[-1]):
+        yield sentence
+
+
+def _is_comment(line: Line) -> bool:
+    return line.content.startswith(b"##")
 
 
 def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Iterator[Row]:
@@ -150,7 +244,10 @@ READERS: dict[Format, RowReader] = {
     "tsv": tsv_rows,
     "csv": csv_rows,
     "jsonl": jsonl_rows,
+    "json": json_rows,
     "lines": line_rows,
+    "text": text_rows,
+    "bio": bio_rows,
 }
 
 
@@ -246,7 +343,7 @@ def _from_object(
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
                 return Row(line, fault=f"{name} is no list of pieces (seen {shown(repr(value))})")
             cells.append(value)
-        elif isinstance(value, str):
+        elif isinstance(value, str | float):
             cells.append(value)
         elif isinstance(value, int) and not isinstance(value, bool):
             cells.append(str(value))
@@ -259,7 +356,7 @@ def _from_object(
 
 
 def _bad_letters(name: str, cell: Cell) -> str:
-    text = cell if isinstance(cell, str) else "".join(cell)
+    text = "".join(cell) if isinstance(cell, list) else str(cell)
     if "\0" in text:
         return f"{name} holds a NUL character (seen {shown(text)})"
     if _SURROGATE.search(text):

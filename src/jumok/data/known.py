@@ -1,83 +1,14 @@
-"""The corpora jumok knows by name: where each comes from, its licence and its checksums."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+"""The corpora jumok knows by name; what is known of each stands in the catalogue."""
 
 from jumok.config import nearest
-from jumok.data.formats import Format
+from jumok.data.catalogue.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
+from jumok.data.catalogue.labelled import CHATBOT, KLUE_NER, YNAT
+from jumok.data.catalogue.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
+from jumok.data.catalogue.pairs import KORNLI, KORSTS, QUESTION_PAIR
+from jumok.data.catalogue.reviews import NSMC, NSMC_TEXT
+from jumok.data.catalogue.texts import NOVELS, SHAKESPEARE
+from jumok.data.corpus import Corpus
 from jumok.errors import InputError
-
-
-@dataclass(frozen=True)
-class CorpusFile:
-    """One file of a corpus; checksum and size in bytes are those of the unpacked content."""
-
-    name: str
-    sha256: str
-    size: int
-    address: str  # where the unpacked content can be fetched
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a split: those from `first` up to `stop` of one file, or of parallel files."""
-
-    files: tuple[str, ...]
-    first: int = 0
-    stop: int | None = None
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """A corpus: what a person should know before using it, and how its rows are read."""
-
-    name: str
-    about: str
-    licence: str
-    home: str
-    columns: Mapping[str, str]  # the name tasks use -> the name in the file's header
-    files: tuple[CorpusFile, ...] = ()
-    splits: Mapping[str, Rows] = field(default_factory=dict)
-    generated: Mapping[str, int] = field(default_factory=dict)  # split -> rows made by default
-    format: Format = "tsv"
-    labels: tuple[str, ...] = ()  # names; a cell holds the name or its number in this list
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files, unpacked; 0 for a corpus that is generated."""
-        return sum(file.size for file in self.files)
-
-
-_NSMC = "https://raw.githubusercontent.com/e9t/nsmc/master"
-
-NSMC = Corpus(
-    name="nsmc",
-    about="Naver movie reviews, negative or positive: 150,000 + 50,000",
-    licence="CC0 1.0",
-    home="https://github.com/e9t/nsmc",
-    columns={"text": "document", "label": "label"},
-    labels=("negative", "positive"),
-    files=(
-        CorpusFile(
-            "ratings_train.txt",
-            "e03b7d14e9e41be8d464a28057cd25d7396c53e67aa7fd5f7e552c59b0ee2940",
-            14_628_807,
-            f"{_NSMC}/ratings_train.txt",
-        ),
-        CorpusFile(
-            "ratings_test.txt",
-            "8ac9f64052f11dbf6ae0acb5e038f03d90a76f0eda7820cfb3a92d02edfcebda",
-            4_893_335,
-            f"{_NSMC}/ratings_test.txt",
-        ),
-    ),
-    # There is no official development set; the training file is already in random order.
-    splits={
-        "train": Rows(("ratings_train.txt",), stop=140_000),
-        "dev": Rows(("ratings_train.txt",), first=140_000),
-        "test": Rows(("ratings_test.txt",)),
-    },
-)
 
 NUMBERS = Corpus(
     name="numbers",
@@ -88,10 +19,28 @@ NUMBERS = Corpus(
     generated={"train": 60_000, "dev": 1_000, "test": 2_000, "test_patterns": 1_000},
 )
 
-CORPORA: dict[str, Corpus] = {corpus.name: corpus for corpus in (NSMC, NUMBERS)}
-
-# Files whose cells were quoted twice when they were made; their few empty reviews are known.
-QUOTED_TWICE = frozenset(file.sha256 for file in NSMC.files)
+CORPORA: dict[str, Corpus] = {
+    corpus.name: corpus
+    for corpus in (
+        NSMC,
+        NUMBERS,
+        YNAT,
+        QUESTION_PAIR,
+        KORNLI,
+        KORSTS,
+        KLUE_NER,
+        CHATBOT,
+        MULTI30K_EN_DE,
+        MULTI30K_EN_FR,
+        KOEN,
+        ENKO,
+        KOEN_1961,
+        ENKO_1961,
+        NSMC_TEXT,
+        NOVELS,
+        SHAKESPEARE,
+    )
+}
 
 
 def known_corpus(name: str) -> Corpus:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +13,8 @@ import pyarrow as pa
 
 from jumok.data.bad_rows import BadRowCounter, BadRows, OnBadRows, stop_at
 from jumok.data.cached import cache_folder, cached_table, write_table
-from jumok.data.formats import READERS, Cell, Format, Row, parallel_rows
-from jumok.data.known import QUOTED_TWICE
+from jumok.data.catalogue.reviews import QUOTED_TWICE
+from jumok.data.formats import BIO_TAG, READERS, Cell, Format, Row, parallel_rows
 from jumok.data.sources import MAX_LINE_BYTES, Content, checksum, read_lines, shown, suffix, survey
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -28,10 +29,11 @@ FORMATS: dict[str, Format] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
     ".txt": "lines",
 }
 
-_VERSION = 1  # to be raised when the same file would be read differently
+_VERSION = 2  # to be raised when the same file would be read differently
 _BATCH = 8_192  # rows of one Arrow batch
 
 
@@ -48,10 +50,12 @@ class _Options:
     max_line_bytes: int
 
     def schema(self) -> pa.Schema:
-        pieces = pa.large_list(pa.large_string())
-        return pa.schema(
-            [(name, pieces if name in self.lists else pa.large_string()) for name in self.columns]
-        )
+        def kind(name: str) -> pa.DataType:
+            if name == "score":
+                return pa.float64()
+            return pa.large_list(pa.large_string()) if name in self.lists else pa.large_string()
+
+        return pa.schema([(name, kind(name)) for name in self.columns])
 
 
 def read_table(
@@ -65,7 +69,7 @@ def read_table(
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
-    r"""The wanted columns of a TSV, CSV or JSON-lines file or a file of lines, also .gz and .xz.
+    r"""The wanted columns of a TSV, CSV, JSON, BIO or text file, also .gz and .xz.
 
     `columns` are names in the header, or a mapping from the name wanted to that name. The format
     is told by the suffix unless `format` says it. TSV cells are never quoted; the two official
@@ -73,9 +77,11 @@ def read_table(
     known empty reviews.
 
     `labels` are the words the column `label` may hold, or a mapping from each to the name it
-    gets. The columns in `lists` hold lists of pieces (JSON lines only). A row is bad when a cell
-    is missing or too many, not UTF-8, holds a NUL or half a character, is a label not in
-    `labels`, is empty (unless `empty` is "keep"), or its line is longer than `max_line_bytes`;
+    gets; of the column `tags`, whose cells hold a tag for each character of `text`, they are the
+    tags. The column `score` holds numbers. The columns in `lists` hold lists of pieces (JSON
+    only). A row is bad when a cell is missing or too many, not UTF-8, holds a NUL or half a
+    character, is a label not in `labels`, no number under `score`, a tag too many or too few, is
+    empty (unless `empty` is "keep"), or its line is longer than `max_line_bytes`;
     so is the place where an archive breaks off or grows out of bounds. An archive whose own check
     fails is always refused: any of its rows may be wrong.
 
@@ -243,17 +249,54 @@ class _Reading:
         cells = list(row.cells)
         if self.official:
             cells = [_unquoted_twice(cell) for cell in cells]
-        for place, (name, cell) in enumerate(zip(self.options.columns, cells, strict=True)):
-            if name == "label" and self.options.labels:
-                if not isinstance(cell, str) or cell not in self.options.labels:
+        named = dict(zip(self.options.columns, cells, strict=True))
+        for place, (name, cell) in enumerate(named.items()):
+            fault = ""
+            if isinstance(cell, float) and name != "score":
+                fault = f"{self.options.columns[name]} is no text (seen {shown(str(cell))})"
+            elif name == "label" and self.options.labels:
+                if isinstance(cell, str) and cell in self.options.labels:
+                    cells[place] = self.options.labels[cell]
+                else:
                     wanted = ", ".join(self.options.labels)
                     fault = f"unknown label {shown(str(cell))}, wanted one of {wanted}"
-                    return Row(row.line, fault=fault)
-                cells[place] = self.options.labels[cell]
+            elif name == "score":
+                number = _number(str(cell))
+                cells[place] = number
+                if not math.isfinite(number):
+                    fault = f"score {shown(str(cell))} is no number"
+            elif name == "tags":
+                fault = _wrong_tags(str(cell), str(named.get("text", "")), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
                 fault = f"empty {name} (seen {shown(cell) if isinstance(cell, str) else cell})"
+            if fault:
                 return Row(row.line, fault=fault, file=place if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
+
+
+def _number(cell: str) -> float:
+    """The number in a cell; NaN when there is none."""
+    try:
+        return float(cell)
+    except ValueError:
+        return math.nan
+
+
+def _wrong_tags(tags: str, text: str, known: Mapping[str, str]) -> str:
+    r"""What is wrong with the tags of a text; "" if each character has one.
+
+    >>> _wrong_tags("B-LC I-LC O", "서울 가", {})
+    "3 tags for 4 characters (seen 'B-LC I-LC O')"
+    """
+    cells = tags.split(" ")
+    if len(cells) != len(text):
+        return f"{len(cells)} tags for {len(text)} characters (seen {shown(tags)})"
+    for tag in cells:
+        if known and tag not in known:
+            return f"unknown tag {shown(tag)}, wanted one of {', '.join(known)}"
+        if not BIO_TAG.fullmatch(tag):
+            return f"tag {shown(tag)}, wanted O, B-X or I-X"
+    return ""
 
 
 def _batch(rows: Sequence[tuple[Cell, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, overload
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from jumok.data.bad_rows import BadRows
 from jumok.errors import InputError
 
-Cell = TypeVar("Cell", str, list[str])
+Cell = TypeVar("Cell", str, float, list[str])
 
 _BLOCK = 4_096  # rows turned into Python strings at a time
 
@@ -57,9 +59,25 @@ class Table:
     sha256: str = ""  # of the files' content once unpacked; "" when the rows come from no file
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Sequence[str] | Sequence[list[str]]]) -> "Table":
+    def from_columns(
+        cls, columns: Mapping[str, Sequence[str] | Sequence[float] | Sequence[list[str]]]
+    ) -> "Table":
         """A table of rows that are in memory already."""
         return cls(pa.table({name: list(cells) for name, cells in columns.items()}))
+
+    @classmethod
+    def concatenated(cls, tables: "Sequence[Table]") -> "Table":
+        """The rows of several tables with the same columns, one table after the other.
+
+        >>> one = Table.from_columns({"text": ["가"]})
+        >>> list(Table.concatenated([one, one]).column("text"))
+        ['가', '가']
+        """
+        first, *others = tables
+        if not others:
+            return first
+        parts = [table.arrow.cast(first.arrow.schema) for table in tables]
+        return replace(first, arrow=pa.concat_tables(parts), sha256="")
 
     def __len__(self) -> int:
         return int(self.arrow.num_rows)
@@ -71,11 +89,15 @@ class Table:
 
     def column(self, name: str) -> Column[str]:
         """The cells of a column of text. Raises InputError when there is none of that name."""
-        return Column[str](self._of_type(name, lists=False))
+        return Column[str](self._of_type(name, "text"))
+
+    def numbers(self, name: str) -> Column[float]:
+        """The cells of a column of numbers: the column `score`."""
+        return Column[float](self._of_type(name, "numbers"))
 
     def pieces(self, name: str) -> Column[list[str]]:
         """The cells of a column of lists of pieces, as pre-tokenised files hold them."""
-        return Column[list[str]](self._of_type(name, lists=True))
+        return Column[list[str]](self._of_type(name, "lists of pieces"))
 
     def slice(self, start: int, stop: int | None = None) -> "Table":
         """The rows from `start` up to `stop`; nothing is copied."""
@@ -91,11 +113,44 @@ class Table:
             filled = pc.invert(pc.equal(pc.utf8_trim_whitespace(array), ""))
         return self if pc.all(filled).as_py() else replace(self, arrow=self.arrow.filter(filled))
 
-    def _of_type(self, name: str, lists: bool) -> pa.ChunkedArray:
+    def select(self, names: Sequence[str]) -> "Table":
+        """The columns of these names alone."""
+        return replace(self, arrow=self.arrow.select(list(names)))
+
+    def keep(self, chosen: NDArray[np.bool_]) -> "Table":
+        """The rows for which `chosen` (rows,) says True."""
+        return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
+
+    def without(self, name: str, texts: Sequence[str]) -> "Table":
+        """The rows whose text in the column `name` is none of `texts`; white space is one space.
+
+        >>> table = Table.from_columns({"text": ["안 녕", "잘 가"]})
+        >>> list(table.without("text", ["안  녕 "]).column("text"))
+        ['잘 가']
+        """
+        unwanted = pc.unique(_spaced(pa.array(texts, pa.large_string())))
+        cells = _spaced(self.arrow.column(name).cast(pa.large_string()))
+        return replace(self, arrow=self.arrow.filter(pc.invert(pc.is_in(cells, unwanted))))
+
+    def _of_type(self, name: str, wanted: str) -> pa.ChunkedArray:
         if name not in self.arrow.column_names:
             raise InputError(f"no column {name!r}; the table has {', '.join(self.column_names)}")
         array = self.arrow.column(name)
-        if lists == (pa.types.is_large_string(array.type) or pa.types.is_string(array.type)):
-            kind, door = ("text", "column") if lists else ("lists of pieces", "pieces")
-            raise InputError(f"the column {name!r} holds {kind}; read it with Table.{door}")
+        kind = _kind(array.type)
+        if kind != wanted:
+            raise InputError(f"the column {name!r} holds {kind}; read it with Table.{_DOORS[kind]}")
         return array
+
+
+_DOORS = {"text": "column", "numbers": "numbers", "lists of pieces": "pieces"}
+
+
+def _kind(type_: pa.DataType) -> str:
+    if pa.types.is_large_string(type_) or pa.types.is_string(type_):
+        return "text"
+    return "numbers" if pa.types.is_floating(type_) else "lists of pieces"
+
+
+def _spaced(texts: pa.Array) -> pa.Array:
+    """The texts with single spaces, for comparing."""
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"\s+", " "))

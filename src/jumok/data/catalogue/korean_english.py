@@ -1,0 +1,111 @@
+"""Korean and English sentence by sentence: documentation, everyday sentences, verses, news."""
+
+from jumok.data.corpus import Corpus, CorpusFile, Rows
+
+_FILES = {
+    "docs.train": (
+        "da1b894858f00c0f3d2b2b1136926a2e7eedf351341c872a3f0ad22c1602fee5",
+        12_745_619,
+    ),
+    "docs.dev": (
+        "a8e5076dc3f038fb33fc96a5225ad2b07b990009e6ef14641eeeb8d7a360c123",
+        341_237,
+    ),
+    "docs.test": (
+        "03364dc1607b451a643e9f1c6c26c07cc7b073484334304c65c839589f419936",
+        346_633,
+    ),
+    "tatoeba.train": (
+        "3c58a112c061c75a1056290478865ce522ddabcae2004ba804cfaf91df9b7bfd",
+        358_992,
+    ),
+    "tatoeba.dev": (
+        "552d5fd0fa0fa3316ffaf4ff6da1243d0800747ad093d656eae238f67b451f08",
+        28_304,
+    ),
+    "tatoeba.test": (
+        "7e61f3e24661fbcb30bd712943a306678567ab3b90702e912d20d6ca18eb8a5f",
+        27_948,
+    ),
+    "bible.train": (
+        "bb58cf3d56cb4becb8985ccedf056b43ffea38f8ce0ac337de704c22f10f9d2f",
+        7_509_379,
+    ),
+    "bible.dev": (
+        "4f130361fc8c07b5d7821b702609dc4c35411adc71b363f195ea912f8f5576c0",
+        442_767,
+    ),
+    "bible.test": (
+        "53ee6aec157f0ebcbd41ba307091e8260db2bfddcfc50e0962154f83007d52fc",
+        444_565,
+    ),
+    "news.dev": (
+        "e67ba9c6db2ae94fbaad5071647d54d57a131f8b69c585fdba6b41b0b520c8fd",
+        307_240,
+    ),
+    "news.test": (
+        "e69a7b0ae4b697f401df14d0a3827857cc64043a10e6e11fb011f88e0277e512",
+        629_646,
+    ),
+    "bible1961.train": (
+        "3b224f46b4cad3f2f3b50389922b2686c76ad12c1ab55e30de74c5bab11bd537",
+        3_305_330,
+    ),
+}
+_HOME = "https://github.com/python/python-docs-ko and others, see docs/data.md"
+_INTO_ENGLISH = {"source": "ko", "target": "en"}
+_INTO_KOREAN = {"source": "en", "target": "ko"}
+_LICENCE = (
+    "docs PSF-2.0 + CC0 and MIT; tatoeba CC BY 2.0 FR; bible CC BY 4.0; "
+    "news (dev and test) CC BY-SA 3.0"
+)
+
+
+def _file(part: str) -> CorpusFile:
+    return CorpusFile(f"{part}.tsv", *_FILES[part], address="", folder="koen")
+
+
+def _rows(*parts: str) -> tuple[Rows, ...]:
+    return tuple(Rows((f"{part}.tsv",)) for part in parts)
+
+
+def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
+    """One direction; every test set has a score of its own, and so may every dev set."""
+    return Corpus(
+        name=name,
+        about=f"{about}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750",
+        licence=_LICENCE,
+        home=_HOME,
+        columns=columns,
+        files=tuple(_file(part) for part in _FILES if part != "bible1961.train"),
+        splits={
+            "train": _rows("docs.train", "tatoeba.train", "bible.train"),
+            "dev": _rows("docs.dev", "tatoeba.dev", "bible.dev"),
+            "docs_test": _rows("docs.test"),
+            "tatoeba_test": _rows("tatoeba.test"),
+            "bible_test": _rows("bible.test"),
+            "news_test": _rows("news.test"),
+            "docs_dev": _rows("docs.dev"),
+            "tatoeba_dev": _rows("tatoeba.dev"),
+            "bible_dev": _rows("bible.dev"),
+            "news_dev": _rows("news.dev"),
+        },
+    )
+
+
+def _old_verses(name: str, direction: str, columns: dict[str, str]) -> Corpus:
+    return Corpus(
+        name=name,
+        about=f"{direction}: 11,823 verses in the Korean of 1961; only ever an extra for training",
+        licence="public domain (author: 대한성서공회; not to be altered)",
+        home="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
+        columns=columns,
+        files=(_file("bible1961.train"),),
+        splits={"train": _rows("bible1961.train")},
+    )
+
+
+KOEN = _sentences("koen", "Korean -> English", _INTO_ENGLISH)
+ENKO = _sentences("enko", "English -> Korean", _INTO_KOREAN)
+KOEN_1961 = _old_verses("koen-1961", "Korean -> English", _INTO_ENGLISH)
+ENKO_1961 = _old_verses("enko-1961", "English -> Korean", _INTO_KOREAN)

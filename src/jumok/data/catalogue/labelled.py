@@ -1,0 +1,95 @@
+"""Korean texts with a topic or an answer, and with the names in them tagged."""
+
+from jumok.data.corpus import Corpus, CorpusFile, Rows
+
+YNAT = Corpus(
+    name="ynat",
+    about="Korean news headlines on seven topics: 41,654 + 2,000 + 2,000",
+    licence="CC BY-SA 4.0",
+    home="https://github.com/seawavve/daconNewsTopicClassification",
+    columns={"text": "title", "label": "label"},
+    labels=("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치"),
+    files=(
+        CorpusFile(
+            "train.tsv",
+            "777786dfef6bbb58425d5cecf4b6e197b0b4ca5228d17b4402df699b306b006d",
+            3_157_051,
+            address="",
+        ),
+        CorpusFile(
+            "dev.tsv",
+            "45a9b090c81eb75e2afe87ce50d0e549c659045497b4b7e190665a5a1a3cb50c",
+            151_129,
+            address="",
+        ),
+        CorpusFile(
+            "test.tsv",
+            "f4a6bb8ff0fa177aea536fb7fc03c3337d20b1752c290bf454440482bde62392",
+            151_070,
+            address="",
+        ),
+    ),
+    splits={
+        "train": (Rows(("train.tsv",)),),
+        "dev": (Rows(("dev.tsv",)),),
+        "test": (Rows(("test.tsv",)),),
+    },
+)
+
+_TALK = ("ChatbotData.csv",)
+
+CHATBOT = Corpus(
+    name="chatbot",
+    about="Korean questions, each with an answer and a topic: 11,823",
+    licence="MIT",
+    home="https://github.com/songys/Chatbot_data",
+    columns={"source": "Q", "target": "A", "text": "Q", "label": "label"},
+    format="csv",
+    labels=("daily", "parting", "love"),
+    spellings={"2   ": "2"},  # one row has it so
+    files=(
+        CorpusFile(
+            "ChatbotData.csv",
+            "287eb129695b577321c80ad397bb3c2279164d4ca577874d129fd3db5b30afe2",
+            889_842,
+            "https://raw.githubusercontent.com/songys/Chatbot_data/"
+            "4cf20d13fc46f5037fd1c531cd566e2dd9f72974/ChatbotData.csv",
+        ),
+    ),
+    # By question: 161 questions stand there more than once, with other answers.
+    splits={
+        "train": (Rows(_TALK, stop=800, by="hash", key="Q"),),
+        "dev": (Rows(_TALK, first=800, stop=900, by="hash", key="Q"),),
+        "test": (Rows(_TALK, first=900, by="hash", key="Q"),),
+    },
+)
+
+_NAMES = ("klue-ner-v1.1_dev.tsv",)
+_KINDS = ("DT", "LC", "OG", "PS", "QT", "TI")  # date, location, organisation, person, number, time
+
+KLUE_NER = Corpus(
+    name="klue-ner",
+    about="Korean sentences, dates, places, organisations, people, numbers and times tagged: 5,000",
+    licence="CC BY-SA 4.0",
+    home="https://github.com/KLUE-benchmark/KLUE",
+    columns={"text": "text", "tags": "tags"},
+    format="bio",
+    tags=("O", *(f"{mark}-{kind}" for kind in _KINDS for mark in "BI")),
+    files=(
+        CorpusFile(
+            "klue-ner-v1.1_dev.tsv",
+            "0f4d5e818f7b82d299c3a87856fc40a706f5943207580ddb252397e387050a54",
+            2_635_045,
+            "https://raw.githubusercontent.com/KLUE-benchmark/KLUE/"
+            "3efd98708a40ff49251fddde35453f8fbb11f536/"
+            "klue_benchmark/klue-ner-v1.1/klue-ner-v1.1_dev.tsv",
+            folder="klue",
+        ),
+    ),
+    # Only the official dev file is public; its sentences are split by the sha1 of their ids.
+    splits={
+        "train": (Rows(_NAMES, stop=4_000, by="order", key="id"),),
+        "dev": (Rows(_NAMES, first=4_000, stop=4_500, by="order", key="id"),),
+        "test": (Rows(_NAMES, first=4_500, by="order", key="id"),),
+    },
+)

@@ -1,0 +1,64 @@
+"""Naver's movie reviews: with a sentiment, and without one to learn the language from."""
+
+from jumok.data.corpus import Corpus, CorpusFile, Rows
+
+_ADDRESS = "https://raw.githubusercontent.com/e9t/nsmc/master"
+
+NSMC = Corpus(
+    name="nsmc",
+    about="Naver movie reviews, negative or positive: 150,000 + 50,000",
+    licence="CC0 1.0",
+    home="https://github.com/e9t/nsmc",
+    columns={"text": "document", "label": "label"},
+    labels=("negative", "positive"),
+    files=(
+        CorpusFile(
+            "ratings_train.txt",
+            "e03b7d14e9e41be8d464a28057cd25d7396c53e67aa7fd5f7e552c59b0ee2940",
+            14_628_807,
+            f"{_ADDRESS}/ratings_train.txt",
+        ),
+        CorpusFile(
+            "ratings_test.txt",
+            "8ac9f64052f11dbf6ae0acb5e038f03d90a76f0eda7820cfb3a92d02edfcebda",
+            4_893_335,
+            f"{_ADDRESS}/ratings_test.txt",
+        ),
+    ),
+    # There is no official development set; the training file is already in random order.
+    splits={
+        "train": (Rows(("ratings_train.txt",), stop=140_000),),
+        "dev": (Rows(("ratings_train.txt",), first=140_000),),
+        "test": (Rows(("ratings_test.txt",)),),
+    },
+)
+
+_LINES = ("unlabelled.txt",)
+
+NSMC_TEXT = Corpus(
+    name="nsmc-text",
+    about="all other Naver movie reviews as plain text: 485,646 lines without a label",
+    licence="CC0 1.0",
+    home="https://github.com/e9t/nsmc (raw/)",
+    columns={"text": "text"},
+    format="lines",
+    files=(
+        CorpusFile(
+            "unlabelled.txt",
+            "575bfdf2b0d72d9fdab21a5e7a022a219965d9066b430d54dd345346737952ea",
+            43_775_395,
+            address="",
+            folder="nsmc",
+        ),
+    ),
+    # The file is in the order of the films, so what is held out is chosen by hash.
+    splits={
+        "train": (Rows(_LINES, stop=990, by="hash", key="text"),),
+        "dev": (Rows(_LINES, first=990, stop=995, by="hash", key="text"),),
+        "test": (Rows(_LINES, first=995, by="hash", key="text"),),
+    },
+    never=("nsmc",),
+)
+
+# Files whose cells were quoted twice when they were made; their few empty reviews are known.
+QUOTED_TWICE = frozenset(file.sha256 for file in NSMC.files)

@@ -1,0 +1,71 @@
+"""What is known of a corpus: its files with their checksums, and which rows make which split."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jumok.data.formats import Format
+
+By = Literal["rows", "hash", "order", "characters"]
+
+
+@dataclass(frozen=True)
+class CorpusFile:
+    """One file of a corpus; checksum and size in bytes are those of the unpacked content."""
+
+    name: str
+    sha256: str
+    size: int
+    address: str  # where it can be fetched, plain or as .gz; "": it was made from others' files
+    folder: str = ""  # the folder it lies in; "" for the one named like the corpus
+    packed_size: int = 0  # bytes of what is fetched, where the address is that of a .gz
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some of the rows of one file, or of parallel files of plain lines.
+
+    What `first` and `stop` count is said by `by`: rows; the thousand buckets that the sha1 of the
+    cell under the header `key` falls into, so that like cells stay together wherever they stand;
+    rows in the order of that sha1; or thousandths of the characters of a file that is one text.
+    All splits of a file are cut by the same. See `jumok.data.splitting`.
+    """
+
+    files: tuple[str, ...]
+    first: int = 0
+    stop: int | None = None
+    by: By = "rows"
+    key: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)  # where they differ from the corpus's
+    format: Format | None = None  # None: the corpus's
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus: what a person should know before using it, and how its rows are read."""
+
+    name: str
+    about: str
+    licence: str
+    home: str
+    columns: Mapping[str, str]  # the name tasks use -> the name in the file's header
+    files: tuple[CorpusFile, ...] = ()
+    splits: Mapping[str, tuple[Rows, ...]] = field(default_factory=dict)
+    generated: Mapping[str, int] = field(default_factory=dict)  # split -> rows made by default
+    format: Format = "tsv"
+    labels: tuple[str, ...] = ()  # names; a cell holds the name or its number in this list
+    spellings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # odd cells of labels -> the usual ones
+    tags: tuple[str, ...] = ()  # of the column `tags`
+    never: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train
+    redistributable: bool = True  # may it be passed on, in a package for instance?
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files, unpacked; 0 for a corpus that is generated."""
+        return sum(file.size for file in self.files)
+
+    def folder_of(self, file: CorpusFile) -> str:
+        """The folder one of its files lies in; corpora that share files share a folder."""
+        return file.folder or self.name
