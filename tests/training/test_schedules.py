@@ -53,17 +53,19 @@ def test_without_warm_up_the_first_step_is_the_highest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "step", "epochs", "progress"),
+    ("config", "step", "epochs", "seconds", "progress"),
     [
-        (TrainingConfig(steps=10), 3, 0.2, 0.3),
-        (TrainingConfig(epochs=4), 3, 1.0, 0.25),
-        (TrainingConfig(epochs=4, steps=10), 3, 2.0, 0.5),  # whichever comes first
-        (TrainingConfig(epochs=4, steps=10), 8, 2.0, 0.8),
-        (TrainingConfig(epochs=1), 3, 1.25, 1.0),  # a step may reach into the next epoch
-        (TrainingConfig(minutes=5), 1000, 9.0, 0.0),  # time is not foreseen
+        (TrainingConfig(steps=10), 3, 0.2, 9.0, 0.3),
+        (TrainingConfig(epochs=4), 3, 1.0, 9.0, 0.25),
+        (TrainingConfig(epochs=4, steps=10), 3, 2.0, 9.0, 0.5),  # whichever comes first
+        (TrainingConfig(epochs=4, steps=10), 8, 2.0, 9.0, 0.8),
+        (TrainingConfig(epochs=1), 3, 1.25, 9.0, 1.0),  # a step may reach into the next epoch
+        (TrainingConfig(minutes=5), 1000, 9.0, 60.0, 0.2),
+        (TrainingConfig(minutes=5), 1000, 9.0, 600.0, 1.0),
+        (TrainingConfig(minutes=5, steps=10), 1, 9.0, 299.0, 0.1),  # the same on every machine
     ],
 )
 def test_how_much_is_done(
-    config: TrainingConfig, step: int, epochs: float, progress: float
+    config: TrainingConfig, step: int, epochs: float, seconds: float, progress: float
 ) -> None:
-    assert math.isclose(config.progress(step, epochs), progress)
+    assert math.isclose(config.progress(step, epochs, seconds), progress)

@@ -85,6 +85,16 @@ def test_the_first_end_that_is_reached(
     assert reports(tmp_path, "dev")[-1]["step"] == step
 
 
+def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(tmp_path: Path) -> None:
+    ends = {"steps": None, "minutes": 0.005, "schedule": "linear", "warmup_steps": 0}
+    config = replace(CONFIG, **ends, report_every=1, evaluate_every=1_000_000)
+    progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
+    assert progress.ended == "minutes"
+    rates = [report["learning_rate"] for report in reports(tmp_path, "train")]
+    assert rates == sorted(rates, reverse=True)
+    assert config.learning_rate >= rates[0] > 3 * rates[-1] >= 0.0
+
+
 def test_it_is_scored_at_the_end_of_every_epoch(tmp_path: Path) -> None:
     trainer(Circle(points(32, 0)), tmp_path, replace(CONFIG, steps=10)).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [4, 8, 10]

@@ -9,7 +9,11 @@ from jumok.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """Training ends at the first of `steps`, `epochs` and `minutes` that is reached."""
+    """Training ends at the first of `steps`, `epochs` and `minutes` that is reached.
+
+    With minutes alone a learning rate that falls to 0 follows the clock: the training ends as it
+    should on a machine of any speed, but no two trainings take the same steps, bit for bit.
+    """
 
     steps: int | None = None
     epochs: float | None = None
@@ -55,19 +59,20 @@ class TrainingConfig:
         for name in ("clip_norm", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
-        if self.schedule in ("linear", "cosine") and self.steps is None and self.epochs is None:
-            raise InputError(
-                f"training.schedule {self.schedule} falls to 0 at the end, and minutes alone do "
-                "not tell when that is; set training.steps or training.epochs"
-            )
         if self.keep < 2:
             raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
 
-    def progress(self, step: int, epochs: float) -> float:
-        """How much of the training is done, from 0 to 1, time aside."""
+    def progress(self, step: int, epochs: float, seconds: float) -> float:
+        """How much of the training is done, from 0 to 1; time counts where nothing else does.
+
+        >>> TrainingConfig(minutes=3).progress(step=500, epochs=0.5, seconds=90)
+        0.5
+        """
         parts = [0.0]
         if self.steps is not None:
             parts.append(step / self.steps)
         if self.epochs is not None:
             parts.append(epochs / self.epochs)
+        if self.minutes is not None and self.steps is None and self.epochs is None:
+            parts.append(seconds / (60 * self.minutes))
         return min(max(parts), 1.0)

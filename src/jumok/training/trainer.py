@@ -158,7 +158,7 @@ class Trainer(Generic[B]):
         if self.config.compile:
             for part in self._towers():
                 part.compile()
-        share = self.config.progress(self.progress.step, self.loader.epochs_done)
+        share = self._share(self.progress.step)
         with graceful() as stop, ProgressLine(share) as line:
             for bad in self.rejected:
                 line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
@@ -192,9 +192,8 @@ class Trainer(Generic[B]):
             self._refuse(step, parts)
         if self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
-        done = self.config.progress(step - 1, self.loader.epochs_done)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
-            self.config.schedule, step, self.config.warmup_steps, done
+            self.config.schedule, step, self.config.warmup_steps, self._share(step - 1)
         )
         self.optimizer.step(self.learning_rate)
         self.average.update(step)
@@ -225,7 +224,7 @@ class Trainer(Generic[B]):
     def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
         config, step = self.config, self.progress.step
-        share = config.progress(step, self.loader.epochs_done)
+        share = self._share(step)
         out_of_time = config.minutes is not None and self.speed.seconds >= 60 * config.minutes
         over = share >= 1.0 or out_of_time
         if step % config.report_every == 0 or over:
@@ -240,7 +239,7 @@ class Trainer(Generic[B]):
             if config.patience and self.progress.evaluations_since_best >= config.patience:
                 self._end("patience")
         if over:
-            self._end("minutes" if out_of_time and share < 1.0 else "done")
+            self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
         asked = stop.requested is not None
         if evaluated or saving or asked:
@@ -254,6 +253,10 @@ class Trainer(Generic[B]):
 
     def _precision(self) -> AbstractContextManager[None]:
         return in_precision(self.job.model, self.device, self.dtype)
+
+    def _share(self, step: int) -> float:
+        """How much of the training is done after so many steps, from 0 to 1."""
+        return self.config.progress(step, self.loader.epochs_done, self.speed.seconds)
 
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
