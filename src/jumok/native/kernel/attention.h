@@ -9,29 +9,50 @@
 
 namespace jumok {
 
+template <class Kept>
+inline float dot(const float* q, const Kept* k, int n) {
+  Floats sums{};
+  int i = 0;
+  for (; i + LANES <= n; i += LANES) sums += load<Floats>(q + i) * wide(k + i);
+  float sum = total(sums);
+  for (; i < n; ++i) sum += q[i] * wide(k[i]);
+  return sum;
+}
+
+// y (LINES * LANES) = the values' mean, weighted; the sums stay in registers.
+template <int LINES, class Value>
+inline void mix(const float* weights, int count, const Value& value, float* y) {
+  Floats sums[LINES] = {};
+  for (int s = 0; s < count; ++s) {
+    const auto* v = value(s);
+    for (int l = 0; l < LINES; ++l) sums[l] += all(weights[s]) * wide(v + l * LANES);
+  }
+  for (int l = 0; l < LINES; ++l) store(y + l * LANES, sums[l]);
+}
+
 // q and y (d_head). key(s) is the place of the s-th key; its value stands `to_value` numbers on.
 // bias (count) is added to the scores; null when there is none. Who may see nothing gets zeros.
 template <class Key>
 inline void attend(const float* q, int d_head, int count, const Key& key, int to_value, float scale,
                    const float* bias, float* y) {
-  std::memset(y, 0, static_cast<size_t>(d_head) * sizeof(float));
-  if (count == 0) return;
+  if (count == 0) {
+    std::memset(y, 0, static_cast<size_t>(d_head) * sizeof(float));
+    return;
+  }
   thread_local std::vector<float> room;
   if (room.size() < static_cast<size_t>(count)) room.resize(2 * static_cast<size_t>(count));
   float* weights = room.data();
-  for (int s = 0; s < count; ++s) {
-    const auto* k = key(s);
-    float score = 0;
-#pragma omp simd reduction(+ : score)
-    for (int i = 0; i < d_head; ++i) score += q[i] * wide(k[i]);
-    weights[s] = score * scale + (bias == nullptr ? 0 : bias[s]);
-  }
+  for (int s = 0; s < count; ++s)
+    weights[s] = dot(q, key(s), d_head) * scale + (bias == nullptr ? 0 : bias[s]);
   const float share = 1 / exponentials(weights, count, largest(weights, count));
-  for (int s = 0; s < count; ++s) {
-    const auto* v = key(s) + to_value;
-    const float weight = weights[s] * share;
-#pragma omp simd
-    for (int i = 0; i < d_head; ++i) y[i] += weight * wide(v[i]);
+  for (int s = 0; s < count; ++s) weights[s] *= share;
+  int i = 0;
+  const auto value = [&](int s) { return key(s) + to_value + i; };
+  for (; i + 4 * LANES <= d_head; i += 4 * LANES) mix<4>(weights, count, value, y + i);
+  for (; i + LANES <= d_head; i += LANES) mix<1>(weights, count, value, y + i);
+  for (; i < d_head; ++i) {
+    y[i] = 0;
+    for (int s = 0; s < count; ++s) y[i] += weights[s] * wide(*value(s));
   }
 }
 

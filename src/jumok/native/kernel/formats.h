@@ -40,6 +40,16 @@ inline void store(void* to, Vector x) {
 
 inline Floats all(float x) { return x - Floats{}; }
 
+inline float total(Floats x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps((__m512)x);
+#else
+  float sum = 0;
+  for (int i = 0; i < LANES; ++i) sum += x[i];
+  return sum;
+#endif
+}
+
 #if defined(__AVX512F__)
 constexpr int ROWS_AT_ONCE = 6, LINES_AT_ONCE = 4;  // 24 of 32 registers hold sums
 #else
@@ -51,6 +61,12 @@ using Bfloat = uint16_t;
 
 inline float wide(Bfloat x) { return float_of(static_cast<uint32_t>(x) << 16); }
 inline float wide(float x) { return x; }
+
+inline Floats wide(const float* x) { return load<Floats>(x); }
+inline Floats wide(const Bfloat* x) {
+  const Bits bits = __builtin_convertvector(load<Halves>(x), Bits) << 16;
+  return load<Floats>(&bits);
+}
 
 inline Bfloat narrow(float x) {
   const uint32_t bits = bits_of(x);
@@ -105,8 +121,11 @@ struct Bfloat16 {
   using Line = __m512i;
   using Spread = __m512i;
   static Spread spread(const Input* group) { return _mm512_set1_epi32(load<int32_t>(group)); }
+  // Named by its instruction: around the compiler's own word for it (_mm512_dpbf16_ps) GCC moves
+  // the sums to and from memory, and half of the speed is lost.
   static Sum multiply(Sum sum, Spread x, Line w) {
-    return (Floats)_mm512_dpbf16_ps((__m512)sum, (__m512bh)x, (__m512bh)w);
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));
+    return sum;
   }
 #else
   using Line = Bits;
@@ -148,7 +167,10 @@ struct Int8 {
   using Line = __m512i;
   using Spread = __m512i;
   static Spread spread(const Input* group) { return _mm512_set1_epi32(load<int32_t>(group)); }
-  static Sum multiply(Sum sum, Spread x, Line w) { return _mm512_dpbusd_epi32(sum, x, w); }
+  static Sum multiply(Sum sum, Spread x, Line w) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));  // as above
+    return sum;
+  }
   static Integers integers(Sum sum) { return (Integers)sum; }
 #elif defined(__AVX2__)
   struct Line {
