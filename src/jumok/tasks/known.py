@@ -1,6 +1,7 @@
 """The tasks there are, by the name a recipe gives."""
 
 from jumok.tasks.classification import Classification
+from jumok.tasks.masked_language_modeling import MaskedLanguageModeling
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.task import Task
@@ -8,6 +9,7 @@ from jumok.tasks.task import Task
 TASKS: dict[str, Task] = {
     "classification": Classification(),
     "sequence_to_sequence": SequenceToSequence(),
+    "masked_language_modeling": MaskedLanguageModeling(),
 }
 
 

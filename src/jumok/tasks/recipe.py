@@ -11,6 +11,7 @@ from jumok.data.corpora import DataConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import Pooling
+from jumok.tasks.masking import MaskingConfig
 from jumok.text.sentencepiece import VocabularyConfig
 from jumok.training.config import TrainingConfig
 
@@ -105,6 +106,7 @@ class Recipe:
     vocabulary: VocabularyChoice = field(default_factory=VocabularyChoice)
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
