@@ -1,10 +1,15 @@
-"""AdamW against forty lines of numpy in float64, and its state taken along."""
+"""AdamW against forty lines of numpy in float64, its state taken along, layers that learn less."""
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from jumok.errors import InputError
+from jumok.models import TextClassifier
+from jumok.models.config import TransformerConfig
+from jumok.models.weights import weights_of
 from jumok.training.config import TrainingConfig
 from jumok.training.optimizer import Named, Optimizer
 
@@ -101,3 +106,102 @@ def test_the_state_taken_along_goes_on_bit_for_bit() -> None:
     for name, p in whole.parameters.items():
         assert torch.equal(p, second.parameters[name])
     assert all(torch.equal(a, second.state()[name]) for name, a in whole.state().items())
+
+
+def tower(layers: int = 3) -> Named:
+    """The weights of a tiny classifier, by the names real ones have."""
+    config = TransformerConfig(
+        vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=layers, norm_first=True
+    )
+    torch.manual_seed(0)
+    return weights_of(TextClassifier(config, n_labels=2))
+
+
+def moved(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
+    """How far each weight of a tower goes, by gradients of 1 everywhere."""
+    named = tower()
+    before = {name: p.detach().clone() for name, p in named.items()}
+    optimizer = Optimizer(named, config)
+    for _ in range(steps):
+        for p in named.values():
+            p.grad = torch.ones_like(p) if p.requires_grad else None
+        optimizer.step(1e-2)
+    return {name: (p.detach() - before[name]).abs().max().item() for name, p in named.items()}
+
+
+def test_layers_learn_slower_the_deeper_they_are() -> None:
+    """Adam's first step is as long as its rate, whatever the gradient: 0.01 of the head."""
+    steps = moved(TrainingConfig(steps=1, weight_decay=0.0, layer_decay=0.5))
+    wanted = {
+        "encoder.embedding.tokens.weight": 1 / 8,
+        "encoder.stack.layers.0.attention.query.weight": 1 / 4,
+        "encoder.stack.layers.1.feed_forward.up.bias": 1 / 2,
+        "encoder.stack.layers.2.around_attention.norm.weight": 1.0,
+        "encoder.stack.norm.weight": 1.0,
+        "output.weight": 1.0,
+    }
+    for name, share in wanted.items():
+        assert abs(steps[name] - 1e-2 * share) < 1e-6  # float32 near 1
+
+
+def test_without_layer_decay_all_learn_alike() -> None:
+    steps = moved(TrainingConfig(steps=1, weight_decay=0.0))
+    assert max(abs(step - 1e-2) for step in steps.values()) < 1e-6
+
+
+def test_frozen_weights_neither_learn_nor_decay() -> None:
+    config = TrainingConfig(
+        steps=1, weight_decay=0.5, freeze=("embeddings", "layers.0-1", "output.bias")
+    )
+    steps = moved(config, steps=3)
+    still = {name for name, step in steps.items() if step == 0.0}
+    assert still == {
+        name
+        for name in steps
+        if ".embedding." in name or ".layers.0." in name or ".layers.1." in name
+    } | {"output.bias"}
+
+
+def test_the_state_of_a_frozen_model_goes_on_bit_for_bit() -> None:
+    """Only what learns has moments to keep; the rest is in the weights."""
+    config = TrainingConfig(steps=1, weight_decay=0.1, layer_decay=0.7, freeze=("layers.0",))
+
+    def step(optimizer: Optimizer, number: int) -> None:
+        generator = torch.Generator().manual_seed(number)
+        for p in optimizer.parameters.values():
+            gradient = torch.randn(p.shape, generator=generator)
+            p.grad = gradient if p.requires_grad else None
+        optimizer.step(rate(number))
+
+    whole = Optimizer(tower(), config)
+    first = Optimizer(tower(), config)
+    for number in range(1, 4):
+        step(whole, number)
+        step(first, number)
+    state = {name: value.clone() for name, value in first.state().items()}
+    assert state
+    assert not any(".layers.0." in name for name in state)
+    second = Optimizer({n: nn.Parameter(p.detach()) for n, p in first.parameters.items()}, config)
+    second.load(state)
+    for number in range(4, 7):
+        step(whole, number)
+        step(second, number)
+    for name, p in whole.parameters.items():
+        assert torch.equal(p, second.parameters[name])
+
+
+@pytest.mark.parametrize("word", ["layers.3", "layers.2-", "embedding", "encode", "layers", ""])
+def test_words_that_mean_no_weight_are_refused(word: str) -> None:
+    with pytest.raises(InputError, match=r"means no weight; name embeddings, layers\.0-2, encoder"):
+        Optimizer(tower(), TrainingConfig(steps=1, freeze=(word,)))
+
+
+def test_something_must_learn() -> None:
+    with pytest.raises(InputError, match="leaves no weight to learn; leave the head out"):
+        Optimizer(tower(), TrainingConfig(steps=1, freeze=("encoder", "output")))
+
+
+@pytest.mark.parametrize("decay", [0.0, -0.5, 1.5, float("nan")])
+def test_a_layer_decay_is_a_share(decay: float) -> None:
+    with pytest.raises(InputError, match=r"training\.layer_decay .*: give more than 0, at most 1"):
+        TrainingConfig(steps=1, layer_decay=decay)

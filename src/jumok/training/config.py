@@ -27,6 +27,8 @@ class TrainingConfig:
     beta1: float = 0.9
     beta2: float = 0.98  # section 5.3
     clip_norm: float = 1.0  # of all gradients together; 0: no clipping
+    layer_decay: float = 1.0  # each layer learns at so much of the next one's rate; 1: all alike
+    freeze: tuple[str, ...] = ()  # what does not learn: "embeddings", "layers.0-3", "encoder" ...
     label_smoothing: float = 0.0  # 0.1 in section 5.4
     ema: float = 0.0  # decay of the running average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
@@ -56,6 +58,10 @@ class TrainingConfig:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
         if not 0 < self.learning_rate < 10:
             raise InputError(f"training.learning_rate {self.learning_rate}: give e.g. 0.001")
+        if not 0.0 < self.layer_decay <= 1.0:
+            raise InputError(
+                f"training.layer_decay {self.layer_decay}: give more than 0, at most 1"
+            )
         for name in ("clip_norm", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
