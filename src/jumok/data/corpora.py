@@ -52,6 +52,7 @@ class DataConfig:
     tags: str = ""
     source: str = ""
     target: str = ""
+    target_language: str = ""  # "ko", "de" ...: BLEU is counted over its tokens as well
     pieces: bool = False  # the text is a list of pieces: JSON lines such as {"doc": [...]}
     labels: tuple[str, ...] = ()  # names; cells hold a name or its number here. (): as in train
     on_bad_rows: OnBadRows = "stop"
@@ -79,6 +80,16 @@ class DataConfig:
         if self.corpus:
             return known_corpus(self.corpus).columns.get(column, column)
         return "doc" if self.pieces and column == "text" else column
+
+    @property
+    def language(self) -> str:
+        """The language of what is written, where it was said.
+
+        >>> DataConfig(corpus="enko").language, DataConfig(target_language="de").language
+        ('ko', 'de')
+        """
+        corpus = known_corpus(self.corpus).target_language if self.corpus else ""
+        return self.target_language or corpus
 
     def rows(self, split: str) -> int:
         """At most how many rows a split may have; 0 for all."""

@@ -58,6 +58,7 @@ class Corpus:
         default_factory=dict
     )  # odd cells of labels -> the usual ones
     tags: tuple[str, ...] = ()  # of the column `tags`
+    target_language: str = ""  # of translations: a code such as "de", where scores depend on it
     never: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train
     redistributable: bool = True  # may it be passed on, in a package for instance?
 

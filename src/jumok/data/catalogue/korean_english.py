@@ -77,6 +77,7 @@ def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
         licence=_LICENCE,
         home=_HOME,
         columns=columns,
+        target_language="ko" if columns is _INTO_KOREAN else "",  # English: 13a tokens are its own
         files=tuple(_file(part) for part in _FILES if part != "bible1961.train"),
         splits={
             "train": _rows("docs.train", "tatoeba.train", "bible.train"),

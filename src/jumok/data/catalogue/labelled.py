@@ -44,6 +44,7 @@ CHATBOT = Corpus(
     licence="MIT",
     home="https://github.com/songys/Chatbot_data",
     columns={"source": "Q", "target": "A", "text": "Q", "label": "label"},
+    target_language="ko",
     format="csv",
     labels=("daily", "parting", "love"),
     spellings={"2   ": "2"},  # one row has it so

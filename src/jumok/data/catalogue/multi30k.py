@@ -108,6 +108,7 @@ def _from_english(language: str, name: str) -> Corpus:
         columns={"source": "source", "target": "target"},
         files=tuple(_file(file) for pair in pairs.values() for file in pair),
         splits={split: (Rows(pair),) for split, pair in pairs.items()},
+        target_language=language,
         redistributable=False,
     )
 
