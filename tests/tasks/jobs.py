@@ -1,5 +1,6 @@
 """Jobs on the tiny corpora, with a vocabulary of their own, without files."""
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -11,10 +12,11 @@ import torch
 from jumok.config import build
 from jumok.data.corpora import DataConfig
 from jumok.models import EncoderDecoder
-from jumok.tasks.classification import Classification, ClassificationJob, LabelledTexts
+from jumok.tasks.classification import Classification, ClassificationJob
 from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
 from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
-from jumok.tasks.texts import TextEncoder
+from jumok.tasks.texts import TextEncoder, Texts
+from jumok.tasks.whole_texts import KnownTexts
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from tests.tiny import readings, reviews
@@ -45,14 +47,22 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
     )
 
 
-def labelled(rows: Sequence[tuple[str, str]], encode: TextEncoder) -> LabelledTexts:
-    texts = [text for text, _ in rows]
-    labels = np.array([LABELS.index(label) for _, label in rows], dtype=np.int64)
-    return LabelledTexts(texts, encode(texts), labels)
+def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> KnownTexts:
+    """Texts, or pairs of them, and their labels."""
+    *columns, labels = zip(*rows, strict=True)
+    wanted = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
+    return KnownTexts(Texts(*columns), encode(*columns), wanted)
+
+
+def pair_rows(n: int, seed: int) -> list[tuple[str, str, str]]:
+    """Two reviews, and whether they say the same: "positive" if they do."""
+    others = random.Random(seed).sample(reviews(n, 2 * seed + 1), n)
+    both = zip(reviews(n, 2 * seed), others, strict=True)
+    return [(one, two, LABELS[first == second]) for (one, first), (two, second) in both]
 
 
 def classification_job(
-    rows: Sequence[tuple[str, str]],
+    rows: Sequence[tuple[str, ...]],
     model: dict[str, Any] | None = None,
     augmentation: AugmentationConfig | None = None,
     seed: int = 0,

@@ -8,9 +8,10 @@ import torch
 
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.tasks.classification import LabelledTexts, answer_all, classify, score_texts
+from jumok.tasks.classification import labelled, score_texts
 from jumok.tasks.recipe import AugmentationConfig
 from jumok.tasks.texts import TextEncoder, texts_of
+from jumok.tasks.whole_texts import answer_all, outputs
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny import reviews
 
@@ -65,12 +66,12 @@ def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
     plain = Table.from_columns({"text": texts, "label": labels})
     cut = Table.from_columns({"text": [vocabulary.pieces(t) for t in texts], "label": labels})
     first, second = (
-        LabelledTexts.of_table(table, pieces, encoder(), LABELS)
+        labelled(table, pieces, encoder(), LABELS)
         for table, pieces in ((plain, False), (cut, True))
     )
-    assert list(second.texts) == texts == list(texts_of(cut, pieces=True))
+    assert list(second.texts.texts) == texts == list(texts_of(cut, pieces=True))
     assert first.ids.ids.tolist() == second.ids.ids.tolist()
-    assert [LABELS[n] for n in second.labels] == labels
+    assert [LABELS[n] for n in second.wanted] == labels
 
 
 # An epoch
@@ -86,7 +87,7 @@ def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> li
         for ids, real, label in zip(
             batch.texts.ids,
             torch.ones_like(batch.texts.ids) if batch.texts.real is None else batch.texts.real,
-            batch.labels,
+            batch.wanted,
             strict=True,
         ):
             rows.append((int(label), *ids[real.bool()].tolist()))
@@ -186,9 +187,7 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
 
         alone = torch.cat(
             [
-                classify(
-                    job.model, padded([row], job.vocabulary.pad_id, CPU), job.vocabulary.bos_id
-                )
+                outputs(job.model, padded([row], job.vocabulary.pad_id, CPU), job.vocabulary)
                 for row in rows
             ]
         )
@@ -199,11 +198,11 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
 def test_scores_and_probabilities() -> None:
     job = classification_job(ROWS)
     job.model.eval()
-    wanted = job.dev.labels.tolist()
+    wanted = job.dev.wanted.tolist()
     scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.vocabulary, CPU)
     assert scores.n == len(ROWS) == int(scores.confusion.sum())
     guessed = probabilities.argmax(-1).numpy()
-    assert scores.accuracy == np.mean(guessed == job.dev.labels)
+    assert scores.accuracy == np.mean(guessed == job.dev.wanted)
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(ROWS)))
     dev = job.evaluate()
     log_p = probabilities.log()[torch.arange(len(ROWS)), torch.tensor(wanted)]

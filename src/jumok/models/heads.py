@@ -148,10 +148,14 @@ class EncoderDecoderClassifier(nn.Module):
         real: Tensor | None = None,
         *,
         positions: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
-        """source (B, S), target (B, T) int64, real and positions (B, S) of it -> logits (B, L)."""
+        """source (B, S), target (B, T) int64 -> logits (B, L).
+
+        real, positions and segments (B, S) are the source's.
+        """
         mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
-        memory = self.encoder(source, mask, positions=positions)
+        memory = self.encoder(source, mask, positions=positions, segments=segments)
         hidden = self.decoder(target, CAUSAL, memory, mask)  # (B, T, D)
         return self.output(hidden.amax(1))  # type: ignore[no-any-return]
 

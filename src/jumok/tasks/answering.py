@@ -88,7 +88,7 @@ class Loaded:
             hidden = self._decoded(model, input_ids, real, positions, given)
             logits = model.output(hidden)
         elif isinstance(model, EncoderDecoderClassifier):
-            logits = model(input_ids, given, real, positions=positions)
+            logits = model(input_ids, given, real, positions=positions, segments=token_type_ids)
         elif isinstance(model, TextClassifier):
             logits = model(input_ids, real, positions=positions, segments=token_type_ids)
         elif isinstance(model, MaskedLanguageModel | TokenClassifier):
@@ -115,7 +115,8 @@ class Loaded:
         input_ids = input_ids.to(self.device)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
-            return self._decoded(model, input_ids, real, positions, given).float()
+            hidden = self._decoded(model, input_ids, real, positions, given, token_type_ids)
+            return hidden.float()
         if isinstance(model, LanguageModel):
             return model.decoder(input_ids, _mask(real, causal=True), positions=positions).float()  # type: ignore[no-any-return]
         if isinstance(model, TextClassifier | TokenClassifier | MaskedLanguageModel):
@@ -130,8 +131,9 @@ class Loaded:
         real: Tensor | None,
         positions: Tensor | None,
         given: Tensor,
+        segments: Tensor | None = None,
     ) -> Tensor:
-        memory = model.encoder(input_ids, _mask(real), positions=positions)
+        memory = model.encoder(input_ids, _mask(real), positions=positions, segments=segments)
         return model.decoder(given, memory=memory, memory_mask=_mask(real))  # type: ignore[no-any-return]
 
     def _given(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from jumok.config import build, nearest, override, plain, read_toml, to_toml
 from jumok.data.corpora import DataConfig
+from jumok.data.known import known_corpus
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import Pooling
@@ -93,6 +94,33 @@ class AugmentationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RegressionConfig:
+    """The [regression] table: which scores of the data the model's 0 and 1 stand for.
+
+    >>> RegressionConfig(highest=5.0).scaled(2.5)
+    0.5
+    """
+
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.lowest < self.highest:
+            raise InputError(
+                f"regression.lowest {self.lowest} is not below highest {self.highest}; "
+                "give the range of the scores"
+            )
+
+    def scaled(self, score: float) -> float:
+        """A score of the data as the model learns it."""
+        return (score - self.lowest) / (self.highest - self.lowest)
+
+    def unscaled(self, output: float) -> float:
+        """The score that an output of the model stands for."""
+        return self.lowest + output * (self.highest - self.lowest)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """One training, from data to score."""
 
@@ -106,6 +134,7 @@ class Recipe:
     vocabulary: VocabularyChoice = field(default_factory=VocabularyChoice)
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+    regression: RegressionConfig = field(default_factory=RegressionConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
 
     def __post_init__(self) -> None:
@@ -131,11 +160,27 @@ class Recipe:
                 f"data.pieces came with the task {self.task}; only texts to classify "
                 "may be cut already"
             )
+        if self.paired and (self.data.pieces or self.model.n_segments == 1):
+            raise InputError(
+                f"pairs came with data.pieces {str(self.data.pieces).lower()} and model.n_segments "
+                f"{self.model.n_segments}; give pairs as text, and 2 segments, or 0 for none"
+            )
+        if self.task == "tagging" and self.augmentation.subword_sampling:
+            raise InputError(
+                "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
+                "best cut; set it to 0"
+            )
         if self.data.pieces and self.augmentation.subword_sampling:
             raise InputError(
                 "data.pieces are cut already, and augmentation.subword_sampling cuts texts anew; "
                 "set one of them to 0 or false"
             )
+
+    @property
+    def paired(self) -> bool:
+        """Whether a row holds two texts: `data.pair` says so, or the corpus has them."""
+        columns = known_corpus(self.data.corpus).columns if self.data.corpus else ()
+        return bool(self.data.pair) or "pair" in columns
 
     @property
     def score(self) -> Metric:

@@ -1,9 +1,10 @@
-"""Texts to the ids an encoder reads."""
+"""Texts to the ids an encoder reads: a text alone, or two of them side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from torch import Tensor
 
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
@@ -13,21 +14,78 @@ from jumok.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class TextEncoder:
-    """Texts to the ids a classifier reads: [CLS] and the pieces.
+class Texts:
+    r"""What a model is asked about: texts, or pairs of them.
 
-    Of a text longer than the model holds, the first `max_length - 1` pieces are read.
+    >>> texts = Texts.of_lines(["비가 온다\t날이 맑다"], paired=True)
+    >>> texts.texts, texts.pairs, texts.shown(0)
+    (['비가 온다'], ['날이 맑다'], '비가 온다 / 날이 맑다')
+    """
+
+    texts: Sequence[str]
+    pairs: Sequence[str] | None = None  # the second text of each pair
+
+    @classmethod
+    def of_table(cls, table: Table, pieces: bool) -> "Texts":
+        """The texts of a table, and those under "pair" where it has such a column."""
+        paired = "pair" in table.column_names
+        return cls(texts_of(table, pieces), table.column("pair") if paired else None)
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[str], paired: bool) -> "Texts":
+        """A text a line, or a pair parted by a TAB; an empty line is a pair of empty texts.
+
+        Raises InputError for a line with more texts or fewer.
+        """
+        if not paired:
+            return cls(lines)
+        cells = [line.split("\t") if line else ["", ""] for line in lines]
+        for line, texts in zip(lines, cells, strict=True):
+            if len(texts) != 2:
+                raise InputError(f"{line!r} is no pair; give two texts with one TAB between them")
+        return cls([first for first, _ in cells], [second for _, second in cells])
+
+    def __iter__(self) -> Iterator[str]:
+        """Every text, the first ones of pairs before the others."""
+        yield from self.texts
+        yield from self.pairs or ()
+
+    def shown(self, index: int) -> str:
+        """One of them for people to read."""
+        text = self.texts[index]
+        return text if self.pairs is None else f"{text} / {self.pairs[index]}"
+
+
+@dataclass(frozen=True)
+class TextEncoder:
+    """Texts to the ids a model reads: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
+
+    Of texts longer than the model holds the beginning is read. Of a pair the longer text is cut
+    until both fit (Devlin et al. 2019, appendix A.2).
     """
 
     vocabulary: Vocabulary
     max_length: int
 
-    def __call__(self, texts: Sequence[str]) -> Ragged:
+    def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Ragged:
         """The ids of each text; a text without any piece is [CLS] alone."""
-        return self.framed(encode_cached(texts, self.vocabulary))
+        rows = encode_cached(texts, self.vocabulary)
+        return self.framed(rows, None if pairs is None else encode_cached(pairs, self.vocabulary))
+
+    def of_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
+        """The ids of each line: a text, or a pair with a TAB between its texts."""
+        texts = Texts.of_lines(lines, paired)
+        return self(texts.texts, texts.pairs)
+
+    def of_table(self, table: Table, pieces: bool) -> Ragged:
+        """The ids of a table's texts or pairs; its texts are `pieces` or not."""
+        if pieces:
+            return self.of_pieces(table.pieces("text"))
+        texts = Texts.of_table(table, pieces)
+        return self(texts.texts, texts.pairs)
 
     def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
-        """The same of texts that are cut already; a piece the vocabulary lacks is [UNK].
+        """The ids of texts that are cut already; a piece the vocabulary lacks is [UNK].
 
         Raises InputError when it lacks most of them: another vocabulary has cut the texts.
         """
@@ -41,28 +99,26 @@ class TextEncoder:
             )
         return self.framed(rows)
 
-    def of_table(self, table: Table, pieces: bool) -> Ragged:
-        """The ids of a table's texts, which are `pieces` or not."""
-        return self.of_pieces(table.pieces("text")) if pieces else self(table.column("text"))
+    def framed(self, rows: Ragged, pairs: Ragged | None = None) -> Ragged:
+        """[CLS] before every row, [SEP] after both rows of a pair, as many ids as the model holds.
+
+        With room for 5 ids a pair of 4 and 3 keeps 3 and 2, one of 7 and 1 keeps 4 and 1.
+        """
+        begin = _column(self.vocabulary.cls_id, len(rows))
+        if pairs is None:
+            return Ragged.beside([begin, rows.shortened(self.max_length - 1)])
+        room = max(self.max_length - 3, 0)
+        first = np.minimum(rows.lengths, np.maximum(room - pairs.lengths, room - room // 2))
+        end = _column(self.vocabulary.sep_id, len(rows))
+        return Ragged.beside(
+            [begin, rows.shortened(first), end, pairs.shortened(room - first), end]
+        )
 
     def _id(self, piece: str) -> int:
         try:
             return self.vocabulary.id(piece)
         except InputError:
             return self.vocabulary.unk_id
-
-    def framed(self, rows: Ragged) -> Ragged:
-        """[CLS] before every row, and no row longer than the model holds."""
-        lengths = np.minimum(rows.lengths, self.max_length - 1)
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(lengths + 1, out=offsets[1:])
-        ids = np.empty(int(offsets[-1]), dtype=np.int32)
-        places = np.repeat(rows.offsets[:-1] - offsets[:-1] - 1, lengths + 1)
-        places += np.arange(len(ids))
-        places[offsets[:-1]] = 0  # these are written next
-        ids[:] = rows.ids[places] if len(rows.ids) else 0
-        ids[offsets[:-1]] = self.vocabulary.cls_id
-        return Ragged(ids, offsets)
 
 
 def texts_of(table: Table, pieces: bool) -> Sequence[str]:
@@ -74,3 +130,22 @@ def texts_of(table: Table, pieces: bool) -> Sequence[str]:
     if not pieces:
         return table.column("text")
     return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
+
+
+def segments_of(ids: Tensor, sep_id: int) -> Tensor:
+    """Which text of a pair each token belongs to: 0 up to the first [SEP], 1 after it.
+
+    ids (B, T) int64 -> (B, T) int64. A text alone, without [SEP], is 0 all through.
+
+    >>> import torch
+    >>> cls, sep = 5, 4
+    >>> segments_of(torch.tensor([[cls, 8, sep, 9, 9, sep]]), sep).tolist()
+    [[0, 0, 0, 1, 1, 1]]
+    """
+    ends = (ids == sep_id).long()
+    return (ends.cumsum(-1) - ends).clamp(max=1)
+
+
+def _column(id_: int, n: int) -> Ragged:
+    """The same id in each of n rows."""
+    return Ragged.from_lengths(np.full(n, id_, dtype=np.int32), np.ones(n, dtype=np.int64))

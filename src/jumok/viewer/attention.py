@@ -10,10 +10,8 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
-from jumok.tasks.batches import padded
-from jumok.tasks.classification import classify
 from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
-from jumok.tasks.texts import TextEncoder
+from jumok.tasks.texts import TextEncoder, segments_of
 from jumok.typography import save
 from jumok.viewer.figures import attention_map, head_grid
 
@@ -77,11 +75,13 @@ def _cross(loaded: Loaded, text: str, layer: int) -> Look:
 
 @torch.inference_mode()
 def _own(loaded: Loaded, text: str, layer: int) -> Look:
-    """From each piece of the text to every other, in the encoder."""
-    vocabulary, model = loaded.vocabulary, loaded.model
-    row = TextEncoder(vocabulary, loaded.recipe.model.max_length)([text])[0]
-    with record(model) as seen:
-        classify(model, padded([row], vocabulary.pad_id, loaded.device), vocabulary.bos_id)
+    """From each piece of the text, or of the pair, to every other, in the encoder."""
+    vocabulary, recipe = loaded.vocabulary, loaded.recipe
+    row = TextEncoder(vocabulary, recipe.model.max_length).of_lines([text], recipe.paired)[0]
+    ids = torch.tensor([row.tolist()])
+    parted = recipe.paired and recipe.model.n_segments
+    with record(loaded.model) as seen:
+        loaded.logits(ids, token_type_ids=segments_of(ids, vocabulary.sep_id) if parted else None)
     weights, number = _layer(seen, "encoder", ".attention", layer)
     pieces = [vocabulary.piece(int(i)) for i in row]
     return Look(weights, pieces, pieces, f"self-attention, layer {number}")
