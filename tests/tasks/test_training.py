@@ -1,4 +1,4 @@
-"""From a recipe to a run: what becomes of pieces, of another run's weights, of foreign words."""
+"""From a recipe to a run: what becomes of pieces and of foreign words."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import jumok
-from jumok import tensorfile
 from jumok.data.corpora import load_splits
 from jumok.errors import InputError
 from jumok.tasks.examples import examples
@@ -81,40 +80,6 @@ def test_pieces_cut_by_another_vocabulary_are_refused(
     word = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
     with pytest.raises(InputError, match=r"name the one that cut them with vocabulary\.file"):
         train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")
-
-
-def test_a_run_to_begin_from(tmp_path: Path, review_recipe: Path, review_run: Path) -> None:
-    """Its vocabulary and its weights; a learning rate of almost nothing leaves them as they are."""
-    words = [f'model.init="{review_run}"', "training.steps=1", "training.learning_rate=1e-12"]
-    train(load_recipe(str(review_recipe), words), tmp_path / "run")
-    first, second = (folder / "vocabulary.model" for folder in (review_run, tmp_path / "run"))
-    assert first.read_bytes() == second.read_bytes()
-    before, after = (
-        tensorfile.read_tensors(folder / "model.safetensors")
-        for folder in (review_run, tmp_path / "run")
-    )
-    assert before.keys() == after.keys()
-    assert all((before[name] - after[name]).abs().max() < 1e-9 for name in before)
-
-
-def test_only_what_fits_is_taken(
-    tmp_path: Path, review_recipe: Path, review_run: Path, reading_run: Path
-) -> None:
-    words = [f'model.init="{review_run}"', "training.steps=1", "training.learning_rate=1e-12"]
-    recipe = load_recipe(str(review_recipe), [*words, "model.d_ff=48"])
-    train(recipe, tmp_path / "run")
-    before, after = (
-        tensorfile.read_tensors(folder / "model.safetensors")
-        for folder in (review_run, tmp_path / "run")
-    )
-    table = "encoder.embedding.tokens.weight"
-    assert (before[table] - after[table]).abs().max() < 1e-9
-    assert any(before[name].shape != after[name].shape for name in before)
-    other = [f'model.init="{reading_run}"', "training.steps=1"]
-    with pytest.raises(InputError, match=r"no weight of .* fits this model; begin from a like one"):
-        train(load_recipe(str(review_recipe), other), tmp_path / "other")
-    with pytest.raises(InputError, match="nowhere holds no run"):
-        train(load_recipe(str(review_recipe), ["model.init=nowhere"]), tmp_path / "none")
 
 
 def test_seeds(tmp_path: Path, review_recipe: Path) -> None:

@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from jumok.config import build, nearest, override, plain, read_toml, to_toml
+from jumok.config import build, nearest, plain, read_toml, to_toml
 from jumok.data.corpora import DataConfig
 from jumok.data.known import known_corpus
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import Pooling
 from jumok.tasks.masking import MaskingConfig
+from jumok.tasks.measures import with_measures
 from jumok.text.sentencepiece import VocabularyConfig
 from jumok.training.config import TrainingConfig
 
@@ -63,7 +64,7 @@ class ModelConfig(TransformerConfig):
 
     kind: Kind = "encoder"
     pooling: Pooling = "mean"  # of an encoder that classifies
-    init: str = ""  # a run to begin from: its vocabulary, and every weight that fits
+    init: str = ""  # a run to begin from: its vocabulary, its measures, its towers' weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,5 +224,5 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
                 "file; name one of them"
             )
         path = known[source]
-    tree: dict[str, Any] = override({"name": path.stem} | read_toml(path), overrides)
+    tree = with_measures({"name": path.stem} | read_toml(path), overrides)
     return build(Recipe, tree)

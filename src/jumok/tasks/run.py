@@ -46,6 +46,11 @@ class Run:
         return self.folder / "config.json"
 
     @property
+    def beginning_path(self) -> Path:
+        """What was taken from the run it began from, if there was one."""
+        return self.folder / "beginning.txt"
+
+    @property
     def results_path(self) -> Path:
         """The final scores."""
         return self.folder / "results.json"
@@ -98,6 +103,12 @@ class Run:
     def results(self) -> dict[str, Any]:
         """What `results.json` says."""
         return _read_json(self.results_path)
+
+    def beginning(self) -> dict[str, str]:
+        """What was taken from another run, as the results say it; empty when nothing was."""
+        if not self.beginning_path.is_file():
+            return {}
+        return {"begun_from": self.beginning_path.read_text(encoding="utf-8").strip()}
 
     def write_text(self, path: Path, text: str) -> None:
         """Write a file of the run: whole or not at all."""

@@ -13,9 +13,9 @@ from torch import nn
 
 from jumok.data.corpora import Splits, load_splits
 from jumok.data.table import Table
-from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
+from jumok.tasks.beginning import Taken, begin_from
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
@@ -23,6 +23,7 @@ from jumok.tasks.scoring import score
 from jumok.tasks.task import Scored
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.depth import frozen
 from jumok.training.history import History
 from jumok.training.machine import find_device, peak_memory_bytes, versions
 from jumok.training.randomness import seed_for
@@ -50,9 +51,11 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabulary = _new_vocabulary(recipe, splits.train)
     model = _new_model(recipe, vocabulary, splits.labels)
-    if recipe.model.init:
-        _begin_from(model, Path(recipe.model.init))
-    return _train(Run.begin(folder, recipe, vocabulary), recipe, splits, model, None, begin)
+    frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
+    taken = _begin(recipe, model, splits.labels)
+    run = Run.begin(folder, recipe, vocabulary)
+    _tell_beginning(run, taken)
+    return _train(run, recipe, splits, model, None, begin)
 
 
 def resume(folder: Path) -> Finished:
@@ -69,8 +72,8 @@ def resume(folder: Path) -> Finished:
     checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     model = _new_model(recipe, run.vocabulary(), splits.labels)
-    if recipe.model.init and checkpoint is None:
-        _begin_from(model, Path(recipe.model.init))
+    if checkpoint is None:
+        _tell_beginning(run, _begin(recipe, model, splits.labels))
     return _train(run, recipe, splits, model, checkpoint, begin)
 
 
@@ -111,11 +114,26 @@ def _train(
     before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = before + time.monotonic() - begin
     results = _results(recipe, model, progress, scored, seconds) | {
-        "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()}
+        "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
+        **run.beginning(),
     }
     _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
     run.write_json(run.results_path, results)  # last: a run with results is finished
     return Finished(run, results)
+
+
+def _begin(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> Taken | None:
+    """The weights of the run that a recipe begins from, if it names one."""
+    if not recipe.model.init:
+        return None
+    return begin_from(Path(recipe.model.init), recipe, model, labels)
+
+
+def _tell_beginning(run: Run, taken: Taken | None) -> None:
+    """What was taken from another run: on stderr, and in the run for its results."""
+    if taken is not None:
+        print(taken, file=sys.stderr)
+        run.write_text(run.beginning_path, f"{taken}\n")
 
 
 def _tell_bad_rows(splits: Splits) -> None:
@@ -142,24 +160,6 @@ def _new_model(
     torch.manual_seed(seed_for(recipe.seed, "weights"))
     config = recipe.with_vocabulary(len(vocabulary)).model
     return task_of(recipe).model(config, labels).to(device)
-
-
-def _begin_from(model: nn.Module, folder: Path) -> None:
-    """Copy every weight of the run's model that has the same name and shape here."""
-    from jumok import tensorfile
-
-    tensors = tensorfile.read_tensors(Run.existing(folder).weights_path)
-    own = weights_of(model)
-    fitting = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if name in own and own[name].shape == tensor.shape
-    }
-    if not fitting:
-        raise InputError(f"no weight of {folder} fits this model; begin from a like one")
-    with torch.no_grad():
-        for name, tensor in fitting.items():
-            own[name].copy_(tensor)
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:

@@ -1,0 +1,82 @@
+"""To begin from another run: the weights of its towers by name, a head only for the same task."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from jumok import tensorfile
+from jumok.config import build
+from jumok.errors import InputError
+from jumok.models.weights import weights_of
+from jumok.tasks.measures import refuse_other_measures
+from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.run import Run
+
+TOWERS = ("encoder.", "decoder.")
+SHOWN = 8  # names in a line
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Which weights came from a run, which of the model begin anew, which of the run were left.
+
+    >>> print(Taken(Path("runs/mlm-ko"), ("encoder.a", "encoder.b"), ("output.bias",), ()))
+    2 of 3 weights from runs/mlm-ko; begun anew: output.bias
+    """
+
+    folder: Path
+    taken: tuple[str, ...]
+    fresh: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """All of it on one line."""
+        n = len(self.taken)
+        return (
+            f"{n} of {n + len(self.fresh)} weights from {self.folder}"
+            f"{_listed('begun anew', self.fresh)}{_listed('not taken', self.left)}"
+        )
+
+
+def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> Taken:
+    """Copy into the model what it shares with the run in `folder`.
+
+    The towers' weights go by their names; the head's are taken only when task, kind of model and
+    labels are the same. Raises InputError when the folder holds no finished run, when the run has
+    other measures, and when no weight fits.
+    """
+    run = Run.existing(folder)
+    found = run.read_model_config()
+    described = build(ModelConfig, found["model"], "model")
+    refuse_other_measures(recipe.model, described, folder)
+    same_head = (
+        found.get("task") == recipe.task
+        and described.kind == recipe.model.kind
+        and tuple(found["labels"]) == tuple(labels)
+    )
+    theirs, own = tensorfile.read_tensors(run.weights_path), weights_of(model)
+    taken = tuple(
+        name
+        for name in own
+        if name in theirs and (same_head or name.startswith(TOWERS))
+        if own[name].shape == theirs[name].shape
+    )
+    if not taken:
+        raise InputError(f"no weight of {folder} fits this model; begin from a like one")
+    with torch.no_grad():
+        for name in taken:
+            own[name].copy_(theirs[name])
+    fresh = tuple(name for name in own if name not in taken)
+    left = tuple(sorted(theirs.keys() - set(taken)))
+    return Taken(folder, taken, fresh, left)
+
+
+def _listed(what: str, names: Sequence[str]) -> str:
+    """`; what: a, b and 3 more`; nothing when there are no names."""
+    if not names:
+        return ""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"; {what}: {', '.join(names[:SHOWN])}{more}"
