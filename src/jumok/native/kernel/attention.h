@@ -30,6 +30,12 @@ inline void mix(const float* weights, int count, const Value& value, float* y) {
   for (int l = 0; l < LINES; ++l) store(y + l * LANES, sums[l]);
 }
 
+// Keys and values come from memory that was last touched a step ago: ask for them early.
+template <class Kept>
+inline void fetch(const Kept* from, int n) {
+  for (int i = 0; i < n; i += static_cast<int>(64 / sizeof(Kept))) __builtin_prefetch(from + i);
+}
+
 // q and y (d_head). key(s) is the place of the s-th key; its value stands `to_value` numbers on.
 // bias (count) is added to the scores; null when there is none. Who may see nothing gets zeros.
 template <class Key>
@@ -42,8 +48,12 @@ inline void attend(const float* q, int d_head, int count, const Key& key, int to
   thread_local std::vector<float> room;
   if (room.size() < static_cast<size_t>(count)) room.resize(2 * static_cast<size_t>(count));
   float* weights = room.data();
-  for (int s = 0; s < count; ++s)
+  constexpr int AHEAD = 8;
+  for (int s = 0; s < count; ++s) {
+    if (s + AHEAD < count) fetch(key(s + AHEAD), d_head);
+    fetch(key(s) + to_value, d_head);
     weights[s] = dot(q, key(s), d_head) * scale + (bias == nullptr ? 0 : bias[s]);
+  }
   const float share = 1 / exponentials(weights, count, largest(weights, count));
   for (int s = 0; s < count; ++s) weights[s] *= share;
   int i = 0;

@@ -73,13 +73,14 @@ inline Bfloat narrow(float x) {
   return static_cast<Bfloat>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-inline void keep(float* to, Floats x) { store(to, x); }
-inline void keep(Bfloat* to, Floats x) {
-  const Bits bits = load<Bits>(&x);
-  store(to, __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, Halves));
+// n numbers, in the form in which they are remembered.
+inline void keep(const float* from, int n, float* to) {
+  std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
 }
-inline void keep(float* to, float x) { *to = x; }
-inline void keep(Bfloat* to, float x) { *to = narrow(x); }
+inline void keep(const float* from, int n, Bfloat* to) {
+#pragma omp simd
+  for (int i = 0; i < n; ++i) to[i] = narrow(from[i]);
+}
 
 struct Float32 {
   static constexpr int GROUP = 1;
@@ -92,7 +93,7 @@ struct Float32 {
   using Spread = Floats;
 
   static float prepare(const float* x, int n, Input* to) {
-    std::memcpy(to, x, static_cast<size_t>(n) * sizeof(float));
+    keep(x, n, to);
     return 1;
   }
   static float weight(Weight w) { return w; }
@@ -110,8 +111,7 @@ struct Bfloat16 {
   using Sum = Floats;
 
   static float prepare(const float* x, int n, Input* to) {
-#pragma omp simd
-    for (int i = 0; i < n; ++i) to[i] = narrow(x[i]);
+    keep(x, n, to);
     return 1;
   }
   static float weight(Weight w) { return wide(w); }

@@ -13,21 +13,17 @@
 
 namespace jumok {
 
-using Place = int32_t;
+using Place = uint32_t;
 using Row = std::vector<Place>;
 
 template <class Kept>
 class Places {
  public:
-  // `width` numbers a place: (layers, 2, heads * d_head).
-  explicit Places(int width)
-      // One line more than needed: at a distance of a power of two, places would fall on each
-      // other in the processor's cache.
-      : stride_(rounded_up(width * static_cast<int>(sizeof(Kept)), LINE_BYTES) / sizeof(Kept) +
-                LINE_BYTES / sizeof(Kept)) {}
+  // A place holds `width` numbers for each of `layers` layers.
+  Places(int layers, int width) : layers_(layers), width_(width) {}
 
-  Kept* at(Place place) const {
-    return blocks_[place / BLOCK].data() + static_cast<size_t>(place % BLOCK) * stride_;
+  Kept* at(Place place, int layer) const {
+    return blocks_[place / BLOCK].data() + (layer * BLOCK + place % BLOCK) * width_;
   }
 
   // A place that none of `rows` lists.
@@ -38,23 +34,20 @@ class Places {
     return place;
   }
 
-  size_t bytes() const { return blocks_.size() * BLOCK * stride_ * sizeof(Kept); }
-
  private:
   void collect(const std::vector<Row>& rows) {
     std::vector<bool> listed(blocks_.size() * BLOCK);
     for (const Row& row : rows)
       for (const Place place : row) listed[place] = true;
-    for (Place place = static_cast<Place>(listed.size()); place-- > 0;)
+    for (Place place = blocks_.size() * BLOCK; place-- > 0;)
       if (!listed[place]) free_.push_back(place);
     if (free_.size() * 2 > listed.size()) return;  // enough for a while: collecting stays cheap
-    const Place first = static_cast<Place>(listed.size());
-    blocks_.emplace_back(BLOCK * stride_);
-    for (Place place = BLOCK; place-- > 0;) free_.push_back(first + place);
+    blocks_.emplace_back(layers_ * BLOCK * width_);
+    for (Place i = BLOCK; i-- > 0;) free_.push_back(listed.size() + i);
   }
 
-  static constexpr int BLOCK = 64;  // places
-  size_t stride_;
+  static constexpr size_t BLOCK = 256;  // places
+  size_t layers_, width_;
   std::vector<Array<Kept>> blocks_;
   std::vector<Place> free_;
 };

@@ -19,7 +19,7 @@ class Request {
  public:
   explicit Request(const Transformer<Format>& model)
       : model_(model), m_(model.measures), A_(m_.n_heads * m_.d_head),
-        written_(m_.decoder_layers * 2 * A_) {}
+        written_(m_.decoder_layers, 2 * A_) {}
 
   // Reads the sources: ids and real (N, S), real null without padding. Padding is no work: the
   // real tokens of all sources stand end to end.
@@ -143,12 +143,16 @@ class Request {
     memory_ = Array<Kept>(static_cast<size_t>(n) * m_.decoder_layers * 2 * A_);
     pass.put(pass.x(0), m_.d_model);
     for (int l = 0; l < m_.decoder_layers; ++l) {
-      const Linear<Format>& linear = model_.decoder.layers[l].cross_key_value;
-      multiply(linear, rooms_.rows, n, threads, [&](int row, int output, Floats numbers) {
-        Kept* to = memory(row, l) + output;
-        const int left = linear.outputs - output;
-        if (left >= LANES) return keep(to, numbers);
-        for (int i = 0; i < left; ++i) keep(to + i, numbers[i]);
+      multiply_into(model_.decoder.layers[l].cross_key_value, rooms_.rows, n, threads,
+                    pass.inside(0), 3 * A_);
+      pass.each([&](int i) {
+        const int source = owner[i], here = (i - first_[source]) * m_.d_head;
+        for (int head = 0; head < m_.n_heads; ++head) {
+          const float* from = pass.inside(i) + head * m_.d_head;
+          Kept* key = memory(source, l, head) + here;
+          keep(from, m_.d_head, key);
+          keep(from + A_, m_.d_head, key + to_value(source));
+        }
       });
     }
   }
@@ -160,28 +164,29 @@ class Request {
     pass.embed(model_.table(false), [&](int i) { return tokens[i]; }, position);
     for (int l = 0; l < m_.decoder_layers; ++l) {
       const Layer<Format>& layer = tower.layers[l];
-      const int offset = l * 2 * A_;
       pass.project(layer, position);
-      pass.each([&](int i) {  // keys and values, side by side in both
+      pass.each([&](int i) {  // the key and the value of each head, side by side
         const float* from = pass.inside(i) + A_;
-        Kept* to = written_.at(rows_[seats[i].row][seats[i].position]) + offset;
-#pragma omp simd
-        for (int j = 0; j < 2 * A_; ++j) keep(to + j, from[j]);
+        Kept* to = written_.at(rows_[seats[i].row][seats[i].position], l);
+        for (int head = 0; head < m_.n_heads; ++head, from += m_.d_head, to += 2 * m_.d_head) {
+          keep(from, m_.d_head, to);
+          keep(from + A_, m_.d_head, to + m_.d_head);
+        }
       });
       pass.attention(layer.output, layer.around_attention, [&](int i, int head, float* y) {
         const Row& row = rows_[seats[i].row];
-        const int here = offset + head * m_.d_head;
         attend(pass.inside(i) + head * m_.d_head, m_.d_head, seats[i].position + 1,
-               [&](int s) { return written_.at(row[s]) + here; }, A_, m_.attention_scale,
-               bias(tower, head, seats[i].position), y);
+               [&](int s) { return written_.at(row[s], l) + head * 2 * m_.d_head; }, m_.d_head,
+               m_.attention_scale, bias(tower, head, seats[i].position), y);
       });
       if (m_.cross) {
         pass.ask(layer);
         pass.attention(layer.cross_output, layer.around_cross, [&](int i, int head, float* y) {
-          const int source = sources_[seats[i].row], start = first_[source];
-          attend(pass.inside(i) + head * m_.d_head, m_.d_head, first_[source + 1] - start,
-                 [&](int s) { return memory(start + s, l) + head * m_.d_head; }, A_,
-                 m_.attention_scale, nullptr, y);
+          const int source = sources_[seats[i].row];
+          const Kept* first = memory(source, l, head);
+          attend(pass.inside(i) + head * m_.d_head, m_.d_head, first_[source + 1] - first_[source],
+                 [&](int s) { return first + s * m_.d_head; }, to_value(source), m_.attention_scale,
+                 nullptr, y);
         });
       }
       pass.feed_forward(layer);
@@ -189,10 +194,14 @@ class Request {
     pass.close();
   }
 
-  // The keys of cross-attention of a token of the sources; its values follow.
-  Kept* memory(int token, int layer) const {
-    return memory_.data() + (static_cast<size_t>(layer) * first_.back() + token) * 2 * A_;
+  // The keys of a source, for one head of a layer's cross-attention, one after the other.
+  Kept* memory(int source, int layer, int head) const {
+    const size_t tokens_before = static_cast<size_t>(layer) * first_.back() + first_[source];
+    return memory_.data() + tokens_before * 2 * A_ + 2 * static_cast<size_t>(head) * to_value(source);
   }
+
+  // From a key of cross-attention to its value: the values follow when all keys are done.
+  int to_value(int source) const { return (first_[source + 1] - first_[source]) * m_.d_head; }
 
   // The bias of a query at `position` over the keys of its row, first key first.
   const float* bias(const Tower<Format>& tower, int head, int position) const {
@@ -259,7 +268,7 @@ class Request {
   std::vector<int64_t> padding_;  // how many fillers stand before each row
   std::vector<int> sources_;      // which source each row looks back at
   std::vector<int> first_;        // the first token of each source, and where the last one ends
-  Array<Kept> memory_;            // (layers, tokens of all sources, 2, A)
+  Array<Kept> memory_;            // layers x sources x (heads, 2, tokens of the source, d_head)
   int length_ = 0;
 };
 
