@@ -1,9 +1,13 @@
 """Exact match by hand; BLEU and chrF as sacrebleu's own functions count them."""
 
+import sys
+
 import pytest
 import sacrebleu
 
-from jumok.evaluation import exact_match, score_sequences
+from jumok.errors import InputError
+from jumok.evaluation import compare, exact_match, score_sequences
+from jumok.evaluation.sequences import moses_tokens
 
 WRITTEN = ["나는 오늘 아침 일찍 학교에 간다", "오늘은 날씨가 좋다", "3시 15분에 만나요", "무엇"]
 WANTED = [
@@ -44,3 +48,71 @@ def test_exact_is_to_the_last_character() -> None:
 def test_nothing_to_score() -> None:
     scores = score_sequences([], [])
     assert (scores.n, scores.exact_match, scores.bleu, scores.chrf) == (0, 0.0, 0.0, 0.0)
+
+
+def test_over_the_morphemes_of_korean() -> None:
+    pytest.importorskip("mecab_ko")
+    scores = score_sequences(WRITTEN, WANTED, also=["ko-mecab"])
+    theirs = sacrebleu.corpus_bleu(WRITTEN, [WANTED], tokenize="ko-mecab")
+    found = scores.others["ko-mecab"]
+    assert found.score == pytest.approx(theirs.score)
+    assert "tok:ko-mecab" in found.signature
+    assert found.score > scores.bleu  # 갔다 and 간다 share a morpheme, and not a word
+    assert scores.as_json()["bleu_ko_mecab"] == found.score
+    assert "tok:13a" in scores.signature
+
+
+GERMAN = ["Ein „großer“ Hund läuft, z.B. über 3,5 km.", 'Er sagt: "Los!"']
+TOKENS = [
+    "ein &quot; großer &quot; hund läuft , z.b. über 3,5 km .",
+    "er sagt : &quot; los ! &quot;",
+]
+
+
+def test_as_multi30k_is_scored_in_papers() -> None:
+    pytest.importorskip("sacremoses")
+    assert moses_tokens(GERMAN, "de") == TOKENS
+    written = ['ein "großer" Hund läuft, z.B. über 3 km .', "Er sagt: los!"]
+    scores = score_sequences(written, GERMAN, also=["tokenized-lower"], language="de")
+    cut = ["ein &quot; großer &quot; hund läuft , z.b. über 3 km .", "er sagt : los !"]
+    theirs = sacrebleu.corpus_bleu(cut, [TOKENS], tokenize="none", force=True)
+    found = scores.others["tokenized-lower"]
+    assert found.score == pytest.approx(theirs.score)
+    assert found.score > scores.bleu
+    assert "case:lc" in found.signature
+    assert "-de-norm" in found.signature
+    assert list(scores.as_json())[-2:] == [
+        "bleu_tokenized_lower",
+        "bleu_tokenized_lower_signature",
+    ]
+
+
+def test_only_case_and_punctuation_are_forgiven() -> None:
+    pytest.importorskip("sacremoses")
+    shouted = ['EIN "großer" HUND läuft, z.B. ÜBER 3,5 km.', "ER SAGT: „Los!“"]
+    scores = score_sequences(shouted, GERMAN, also=["tokenized-lower"], language="de")
+    assert scores.others["tokenized-lower"].score == pytest.approx(100.0)
+    assert scores.bleu < 50
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sacrebleu.tokenizers import tokenizer_ko_mecab
+
+    monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
+    with pytest.raises(InputError, match=r'pip install "sacrebleu\[ko\]"'):
+        score_sequences(WRITTEN, WANTED, also=["ko-mecab"])
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    with pytest.raises(InputError, match="pip install sacremoses"):
+        score_sequences(WRITTEN, WANTED, also=["tokenized-lower"], language="de")
+
+
+def test_two_systems_compared() -> None:
+    wanted = [f"문장 {n} 은 이렇게 끝난다 그리고 {n * 7}" for n in range(60)]
+    worse = [text if n % 3 else "다른 말" for n, text in enumerate(wanted)]
+    better = [text if n % 10 else "다른 말" for n, text in enumerate(wanted)]
+    found = compare(better, worse, wanted, samples=200)
+    assert found.ours == pytest.approx(sacrebleu.corpus_bleu(better, [wanted]).score)
+    assert found.theirs == pytest.approx(sacrebleu.corpus_bleu(worse, [wanted]).score)
+    assert found.p_value < 0.05
+    assert compare(better, better, wanted, samples=200).p_value == 1.0
+    assert compare(better, worse, wanted, samples=200) == found

@@ -1,7 +1,26 @@
 """How well sequences were written: exact match, and BLEU and chrF as sacrebleu counts them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Literal
+
+from jumok.errors import InputError
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+
+Counting = Literal["ko-mecab", "tokenized-lower"]
+
+SAMPLES = 1_000  # of a bootstrap
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """BLEU from 0 to 100, counted in another way than over 13a tokens, and its signature."""
+
+    score: float
+    signature: str
 
 
 @dataclass(frozen=True)
@@ -13,6 +32,35 @@ class SequenceScores:
     bleu: float
     chrf: float
     signature: str
+    others: Mapping[Counting, Bleu] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, int | float | str]:
+        """The scores as `jumok evaluate` tells them; the other ways of counting come last.
+
+        >>> scores = SequenceScores(1, 0.0, 20.0, 40.0, "...", {"ko-mecab": Bleu(30.0, "...")})
+        >>> list(scores.as_json())[4:]
+        ['signature', 'bleu_ko_mecab', 'bleu_ko_mecab_signature']
+        """
+        answer: dict[str, int | float | str] = {
+            "n": self.n,
+            "exact_match": self.exact_match,
+            "bleu": self.bleu,
+            "chrf": self.chrf,
+            "signature": self.signature,
+        }
+        for counting, bleu in self.others.items():
+            name = f"bleu_{counting.replace('-', '_')}"
+            answer |= {name: bleu.score, f"{name}_signature": bleu.signature}
+        return answer
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The BLEU of two systems, and how likely chance alone makes them differ so much."""
+
+    ours: float
+    theirs: float
+    p_value: float
 
 
 def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
@@ -25,19 +73,111 @@ def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
     return same / max(len(wanted), 1)
 
 
-def score_sequences(written: Sequence[str], wanted: Sequence[str]) -> SequenceScores:
+def score_sequences(
+    written: Sequence[str],
+    wanted: Sequence[str],
+    also: Sequence[Counting] = (),
+    language: str = "",
+) -> SequenceScores:
     """Compare what was written with one reference each.
 
-    BLEU counts 13a tokens; chrF counts characters and suits Korean better.
+    BLEU counts 13a tokens; chrF counts characters and suits Korean better. `also` names other
+    ways to count BLEU:
+
+    - "ko-mecab" over the morphemes that MeCab-ko finds, for what is written in Korean;
+    - "tokenized-lower" as Multi30k is scored in papers: both sides lower-cased, their punctuation
+      normalised and cut by Moses' rules for `language` ("de", "fr", "en"), in that order, which
+      gives the tokens of the files that are published with the corpus.
+
+    Raises InputError when what one of them needs is not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF  # type: ignore[attr-defined]
 
-    bleu, chrf = BLEU(), CHRF()
-    references = [list(wanted)]
+    if not wanted:
+        return SequenceScores(0, 0.0, 0.0, 0.0, "")
+    chrf = CHRF()
+    bleu = _bleu(BLEU(), written, wanted)
+    chrf_score = float(chrf.corpus_score(list(written), [list(wanted)]).score)
     return SequenceScores(
         n=len(wanted),
         exact_match=exact_match(written, wanted),
-        bleu=float(bleu.corpus_score(list(written), references).score) if wanted else 0.0,
-        chrf=float(chrf.corpus_score(list(written), references).score) if wanted else 0.0,
-        signature=f"BLEU {bleu.get_signature()} chrF {chrf.get_signature()}" if wanted else "",
+        bleu=bleu.score,
+        chrf=chrf_score,
+        signature=f"BLEU {bleu.signature} chrF {chrf.get_signature()}",
+        others={
+            counting: _ko_mecab(written, wanted)
+            if counting == "ko-mecab"
+            else _tokenized_lower(written, wanted, language)
+            for counting in also
+        },
     )
+
+
+def compare(
+    ours: Sequence[str], theirs: Sequence[str], wanted: Sequence[str], samples: int = SAMPLES
+) -> Difference:
+    """Two systems' BLEU over 13a tokens by paired bootstrap resampling (Koehn 2004).
+
+    The same `samples` draws of sentences are scored for both; sacrebleu's seed makes them the
+    same every time.
+    """
+    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+    from sacrebleu.significance import PairedTest, Result
+
+    test = PairedTest(
+        [("theirs", list(theirs)), ("ours", list(ours))],
+        {"BLEU": BLEU(references=[list(wanted)])},
+        references=None,
+        test_type="bs",
+        n_samples=samples,
+    )
+    base, best = (found for found in test()[1]["BLEU"] if isinstance(found, Result))
+    ours_bleu, theirs_bleu, p_value = float(best.score), float(base.score), best.p_value
+    if p_value is None or ours_bleu == theirs_bleu:  # sacrebleu would call that a rare chance
+        p_value = 1.0
+    return Difference(ours_bleu, theirs_bleu, float(p_value))
+
+
+def _bleu(metric: "BLEU", written: Sequence[str], wanted: Sequence[str]) -> Bleu:
+    score = metric.corpus_score(list(written), [list(wanted)]).score
+    return Bleu(float(score), str(metric.get_signature()))
+
+
+def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> Bleu:
+    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+
+    try:
+        metric = BLEU(tokenize="ko-mecab")
+    except RuntimeError as error:
+        raise InputError(
+            "BLEU over MeCab-ko's morphemes needs mecab-ko, which is not here; "
+            'pip install "sacrebleu[ko]"'
+        ) from error
+    return _bleu(metric, written, wanted)
+
+
+def _tokenized_lower(written: Sequence[str], wanted: Sequence[str], language: str) -> Bleu:
+    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+
+    tokens = [moses_tokens(texts, language) for texts in (written, wanted)]
+    bleu = _bleu(BLEU(tokenize="none", lowercase=True, force=True), *tokens)
+    how = f"tok:sacremoses-{version('sacremoses')}-{language}-norm"
+    return Bleu(bleu.score, bleu.signature.replace("tok:none", how))
+
+
+def moses_tokens(texts: Sequence[str], language: str) -> list[str]:
+    """The texts lower-cased, their punctuation normalised, their tokens parted by spaces.
+
+    Raises InputError when sacremoses is not installed.
+    """
+    try:
+        from sacremoses import MosesPunctNormalizer, MosesTokenizer
+    except ImportError as error:
+        raise InputError(
+            "Multi30k's published scoring needs sacremoses, which is not here; "
+            "pip install sacremoses"
+        ) from error
+    normalizer, tokenizer = MosesPunctNormalizer(lang=language), MosesTokenizer(lang=language)
+    return [
+        tokenizer.tokenize(normalizer.normalize(text.lower()), return_str=True) for text in texts
+    ]
