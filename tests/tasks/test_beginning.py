@@ -13,7 +13,6 @@ from jumok import tensorfile
 from jumok.errors import InputError
 from jumok.tasks.measures import MEASURES
 from jumok.tasks.recipe import load_recipe
-from jumok.tasks.run import Run
 from jumok.tasks.training import resume, train
 from tests.tiny import reviews
 
@@ -173,10 +172,12 @@ def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing
     recipe = load_recipe(str(review_recipe), ["model.init=nowhere"])
     with pytest.raises(InputError, match="nowhere holds no run"):
         train(recipe, tmp_path / "run")
-    unfinished = Run.begin(tmp_path / "begun", recipe, Run(guessing_run).vocabulary())
+    unfinished = tmp_path / "begun"
+    shutil.copytree(guessing_run, unfinished)
+    (unfinished / "model.safetensors").unlink()
     with pytest.raises(InputError, match="begun has no model yet; finish it with jumok train"):
         train(
-            load_recipe(str(review_recipe), [f'model.init="{unfinished.folder}"']),
+            load_recipe(str(review_recipe), [f'model.init="{unfinished}"']),
             tmp_path / "run",
         )
     assert not (tmp_path / "run").exists()

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from jumok.tasks.run import Run
 
+SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1")  # from 0 to 1, shown in per cent
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -58,13 +60,14 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     from rich.markup import escape
 
     from jumok.training.history import METRICS, evaluations, read_records, table
+    from jumok.training.report import SCORES
 
     console = Console(soft_wrap=True, highlight=False)
     console.print(table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
         shown = {
-            name: f"{scores[name]:.2f}" if name in ("bleu", "chrf") else f"{scores[name]:.2%}"
-            for name in ("accuracy", "macro_f1", "exact_match", "bleu", "chrf")
+            name: f"{scores[name]:.2%}" if name in SHARES else f"{scores[name]:.2f}"
+            for name in SCORES
             if name in scores
         }
         words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

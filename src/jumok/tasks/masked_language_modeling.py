@@ -6,6 +6,7 @@ Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -200,15 +201,16 @@ class MaskedLanguageModeling:
         vocabulary, device = loaded.vocabulary, loaded.device
         pieces = Pieces.of(vocabulary)
         encode = TextEncoder(vocabulary, loaded.recipe.model.max_length)
-        blanked = [_Blanked.of(text, vocabulary) for text in texts]
-        rows = encode.framed(Ragged.from_lists([text.ids for text in blanked]))
+        blanked = [text.split(BLANK) for text in texts]
+        rows = read_blanks(texts, encode)
         filled: list[Rewriting | None] = [None] * len(texts)
         for batch in in_order_of_length(rows, SCORING_TOKENS):
             ids = padded([rows[i] for i in batch], vocabulary.pad_id, device)
             logits = loaded.model(ids.ids, _mask(ids))
             for i, row, found in zip(batch, ids.ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
-                filled[i] = blanked[i].filled(here.cpu().numpy(), pieces, vocabulary)
+                output, score = _filled(blanked[i], here.cpu().numpy(), pieces, vocabulary)
+                filled[i] = Rewriting(texts[i], output, score)
         return [answer for answer in filled if answer is not None]
 
 
@@ -250,49 +252,46 @@ def score_masked(
     return MaskedScores(len(guesses), loss / n, right / n), guesses
 
 
-@dataclass(frozen=True)
-class _Blanked:
-    """A text in which somebody typed [MASK]: its ids, and the text between the blanks."""
+def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
+    """The ids of texts in which somebody typed [MASK], as a model reads them.
 
-    text: str
-    parts: list[str]  # one more than blanks
-    ids: list[int]
-
-    @classmethod
-    def of(cls, text: str, vocabulary: Vocabulary) -> "_Blanked":
-        """The pieces of each part; a space beside a blank belongs to the piece that fills it."""
+    A space beside a blank belongs to the piece that is to fill it.
+    """
+    vocabulary = encode.vocabulary
+    rows = []
+    for text in texts:
         parts = text.split(BLANK)
         ids: list[int] = []
         for number, part in enumerate(parts):
-            after, before = number > 0, number < len(parts) - 1
-            ids += [vocabulary.mask_id] if after else []
-            bare = part.lstrip(" ") if after else part
-            bare = bare.rstrip(" ") if before else bare
-            if bare or len(parts) == 1:
-                own = vocabulary.encode(bare)
-                attached = after and not part.startswith(" ")
-                ids += _without_space(own, vocabulary) if attached else own
-        return cls(text, parts, ids)
+            last = number == len(parts) - 1
+            bare = part if last else part.rstrip(" ")
+            if number:
+                ids.append(vocabulary.mask_id)
+                bare = bare.lstrip(" ")
+            own = vocabulary.encode(bare) if bare else []
+            attached = number > 0 and not part.startswith(" ")
+            ids += _without_space(own, vocabulary) if attached else own
+        rows.append(ids)
+    return encode.framed(Ragged.from_lists(rows))
 
-    def filled(
-        self, logs: NDArray[np.float32], pieces: Pieces, vocabulary: Vocabulary
-    ) -> Rewriting:
-        """The likeliest piece in each blank: logs (blanks read, V) of log p.
 
-        A blank that the model had no room to read stays.
-        """
-        output, score = self.parts[0], 0.0
-        for number, part in enumerate(self.parts[1:]):
-            if number < len(logs):
-                before = self.parts[number]
-                begins = before.endswith(" ") or (not before and number == 0)
-                fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
-                piece, log = _likeliest(logs[number], fitting, vocabulary)
-                output, score = output + piece, score + log
-            else:
-                output += BLANK
-            output += part
-        return Rewriting(self.text, output, score)
+def _filled(
+    parts: Sequence[str], logs: NDArray[np.float32], pieces: Pieces, vocabulary: Vocabulary
+) -> tuple[str, float]:
+    """The parts of a text with the likeliest pieces between them: logs (blanks read, V) of log p.
+
+    A blank that the model had no room to read stays.
+    """
+    output, score = parts[0], 0.0
+    for number, (before, after) in enumerate(pairwise(parts)):
+        piece = BLANK
+        if number < len(logs):
+            begins = before.endswith(" ") or (number == 0 and not before)
+            fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
+            piece, log = _likeliest(logs[number], fitting, vocabulary)
+            score += log
+        output += piece + after
+    return output, score
 
 
 def _likeliest(

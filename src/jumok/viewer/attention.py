@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
+from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
 from jumok.tasks.texts import TextEncoder, segments_of
 from jumok.typography import save
@@ -77,7 +78,11 @@ def _cross(loaded: Loaded, text: str, layer: int) -> Look:
 def _own(loaded: Loaded, text: str, layer: int) -> Look:
     """From each piece of the text, or of the pair, to every other, in the encoder."""
     vocabulary, recipe = loaded.vocabulary, loaded.recipe
-    row = TextEncoder(vocabulary, recipe.model.max_length).of_lines([text], recipe.paired)[0]
+    encode = TextEncoder(vocabulary, recipe.model.max_length)
+    if recipe.task == "masked_language_modeling":
+        row = read_blanks([text], encode)[0]
+    else:
+        row = encode.of_lines([text], recipe.paired)[0]
     ids = torch.tensor([row.tolist()])
     parted = recipe.paired and recipe.model.n_segments
     with record(loaded.model) as seen:
