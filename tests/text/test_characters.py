@@ -29,7 +29,7 @@ def test_as_many_ids_as_characters_and_the_same_text_back(text: str) -> None:
 @given(st.text(sorted(set(TEXT))))
 def test_streamed_as_a_whole(text: str) -> None:
     stream = StreamingDecoder(VOCABULARY)
-    parts = [stream.push(id) for id in VOCABULARY.encode(text)]
+    parts = [stream.push(each) for each in VOCABULARY.encode(text)]
     assert "".join(parts) + stream.finish() == text
 
 
