@@ -91,6 +91,14 @@ class DecodingConfig:
             return self.max_length
         return min(self.max_length, int(source_tokens * self.max_ratio) + self.max_extra)
 
+    def within(self, most: int) -> "DecodingConfig":
+        """The same settings with a max_length of `most` at most: what a model can hold."""
+        return dataclasses.replace(
+            self,
+            max_length=min(self.max_length, most),
+            min_length=min(self.min_length, most),
+        )
+
     def __str__(self) -> str:
         """The settings in force on one line: those that differ from greedy, and the limit."""
         always = ("max_length", *(("seed",) if self.sample else ()))

@@ -5,13 +5,14 @@ Shapes: B rows being written, N sources (one row each, or several beams), S sour
 T new tokens, V vocabulary.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
+from jumok.nn.hooks import HookPoint, own_view
 from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
 
 
@@ -40,6 +41,19 @@ class Writer(Protocol):
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """A writer that tells what it attends to."""
+
+    @property
+    def attention(self) -> Tensor:
+        """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
+
+    @property
+    def source_real(self) -> Tensor:
+        """The real tokens of the sources: (N, S) bool."""
 
 
 class EncoderDecoderWriter:
@@ -108,6 +122,64 @@ class EncoderDecoderWriter:
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
         self._cache.rewind(tokens)
+
+
+class AttentiveWriter:
+    """An encoder-decoder that also tells what it attends to, the mean of all layers and heads.
+
+    It watches a view of the model that is its own, so others may use the model meanwhile. It is
+    slower: the weights are written out.
+    """
+
+    def __init__(
+        self, model: EncoderDecoder, source: Tensor, real: Tensor | None = None, *, room: int
+    ) -> None:
+        """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
+        view = own_view(model)
+        self._seen: list[Tensor] = []  # the weights of the newest step: a (N, H, B/N*T, S) a layer
+        for name, point in view.named_modules():
+            if isinstance(point, HookPoint) and name.endswith("cross.weights"):
+                point.register_forward_hook(lambda *passing: self._seen.append(passing[2]))
+        self._writer = EncoderDecoderWriter(view, source, real, room=room)
+        self.vocabulary_size = self._writer.vocabulary_size
+        self._real = torch.ones_like(source, dtype=torch.bool) if real is None else real
+        self._asked = source[:, :1]  # the tokens (B, T) of the newest step
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far."""
+        return self._writer.length
+
+    @property
+    def attention(self) -> Tensor:
+        """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
+        mean = torch.stack(self._seen).mean((0, 2))  # (N, B/N*T, S)
+        return mean.view(*self._asked.shape, -1)[:, -1]
+
+    @property
+    def source_real(self) -> Tensor:
+        """The real tokens of the sources: (N, S) bool."""
+        return self._real
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, V) float32."""
+        self._seen.clear()
+        self._asked = ids
+        return self._writer.step(ids)
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, T, V) float32."""
+        self._seen.clear()
+        self._asked = ids
+        return self._writer.steps(ids)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64."""
+        self._writer.select(rows)
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions of every row."""
+        self._writer.rewind(tokens)
 
 
 class LanguageModelWriter:

@@ -3,9 +3,14 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from itertools import chain
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class HookPoint(nn.Module):
@@ -27,6 +32,20 @@ class HookPoint(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """`x` itself: hooks, not this method, do something with it."""
         return x
+
+
+def own_view(model: Module) -> Module:
+    """The same model in modules of its own: weights are shared, hooks are not.
+
+    So a request may be watched, or muted, while others use the model.
+
+    >>> model = nn.Linear(2, 2)
+    >>> view = own_view(model)
+    >>> view is model, view.weight is model.weight
+    (False, True)
+    """
+    shared = chain(model.parameters(), model.buffers())
+    return deepcopy(model, {id(tensor): tensor for tensor in shared})
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
-from jumok.decoding import Written, greedy
+from jumok.decoding import DecodingConfig, Written, write_targets
 from jumok.evaluation import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 ANSWERING_TOKENS = 4_096  # source tokens of a batch when nothing is learned
 SHOWN = 30  # examples in a report
+
+# a target may be half as long again as its source, and ten tokens more
+GREEDY = DecodingConfig(max_length=1_024, max_ratio=1.5)
 
 
 @dataclass(frozen=True)
@@ -252,24 +255,27 @@ class SequenceToSequence:
 
 @torch.inference_mode()
 def write_all(
-    model: EncoderDecoder, sources: Ragged, vocabulary: Vocabulary, device: torch.device
+    model: EncoderDecoder,
+    sources: Ragged,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    config: DecodingConfig = GREEDY,
 ) -> list[tuple[str, Written]]:
-    """What the model writes for every source, in the order of the sources.
-
-    A target may be half as long again as its source, and ten tokens more.
-    """
-    room = model.decoder.embedding.max_length - 1
+    """What the model writes for every source, the best of its answers, in the sources' order."""
+    config = config.within(model.decoder.embedding.max_length)
     written: list[tuple[str, Written] | None] = [None] * len(sources)
     for batch in in_order_of_length(sources, ANSWERING_TOKENS):
         source = padded([sources[i] for i in batch], vocabulary.pad_id, device)
-        outputs = greedy(
+        answers = write_targets(
             model,
             source.ids,
             source.real,
+            config,
             bos_id=vocabulary.bos_id,
-            eos_id=vocabulary.eos_id,
-            max_lengths=[min(room, len(sources[i]) * 3 // 2 + 10) for i in batch],
+            end_id=vocabulary.eos_id,
+            vocabulary=vocabulary,
         )
+        outputs = [best for best, *_ in answers]
         texts = vocabulary.decode_batch([output.ids for output in outputs])
         for i, text, output in zip(batch, texts, outputs, strict=True):
             written[i] = (text, output)

@@ -1,0 +1,74 @@
+"""Alignments: which source tokens each written token looked at, read off the cross-attention.
+
+Shapes: N texts, S source tokens, T target tokens, H heads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from jumok.models.encoder_decoder import EncoderDecoder
+from jumok.nn.hooks import own_view, record
+from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """weights (T, S) float32: row t is what target token t looked at, its entries sum to 1."""
+
+    weights: Tensor
+
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """(source token, target token), the one looked at most, for each target token.
+
+        >>> Alignment(torch.tensor([[0.1, 0.9], [0.8, 0.2]])).links
+        [(1, 0), (0, 1)]
+        """
+        return [(s, t) for t, s in enumerate(self.weights.argmax(-1).tolist())]
+
+
+@torch.inference_mode()
+def align(
+    model: EncoderDecoder,
+    source: Tensor,
+    real: Tensor | None,
+    targets: Sequence[Sequence[int]],
+    *,
+    bos_id: int,
+    layer: int | None = None,
+) -> list[Alignment]:
+    """The alignment of each finished target with its source, by one teacher-forced pass.
+
+    source (N, S) int64; real (N, S) bool, None without padding; targets without [BOS], with [EOS]
+    where that is to be aligned too. The weights that predicted a token are its own: the mean of
+    the heads of one `layer` (0 the first, -1 the last), or of all layers. Each alignment has
+    columns for the real source tokens alone.
+
+    >>> from jumok.models import TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> model, source = EncoderDecoder(config).eval(), torch.tensor([[4, 5, 6]])
+    >>> [one] = align(model, source, None, [[7, 3]], bos_id=2)
+    >>> tuple(one.weights.shape)
+    (2, 3)
+    """
+    if not len(source):
+        return []
+    view = own_view(model)
+    rows = [torch.tensor([bos_id, *ids][: len(ids)], dtype=torch.int64) for ids in targets]
+    given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
+    mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+    memory = view.encode(source, mask, positions=None if real is None else positions_of(real))
+    with record(view) as seen:
+        view.decode(given, memory, mask)
+    layers = [weights for place, [weights] in seen.items() if place.endswith(".cross")]
+    chosen = layers if layer is None else [layers[layer]]
+    mean = torch.stack(chosen).mean((0, 2)).float()  # (N, T, S)
+    masks = torch.ones_like(source, dtype=torch.bool) if real is None else real
+    return [
+        Alignment(weights[: len(ids), there])
+        for weights, ids, there in zip(mean, targets, masks, strict=True)
+    ]

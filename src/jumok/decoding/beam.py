@@ -1,0 +1,274 @@
+"""Beam search: the K likeliest beginnings of each text are kept, and gone on from.
+
+The score of a hypothesis Y = y_1 ... y_t (the end token is one of its tokens) is
+
+    s(Y) = sum_i log p(y_i | y_<i, x)                 after the processors, if there are any
+
+Each step makes all continuations of the K living hypotheses of a text and looks at the 2K of
+highest score. Those that end (end token, stop text, or the text's limit) and are among the first
+K become finished; of those that do not end, the first K live on. Finished ones are ranked by
+
+    rank(Y) = s(Y) / lp(t) + cp(Y)
+    lp(t)   = t^alpha                  length_norm "power"
+            = ((5 + t) / 6)^alpha      length_norm "gnmt": Wu et al. 2016, equation 14
+    cp(Y)   = beta sum_j log min(sum_i a_ij, 1)
+
+where a_ij is what y_i attends to source token j, the mean of all layers and heads. The K of
+highest rank are kept. The search of a text is over, and its rows leave the batch, at its limit, or
+when K are finished and
+
+    "full"    nothing else is asked
+    "likely"  the best living hypothesis, ranked as it stands, would not be better than the worst
+    "exact"   no continuation of it can become better: its score ranked with the best length left
+
+Ties: of equal scores the hypothesis that ranked higher comes first, then the smaller token id; of
+equal ranks the one finished earlier. (Which of equals are among the 2K at all is left to
+`torch.topk`; it is the same alone and in a batch.)
+
+transformers' `generate(num_beams=K, max_new_tokens=n)` gives the same with length_norm "power",
+its length_penalty as alpha, coverage 0, max_length n, and for its early_stopping False, True and
+"never" our "likely", "full" and "exact". Its `sequences_scores` are our ranks.
+
+Shapes: N texts alive, K beams, W living beams (1 at first, then up to K), C candidates (2K),
+T tokens at most, t written so far, V vocabulary, S source tokens.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.opening import Opening
+from jumok.decoding.processors import NEVER, Context, Processor, processed
+from jumok.decoding.writer import Attentive, Writer
+from jumok.decoding.written import Written, written
+from jumok.errors import InputError
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """W hypotheses of each of N texts, best first; where there is none the value is -inf."""
+
+    value: Tensor  # (N, W) float32: the score of a living one, the rank of a finished one
+    tokens: Tensor  # (N, W, P + T) int64
+    log_p: Tensor  # (N, W, T) float32: the model's own
+    length: Tensor  # (N, W) int64: tokens written
+    ended: Tensor  # (N, W) bool: by the end token or a stop text
+    parent: Tensor  # (N, W) int64: which of the living it went on from
+    attended: Tensor  # (N, W, S) float32: what each source token got; S is 0 without coverage
+
+    def pick(self, index: Tensor) -> "Hypotheses":
+        """Those at index (N, M) of each text, in that order."""
+
+        def picked(part: Tensor) -> Tensor:
+            deep = index if part.ndim == 2 else index[..., None]
+            return part.take_along_dim(deep, 1)
+
+        return self._with(picked)
+
+    def of(self, texts: Tensor) -> "Hypotheses":
+        """Those of these texts (N') alone."""
+        return self._with(lambda part: part[texts])
+
+    def beside(self, others: "Hypotheses") -> "Hypotheses":
+        """These and the others of the same texts."""
+        pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
+        return Hypotheses(*(torch.cat(pair, 1) for pair in pairs))
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> "Hypotheses":
+        return Hypotheses(*(change(getattr(self, f.name)) for f in fields(self)))
+
+
+@torch.inference_mode()
+def beam_search(
+    writer: Writer,
+    opening: Opening,
+    config: DecodingConfig,
+    processors: Sequence[Processor] = (),
+) -> list[list[Written]]:
+    """For each text the `n_best` hypotheses of highest rank, best first.
+
+    Raises InputError for coverage with a writer that does not tell what it attends to.
+    """
+    if config.coverage and not isinstance(writer, Attentive):
+        raise InputError(
+            f"decoding.coverage {config.coverage} came for {type(writer).__name__}, which does not "
+            "tell what it attends to; use an AttentiveWriter, or coverage 0"
+        )
+    attentive = writer if config.coverage and isinstance(writer, Attentive) else None
+    search = _Search(opening, config, None if attentive is None else attentive.source_real)
+    logits = writer.step(opening.first)  # (N, V)
+    while True:
+        log_p = logits.log_softmax(-1)  # (N * W, V)
+        scores = processed(log_p, search.context, processors) if processors else log_p
+        if attentive is not None:
+            search.attend(attentive.attention)
+        candidates = search.candidates(log_p, scores)
+        search.keep(candidates, search.stopped(candidates))
+        rows = search.go_on()
+        if not len(rows):
+            return search.answers
+        writer.select(rows)
+        logits = writer.step(search.newest)  # (N * W, V)
+
+
+class _Search:
+    """Where the search of every text stands after t tokens."""
+
+    def __init__(
+        self, opening: Opening, config: DecodingConfig, source_real: Tensor | None
+    ) -> None:
+        self.config, self.stopping = config, opening.stopping
+        self.start = opening.first.shape[1]  # P
+        self.t = 0
+        self.width = 1  # rows of the writer for each text
+        self.answers: list[list[Written]] = [[] for _ in opening.first]
+        device, N, T = opening.first.device, len(opening.first), opening.longest
+        self.texts = torch.arange(N, device=device)  # numbers of the texts alive
+        self.limits = torch.tensor(opening.stopping.limits, device=device)  # (N)
+        self.real = source_real  # (N, S); None without coverage
+        S = 0 if source_real is None else source_real.shape[1]
+
+        def hypotheses(W: int, value: float) -> Hypotheses:
+            return Hypotheses(
+                value=torch.full((N, W), value, device=device),
+                tokens=opening.sheet()[:, None].repeat(1, W, 1),
+                log_p=torch.zeros(N, W, T, device=device),
+                length=torch.zeros(N, W, dtype=torch.int64, device=device),
+                ended=torch.zeros(N, W, dtype=torch.bool, device=device),
+                parent=torch.zeros(N, W, dtype=torch.int64, device=device),
+                attended=torch.zeros(N, W, S, device=device),
+            )
+
+        self.living = hypotheses(1, 0.0)
+        self.finished = hypotheses(config.beam, NEVER)
+
+    @property
+    def context(self) -> Context:
+        """What the processors see of the living."""
+        tokens = self.living.tokens[..., : self.start + self.t].flatten(0, 1)  # (N * W, P + t)
+        texts = self.texts.repeat_interleave(self.living.value.shape[1])
+        return Context(tokens, self.start, texts)
+
+    @property
+    def newest(self) -> Tensor:
+        """The last token of the living: (N * W, 1)."""
+        return self.living.tokens[..., self.start + self.t - 1].flatten()[:, None]
+
+    def candidates(self, log_p: Tensor, scores: Tensor) -> Hypotheses:
+        """The 2K continuations of highest score: log_p and scores (N * W, V) -> (N, C)."""
+        N, V, most = len(self.texts), scores.shape[1], 2 * self.config.beam
+        best = scores.topk(min(most, V))  # no continuation beyond these can be among the 2K
+        total = (best.values + self.living.value.view(-1, 1)).view(N, -1)  # (N, W * min(2K, V))
+        value, place = total.topk(min(most, total.shape[1]))  # (N, C)
+        token = best.indices.view(N, -1).gather(1, place)
+        parent = place.div(best.values.shape[1], rounding_mode="floor")
+        order = _by_value(value, parent * V + token)
+        value, token, parent = (part.gather(1, order) for part in (value, token, parent))
+        chosen = self.living.pick(parent)
+        chosen.tokens[..., self.start + self.t] = token
+        chosen.log_p[..., self.t] = log_p.view(N, -1).gather(1, parent * V + token)
+        ended = token == self.stopping.end_id
+        length = torch.full_like(token, self.t + 1)
+        return Hypotheses(
+            value, chosen.tokens, chosen.log_p, length, ended, parent, chosen.attended
+        )
+
+    def stopped(self, candidates: Hypotheses) -> Tensor:
+        """Which of the candidates end here: (N, C) bool."""
+        if self.stopping.texts is not None:
+            so_far = candidates.tokens[..., self.start : self.start + self.t + 1].tolist()
+            found = [[self.stopping.finished(ids) for ids in text] for text in so_far]
+            candidates.ended.copy_(torch.tensor(found))
+        return candidates.ended | (self.t + 1 >= self.limits[:, None])
+
+    def keep(self, candidates: Hypotheses, stopped: Tensor) -> None:
+        """The best of those that ended join the finished, the best of the others live on."""
+        K = self.config.beam
+        self.t += 1
+        rank = candidates.value / length_norm(self.t, self.config) + self._coverage(candidates)
+        first = torch.arange(rank.shape[1], device=rank.device) < K
+        new = replace(candidates, value=rank.masked_fill(~(stopped & first), NEVER))
+        both = self.finished.beside(new)
+        order = both.value.argsort(dim=-1, descending=True, stable=True)
+        self.finished = both.pick(order[:, :K])
+        order = stopped.int().argsort(dim=-1, stable=True)
+        going = replace(candidates, value=candidates.value.masked_fill(stopped, NEVER))
+        self.living = going.pick(order[:, :K])
+
+    def attend(self, attention: Tensor) -> None:
+        """Add what the newest tokens attended to, (N * W, S)."""
+        attended = self.living.attended + attention.view(self.living.attended.shape)
+        self.living = replace(self.living, attended=attended)
+
+    def go_on(self) -> Tensor:
+        """Answer the texts that are over; name the rows the others go on from."""
+        over = self._over()
+        first_row = torch.arange(len(over), device=over.device)[:, None] * self.width  # (N, 1)
+        rows = first_row + self.living.parent  # (N, W)
+        self.width = rows.shape[1]
+        ending = over.tolist()
+        if any(ending):
+            self._answer(over)
+            alive = ~over
+            rows = rows[alive]
+            self.texts, self.limits = self.texts[alive], self.limits[alive]
+            self.real = None if self.real is None else self.real[alive]
+            self.living, self.finished = self.living.of(alive), self.finished.of(alive)
+        return rows.flatten()
+
+    def _over(self) -> Tensor:
+        """Which texts need no more search: (N) bool."""
+        best, worst = self.living.value[:, 0], self.finished.value[:, -1]
+        match self.config.early_stop:
+            case "full":
+                hopeless = torch.ones_like(best, dtype=torch.bool)
+            case "likely":
+                hopeless = best / length_norm(self.t, self.config) <= worst
+            case "exact":
+                longer = self.config.length_penalty > 0
+                length = self.limits if longer else torch.full_like(self.limits, self.t)
+                hopeless = best / length_norm(length, self.config) <= worst
+        return (best == NEVER) | ((worst > NEVER) & hopeless)
+
+    def _coverage(self, hypotheses: Hypotheses) -> Tensor | float:
+        """cp of each: (N, W)."""
+        if self.real is None:
+            return 0.0
+        got = hypotheses.attended.clamp(min=torch.finfo(torch.float32).tiny, max=1.0)
+        missed = got.log().masked_fill(~self.real[:, None], 0.0)  # (N, W, S)
+        return self.config.coverage * missed.sum(-1)
+
+    def _answer(self, over: Tensor) -> None:
+        """Write down the `n_best` of each text that is over."""
+        n_best = torch.arange(self.config.n_best, device=over.device).expand(int(over.sum()), -1)
+        best = self.finished.of(over).pick(n_best)
+        parts = (best.value, best.tokens[..., self.start :], best.log_p, best.length, best.ended)
+        for text, *rows in zip(
+            self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
+        ):
+            self.answers[text] = [
+                written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
+                for rank, ids, log_p, length, ended in zip(*rows, strict=True)
+                if rank > NEVER
+            ]
+
+
+def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
+    """lp(t): what the score of t tokens is divided by.
+
+    >>> length_norm(4, DecodingConfig(length_penalty=0.5))
+    2.0
+    >>> length_norm(7, DecodingConfig(length_penalty=1.0, length_norm="gnmt"))
+    2.0
+    """
+    base = t if config.length_norm == "power" else (5 + t) / 6
+    return base**config.length_penalty
+
+
+def _by_value(value: Tensor, number: Tensor) -> Tensor:
+    """The order of highest value, the smallest number first among equals: (N, C)."""
+    order = number.argsort(dim=-1)
+    return order.gather(1, value.gather(1, order).argsort(dim=-1, descending=True, stable=True))

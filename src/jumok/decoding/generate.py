@@ -1,0 +1,137 @@
+"""The loop: change the scores, choose, stop, see who is alive, go on.
+
+Shapes: N texts, B rows being written (several answers of a text stand side by side), P tokens
+given, T tokens at most, t written so far, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from jumok.decoding.beam import beam_search, length_norm
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.opening import Opening
+from jumok.decoding.processors import NEVER, Context, Processor, processed
+from jumok.decoding.sampling import Choice, Draws, likeliest
+from jumok.decoding.writer import Writer
+from jumok.decoding.written import Written, written
+
+OnToken = Callable[[int, int], None]
+"""row, id: called for every token as it is written, the end token aside.
+
+Row number n_best * text + i is answer i of a text. A beam's tokens come when its text is over.
+"""
+
+
+def generate(
+    writer: Writer,
+    opening: Opening,
+    config: DecodingConfig,
+    processors: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
+) -> list[list[Written]]:
+    """`n_best` answers for each text, in the order of the texts: what the config says, no more.
+
+    The processors are all there are: `processors_of(config, ...)` makes those a config asks for.
+    """
+    if config.beam > 1:
+        answers = beam_search(writer, opening, config, processors)
+        if on_token is not None:
+            _tell(answers, config.n_best, on_token)
+        return answers
+    choose: Choice = likeliest
+    if config.sample:
+        choose = Draws(opening.keys, seed=config.seed, copies=config.n_best, steps=opening.longest)
+    return one_by_one(writer, opening, config, choose, processors, on_token)
+
+
+@torch.inference_mode()
+def one_by_one(
+    writer: Writer,
+    opening: Opening,
+    config: DecodingConfig,
+    choose: Choice,
+    processors: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
+) -> list[list[Written]]:
+    """Each row takes one token a step, the one that `choose` names; finished rows leave."""
+    sheet = _Sheet(opening, config.n_best)
+    logits = writer.step(opening.first)  # (N, V)
+    if config.n_best > 1:
+        writer.select(sheet.text)
+        logits = logits[sheet.text]  # (B, V)
+    for t in range(opening.longest):
+        log_p = logits.log_softmax(-1)  # (B, V)
+        scores = processed(log_p, sheet.context(t), processors) if processors else log_p
+        token = choose(scores, sheet.alive, t)  # (B)
+        if processors:  # they may have left nothing to choose from
+            token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
+        going = sheet.write(t, token, log_p, on_token)
+        if not going:
+            break
+        if len(going) < len(token):
+            rows = torch.tensor(going, device=token.device)
+            writer.select(rows)
+            sheet.alive, token = sheet.alive[rows], token[rows]
+        if t + 1 < opening.longest:
+            logits = writer.step(token[:, None])  # (B, V)
+    return sheet.answers(config)
+
+
+NOTHING = -1  # in place of a token: none may be written
+
+
+class _Sheet:
+    """Everything written so far, of the rows alive and of those that left."""
+
+    def __init__(self, opening: Opening, copies: int) -> None:
+        device, N = opening.first.device, len(opening.first)
+        self.stopping, self.copies = opening.stopping, copies
+        self.start = opening.first.shape[1]  # P
+        self.text = torch.arange(N, device=device).repeat_interleave(copies)  # of every row
+        self.alive = torch.arange(N * copies, device=device)  # (B) rows
+        self.tokens = opening.sheet().repeat_interleave(copies, 0)  # (N * copies, P + T)
+        self.log_p = torch.zeros(N * copies, opening.longest, device=device)
+        self.ids: list[list[int]] = [[] for _ in range(N * copies)]
+        self.finished = [False] * (N * copies)
+        self.going = list(range(N * copies))  # the rows alive once more, on this side
+
+    def context(self, t: int) -> Context:
+        """What the processors see of the rows alive."""
+        return Context(self.tokens[self.alive, : self.start + t], self.start, self.text[self.alive])
+
+    def write(self, t: int, token: Tensor, log_p: Tensor, on_token: OnToken | None) -> list[int]:
+        """Take the newest tokens (B); which of the B rows go on."""
+        self.tokens[self.alive, self.start + t] = token
+        chosen = log_p.gather(-1, token.clamp(min=0)[:, None])[:, 0]
+        self.log_p[self.alive, t] = chosen
+        going = []
+        for place, (row, newest) in enumerate(zip(self.going, token.tolist(), strict=True)):
+            if newest == NOTHING:
+                continue
+            ids = self.ids[row]
+            ids.append(newest)
+            if on_token is not None and newest != self.stopping.end_id:
+                on_token(row, newest)
+            self.finished[row] = self.stopping.finished(ids)
+            if not self.finished[row] and not self.stopping.full(row // self.copies, ids):
+                going.append(place)
+        self.going = [self.going[place] for place in going]
+        return going
+
+    def answers(self, config: DecodingConfig) -> list[list[Written]]:
+        """What was written for each text."""
+        rows = []
+        for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
+            gains = log_p[: len(ids)]
+            rank = sum(gains) / length_norm(max(len(ids), 1), config)
+            rows.append(written(ids, gains, self.stopping.end_id, finished, rank))
+        return [rows[i : i + self.copies] for i in range(0, len(rows), self.copies)]
+
+
+def _tell(answers: Iterable[Sequence[Written]], n_best: int, on_token: OnToken) -> None:
+    for text, several in enumerate(answers):
+        for number, answer in enumerate(several):
+            for id in answer.ids:  # noqa: A001  the field's word
+                on_token(text * n_best + number, id)

@@ -1,0 +1,104 @@
+"""Whole requests: sources to targets, prompts to continuations.
+
+Shapes: N texts, S source tokens, P prompt tokens.
+"""
+
+from collections.abc import Sequence
+from itertools import compress
+
+import torch
+from torch import Tensor
+
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.generate import OnToken, generate
+from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.opening import Opening
+from jumok.decoding.processors import Processor
+from jumok.decoding.sampling import key_of
+from jumok.decoding.writer import (
+    AttentiveWriter,
+    EncoderDecoderWriter,
+    LanguageModelWriter,
+    Writer,
+    left_padded,
+)
+from jumok.decoding.written import Written
+from jumok.models.encoder_decoder import EncoderDecoder
+from jumok.models.heads import LanguageModel
+from jumok.text.vocabulary import Vocabulary
+
+
+def write_targets(
+    model: EncoderDecoder,
+    source: Tensor,
+    real: Tensor | None,
+    config: DecodingConfig,
+    *,
+    bos_id: int,
+    end_id: int,
+    vocabulary: Vocabulary | None = None,
+    constraints: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
+) -> list[list[Written]]:
+    """The `n_best` targets of each source.
+
+    source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
+    The vocabulary is that of the targets, asked for when the config holds words.
+
+    >>> from jumok.models import TransformerConfig
+    >>> _ = torch.manual_seed(0)
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> model, source = EncoderDecoder(small).eval(), torch.tensor([[4, 5, 6]])
+    >>> config = DecodingConfig(beam=3, max_length=4)
+    >>> [[best]] = write_targets(model, source, None, config, bos_id=2, end_id=3)
+    >>> len(best.log_probabilities)
+    4
+    """
+    if not len(source):
+        return []
+    lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
+    limits = [config.limit(length) for length in lengths]
+    opening = Opening(
+        first=torch.full((len(source), 1), bos_id, device=source.device),
+        stopping=stopping_of(config, end_id, limits, vocabulary),
+        keys=_keys(source, real),
+    )
+    kind = AttentiveWriter if config.coverage else EncoderDecoderWriter
+    writer: Writer = kind(model, source, real, room=opening.longest)
+    processors = processors_of(config, end_id, vocabulary, constraints)
+    return generate(writer, opening, config, processors, on_token)
+
+
+def continue_texts(
+    model: LanguageModel,
+    prompts: Tensor,
+    real: Tensor | None,
+    config: DecodingConfig,
+    *,
+    end_id: int,
+    vocabulary: Vocabulary | None = None,
+    constraints: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
+) -> list[list[Written]]:
+    """The `n_best` continuations of each prompt, the prompt itself left out.
+
+    prompts (N, P) int64, at least one token each; real (N, P) bool, None without padding, which
+    may stand left or right.
+    """
+    if not len(prompts):
+        return []
+    first, padding = left_padded(prompts, real)
+    limits = [config.max_length] * len(first)
+    stopping = stopping_of(config, end_id, limits, vocabulary)
+    opening = Opening(first, stopping, _keys(prompts, real), padding)
+    room = first.shape[1] + opening.longest - 1  # the last token is written, never read
+    writer = LanguageModelWriter(model, padding, room=room)
+    processors = processors_of(config, end_id, vocabulary, constraints)
+    return generate(writer, opening, config, processors, on_token)
+
+
+def _keys(ids: Tensor, real: Tensor | None) -> list[int]:
+    """What the draws of each text are made from: its real tokens."""
+    masks = torch.ones_like(ids) if real is None else real
+    pairs = zip(ids.tolist(), masks.tolist(), strict=True)
+    return [key_of(compress(row, mask)) for row, mask in pairs]

@@ -1,0 +1,42 @@
+"""The tokens of a word: every way a vocabulary can spell it, inside a text."""
+
+from collections.abc import Iterator
+
+from jumok.decoding.spelling import Spelling
+from jumok.errors import InputError
+
+MOST = 10_000  # spellings of one word
+
+
+def spellings(word: str, spelling: Spelling) -> list[tuple[int, ...]]:
+    """Every sequence of tokens that writes `word`, with and without the space before it.
+
+    A single token that writes more than the word ("영화관" for "영화") is another word. Raises
+    InputError for a word without a spelling, or with more than 10,000.
+
+    >>> abc = Spelling(first=(b"a", b"b", b"ab", b"ab"), later=(b"a", b"b", b"ab", b" ab"))
+    >>> spellings("ab", abc)
+    [(0, 1), (2,), (3,)]
+    """
+    tokens: dict[bytes, list[int]] = {}
+    for id, written in enumerate(spelling.later):  # noqa: A001  the field's word
+        if written:
+            tokens.setdefault(written, []).append(id)
+
+    def ways(rest: bytes) -> Iterator[tuple[int, ...]]:
+        if not rest:
+            yield ()
+        for end in range(1, len(rest) + 1):
+            for id in tokens.get(rest[:end], ()):  # noqa: A001
+                for way in ways(rest[end:]):
+                    yield (id, *way)
+
+    found: list[tuple[int, ...]] = []
+    for text in (word.encode(), f" {word}".encode()):
+        for way in ways(text):
+            found.append(way)
+            if len(found) > MOST:
+                raise InputError(f"{word!r} can be spelled in more than {MOST:,} ways; shorten it")
+    if not word or not found:
+        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out")
+    return sorted(set(found))

@@ -1,0 +1,105 @@
+"""Small models of every kind with something to say, and loops so plain that they must be right."""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
+from jumok.decoding.processors import Processor
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+from tests.nn.drawing import real_tokens
+
+PAD, BOS, EOS, V = 0, 2, 3, 12
+
+KINDS = {"encoder_decoder": 8, "language_model": 10}  # seeds that write many lengths
+POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "none")
+SIDES = ("left", "right", "both")
+Model = EncoderDecoder | LanguageModel
+Side = Literal["left", "right", "both"]
+
+
+def model_of(kind: str, positions: str = "sinusoidal", **changes: Any) -> Model:
+    """Random weights, louder than at first, that write sequences of many lengths."""
+    torch.manual_seed(KINDS[kind])
+    measures: dict[str, Any] = {
+        "vocabulary_size": V,
+        "d_model": 16,
+        "n_heads": 2,
+        "d_ff": 32,
+        "n_layers": 2,
+        "max_length": 64,
+        "positions": positions,
+        "tie_embeddings": False,
+    }
+    config = TransformerConfig(**measures | changes)
+    model = EncoderDecoder(config) if kind == "encoder_decoder" else LanguageModel(config)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.ndim > 1 and "relative" in name:
+                weight.normal_()  # positions are to matter
+            elif weight.ndim > 1:
+                weight.mul_(2.0 if "cross" in name else 1.5)  # and what is read
+    return model.eval().requires_grad_(False)
+
+
+def texts(n: int = 8, longest: int = 7, side: Side = "right") -> tuple[Tensor, Tensor]:
+    """Texts of 1 to `longest` tokens (n, longest + 1), and which tokens are real."""
+    draw = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, longest + 1, (n,), generator=draw)
+    width = longest + 1
+    ids = torch.randint(4, V, (n, width), generator=draw)
+    if side == "both":
+        real = real_tokens(lengths.tolist(), width).roll(1, -1)  # a filler before, some behind
+    else:
+        real = real_tokens(lengths.tolist(), width, left=side == "left")
+    return ids.masked_fill(~real, PAD), real
+
+
+def write(
+    model: Model,
+    ids: Tensor,
+    real: Tensor | None,
+    config: DecodingConfig,
+    constraints: tuple[Processor, ...] = (),
+) -> list[list[Written]]:
+    """What a model of either kind writes."""
+    if isinstance(model, EncoderDecoder):
+        return write_targets(
+            model, ids, real, config, bos_id=BOS, end_id=EOS, constraints=constraints
+        )
+    return continue_texts(model, ids, real, config, end_id=EOS, constraints=constraints)
+
+
+def log_p_of(model: Model, text: list[int], written: list[int]) -> Tensor:
+    """Log-probabilities (V) of what follows: everything computed anew, no batch, no padding."""
+    if isinstance(model, EncoderDecoder):
+        logits = model(torch.tensor([text]), torch.tensor([[BOS, *written]]))
+    else:
+        logits = model(torch.tensor([[*text, *written]]))
+    return logits[0, -1].log_softmax(-1)
+
+
+def rescored(model: Model, text: list[int], tokens: list[int]) -> list[float]:
+    """The log-probability of each token, by one teacher-forced pass."""
+    if isinstance(model, EncoderDecoder):
+        logits = model(torch.tensor([text]), torch.tensor([[BOS, *tokens[:-1]]]))[0]
+    else:
+        logits = model(torch.tensor([[*text, *tokens[:-1]]]))[0, len(text) - 1 :]
+    return logits.log_softmax(-1)[torch.arange(len(tokens)), torch.tensor(tokens)].tolist()
+
+
+def all_tokens(one: Written) -> list[int]:
+    """The tokens of what was written, with the end token where it was written."""
+    return [*one.ids, EOS] if len(one.log_probabilities) > len(one.ids) else one.ids
+
+
+def alone(ids: Tensor, real: Tensor, row: int) -> Tensor:
+    """One text by itself, without padding: (1, T)."""
+    return ids[row, real[row]][None]
+
+
+def beams(**settings: Any) -> DecodingConfig:
+    """A search with four beams, twelve tokens at most."""
+    return replace(DecodingConfig(beam=4, n_best=4, max_length=12), **settings)

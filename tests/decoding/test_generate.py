@@ -1,0 +1,219 @@
+"""The same text however it is asked for: cached or not, alone or together, streamed or whole."""
+
+import pytest
+import torch
+
+from jumok.decoding import (
+    DecodingConfig,
+    LanguageModelWriter,
+    Opening,
+    Stopping,
+    Written,
+    generate,
+    write_targets,
+)
+from jumok.decoding.processors import Context
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder
+from tests.decoding.small import (
+    BOS,
+    EOS,
+    KINDS,
+    POSITIONS,
+    SIDES,
+    Model,
+    Side,
+    all_tokens,
+    alone,
+    log_p_of,
+    model_of,
+    rescored,
+    texts,
+    write,
+)
+
+CONFIGS = {
+    "greedy": DecodingConfig(max_length=14),
+    "beam": DecodingConfig(beam=3, n_best=3, max_length=14),
+    "sample": DecodingConfig(sample=True, n_best=3, max_length=14, temperature=0.8, top_k=6),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_positions = pytest.mark.parametrize("positions", POSITIONS)
+every_config = pytest.mark.parametrize("name", CONFIGS)
+
+
+def loop(model: Model, text: list[int], limit: int) -> Written:
+    """Greedy without a cache, a batch or padding."""
+    ids: list[int] = []
+    gains: list[float] = []
+    while len(ids) < limit:
+        log_p = log_p_of(model, text, ids)
+        ids.append(int(log_p.argmax()))
+        gains.append(log_p[ids[-1]].item())
+        if ids[-1] == EOS:
+            return Written(ids[:-1], sum(gains), True, gains)
+    return Written(ids, sum(gains), False, gains)
+
+
+@every_kind
+@every_positions
+@pytest.mark.parametrize("side", SIDES)
+def test_cached_is_uncached(kind: str, positions: str, side: Side) -> None:
+    model = model_of(kind, positions)
+    ids, real = texts(side=side)
+    for row, [found] in enumerate(write(model, ids, real, CONFIGS["greedy"])):
+        plain = loop(model, alone(ids, real, row)[0].tolist(), limit=14)
+        assert found.ids == plain.ids
+        assert found.finished == plain.finished
+        assert found.log_probabilities == pytest.approx(plain.log_probabilities, abs=1e-4)
+        assert found.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums of 14 terms
+
+
+@every_kind
+@every_positions
+@every_config
+@pytest.mark.parametrize("side", SIDES)
+def test_alone_is_batched(kind: str, positions: str, name: str, side: Side) -> None:
+    model = model_of(kind, positions)
+    ids, real = texts(side=side)
+    together = write(model, ids, real, CONFIGS[name])
+    for row, several in enumerate(together):
+        [by_itself] = write(model, alone(ids, real, row), None, CONFIGS[name])
+        assert [one.ids for one in several] == [one.ids for one in by_itself]
+        assert [one.finished for one in several] == [one.finished for one in by_itself]
+        scores = [one.score for one in by_itself]
+        assert [one.score for one in several] == pytest.approx(scores, abs=1e-4)
+    some = [4, 1, 6]  # other neighbours, another order
+    others = write(model, ids[some], real[some], CONFIGS[name])
+    assert [[one.ids for one in several] for several in others] == [
+        [one.ids for one in together[row]] for row in some
+    ]
+
+
+@every_kind
+@every_positions
+@every_config
+def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str) -> None:
+    model = model_of(kind, positions)
+    ids, real = texts(side="left")
+    for row, several in enumerate(write(model, ids, real, CONFIGS[name])):
+        for one in several:
+            gains = rescored(model, alone(ids, real, row)[0].tolist(), all_tokens(one))
+            assert one.log_probabilities == pytest.approx(gains, abs=1e-4)
+            assert one.score == pytest.approx(sum(gains), abs=1e-4)
+            assert one.rank == pytest.approx(sum(gains) / len(gains), abs=1e-4) or name == "sample"
+
+
+@every_kind
+@every_config
+def test_streamed_is_whole(kind: str, name: str) -> None:
+    model = model_of(kind)
+    ids, real = texts()
+    config = CONFIGS[name]
+    streamed: dict[int, list[int]] = {}
+
+    def on_token(row: int, token: int) -> None:
+        streamed.setdefault(row, []).append(token)
+
+    first = torch.full((len(ids), 1), BOS)
+    if isinstance(model, EncoderDecoder):
+        answers = write_targets(model, ids, real, config, bos_id=BOS, end_id=EOS, on_token=on_token)
+    else:
+        opening = Opening(first, Stopping(EOS, [14] * len(ids)), keys=range(len(ids)))
+        writer = LanguageModelWriter(model, room=15)
+        answers = generate(writer, opening, config, on_token=on_token)
+    whole = [one.ids for several in answers for one in several]
+    assert [streamed.get(row, []) for row in range(len(whole))] == whole
+
+
+def test_tokens_are_streamed_before_the_end() -> None:
+    model = model_of("encoder_decoder")
+    source = torch.tensor([[5, 6, 7]])
+    steps, seen = [], []
+    model.decoder.register_forward_hook(lambda *_: steps.append(len(steps)))
+    write_targets(
+        model, source, None, DecodingConfig(max_length=6), bos_id=BOS, end_id=-1,
+        on_token=lambda row, token: seen.append(len(steps)),
+    )  # fmt: skip
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+@every_kind
+def test_finished_rows_leave_the_batch(kind: str) -> None:
+    model = model_of(kind)
+    ids, real = texts()
+    sizes: list[int] = []
+    model.decoder.register_forward_hook(lambda module, args, out: sizes.append(len(out)))
+    written = write(model, ids, real, CONFIGS["greedy"])
+    steps = [len(one.log_probabilities) for [one] in written]
+    assert sizes == [sum(step > at for step in steps) for at in range(max(steps))]
+    assert len(set(sizes)) > 1
+
+
+@every_kind
+@pytest.mark.parametrize("limit", [1, 4])
+def test_no_longer_than_allowed(kind: str, limit: int) -> None:
+    model = model_of(kind)
+    ids, real = texts()
+    short = write(model, ids, real, DecodingConfig(max_length=limit))
+    long = write(model, ids, real, DecodingConfig(max_length=20))
+    for [one], [other] in zip(short, long, strict=True):
+        assert all_tokens(one) == all_tokens(other)[:limit]
+        assert one.finished == (other.finished and len(other.ids) < limit)
+
+
+def test_limits_follow_the_source() -> None:
+    model = model_of("encoder_decoder")
+    ids, real = texts()
+    config = DecodingConfig(max_ratio=1.0, max_extra=2)
+    for several in (config, DecodingConfig(beam=3, max_ratio=1.0, max_extra=2)):
+        answers = write_targets(model, ids, real, several, bos_id=BOS, end_id=-1)
+        lengths = [len(one.ids) for one, *_ in answers]
+        assert lengths == [int(n) + 2 for n in real.sum(-1)]
+
+
+def test_as_long_as_the_model_holds() -> None:
+    """[BOS] and 63 tokens fill the 64 positions; the last token written is never read."""
+    source = torch.tensor([[5, 6, 7]])
+    for beam in (1, 2):
+        config = DecodingConfig(beam=beam, max_length=64)
+        model = model_of("encoder_decoder")
+        [[one, *_]] = write_targets(model, source, None, config, bos_id=BOS, end_id=-1)
+        assert len(one.ids) == 64
+        too_far = DecodingConfig(beam=beam, max_length=65)
+        with pytest.raises(InputError, match="room for 65 tokens was asked, the model holds 64"):
+            write_targets(model, source, None, too_far, bos_id=BOS, end_id=-1)
+    assert too_far.within(64) == config
+
+
+@every_kind
+@every_config
+def test_nothing_to_write(kind: str, name: str) -> None:
+    ids, real = texts()
+    assert write(model_of(kind), ids[:0], real[:0], CONFIGS[name]) == []
+
+
+@every_kind
+@every_config
+def test_nothing_may_be_written(kind: str, name: str) -> None:
+    """A constraint that leaves nothing ends the text where it stands; neighbours go on."""
+    model = model_of(kind)
+    ids, real = texts(n=3)
+
+    def nothing_after_two(scores: torch.Tensor, context: Context) -> torch.Tensor:
+        if context.written.shape[1] == 2:
+            scores[context.texts == 1] = float("-inf")
+        return scores
+
+    answers = write(model, ids, real, CONFIGS[name], (nothing_after_two,))
+    free = write(model, ids, real, CONFIGS[name])
+    assert [one.ids for one in answers[0]] == [one.ids for one in free[0]]
+    assert all(len(one.log_probabilities) <= 2 for one in answers[1])
+    assert all(one.score > float("-inf") for one in answers[1])
+
+
+def test_an_opening_that_does_not_fit() -> None:
+    with pytest.raises(InputError, match=r"first tokens \(2, 1\) and 1 limits came"):
+        Opening(torch.zeros(2, 1, dtype=torch.int64), Stopping(EOS, [3]))
+    with pytest.raises(InputError, match="a limit of 0 tokens writes nothing"):
+        Opening(torch.zeros(1, 1, dtype=torch.int64), Stopping(EOS, [0]))
