@@ -9,7 +9,7 @@ had, or a model it does not know, raises KernelError; then write with the plain 
 
 from jumok.native.build import KernelError
 from jumok.native.model import NativeModel, Precision, obstacle
-from jumok.native.quantize import quantize_rows
+from jumok.native.quantize import in_bfloat16, in_int8, quantize_rows
 from jumok.native.writer import NativeWriter
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "NativeModel",
     "NativeWriter",
     "Precision",
+    "in_bfloat16",
+    "in_int8",
     "obstacle",
     "quantize_rows",
 ]

@@ -3,6 +3,7 @@
 import ctypes
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
+from pathlib import Path
 
 from jumok.native.build import kernel
 
@@ -45,7 +46,12 @@ FUNCTIONS = {
 @cache
 def library() -> ctypes.CDLL:
     """The kernel, compiled if need be and loaded once; KernelError says why it cannot be."""
-    loaded = ctypes.CDLL(str(kernel()))
+    return load(kernel())
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """A compiled kernel, with every function knowing what it takes and answers."""
+    loaded = ctypes.CDLL(str(path))
     for name, (answer, given) in FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = answer, given

@@ -57,11 +57,13 @@ class NativeModel:
         self.handle: int = self._library.jumok_model(
             ctypes.byref(_measures(model)), PRECISIONS.index(precision)
         )
+        self._computed = 0  # bytes of tables that no training made
         with torch.no_grad():
             for name, maps in _linears(model):
                 self._give_linear(name, maps)
             for name, vector in _vectors(model):
                 self._give_vector(name, vector)
+                self._computed += 0 if vector.requires_grad else 4 * vector.numel()
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -69,8 +71,8 @@ class NativeModel:
 
     @property
     def weight_bytes(self) -> int:
-        """What the packed weights take in memory."""
-        return int(self._library.jumok_bytes(self.handle))
+        """What the packed weights take in memory; sines and cosines are none."""
+        return int(self._library.jumok_bytes(self.handle)) - self._computed
 
     def _give_linear(
         self, name: str, maps: nn.Linear | nn.Embedding | tuple[nn.Linear, ...]

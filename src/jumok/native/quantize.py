@@ -1,27 +1,87 @@
-"""Weights in eight bits: one scale for each output of a linear map, exact where it matters.
+"""Linear maps in eight bits, or all in bfloat16: speed without a compiler, as a copy of the model.
 
     w = scale * q,   q in -127 ... 127,   scale = max|w| / 127 over the weights of one output
 
-Symmetric: 0 stays 0, and no offset has to be carried through the sums.
+Symmetric: 0 stays 0, and no offset has to be carried through the sums. Inputs are quantised the
+same way, each row as it comes, and products are summed exactly in 32 bits:
+
+    y = (q_x q_w^T) scale_x scale_w + b
 """
 
+import copy
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MOST = 127
 
 
-def quantize_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """weight (N, K) -> q (N, K) int8 and scale (N) float32 with weight close to scale * q.
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x (N, K) -> q (N, K) int8 and scale (N) float32 with x close to scale * q.
 
-    No weight moves by more than half a scale. A row of zeros gets scale 1.
+    No number moves by more than half a scale. A row of zeros gets scale 1.
 
     >>> q, scale = quantize_rows(torch.tensor([[1.27, -0.5], [0.0, 0.0]]))
     >>> q.tolist(), scale.tolist()
     ([[127, -50], [0, 0]], [0.009999999776482582, 1.0])
     """
-    weight = weight.float()
-    scale = weight.abs().amax(1) / MOST  # (N)
+    x = x.float()
+    scale = x.abs().amax(1) / MOST  # (N)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    q = (weight / scale[:, None]).round().clamp(-MOST, MOST)
+    q = (x / scale[:, None]).round().clamp(-MOST, MOST)
     return q.to(torch.int8), scale
+
+
+class QuantizedLinear(nn.Module):
+    """A linear map with one byte a weight.
+
+    >>> linear = nn.Linear(8, 4)
+    >>> x = torch.randn(2, 3, 8)
+    >>> bool((QuantizedLinear(linear)(x) - linear(x)).abs().max() < 0.05)
+    True
+    """
+
+    weight: Tensor  # (K, N) int8, as the product wants it
+    scale: Tensor  # (N)
+    bias: Tensor | None
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        q, scale = quantize_rows(linear.weight.detach())
+        self.register_buffer("weight", q.T)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., K) -> (..., N)."""
+        q, scale = quantize_rows(x.reshape(-1, x.shape[-1]))  # (M, K), (M)
+        y = torch._int_mm(q, self.weight) * (scale[:, None] * self.scale)  # (M, N)
+        y = y if self.bias is None else y + self.bias
+        return y.view(*x.shape[:-1], -1)
+
+
+def in_int8(model: nn.Module) -> nn.Module:
+    """A copy of the model whose linear maps are quantised; tables of embeddings stay as they are.
+
+    For writing, not for training: gradients do not pass. The model itself is left alone.
+
+    >>> from jumok.models import LanguageModel, TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> in_int8(LanguageModel(config)).output
+    QuantizedLinear()
+    """
+    changed = copy.deepcopy(model).eval()
+    for parent in list(changed.modules()):
+        for name, part in list(parent.named_children()):
+            if isinstance(part, nn.Linear):
+                setattr(parent, name, QuantizedLinear(part))
+    return changed
+
+
+def in_bfloat16(model: nn.Module) -> nn.Module:
+    """A copy of the model in bfloat16, for writing. The model itself is left alone.
+
+    >>> in_bfloat16(nn.Linear(2, 1)).weight.dtype
+    torch.bfloat16
+    """
+    return copy.deepcopy(model).eval().bfloat16()

@@ -20,11 +20,8 @@ class NativeWriter:
     the padding that stands left of each prompt. Work is shared by `torch.get_num_threads()`
     threads. Beams of one source share its keys and values, and beams of one past share that.
 
-    >>> from jumok.models import LanguageModel, TransformerConfig
-    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writer = NativeWriter(NativeModel(LanguageModel(config)), room=8)
-    >>> tuple(writer.step(torch.tensor([[4, 5, 6]])).shape), writer.length
-    ((1, 10), 3)
+        writer = NativeWriter(NativeModel(model), source, real, room=100)
+        logits = writer.step(torch.full((len(source), 1), bos_id))
     """
 
     def __init__(

@@ -101,10 +101,28 @@ struct Linear {
   }
 };
 
-// One panel and ROWS rows, beginning with `row`; give(row, output, sixteen numbers) takes them.
-template <int ROWS, class Format, class Give>
+// Where results go: row i to the i-th line of a table, or to the line that `lines` names for it.
+struct Table {
+  float* numbers;
+  size_t stride;
+  const size_t* lines = nullptr;
+  bool add = false;  // to what stands there: the residual sum
+
+  // Sixteen numbers of a row, from `output` on; those from `outputs` on are none.
+  void take(int row, int output, int outputs, Floats x) const {
+    float* to = numbers + (lines == nullptr ? row : lines[row]) * stride + output;
+    const int n = std::min(LANES, outputs - output);
+    if (n == LANES) return store(to, add ? load<Floats>(to) + x : x);
+    for (int i = 0; i < n; ++i) to[i] = add ? to[i] + x[i] : x[i];
+  }
+};
+
+// One panel and ROWS rows, beginning with `row`.
+// The last rows to meet a panel ask for the next one, so that the memory works meanwhile; a row
+// that is alone only reads, and processors see that coming by themselves.
+template <int ROWS, bool LAST, class Format>
 inline void meet(const Linear<Format>& linear, int panel, const Rows<Format>& x, int row,
-                 const Give& give) {
+                 const Table& y) {
   using Input = typename Format::Input;
   constexpr int LINE = LANES * Format::GROUP;
   const typename Format::Weight* weights = linear.place(panel * PANEL, 0);
@@ -115,8 +133,10 @@ inline void meet(const Linear<Format>& linear, int panel, const Rows<Format>& x,
     const typename Format::Weight* w = weights + line * LINE;
     for (int group = 0; group < linear.groups; ++group, w += LINES * LINE) {
       typename Format::Line lines[LINES_AT_ONCE];
-      for (int l = 0; l < LINES_AT_ONCE; ++l)
+      for (int l = 0; l < LINES_AT_ONCE; ++l) {
         lines[l] = load<typename Format::Line>(w + l * LINE);
+        if (LAST && ROWS > 1) __builtin_prefetch(w + l * LINE + linear.groups * LINES * LINE);
+      }
       for (int r = 0; r < ROWS; ++r) {
         const auto spread = Format::spread(inputs + r * x.stride + group * Format::GROUP);
         for (int l = 0; l < LINES_AT_ONCE; ++l)
@@ -126,22 +146,23 @@ inline void meet(const Linear<Format>& linear, int panel, const Rows<Format>& x,
     for (int r = 0; r < ROWS; ++r)
       for (int l = 0; l < LINES_AT_ONCE; ++l) {
         const int output = panel * PANEL + (line + l) * LANES;
-        give(row + r, output, linear.finish(sums[r][l], x.scales[row + r], output));
+        const Floats numbers = linear.finish(sums[r][l], x.scales[row + r], output);
+        y.take(row + r, output, linear.outputs, numbers);
       }
   }
 }
 
-template <int ROWS, class Format, class Give>
+template <int ROWS, bool LAST, class Format>
 inline void meet_some(int rows, const Linear<Format>& linear, int panel, const Rows<Format>& x,
-                      int row, const Give& give) {
-  if (rows == ROWS) return meet<ROWS>(linear, panel, x, row, give);
-  if constexpr (ROWS > 1) meet_some<ROWS - 1>(rows, linear, panel, x, row, give);
+                      int row, const Table& y) {
+  if (rows == ROWS) return meet<ROWS, LAST>(linear, panel, x, row, y);
+  if constexpr (ROWS > 1) meet_some<ROWS - 1, LAST>(rows, linear, panel, x, row, y);
 }
 
-// All rows and all outputs. The last of an output's sixteen numbers may lie beyond `outputs`.
-template <class Format, class Give>
+// y = W x + b, or y += W x + b, for all rows.
+template <class Format>
 void multiply(const Linear<Format>& linear, const Rows<Format>& x, int rows, int threads,
-              const Give& give) {
+              const Table& y) {
   constexpr int PORTION = 8 * ROWS_AT_ONCE;
   const int portions = (rows + PORTION - 1) / PORTION;
   Threads::of_process().share(linear.panels * portions, threads, [&](int item) {
@@ -150,21 +171,12 @@ void multiply(const Linear<Format>& linear, const Rows<Format>& x, int rows, int
     const int end = std::min(rows, row + PORTION);
     for (int blocks = (end - row + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE; blocks > 0; --blocks) {
       const int n = (end - row + blocks - 1) / blocks;  // blocks of nearly the same height
-      meet_some<ROWS_AT_ONCE>(n, linear, panel, x, row, give);
+      if (row + n < rows)
+        meet_some<ROWS_AT_ONCE, false>(n, linear, panel, x, row, y);
+      else
+        meet_some<ROWS_AT_ONCE, true>(n, linear, panel, x, row, y);
       row += n;
     }
-  });
-}
-
-// y (rows, stride) = W x + b, in full.
-template <class Format>
-void multiply_into(const Linear<Format>& linear, const Rows<Format>& x, int rows, int threads,
-                   float* y, size_t stride) {
-  multiply(linear, x, rows, threads, [&](int row, int output, Floats numbers) {
-    float* to = y + row * stride + output;
-    const int left = linear.outputs - output;
-    if (left >= LANES) return store(to, numbers);
-    if (left > 0) std::memcpy(to, &numbers, static_cast<size_t>(left) * sizeof(float));
   });
 }
 

@@ -60,7 +60,7 @@ class Pass {
   template <class Position>
   void project(const Layer<Format>& layer, const Position& position) const {
     enter(layer.around_attention);
-    multiply_into(layer.query_key_value, rooms_.rows, n_, threads_, inside(0), 3 * A_);
+    into(inside(0), 3 * A_, layer.query_key_value);
     if (!tower_.cosine.size()) return;
     each([&](int token) {
       const size_t place = static_cast<size_t>(position(token)) * m_.d_head;
@@ -85,15 +85,15 @@ class Pass {
   // The queries of cross-attention, (n, A), where those of self-attention stood.
   void ask(const Layer<Format>& layer) const {
     enter(layer.around_cross);
-    multiply_into(layer.cross_query, rooms_.rows, n_, threads_, inside(0), 3 * A_);
+    into(inside(0), 3 * A_, layer.cross_query);
   }
 
   // x += FFN(x): equation (2).
   void feed_forward(const Layer<Format>& layer) const {
     const int F = m_.d_ff;
     enter(layer.around_feed_forward);
-    multiply_into(layer.up, rooms_.rows, n_, threads_, rooms_.wide.data(), F);
-    if (m_.gated) multiply_into(layer.gate, rooms_.rows, n_, threads_, rooms_.gate.data(), F);
+    into(rooms_.wide.data(), F, layer.up);
+    if (m_.gated) into(rooms_.gate.data(), F, layer.gate);
     rooms_.rows.make_room(n_, F);
     each([&](int token) {
       const size_t at = static_cast<size_t>(token) * F;
@@ -109,6 +109,11 @@ class Pass {
   void close() const {
     if (!m_.norm_first) return;
     each([&](int token) { tower_.norm(m_, x(token), x(token)); });
+  }
+
+  // y (n, stride) = W rows.
+  void into(float* y, int stride, const Linear<Format>& linear) const {
+    multiply(linear, rooms_.rows, n_, threads_, {y, static_cast<size_t>(stride)});
   }
 
   // Rows (n, width) in the form in which they meet weights.
@@ -138,12 +143,8 @@ class Pass {
 
   // x += W rows.
   void add(const Linear<Format>& linear) const {
-    multiply(linear, rooms_.rows, n_, threads_, [&](int row, int output, Floats numbers) {
-      float* to = x(row) + output;
-      const int left = linear.outputs - output;
-      if (left >= LANES) return store(to, load<Floats>(to) + numbers);
-      for (int i = 0; i < left; ++i) to[i] += numbers[i];
-    });
+    multiply(linear, rooms_.rows, n_, threads_,
+             {x(0), static_cast<size_t>(m_.d_model), nullptr, true});
   }
 
   // Each pair (i, i + d_head / 2) by its angle (RoFormer, 3.2).

@@ -143,8 +143,7 @@ class Request {
     memory_ = Array<Kept>(static_cast<size_t>(n) * m_.decoder_layers * 2 * A_);
     pass.put(pass.x(0), m_.d_model);
     for (int l = 0; l < m_.decoder_layers; ++l) {
-      multiply_into(model_.decoder.layers[l].cross_key_value, rooms_.rows, n, threads,
-                    pass.inside(0), 3 * A_);
+      pass.into(pass.inside(0), 3 * A_, model_.decoder.layers[l].cross_key_value);
       pass.each([&](int i) {
         const int source = owner[i], here = (i - first_[source]) * m_.d_head;
         for (int head = 0; head < m_.n_heads; ++head) {
@@ -227,12 +226,7 @@ class Request {
     Threads::of_process().share(n, threads, [&](int i) {
       rooms_.rows.put(i, rooms_.x.data() + static_cast<size_t>(wanted[i]) * D, D);
     });
-    multiply(model_.output, rooms_.rows, n, threads, [&](int row, int output, Floats numbers) {
-      float* to = logits + line[row] * V + output;
-      const int left = model_.output.outputs - output;
-      if (left >= LANES) return store(to, numbers);
-      if (left > 0) std::memcpy(to, &numbers, static_cast<size_t>(left) * sizeof(float));
-    });
+    multiply(model_.output, rooms_.rows, n, threads, {logits, V, line.data()});
   }
 
   // The k largest of x, largest first; of equal ones the first.

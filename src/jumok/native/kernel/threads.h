@@ -60,7 +60,9 @@ class Threads {
       wake_.notify_all();
     }
     help();
-    while (done_.load(std::memory_order_acquire) < pieces) breathe();
+    // The last pieces take a moment, unless somebody else was given a helper's processor.
+    for (int i = 0; done_.load(std::memory_order_acquire) < pieces; ++i)
+      i < PATIENCE ? breathe() : std::this_thread::yield();
     turn_.unlock();
   }
 
@@ -108,6 +110,7 @@ class Threads {
   static Threads* ours_;
 
   static constexpr int AWAKE = 20'000;  // pauses before falling asleep: a fraction of a millisecond
+  static constexpr int PATIENCE = 5'000;
 
   std::mutex turn_;  // one piece of work at a time
   std::atomic<uint64_t> ticket_{0};

@@ -1,0 +1,506 @@
+"""Decoding speed against transformers and CTranslate2: the same weights, a forced output length.
+
+    python benchmarks/decoding_speed.py [--rounds 7] [--only b32]
+
+An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
+positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
+weights from a fixed seed: made by transformers, and converted to CTranslate2 with its converter
+and to jumok by the name tables below. Nobody may end early: each row gets exactly 32 tokens.
+Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
+
+Each system is a process of its own with two threads, and they take turns. Output tokens a second
+are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
+are what stands on the disk, and for jumok's kernel what is kept in memory. `equal` is the share of
+tokens that are those of transformers in float32 (random weights decide by hairs: with trained ones
+far more are).
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from turns import answer, heading, take_turns
+
+RESULTS = Path(__file__).parent / "results" / "decoding_speed.txt"
+OUTPUT, PROMPT, LONGEST = 32, 16, 512
+LENGTHS = range(10, 39)  # of sources
+PAD, END, FIRST_WORD = 0, 1, 3
+
+Ids = list[list[int]]
+Turn = Callable[[], Ids]  # decodes every batch of a turn
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is decoded."""
+
+    name: str
+    model: Literal["base", "gpt2"]
+    vocabulary: int
+    batch: int
+    beam: int = 1
+    batches: int = 1  # a turn
+    faster_than_transformers: float | None = None  # the figures of the issue
+    faster_than_ctranslate2: float | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where the converted weights of this case stand."""
+        return f"{self.model}-{self.vocabulary}"
+
+    def inputs(self) -> list[Ids]:
+        """The batches of a turn: sources, or prompts."""
+        chance = torch.Generator().manual_seed(1)
+
+        def row() -> list[int]:
+            n = PROMPT
+            if self.model == "base":
+                n = LENGTHS[int(torch.randint(len(LENGTHS), (), generator=chance))]
+            return torch.randint(FIRST_WORD, self.vocabulary, (n,), generator=chance).tolist()
+
+        return [[row() for _ in range(self.batch)] for _ in range(self.batches)]
+
+
+CASES = (
+    Case("base V8000 b1 greedy", "base", 8000, 1, 1, 8, 5.0, 1.7),
+    Case("base V8000 b32 greedy", "base", 8000, 32, 1, 1, 4.0, 1.3),
+    Case("base V8000 b32 beam4", "base", 8000, 32, 4, 1, 3.0, 1.0),
+    Case("base V8000 b1 beam4", "base", 8000, 1, 4, 8),
+    Case("base V32000 b1 greedy", "base", 32000, 1, 1, 8),
+    Case("base V32000 b32 greedy", "base", 32000, 32),
+    Case("base V32000 b32 beam4", "base", 32000, 32, 4),
+    Case("gpt2 b1 greedy", "gpt2", 50257, 1, 1, 2),
+    Case("gpt2 b8 greedy", "gpt2", 50257, 8),
+)
+
+
+# --- the same weights for everybody ---------------------------------------------------------------
+
+
+def theirs(case: Case) -> nn.Module:
+    """transformers' model with random weights, always the same ones."""
+    from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
+
+    torch.manual_seed(0)
+    if case.model == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(vocab_size=case.vocabulary)).eval()
+    config = MarianConfig(
+        vocab_size=case.vocabulary,
+        d_model=512,
+        encoder_layers=6,
+        decoder_layers=6,
+        encoder_attention_heads=8,
+        decoder_attention_heads=8,
+        encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048,
+        activation_function="relu",
+        max_position_embeddings=LONGEST,
+        scale_embedding=True,
+        dropout=0.0,
+        init_std=0.05,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        forced_eos_token_id=None,
+        decoder_start_token_id=PAD,
+    )
+    return MarianMTModel(config).eval()
+
+
+def ours(case: Case) -> nn.Module:
+    """jumok's model of the same shape, with weights of its own."""
+    from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+
+    if case.model == "gpt2":
+        gpt2 = TransformerConfig(
+            vocabulary_size=case.vocabulary,
+            d_model=768,
+            n_heads=12,
+            d_ff=3072,
+            n_layers=12,
+            positions="learned",
+            activation="gelu_tanh",
+            norm_first=True,
+            scale_embedding=False,
+        )
+        return LanguageModel(gpt2).eval()
+    base = TransformerConfig(
+        vocabulary_size=case.vocabulary, positions="sinusoidal_halves", max_length=LONGEST
+    )
+    return EncoderDecoder(base).eval()
+
+
+def renamed(case: Case, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """transformers' weights under jumok's names."""
+    return dict(_gpt2(weights) if case.model == "gpt2" else _marian(weights))
+
+
+def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    attention = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "output"}
+    parts = {
+        **{f"self_attn.{theirs}": f"attention.{ours}" for theirs, ours in attention.items()},
+        **{f"encoder_attn.{theirs}": f"cross.{ours}" for theirs, ours in attention.items()},
+        "self_attn_layer_norm": "around_attention.norm",
+        "encoder_attn_layer_norm": "around_cross.norm",
+        "fc1": "feed_forward.up",
+        "fc2": "feed_forward.down",
+        "final_layer_norm": "around_feed_forward.norm",
+    }
+    yield "encoder.embedding.tokens.weight", weights["model.shared.weight"]
+    for name, weight in weights.items():
+        match name.split("."):
+            case ["model", tower, "layers", number, *middle, kind]:
+                part = parts[".".join(middle)]
+                yield f"{tower}.stack.layers.{number}.{part}.{kind}", weight
+
+
+def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    parts = {
+        "ln_1": "around_attention.norm",
+        "attn.c_proj": "attention.output",
+        "ln_2": "around_feed_forward.norm",
+        "mlp.c_fc": "feed_forward.up",
+        "mlp.c_proj": "feed_forward.down",
+    }
+    yield "decoder.embedding.tokens.weight", weights["transformer.wte.weight"]
+    yield "decoder.embedding.positions.weight", weights["transformer.wpe.weight"]
+    for kind in ("weight", "bias"):
+        yield f"decoder.stack.norm.{kind}", weights[f"transformer.ln_f.{kind}"]
+    for name, weight in weights.items():
+        match name.split("."):
+            case ["transformer", "h", number, *middle, kind]:
+                here = f"decoder.stack.layers.{number}"
+                turned = weight.T if weight.ndim == 2 else weight  # theirs are (inputs, outputs)
+                if middle == ["attn", "c_attn"]:
+                    for part, third in zip(("query", "key", "value"), turned.chunk(3), strict=True):
+                        yield f"{here}.attention.{part}.{kind}", third
+                else:
+                    yield f"{here}.{parts['.'.join(middle)]}.{kind}", turned
+
+
+def prepare(case: Case, folder: Path) -> None:
+    """The weights of a case on the disk, for each system in its own form."""
+    from ctranslate2.converters.transformers import GPT2Loader, MarianMTLoader
+    from safetensors.torch import save_file
+
+    model = theirs(case)
+    model.save_pretrained(folder / "transformers")  # type: ignore[operator]
+    named = {
+        name: weight.contiguous() for name, weight in renamed(case, model.state_dict()).items()
+    }
+    save_file(named, folder / "jumok.safetensors")
+    words = [f"w{i}" for i in range(case.vocabulary)]
+    words[PAD], words[END] = "<pad>", "</s>"
+    for quantization in (None, "int8"):
+        loader = GPT2Loader() if case.model == "gpt2" else MarianMTLoader()
+        if case.model == "base":
+            # it drops the last token of Marian's vocabulary; here that is a word like any other,
+            # and a decoder begins with the vector of PAD, not with zeros as Marian's
+            loader._remove_pad_weights = lambda spec: None  # type: ignore[method-assign]
+        spec = loader.get_model_spec(model)
+        spec.config.eos_token, spec.config.unk_token = words[END], words[2]
+        if case.model == "gpt2":
+            spec.register_vocabulary(words)
+            spec.config.bos_token = words[END]
+        else:
+            spec.decoder.start_from_zero_embedding = False
+            spec.register_source_vocabulary(words)
+            spec.register_target_vocabulary(words)
+            spec.config.decoder_start_token = words[PAD]
+            spec.config.add_source_eos = False
+        spec.validate()
+        spec.optimize(quantization=quantization)
+        to = folder / f"ctranslate2-{quantization or 'float32'}"
+        to.mkdir()
+        spec.save(str(to))
+
+
+# --- the systems ----------------------------------------------------------------------------------
+
+
+def transformers_generate(case: Case, folder: Path, cache: str) -> tuple[Turn, int]:
+    """transformers' `generate` in float32, with one of its caches."""
+    from transformers import GPT2LMHeadModel, MarianMTModel
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    kind = GPT2LMHeadModel if case.model == "gpt2" else MarianMTModel
+    model = kind.from_pretrained(folder / "transformers").eval()
+    batches = [padded(batch) for batch in case.inputs()]
+
+    def turn() -> Ids:
+        written: Ids = []
+        for ids, real in batches:
+            with torch.inference_mode():
+                answers = model.generate(
+                    input_ids=ids,
+                    attention_mask=real.long(),
+                    num_beams=case.beam,
+                    do_sample=False,
+                    min_new_tokens=OUTPUT,
+                    max_new_tokens=OUTPUT,
+                    pad_token_id=PAD,
+                    eos_token_id=END,
+                    cache_implementation=cache,
+                )
+            written += answers[:, -OUTPUT:].tolist()
+        return written
+
+    return turn, size_of(folder / "transformers")
+
+
+def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
+    """CTranslate2, in float32 or int8."""
+    from ctranslate2 import Generator, Translator
+
+    kind = Generator if case.model == "gpt2" else Translator
+    path = folder / f"ctranslate2-{precision}"
+    system = kind(str(path), device="cpu", intra_threads=2, inter_threads=1)
+    batches = [[[f"w{i}" for i in row] for row in batch] for batch in case.inputs()]
+    number = {f"w{i}": i for i in range(case.vocabulary)} | {"<pad>": PAD, "</s>": END}
+
+    def turn() -> Ids:
+        written: Ids = []
+        for batch in batches:
+            if case.model == "gpt2":
+                answers = system.generate_batch(
+                    batch,
+                    beam_size=case.beam,
+                    min_length=OUTPUT,
+                    max_length=OUTPUT,
+                    include_prompt_in_result=False,
+                )
+                written += [answer.sequences_ids[0] for answer in answers]
+            else:
+                answers = system.translate_batch(
+                    batch,
+                    beam_size=case.beam,
+                    min_decoding_length=OUTPUT,
+                    max_decoding_length=OUTPUT,
+                )
+                written += [[number[word] for word in a.hypotheses[0]] for a in answers]
+        return written
+
+    return turn, size_of(path)
+
+
+def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
+    """jumok's loops over the plain model or the kernel."""
+    from safetensors.torch import load_file
+
+    from jumok.decoding import DecodingConfig, generate
+    from jumok.decoding.opening import Opening
+    from jumok.decoding.processors import MinLength
+    from jumok.decoding.stopping import Stopping
+    from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
+    from jumok.models import EncoderDecoder
+    from jumok.models.weights import load_weights
+    from jumok.native import NativeModel, NativeWriter
+
+    plain = ours(case)
+    load_weights(plain, load_file(folder / "jumok.safetensors"))
+    batches = [padded(batch) for batch in case.inputs()]
+    config = DecodingConfig(beam=case.beam, max_length=OUTPUT, min_length=OUTPUT)
+    native = None if how == "plain" else NativeModel(plain, how)  # type: ignore[arg-type]
+    weight_bytes = size_of(folder / "jumok.safetensors") if native is None else native.weight_bytes
+    if native is not None:
+        del plain
+
+    def writer(ids: Tensor, real: Tensor) -> Writer:
+        if case.model == "gpt2":
+            room = PROMPT + OUTPUT
+            if native is not None:
+                return NativeWriter(native, room=room)
+            return LanguageModelWriter(plain, room=room)  # type: ignore[arg-type]
+        if native is not None:
+            return NativeWriter(native, ids, real, room=OUTPUT + 1)
+        assert isinstance(plain, EncoderDecoder)
+        return EncoderDecoderWriter(plain, ids, real, room=OUTPUT + 1)
+
+    def turn() -> Ids:
+        written: Ids = []
+        for ids, real in batches:
+            first = ids if case.model == "gpt2" else torch.full((len(ids), 1), PAD)
+            opening = Opening(first, Stopping(END, [OUTPUT] * len(ids)))
+            answers = generate(writer(ids, real), opening, config, [MinLength(OUTPUT, END)])
+            written += [answer[0].ids for answer in answers]
+        return written
+
+    return turn, weight_bytes
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to decode."""
+
+    name: str
+    make: Callable[[Case, Path, str], tuple[Turn, int]]
+    how: str
+
+
+SYSTEMS = (
+    System("transformers fp32, dynamic cache", transformers_generate, "dynamic"),
+    System("transformers fp32, static cache", transformers_generate, "static"),
+    System("CTranslate2 fp32", ctranslate2, "float32"),
+    System("CTranslate2 int8", ctranslate2, "int8"),
+    System("jumok plain fp32", jumok, "plain"),
+    System("jumok native fp32", jumok, "float32"),
+    System("jumok native bf16", jumok, "bfloat16"),
+    System("jumok native int8", jumok, "int8"),
+)
+
+
+def padded(batch: Ids) -> tuple[Tensor, Tensor]:
+    """Rows padded on the right, and which tokens are real: 2 x (B, S)."""
+    longest = max(map(len, batch))
+    ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in batch])
+    return ids, torch.arange(longest) < torch.tensor([len(row) for row in batch])[:, None]
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file, or of the weights in a folder."""
+    files = [path] if path.is_file() else [*path.glob("*.safetensors"), *path.glob("model.bin")]
+    return sum(file.stat().st_size for file in files)
+
+
+def peak_memory() -> int:
+    """The most this process has held, in bytes: Linux keeps count."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024
+
+
+# --- turns and tables -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker says of itself in the end."""
+
+    peak: int
+    weights: int
+    written: Ids
+
+
+def work(system: System, case: Case, folder: Path) -> None:
+    """A worker: takes turns, then leaves its report."""
+    turn, weights = system.make(case, folder / case.folder, system.how)
+    written: Ids = []
+
+    def timed() -> int:
+        written[:] = turn()
+        return sum(map(len, written))
+
+    answer(timed)
+    report = {"peak": peak_memory(), "weights": weights, "written": written}
+    path = folder / f"report-{SYSTEMS.index(system)}.json"
+    path.write_text(json.dumps(report), encoding="utf-8")
+
+
+def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str:
+    """The table of one case."""
+    words = ["--case", case.name, "--folder", str(folder)]
+    speeds = take_turns(__file__, chosen, rounds, words)
+    reports = {
+        number: Report(**json.loads((folder / f"report-{number}.json").read_text("utf-8")))
+        for number in chosen
+    }
+    medians = {SYSTEMS[number].name: statistics.median(s) for number, s in speeds.items()}
+    best = {
+        name: max((m for system, m in medians.items() if system.startswith(name)), default=None)
+        for name in ("transformers", "CTranslate2")
+    }
+    truth = reports[0].written if 0 in reports else None
+    lines = [
+        f"{case.name}: {case.batches} x {case.batch} rows of {OUTPUT} tokens a turn",
+        f"{'system':<34} {'min':>7} {'median':>7} {'max':>7}  {'x HF':>6} {'x CT2':>6} "
+        f"{'peak MB':>8} {'weights MB':>10} {'equal':>7}",
+    ]
+    for number in chosen:
+        name, report, s = SYSTEMS[number].name, reports[number], speeds[number]
+        ratios = "".join(f" {ratio(medians[name], other):>6}" for other in best.values())
+        equal = "" if truth is None else f"{share_equal(report.written, truth):7.1%}"
+        lines.append(
+            f"{name:<34} {min(s):7,.0f} {medians[name]:7,.0f} {max(s):7,.0f} {ratios} "
+            f"{report.peak / 1e6:8,.0f} {report.weights / 1e6:10,.1f} {equal}"
+        )
+    ours = [m for name, m in medians.items() if name.startswith("jumok")]
+    for name, wanted in (
+        ("transformers", case.faster_than_transformers),
+        ("CTranslate2", case.faster_than_ctranslate2),
+    ):
+        other = best[name]
+        if wanted is not None and other is not None and ours:
+            reached = max(ours) / other
+            verdict = "reached" if reached >= wanted else "NOT REACHED"
+            lines.append(f"{reached:.2f} x the best of {name}, wanted {wanted}: {verdict}")
+    return "\n".join(lines)
+
+
+def ratio(ours: float, other: float | None) -> str:
+    """How many times as quick."""
+    return "-" if other is None else f"{ours / other:.2f}"
+
+
+def share_equal(ours: Ids, theirs: Ids) -> float:
+    """The share of tokens that are the same, place by place."""
+    pairs = [pair for a, b in zip(ours, theirs, strict=True) for pair in zip(a, b, strict=False)]
+    return sum(a == b for a, b in pairs) / len(pairs)
+
+
+def main() -> None:
+    """Prepare the weights, take turns case by case, print the tables, keep them."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--rounds", type=int, default=7)
+    words.add_argument("--only", default="", help="cases whose name holds this")
+    words.add_argument("--systems", default="", help="systems whose name holds one of these, by |")
+    words.add_argument("--case", help=argparse.SUPPRESS)
+    words.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    given = words.parse_args()
+    torch.set_num_threads(2)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    by_name = {case.name: case for case in CASES}
+    if given.worker is not None:
+        work(SYSTEMS[given.worker], by_name[given.case], given.folder)
+        return
+    if given.case is not None:
+        prepare(by_name[given.case], given.folder)
+        return
+    named = given.systems.split("|")
+    chosen = [i for i, system in enumerate(SYSTEMS) if any(n in system.name for n in named)]
+    cases = [case for case in CASES if given.only in case.name]
+    tables = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases:
+            converted = Path(folder) / case.folder
+            if not converted.exists():
+                converted.mkdir()
+                in_its_own_process(case, converted)
+            tables.append(measure(case, chosen, given.rounds, Path(folder)))
+            print(tables[-1], end="\n\n", flush=True)
+    if given.only or given.systems:
+        return
+    command = f"python benchmarks/decoding_speed.py --rounds {given.rounds}"
+    text = "\n\n".join([heading(command, "transformers", "ctranslate2"), *tables])
+    RESULTS.write_text(f"{text}\n", encoding="utf-8")
+
+
+def in_its_own_process(case: Case, folder: Path) -> None:
+    """Convert the weights where nobody's peak memory is measured."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, __file__, "--case", case.name, "--folder", str(folder)]
+    subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()

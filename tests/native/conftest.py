@@ -1,0 +1,64 @@
+"""The kernel, where the system has a compiler, and models with something of everything in them."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+from jumok.native import KernelError
+from jumok.native.build import kernel
+
+SIZE = {"vocabulary_size": 77, "d_model": 24, "n_heads": 2, "d_ff": 50, "n_layers": 2}
+KINDS = {
+    "the paper's": {},
+    "T5's": {
+        "norm_first": True,
+        "norm": "rms",
+        "activation": "gelu",
+        "gated": True,
+        "bias": False,
+        "d_head": 20,  # neither d_model / n_heads nor a multiple of a line
+        "attention_scale": 1.0,
+    },
+    "GPT-2's": {"norm_first": True, "activation": "gelu_tanh", "scale_embedding": False},
+    "untied": {
+        "activation": "silu",
+        "embedding_norm": True,
+        "tie_embeddings": "none",
+        "n_decoder_layers": 1,
+    },
+}
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+
+
+@pytest.fixture(scope="session")
+def compiled(shared_cache: None) -> Path:
+    """The kernel for this processor."""
+    try:
+        return kernel()
+    except KernelError as error:
+        pytest.skip(str(error))
+
+
+def config(kind: str = "the paper's", positions: str = "sinusoidal") -> TransformerConfig:
+    return TransformerConfig(**SIZE, **KINDS[kind], positions=positions, max_length=40)  # type: ignore[arg-type]
+
+
+def encoder_decoder(kind: str = "the paper's", positions: str = "sinusoidal") -> EncoderDecoder:
+    torch.manual_seed(1)
+    return shaken(EncoderDecoder(config(kind, positions)))
+
+
+def language_model(kind: str = "the paper's", positions: str = "sinusoidal") -> LanguageModel:
+    torch.manual_seed(1)
+    return shaken(LanguageModel(config(kind, positions)))
+
+
+def shaken(model):
+    """The model with no weight left at 0 or 1, as they begin in norms and biases."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 1:
+                weight.add_(0.2 * torch.randn_like(weight))
+    return model.eval()

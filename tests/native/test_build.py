@@ -1,0 +1,118 @@
+"""Compiling: once, by several at the same moment, for any processor, or not at all."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.native import KernelError, NativeModel, NativeWriter, build
+from jumok.native.library import load
+from tests.native.conftest import encoder_decoder
+
+LITTLE = ("-O1",)  # the flags last given count: compiling quickly is enough here
+OTHERS = {"x86_64": ["-march=x86-64", "-march=haswell"]}.get(platform.machine(), [])
+
+
+def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: Path) -> None:
+    code = "from jumok.native.build import kernel; print(kernel())"
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    paths = {process.communicate(timeout=250)[0].strip() for process in both}
+    assert [process.returncode for process in both] == [0, 0]
+    assert paths == {str(path) for path in (tmp_path / "jumok" / "native").iterdir()}
+    load(Path(paths.pop()))
+
+
+def test_it_is_compiled_once(compiled: Path) -> None:
+    before = compiled.stat().st_mtime_ns
+    assert build.kernel.__wrapped__() == compiled
+    assert compiled.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("processor", OTHERS)
+def test_other_processors_compute_the_same(
+    processor: str, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those without the instructions of this one: the portable code, and that for AVX2."""
+    path = tmp_path / "kernel.so"
+    build.compile_kernel(build.find_compiler(), path, [(processor, *LITTLE)])
+    model, source = encoder_decoder("T5's", "rotary"), torch.arange(3, 45).view(6, 7)
+    ids = torch.arange(12).view(6, 2)
+
+    def logits(precision: str) -> torch.Tensor:
+        return NativeWriter(NativeModel(model, precision), source, room=4).steps(ids)
+
+    here = {precision: logits(precision) for precision in ("float32", "bfloat16", "int8")}
+    other = load(path)
+    monkeypatch.setattr("jumok.native.model.library", lambda: other)
+    monkeypatch.setattr("jumok.native.writer.library", lambda: other)
+    # Sums of floats differ in order; where that tips a rounding, by one step of the format.
+    for precision, tolerance in (("float32", 1e-5), ("bfloat16", 0.02), ("int8", 0.02)):
+        found, wanted = logits(precision), here[precision]
+        assert (found - wanted).abs().max() < tolerance * wanted.abs().max(), precision
+
+
+def test_a_child_of_a_process_with_threads_writes_on(compiled: Path) -> None:
+    code = """
+import os, torch
+from jumok.models import LanguageModel, TransformerConfig
+from jumok.native import NativeModel, NativeWriter
+torch.set_num_threads(2)
+model = NativeModel(LanguageModel(TransformerConfig(vocabulary_size=300, n_layers=1, d_model=64)))
+ids = torch.arange(40).view(8, 5)
+before = NativeWriter(model, room=8).step(ids)
+child = os.fork()
+if child == 0:
+    os._exit(0 if torch.equal(NativeWriter(model, room=8).step(ids), before) else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_without_a_compiler_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(KernelError, match=r"no C\+\+ compiler was found .* write with the plain"):
+        build.find_compiler()
+
+
+def test_a_compiler_that_fails_is_named_with_its_complaint(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'error: out of ink' >&2\nexit 1\n", encoding="ascii")
+    broken.chmod(0o700)
+    with pytest.raises(KernelError, match=r"broken cannot compile .*\(error: out of ink\)"):
+        build.compile_kernel(str(broken), tmp_path / "kernel.so")
+    assert list(tmp_path.iterdir()) == [broken]
+
+
+def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path) -> None:
+    picky = tmp_path / "picky"
+    picky.write_text(
+        '#!/bin/sh\nfor word; do case "$word" in -march=*) exit 1;; -o) out=1;; *)'
+        ' [ "$out" ] && { echo done > "$word"; out=; };; esac; done\nexit 0\n',
+        encoding="ascii",
+    )
+    picky.chmod(0o700)
+    build.compile_kernel(str(picky), tmp_path / "kernel.so")
+    assert (tmp_path / "kernel.so").read_text("ascii") == "done\n"
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not any(map(shutil.which, build.COMPILERS)):
+        pytest.skip("no compiler")
+    (tmp_path / "jumok").write_text("in the way", encoding="ascii")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(KernelError, match=r"cannot be kept in .*native .* set XDG_CACHE_HOME"):
+        build.kernel.__wrapped__()

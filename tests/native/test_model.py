@@ -1,0 +1,52 @@
+"""Which models the kernel takes, and that its copy is one."""
+
+import pytest
+import torch
+from torch import nn
+
+from jumok.models import TextClassifier
+from jumok.native import KernelError, NativeModel, NativeWriter, obstacle
+from jumok.nn import record
+from tests.native.conftest import KINDS, config, encoder_decoder, language_model
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_config_is_taken(kind: str) -> None:
+    assert obstacle(encoder_decoder(kind)) is None
+    assert obstacle(language_model(kind)) is None
+
+
+def test_what_the_kernel_cannot_write_with_is_refused() -> None:
+    with pytest.raises(KernelError, match="a TextClassifier came"):
+        NativeModel(TextClassifier(config(), n_labels=2))
+    model = language_model()
+    with record(model), pytest.raises(KernelError, match="watched, and the fast kernel shows"):
+        NativeModel(model)
+    model.decoder.stack.layers[0].feed_forward.up = nn.Bilinear(1, 1, 1)
+    with pytest.raises(KernelError, match=r"feed_forward\.up is a Bilinear"):
+        NativeModel(model)
+    with pytest.raises(KernelError, match="precision 'int4' is unknown"):
+        NativeModel(language_model(), "int4")  # type: ignore[arg-type]
+
+
+def test_the_copy_outlives_the_model_and_does_not_follow_it() -> None:
+    model = language_model()
+    native = NativeModel(model, "float32")
+    ids = torch.tensor([[5, 6]])
+    before = NativeWriter(native, room=4).step(ids)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+    del model
+    writer = NativeWriter(native, room=4)
+    del native
+    assert torch.equal(writer.step(ids), before)
+
+
+def test_a_model_in_bfloat16_is_taken_too() -> None:
+    model = language_model().bfloat16()
+    logits = NativeWriter(NativeModel(model, "bfloat16"), room=4).step(torch.tensor([[5]]))
+    assert logits.dtype == torch.float32
+    assert logits.isfinite().all()

@@ -1,0 +1,66 @@
+"""Eight bits without a compiler: how far numbers move, and that a model still writes the same."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import jumok
+from jumok.decoding.writer import EncoderDecoderWriter
+from jumok.native import in_bfloat16, in_int8, quantize_rows
+from jumok.native.quantize import QuantizedLinear
+from tests.native.conftest import KINDS, encoder_decoder
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.floats(1e-20, 1e20), st.integers(0, 99))
+def test_no_number_moves_by_more_than_half_a_scale(N: int, K: int, size: float, seed: int) -> None:
+    x = torch.randn(N, K, generator=torch.Generator().manual_seed(seed)) * size
+    q, scale = quantize_rows(x)
+    assert q.dtype == torch.int8
+    assert ((q * scale[:, None] - x).abs() <= 0.501 * scale[:, None]).all()  # rounding of floats
+    assert torch.equal(q.int().abs().amax(1), torch.full((N,), 127))
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    linear = nn.Linear(8, 3)
+    assert torch.equal(QuantizedLinear(linear)(torch.zeros(2, 8)), linear.bias.expand(2, -1))
+
+
+def test_products_are_exact_where_numbers_are_integers() -> None:
+    linear = nn.Linear(512, 4, bias=False)
+    torch.manual_seed(0)
+    weight, x = (torch.randint(-127, 128, (n, 512)).float() for n in (4, 3))
+    weight[:, 0] = x[:, 0] = 127
+    with torch.no_grad():
+        linear.weight.copy_(weight)
+    assert torch.equal(QuantizedLinear(linear)(x), x @ weight.T)
+
+
+@pytest.mark.parametrize(("change", "tolerance"), [(in_int8, 0.1), (in_bfloat16, 0.05)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) -> None:
+    model = encoder_decoder(kind)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    source, target = torch.arange(3, 17).view(2, 7), torch.arange(20, 30).view(2, 5)
+    with torch.inference_mode():
+        wanted, found = model(source, target), change(model)(source, target).float()
+    assert (found - wanted).abs().max() < tolerance * wanted.abs().max()
+    assert (found != wanted).any()
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name]), name
+
+
+@pytest.mark.parametrize("change", [in_int8, in_bfloat16])
+def test_a_trained_model_writes_the_same_tokens(reading_run: Path, change) -> None:
+    loaded = jumok.load(reading_run)
+    source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])
+    plain = EncoderDecoderWriter(loaded.model, source, room=12)
+    changed = EncoderDecoderWriter(change(loaded.model), source, room=12)
+    ids = torch.tensor([[loaded.vocabulary.bos_id]])
+    for _ in range(8):
+        chosen = plain.step(ids).argmax(-1)
+        assert changed.step(ids).argmax(-1).item() == chosen.item()
+        ids = chosen[:, None]
