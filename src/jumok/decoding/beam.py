@@ -42,7 +42,7 @@ from torch import Tensor
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
-from jumok.decoding.writer import Attentive, Writer
+from jumok.decoding.writer import Attentive, Ranking, Writer
 from jumok.decoding.written import Written, written
 from jumok.errors import InputError
 
@@ -99,19 +99,27 @@ def beam_search(
         )
     attentive = writer if config.coverage and isinstance(writer, Attentive) else None
     search = _Search(opening, config, None if attentive is None else attentive.source_real)
-    logits = writer.step(opening.first)  # (N, V)
+    ranking = writer if not processors and isinstance(writer, Ranking) else None
+    most = min(2 * config.beam, writer.vocabulary_size)  # beyond these none can be among the 2K
+    ids = opening.first
     while True:
-        log_p = logits.log_softmax(-1)  # (N * W, V)
-        scores = processed(log_p, search.context, processors) if processors else log_p
+        if ranking is not None:
+            log_p, token = ranking.best(ids, most)  # 2 x (N * W, C)
+            scores = log_p
+        else:
+            log_p = writer.step(ids).log_softmax(-1)  # (N * W, V)
+            scores = processed(log_p, search.context, processors) if processors else log_p
+            scores, token = scores.topk(most)
+            log_p = log_p.gather(1, token)
         if attentive is not None:
             search.attend(attentive.attention)
-        candidates = search.candidates(log_p, scores)
+        candidates = search.candidates(log_p, scores, token)
         search.keep(candidates, search.stopped(candidates))
         rows = search.go_on()
         if not len(rows):
             return search.answers
         writer.select(rows)
-        logits = writer.step(search.newest)  # (N * W, V)
+        ids = search.newest  # (N * W, 1)
 
 
 class _Search:
@@ -157,19 +165,20 @@ class _Search:
         """The last token of the living: (N * W, 1)."""
         return self.living.tokens[..., self.start + self.t - 1].flatten()[:, None]
 
-    def candidates(self, log_p: Tensor, scores: Tensor) -> Hypotheses:
-        """The 2K continuations of highest score: log_p and scores (N * W, V) -> (N, C)."""
-        N, V, most = len(self.texts), scores.shape[1], 2 * self.config.beam
-        best = scores.topk(min(most, V))  # no continuation beyond these can be among the 2K
-        total = (best.values + self.living.value.view(-1, 1)).view(N, -1)  # (N, W * min(2K, V))
-        value, place = total.topk(min(most, total.shape[1]))  # (N, C)
-        token = best.indices.view(N, -1).gather(1, place)
-        parent = place.div(best.values.shape[1], rounding_mode="floor")
-        order = _by_value(value, parent * V + token)
-        value, token, parent = (part.gather(1, order) for part in (value, token, parent))
+    def candidates(self, log_p: Tensor, scores: Tensor, token: Tensor) -> Hypotheses:
+        """The 2K continuations of highest score: the best of each row, 3 x (N * W, C) -> (N, C)."""
+        N, C = len(self.texts), token.shape[1]
+        total = (scores + self.living.value.view(-1, 1)).view(N, -1)  # (N, W * C)
+        value, place = total.topk(min(2 * self.config.beam, total.shape[1]))  # (N, C)
+        parent = place.div(C, rounding_mode="floor")
+        token, log_p = (part.view(N, -1).gather(1, place) for part in (token, log_p))
+        order = _by_value(value, parent * 2**32 + token)  # no vocabulary is so large
+        value, token, log_p, parent = (
+            part.gather(1, order) for part in (value, token, log_p, parent)
+        )
         chosen = self.living.pick(parent)
         chosen.tokens[..., self.start + self.t] = token
-        chosen.log_p[..., self.t] = log_p.view(N, -1).gather(1, parent * V + token)
+        chosen.log_p[..., self.t] = log_p
         ended = token == self.stopping.end_id
         length = torch.full_like(token, self.t + 1)
         return Hypotheses(

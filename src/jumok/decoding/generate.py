@@ -14,7 +14,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.sampling import Choice, Draws, likeliest
-from jumok.decoding.writer import Writer
+from jumok.decoding.writer import Ranking, Writer
 from jumok.decoding.written import Written, written
 
 OnToken = Callable[[int, int], None]
@@ -57,25 +57,30 @@ def one_by_one(
 ) -> list[list[Written]]:
     """Each row takes one token a step, the one that `choose` names; finished rows leave."""
     sheet = _Sheet(opening, config.n_best)
-    logits = writer.step(opening.first)  # (N, V)
-    if config.n_best > 1:
-        writer.select(sheet.text)
-        logits = logits[sheet.text]  # (B, V)
+    plainly = choose is likeliest and not processors
+    ranking = writer if plainly and isinstance(writer, Ranking) else None
+    ids = opening.first
     for t in range(opening.longest):
-        log_p = logits.log_softmax(-1)  # (B, V)
-        scores = processed(log_p, sheet.context(t), processors) if processors else log_p
-        token = choose(scores, sheet.alive, t)  # (B)
-        if processors:  # they may have left nothing to choose from
-            token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
-        going = sheet.write(t, token, log_p, on_token)
+        if ranking is not None:
+            gain, token = (part[:, 0] for part in ranking.best(ids, 1))  # 2 x (B)
+        else:
+            log_p = writer.step(ids).log_softmax(-1)  # (B, V)
+            if t == 0 and config.n_best > 1:
+                writer.select(sheet.text)
+                log_p = log_p[sheet.text]
+            scores = processed(log_p, sheet.context(t), processors) if processors else log_p
+            token = choose(scores, sheet.alive, t)  # (B)
+            gain = log_p.gather(-1, token[:, None])[:, 0]
+            if processors:  # they may have left nothing to choose from
+                token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
+        going = sheet.write(t, token, gain, on_token)
         if not going:
             break
         if len(going) < len(token):
             rows = torch.tensor(going, device=token.device)
             writer.select(rows)
             sheet.alive, token = sheet.alive[rows], token[rows]
-        if t + 1 < opening.longest:
-            logits = writer.step(token[:, None])  # (B, V)
+        ids = token[:, None]
     return sheet.answers(config)
 
 
@@ -101,11 +106,10 @@ class _Sheet:
         """What the processors see of the rows alive."""
         return Context(self.tokens[self.alive, : self.start + t], self.start, self.text[self.alive])
 
-    def write(self, t: int, token: Tensor, log_p: Tensor, on_token: OnToken | None) -> list[int]:
-        """Take the newest tokens (B); which of the B rows go on."""
+    def write(self, t: int, token: Tensor, gain: Tensor, on_token: OnToken | None) -> list[int]:
+        """Take the newest tokens (B), their log-probabilities (B); which of the B rows go on."""
         self.tokens[self.alive, self.start + t] = token
-        chosen = log_p.gather(-1, token.clamp(min=0)[:, None])[:, 0]
-        self.log_p[self.alive, t] = chosen
+        self.log_p[self.alive, t] = gain
         going = []
         for place, (row, newest) in enumerate(zip(self.going, token.tolist(), strict=True)):
             if newest == NOTHING:

@@ -56,6 +56,17 @@ class Attentive(Protocol):
         """The real tokens of the sources: (N, S) bool."""
 
 
+@runtime_checkable
+class Ranking(Protocol):
+    """A writer that finds the likeliest tokens itself, so that nobody looks through its logits."""
+
+    def best(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """A step's k likeliest tokens, best first: log-probabilities (B, k) and ids (B, k) int64.
+
+        Of equally likely ones the smallest id comes first.
+        """
+
+
 class EncoderDecoderWriter:
     """An encoder-decoder that has read its sources and now writes; `room` tokens at most.
 
