@@ -1,0 +1,51 @@
+"""Greedy and beam search on the kernel: the same answers as on the plain model."""
+
+import pytest
+import torch
+
+from jumok.decoding import DecodingConfig, Written, generate
+from jumok.decoding.opening import Opening
+from jumok.decoding.processors import MinLength
+from jumok.decoding.stopping import Stopping
+from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Ranking, Writer
+from jumok.native import NativeModel, NativeWriter
+from tests.native.conftest import encoder_decoder, language_model
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+LIMITS, END, ROOM = [9, 4, 12], 5, 20
+CONFIGS = [
+    DecodingConfig(),
+    DecodingConfig(beam=4, n_best=3),
+    DecodingConfig(beam=3, early_stop="exact", length_penalty=0.6),
+    DecodingConfig(sample=True, seed=3, n_best=2),
+]
+
+
+def ids(answers: list[list[Written]]) -> list[list[list[int]]]:
+    return [[answer.ids for answer in text] for text in answers]
+
+
+@pytest.mark.parametrize("processors", [[], [MinLength(3, END)]])
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("reads", [True, False])
+def test_the_loops_write_the_same(config: DecodingConfig, processors: list, reads: bool) -> None:
+    source, first = torch.arange(3, 24).view(3, 7), torch.arange(30, 36).view(3, 2)
+    opening = Opening(first, Stopping(END, LIMITS), keys=[1, 2, 3])
+    writers: list[Writer]
+    if reads:
+        model = encoder_decoder()
+        native = NativeWriter(NativeModel(model, "float32"), source, room=ROOM)
+        writers = [native, EncoderDecoderWriter(model, source, room=ROOM)]
+    else:
+        speaker = language_model()
+        native = NativeWriter(NativeModel(speaker, "float32"), room=ROOM)
+        writers = [native, LanguageModelWriter(speaker, room=ROOM)]
+    assert isinstance(writers[0], Ranking)
+    assert not isinstance(writers[1], Ranking)
+    ours, plain = (generate(writer, opening, config, processors) for writer in writers)
+    assert ids(ours) == ids(plain)
+    for text, expected in zip(ours, plain, strict=True):
+        for answer, other in zip(text, expected, strict=True):
+            assert answer.score == pytest.approx(other.score, abs=1e-4)
+            assert answer.finished == other.finished
