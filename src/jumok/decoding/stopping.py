@@ -4,7 +4,7 @@ A stop text may begin in one token and end in another, so it is looked for in th
 the tokens; what is streamed holds back whatever could still become one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from jumok.errors import InputError
@@ -83,6 +83,12 @@ class TextStreams:
         self._decoders: dict[int, StreamingDecoder] = {}
         self._held: dict[int, str] = {}  # what may be the beginning of a stop text
         self._stopped: set[int] = set()
+
+    def behind(self, row: int, ids: Iterable[int]) -> None:
+        """The text of a row goes on behind these tokens: a space before its first word is shown."""
+        decoder = self._decoders.setdefault(row, StreamingDecoder(self._vocabulary))
+        for id in ids:  # noqa: A001  the field's word
+            decoder.push(id)
 
     def push(self, row: int, id: int) -> None:  # noqa: A002  the field's word
         """The next token of a row."""
