@@ -6,13 +6,16 @@ from itertools import product
 
 import pytest
 import torch
+from torch import Tensor
 
+from jumok.decoding import DecodingConfig, Written, write_targets
 from jumok.decoding.automaton import Automaton
 from jumok.decoding.constraints import Constraint, Language, word_list
 from jumok.decoding.processors import NEVER, Context
 from jumok.decoding.regular_expression import regular_expression
 from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.errors import InputError
+from jumok.models import EncoderDecoder, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
 
 VOCABULARY = SentencePieceVocabulary.train(
@@ -181,3 +184,66 @@ def test_the_fewest_tokens() -> None:
     assert language.tokens(language.begin, 3).tolist() == [3, 4]  # abca b c
     assert language.tokens(language.begin, 4).tolist() == [0, 3, 4]
     assert language.fewest[language.state_of([0])] == 3
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocabulary_size=V, d_model=16, n_heads=2, d_ff=32, n_layers=1, max_length=32
+    )
+    model = EncoderDecoder(config).eval().requires_grad_(False)
+    model.decoder.embedding.tokens.weight.mul_(3)  # sure of itself, and of what is not allowed
+    return model
+
+
+WAYS = {
+    "greedy": DecodingConfig(max_length=9),
+    "beam": DecodingConfig(beam=4, n_best=4, max_length=9),
+    "exact beam": DecodingConfig(beam=3, n_best=2, early_stop="exact", max_length=7),
+    "sampling": DecodingConfig(sample=True, n_best=5, temperature=1.5, top_p=0.9, max_length=9),
+    "with others": DecodingConfig(beam=2, n_best=2, repetition_penalty=1.5, max_length=12),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("pattern", ["(가|나 ?)+다", "(나다| ){2,3}가*", "가|나|다|가나다", "가나"])
+def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> None:
+    """Four sources at once: beams change places, finished ones leave, some hold nothing."""
+    config = WAYS[way]
+    source = torch.randint(4, V, (4, 5), generator=torch.Generator().manual_seed(1))
+
+    def write(source: Tensor) -> list[list[Written]]:
+        constrain = constraint(regular_expression(pattern), config.max_length)
+        return write_targets(
+            model, source, None, config, bos_id=2, end_id=END, constraints=[constrain]
+        )
+
+    together = write(source)
+    for number, answers in enumerate(together):
+        assert answers
+        for answer in answers:
+            assert answer.finished
+            assert re.fullmatch(pattern, VOCABULARY.decode(answer.ids))
+        [alone] = write(source[number : number + 1])
+        assert [answer.ids for answer in alone] == [answer.ids for answer in answers]
+    texts = {VOCABULARY.decode(answer.ids) for answers in together for answer in answers}
+    assert len(texts) > 1 or pattern == "가나" or way == "greedy"
+
+
+def test_the_likeliest_match(model: EncoderDecoder) -> None:
+    """A beam wide enough finds what scoring every match finds."""
+    source, pattern, limit = torch.tensor([[7, 9, 8]]), "가나?다?|나가?", 4
+    machine = regular_expression(pattern)
+    rows = [[*row, END] for row in everything(constraint(machine, limit))]
+    scores = []
+    for row in rows:
+        log_p = model(source, torch.tensor([[2, *row[:-1]]]))[0].log_softmax(-1)
+        scores.append(log_p[torch.arange(len(row)), row].sum().item())
+    config = DecodingConfig(beam=len(rows), length_penalty=0.0, max_length=limit)
+    [[found]] = write_targets(
+        model, source, None, config, bos_id=2, end_id=END, constraints=[constraint(machine, limit)]
+    )
+    best = max(range(len(rows)), key=scores.__getitem__)
+    assert [*found.ids, END] == rows[best]
+    assert found.score == pytest.approx(scores[best], abs=1e-4)  # float32 sums

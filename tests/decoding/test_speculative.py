@@ -1,0 +1,285 @@
+"""Speculative decoding: the very output of plain greedy, and exactly the target's distribution."""
+
+from collections import Counter
+from collections.abc import Sequence
+from copy import deepcopy
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.decoding import (
+    DecodingConfig,
+    EncoderDecoderWriter,
+    LanguageModelWriter,
+    Opening,
+    Stopping,
+    Writer,
+    generate,
+)
+from jumok.decoding.in_force import processors_of
+from jumok.decoding.processors import Allowed, Context, Processor, processed
+from jumok.decoding.speculative import Speculated, speculative
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+
+PAD, BOS, END, V = 0, 2, 3, 12
+ROOM = 24
+
+
+def language_model(seed: int, positions: str = "rotary", size: int = V) -> LanguageModel:
+    """Random weights, sharpened: texts of many lengths."""
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        vocabulary_size=size,
+        d_model=16,
+        n_heads=2,
+        d_ff=32,
+        n_layers=2,
+        max_length=ROOM + 8,
+        positions=positions,  # type: ignore[arg-type]
+        tie_embeddings=False,
+    )
+    model = LanguageModel(config).eval().requires_grad_(False)
+    model.output.weight.mul_(0.7)
+    return model
+
+
+def near(model: LanguageModel, amount: float) -> LanguageModel:
+    """A draft that is the model with some noise in its output: sometimes right."""
+    draft = deepcopy(model)
+    noise = torch.randn(draft.output.weight.shape, generator=torch.Generator().manual_seed(5))
+    draft.output.weight.add_(amount * noise)
+    return draft
+
+
+def opening(prompt: Sequence[int], limit: int, key: int = 0) -> Opening:
+    return Opening(torch.tensor([prompt]), Stopping(END, [limit]), [key])
+
+
+def both(
+    target: LanguageModel,
+    draft: LanguageModel,
+    start: Opening,
+    config: DecodingConfig,
+    processors: Sequence[Processor] = (),
+    ahead: int = 4,
+) -> Speculated:
+    writers = (
+        LanguageModelWriter(model, start.padding, room=ROOM + 8) for model in (target, draft)
+    )
+    return speculative(*writers, start, config, processors, ahead=ahead)
+
+
+PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
+
+
+@pytest.mark.parametrize("ahead", [1, 4])
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "relative"])
+def test_greedy_writes_what_greedy_writes(ahead: int, positions: str) -> None:
+    target = language_model(0, positions)
+    drafts = [target, language_model(1, positions), near(target, 0.05)]
+    shares = []
+    for draft, prompt in product(drafts, PROMPTS):
+        for limit in (1, 2, 20):
+            config = DecodingConfig(max_length=limit)
+            [[plain]] = generate(
+                LanguageModelWriter(target, room=ROOM + 8), opening(prompt, limit), config
+            )
+            found = both(target, draft, opening(prompt, limit), config, ahead=ahead)
+            assert found.answer.ids == plain.ids
+            assert found.answer.finished == plain.finished
+            assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+            assert found.answer.rank == pytest.approx(plain.rank, abs=1e-4)
+            assert found.answer.log_probabilities == pytest.approx(
+                plain.log_probabilities, abs=1e-4
+            )
+            shares.append(found.share)
+    assert 0 < np.mean(shares) < 1  # some guesses were kept, others were not
+
+
+def test_a_perfect_draft_saves_passes() -> None:
+    target = language_model(0)
+    found = both(target, target, opening([2, 5], 20), DecodingConfig(max_length=20), ahead=4)
+    written = len(found.answer.log_probabilities)
+    assert found.share == 1.0
+    assert found.passes == -(-written // 5)
+    assert found.kept + found.passes >= written
+
+
+def test_an_encoder_decoder_and_its_draft() -> None:
+    torch.manual_seed(3)
+    config = TransformerConfig(
+        vocabulary_size=V, d_model=16, n_heads=2, d_ff=32, n_layers=2, max_length=ROOM
+    )
+    target, draft = (EncoderDecoder(config).eval().requires_grad_(False) for _ in range(2))
+    sources = torch.randint(4, V, (6, 5), generator=torch.Generator().manual_seed(0))
+    settings = DecodingConfig(max_length=12, no_repeat_ngram=2, min_length=4)
+    processors = processors_of(settings, END)
+    stopping = Stopping(END, [12])
+    for source in sources[:, None]:
+        start = Opening(torch.tensor([[BOS]]), stopping)
+
+        def writer(model: EncoderDecoder, source: Tensor = source) -> Writer:
+            return EncoderDecoderWriter(model, source, room=12)
+
+        [[plain]] = generate(writer(target), start, settings, processors)
+        found = speculative(writer(target), writer(draft), start, settings, processors)
+        assert found.answer.ids == plain.ids
+        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+        assert len(plain.ids) >= 4
+
+
+def test_a_padded_prompt() -> None:
+    target, draft = language_model(0), language_model(1)
+    config = DecodingConfig(max_length=9, repetition_penalty=1.5)
+    processors = processors_of(config, END)
+    plain = both(target, draft, opening([2, 5], 9), config, processors)
+    padded = Opening(
+        torch.tensor([[PAD, PAD, 2, 5]]), Stopping(END, [9]), padding=torch.tensor([2])
+    )
+    assert both(target, draft, padded, config, processors).answer.ids == plain.answer.ids
+
+
+class Bigrams:
+    """A language model that looks at the last token alone: logits (V, V) of what follows each."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table, self.vocabulary_size, self.length = table, len(table), 0
+
+    def step(self, ids: Tensor) -> Tensor:
+        return self.steps(ids)[:, -1]
+
+    def steps(self, ids: Tensor) -> Tensor:
+        self.length += ids.shape[1]
+        return self.table[ids]
+
+    def select(self, rows: Tensor) -> None:
+        assert rows.tolist() == [0]
+
+    def rewind(self, tokens: int) -> None:
+        assert 0 <= tokens <= self.length
+        self.length -= tokens
+
+
+def distribution(
+    table: Tensor, prompt: Sequence[int], length: int, processors: Sequence[Processor]
+) -> dict[tuple[int, ...], float]:
+    """The probability of every text of at most `length` tokens, the end among them."""
+    done: dict[tuple[int, ...], float] = {}
+    going = {(): 1.0}
+    for _ in range(length):
+        longer: dict[tuple[int, ...], float] = {}
+        for row, probability in going.items():
+            tokens = torch.tensor([[*prompt, *row]])
+            context = Context(tokens, len(prompt), torch.zeros(1, dtype=torch.int64))
+            scores = processed(table[tokens[:, -1]].log_softmax(-1), context, processors)
+            for token, p in enumerate(scores.softmax(-1, dtype=torch.float64)[0].tolist()):
+                if p:
+                    (done if token == END else longer)[*row, token] = probability * p
+        going = longer
+    return done | going
+
+
+@pytest.mark.parametrize("noise", [0.5, 3.0], ids=["good draft", "bad draft"])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.5, "top_k": 3}], ids=str)
+def test_samples_follow_the_distribution_of_the_target(
+    settings: dict[str, float], noise: float
+) -> None:
+    """Chi-square of whole texts of up to 4 tokens, drawn 2,000 times from fixed seeds."""
+    n, length, prompt = 2000, 4, [1, 2]
+    table, others = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(7))
+    config = DecodingConfig(sample=True, max_length=length, **settings)  # type: ignore[arg-type]
+    processors = processors_of(config, END)
+    expected = distribution(table, prompt, length, processors)
+    assert sum(expected.values()) == pytest.approx(1.0)
+    counts: Counter[tuple[int, ...]] = Counter()
+    kept = guessed = 0
+    for key in range(n):
+        writers = Bigrams(table), Bigrams(table + noise * others)
+        start = opening(prompt, length, key)
+        found = speculative(*writers, start, config, processors, ahead=2)
+        counts[*found.answer.ids, *([END] if found.answer.finished else [])] += 1
+        kept, guessed = kept + found.kept, guessed + found.guessed
+    assert counts.keys() <= expected.keys()
+    assert 0.2 < kept / guessed < 0.95  # many guesses were kept, many replaced
+    assert chi_square(counts, {row: n * p for row, p in expected.items()}) < 1
+
+
+def chi_square(counts: Counter[tuple[int, ...]], wanted: dict[tuple[int, ...], float]) -> float:
+    """The statistic over what a fair sample exceeds once in a thousand times.
+
+    Texts expected less than five times are counted together with the rarest of the others.
+    """
+    rarest_last = sorted(wanted, key=wanted.__getitem__, reverse=True)
+    common = [row for row in rarest_last if wanted[row] >= 5]
+    bins = [(counts[row], wanted[row]) for row in common[:-1]]
+    seen, due = (sum(column) for column in zip(*bins, strict=True))
+    bins.append((counts.total() - seen, sum(wanted.values()) - due))
+    assert len(bins) > 20
+    statistic = sum((seen - due) ** 2 / due for seen, due in bins)
+    return statistic / chi_square_limit(len(bins) - 1)
+
+
+def chi_square_limit(freedom: int) -> float:
+    """What chi-square exceeds once in a thousand times (Wilson and Hilferty 1931)."""
+    z = 3.0902
+    return freedom * (1 - 2 / (9 * freedom) + z * (2 / (9 * freedom)) ** 0.5) ** 3
+
+
+def test_the_same_seed_writes_the_same() -> None:
+    target, draft = language_model(0), language_model(1)
+    rows = [
+        both(
+            target, draft, opening([2], 20, key), DecodingConfig(sample=True, seed=seed)
+        ).answer.ids
+        for seed, key in [(1, 1), (1, 1), (2, 1), (1, 2)]
+    ]
+    assert rows[0] == rows[1]
+    assert rows[2] != rows[0] != rows[3]
+
+
+def test_tokens_are_told_as_they_are_written() -> None:
+    target, draft = language_model(0), language_model(1)
+    told: list[int] = []
+    writers = [LanguageModelWriter(model, room=ROOM) for model in (target, draft)]
+    found = speculative(
+        *writers, opening([2, 5], 20), DecodingConfig(), (), lambda row, token: told.append(token)
+    )
+    assert told == found.answer.ids
+
+
+def test_nothing_is_left_to_choose_from() -> None:
+    """As in `generate`: the text ends there, unfinished."""
+
+    def once(scores: Tensor, context: Context) -> Tensor:
+        return scores if context.written.shape[1] < 2 else scores.fill_(-torch.inf)
+
+    target, draft = language_model(0), language_model(1)
+    processors = [Allowed([5, 6]), once]
+    found = both(target, draft, opening([2], 9), DecodingConfig(max_length=9), processors)
+    assert len(found.answer.ids) == 2
+    assert not found.answer.finished
+
+
+def test_refused() -> None:
+    target = language_model(0)
+
+    def write(start: Opening, config: DecodingConfig, size: int = V, ahead: int = 4) -> None:
+        draft = language_model(1, size=size)
+        writers = [LanguageModelWriter(model, room=ROOM) for model in (target, draft)]
+        speculative(*writers, start, config, ahead=ahead)
+
+    two = Opening(torch.tensor([[2], [2]]), Stopping(END, [9, 9]), [0, 0])
+    with pytest.raises(InputError, match="2 texts, a beam of 1"):
+        write(two, DecodingConfig())
+    with pytest.raises(InputError, match="a beam of 3"):
+        write(opening([2], 9), DecodingConfig(beam=3))
+    with pytest.raises(InputError, match="n_best 2"):
+        write(opening([2], 9), DecodingConfig(sample=True, n_best=2))
+    with pytest.raises(InputError, match="chooses from 12 tokens, the draft from 7"):
+        write(opening([2], 9), DecodingConfig(), size=7)
+    with pytest.raises(InputError, match="ahead 0"):
+        write(opening([2], 9), DecodingConfig(), ahead=0)
