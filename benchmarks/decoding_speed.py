@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,7 @@ RESULTS = Path(__file__).parent / "results" / "decoding_speed.txt"
 OUTPUT, PROMPT, LONGEST = 32, 16, 512
 LENGTHS = range(10, 39)  # of sources
 PAD, END, FIRST_WORD = 0, 1, 3
+NO_END = -1  # no token ends a text
 
 Ids = list[list[int]]
 Turn = Callable[[], Ids]  # decodes every batch of a turn
@@ -91,7 +92,7 @@ def theirs(case: Case) -> nn.Module:
 
     torch.manual_seed(0)
     if case.model == "gpt2":
-        return GPT2LMHeadModel(GPT2Config(vocab_size=case.vocabulary)).eval()
+        return eval_mode(GPT2LMHeadModel(GPT2Config(vocab_size=case.vocabulary)))
     config = MarianConfig(
         vocab_size=case.vocabulary,
         d_model=512,
@@ -111,7 +112,12 @@ def theirs(case: Case) -> nn.Module:
         forced_eos_token_id=None,
         decoder_start_token_id=PAD,
     )
-    return MarianMTModel(config).eval()
+    return eval_mode(MarianMTModel(config))
+
+
+def eval_mode(model: nn.Module) -> nn.Module:
+    """The model, ready to write."""
+    return model.eval()
 
 
 def ours(case: Case) -> nn.Module:
@@ -187,7 +193,10 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 def prepare(case: Case, folder: Path) -> None:
     """The weights of a case on the disk, for each system in its own form."""
-    from ctranslate2.converters.transformers import GPT2Loader, MarianMTLoader
+    from ctranslate2.converters.transformers import (  # type: ignore[import-untyped]
+        GPT2Loader,
+        MarianMTLoader,
+    )
     from safetensors.torch import save_file
 
     model = theirs(case)
@@ -203,7 +212,7 @@ def prepare(case: Case, folder: Path) -> None:
         if case.model == "base":
             # it drops the last token of Marian's vocabulary; here that is a word like any other,
             # and a decoder begins with the vector of PAD, not with zeros as Marian's
-            loader._remove_pad_weights = lambda spec: None  # type: ignore[method-assign]
+            loader._remove_pad_weights = lambda spec: None
         spec = loader.get_model_spec(model)
         spec.config.eos_token, spec.config.unk_token = words[END], words[2]
         if case.model == "gpt2":
@@ -230,9 +239,9 @@ def transformers_generate(case: Case, folder: Path, cache: str) -> tuple[Turn, i
     from transformers import GPT2LMHeadModel, MarianMTModel
     from transformers.utils import logging
 
-    logging.set_verbosity_error()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     kind = GPT2LMHeadModel if case.model == "gpt2" else MarianMTModel
-    model = kind.from_pretrained(folder / "transformers").eval()
+    model: Any = eval_mode(kind.from_pretrained(folder / "transformers"))
     batches = [padded(batch) for batch in case.inputs()]
 
     def turn() -> Ids:
@@ -258,7 +267,7 @@ def transformers_generate(case: Case, folder: Path, cache: str) -> tuple[Turn, i
 
 def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
     """CTranslate2, in float32 or int8."""
-    from ctranslate2 import Generator, Translator
+    from ctranslate2 import Generator, Translator  # type: ignore[import-untyped]
 
     kind = Generator if case.model == "gpt2" else Translator
     path = folder / f"ctranslate2-{precision}"
@@ -297,21 +306,28 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
 
     from jumok.decoding import DecodingConfig, generate
     from jumok.decoding.opening import Opening
-    from jumok.decoding.processors import MinLength
     from jumok.decoding.stopping import Stopping
     from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
-    from jumok.models.weights import load_weights
-    from jumok.native import NativeModel, NativeWriter
+    from jumok.models.weights import weights_of
+    from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
 
-    plain = ours(case)
-    load_weights(plain, load_file(folder / "jumok.safetensors"))
+    plain, weights = ours(case), load_file(folder / "jumok.safetensors")
+    for name, parameter in weights_of(plain).items():
+        parameter.data = weights[name]  # as it lies in the file: no second copy in memory
+    del weights
     batches = [padded(batch) for batch in case.inputs()]
-    config = DecodingConfig(beam=case.beam, max_length=OUTPUT, min_length=OUTPUT)
-    native = None if how == "plain" else NativeModel(plain, how)  # type: ignore[arg-type]
-    weight_bytes = size_of(folder / "jumok.safetensors") if native is None else native.weight_bytes
-    if native is not None:
-        del plain
+    config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
+    native = None
+    match how:
+        case "float32" | "bfloat16" | "int8":
+            native = NativeModel(plain, how)
+            del plain
+        case "plain bf16":
+            plain = in_bfloat16(plain)
+        case "plain int8":
+            plain = in_int8(plain)
+    weight_bytes = held_by(plain) if native is None else native.weight_bytes
 
     def writer(ids: Tensor, real: Tensor) -> Writer:
         if case.model == "gpt2":
@@ -328,8 +344,8 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
         written: Ids = []
         for ids, real in batches:
             first = ids if case.model == "gpt2" else torch.full((len(ids), 1), PAD)
-            opening = Opening(first, Stopping(END, [OUTPUT] * len(ids)))
-            answers = generate(writer(ids, real), opening, config, [MinLength(OUTPUT, END)])
+            opening = Opening(first, Stopping(NO_END, [OUTPUT] * len(ids)))
+            answers = generate(writer(ids, real), opening, config)
             written += [answer[0].ids for answer in answers]
         return written
 
@@ -350,7 +366,9 @@ SYSTEMS = (
     System("transformers fp32, static cache", transformers_generate, "static"),
     System("CTranslate2 fp32", ctranslate2, "float32"),
     System("CTranslate2 int8", ctranslate2, "int8"),
-    System("jumok plain fp32", jumok, "plain"),
+    System("jumok plain fp32", jumok, "plain fp32"),
+    System("jumok plain bf16", jumok, "plain bf16"),
+    System("jumok plain int8", jumok, "plain int8"),
     System("jumok native fp32", jumok, "float32"),
     System("jumok native bf16", jumok, "bfloat16"),
     System("jumok native int8", jumok, "int8"),
@@ -368,6 +386,12 @@ def size_of(path: Path) -> int:
     """The bytes of a file, or of the weights in a folder."""
     files = [path] if path.is_file() else [*path.glob("*.safetensors"), *path.glob("model.bin")]
     return sum(file.stat().st_size for file in files)
+
+
+def held_by(model: nn.Module) -> int:
+    """The bytes of a model's weights in memory."""
+    kept = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return sum(tensor.nbytes for tensor in kept.values())
 
 
 def peak_memory() -> int:
