@@ -20,7 +20,8 @@ import torch
 from torch import nn
 from turns import Speeds, answer, heading, speed_lines, take_turns
 
-from jumok.tasks.sequence_to_sequence import PairBatch, Pairs, SequenceJob
+from jumok.tasks.pairs import PairBatch, Pairs
+from jumok.tasks.sequence_to_sequence import SequenceJob
 
 RESULTS = Path(__file__).parent / "results" / "translation_speed.txt"
 PIECES, LONGEST, BATCH_TOKENS, PAIRS = 8000, 160, 4096, 20_000

@@ -14,7 +14,7 @@ from tests.tiny import readings, reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
 CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1"]
-SEQUENCES = ["task", "split", "n", "exact_match", "bleu", "chrf", "signature"]
+SEQUENCES = ["task", "split", "n", "exact_match", "bleu", "chrf", "signature", "decoding"]
 
 
 def test_the_test_split_of_the_recipe(capsys: Capture, review_run: Path) -> None:
@@ -30,12 +30,55 @@ def test_the_test_split_of_the_recipe(capsys: Capture, review_run: Path) -> None
 
 
 def test_sequences(capsys: Capture, reading_run: Path) -> None:
-    (scores,) = call(capsys, "evaluate", reading_run, "--json").rows
+    done = call(capsys, "evaluate", reading_run, "--json")
+    (scores,) = done.rows
     assert list(scores) == SEQUENCES
+    assert scores["decoding"] == "max_length=24"
+    assert done.err == "decoding max_length=24\n"
     assert 0.0 <= scores["exact_match"] <= 1.0
     assert 0.0 <= scores["bleu"] <= 100.0
     assert 0.0 <= scores["chrf"] <= 100.0
     assert "BLEU" in scores["signature"]
+
+
+def test_sequences_written_otherwise(capsys: Capture, reading_run: Path) -> None:
+    words = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
+    done = call(capsys, "evaluate", reading_run, *words, "--json")
+    (scores,) = done.rows
+    assert scores["decoding"] == "beam=3 length_penalty=0.5 max_length=24"
+    assert done.err == f"decoding {scores['decoding']}\n"
+    done = call(capsys, "evaluate", reading_run, "--decoding", "baem=3")
+    assert done.code == 2
+    assert "decoding.baem is not known; did you mean decoding.beam?" in done.err
+
+
+def test_another_split(capsys: Capture, review_run: Path) -> None:
+    (scores,) = call(capsys, "evaluate", review_run, "--split", "dev", "--json").rows
+    assert (scores["split"], scores["n"]) == ("dev", 30)
+    results = json.loads((review_run / "results.json").read_text())
+    assert scores["accuracy"] == pytest.approx(results["dev"]["score"])
+    done = call(capsys, "evaluate", review_run, "--split", "dev", "--data", "own.tsv")
+    assert done.code == 2
+    assert "choose one" in done.err
+
+
+def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path) -> None:
+    """One object: the first set, and the others in a list, each with all keys."""
+    text = reading_recipe.read_text(encoding="utf-8")
+    begin, end = text.index("[data]"), text.index("[vocabulary]")
+    data = '[data]\ncorpus = "numbers"\ntrain_rows = 200\ndev_rows = 10\ntest_rows = 20\n\n'
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(text[:begin] + data + text[end:].replace("45", "200"), encoding="utf-8")
+    words = ("training.steps=2", "vocabulary.character_coverage=0.98")
+    done = call(capsys, "train", recipe, *words, "--out", tmp_path / "run", "--json")
+    (scores,) = call(capsys, "evaluate", tmp_path / "run", "--json").rows
+    assert list(scores) == [*SEQUENCES, "others"]
+    (patterns,) = scores["others"]
+    assert list(patterns) == SEQUENCES
+    assert (scores["split"], patterns["split"]) == ("test", "test_patterns")
+    assert done.rows[0]["others"] == scores["others"]
+    shown = call(capsys, "evaluate", tmp_path / "run").out
+    assert shown.count("exact_match") == 2
 
 
 def test_for_people(capsys: Capture, review_run: Path) -> None:

@@ -47,6 +47,74 @@ def test_what_is_written(capsys: Capture, reading_run: Path) -> None:
     assert done.out.splitlines() == [row["output"] for row in rows]
 
 
+def test_the_settings_in_force_are_told(capsys: Capture, reading_run: Path) -> None:
+    done = call(capsys, "predict", reading_run, "삼 일")
+    assert done.err == "decoding max_length=24\n"
+    words = ("--decoding", "beam=4", "--decoding", "max_length=6")
+    done = call(capsys, "predict", reading_run, "삼 일", *words, "--json")
+    assert done.err == "decoding beam=4 max_length=6\n"
+    assert list(done.rows[0]) == ["text", "output", "score"]
+
+
+def test_several_answers(capsys: Capture, reading_run: Path) -> None:
+    """A line each with its rank, or a list beside the best one's keys."""
+    texts = ["삼 일 오", "구"]
+    rows = call(capsys, "predict", reading_run, *texts, "--n-best", 3, "--json").rows
+    assert [list(row) for row in rows] == [["text", "output", "score", "n_best"]] * 2
+    for row in rows:
+        ranks = [each["rank"] for each in row["n_best"]]
+        assert len(ranks) == 3
+        assert ranks == sorted(ranks, reverse=True)
+        assert row["output"] == row["n_best"][0]["output"]
+    done = call(capsys, "predict", reading_run, *texts, "--n-best", 3)
+    assert "beam=3 n_best=3" in done.err
+    lines = [line.split("\t") for line in done.out.splitlines()]
+    assert [output for _, output in lines] == [
+        each["output"] for row in rows for each in row["n_best"]
+    ]
+    assert all(float(rank) <= 0 for rank, _ in lines)
+
+
+def test_a_wider_beam_than_its_answers(capsys: Capture, reading_run: Path) -> None:
+    words = ("--decoding", "beam=5", "--n-best", 2)
+    assert "beam=5 n_best=2" in call(capsys, "predict", reading_run, "삼", *words).err
+    words = ("--decoding", "sample=true", "--n-best", 2)
+    done = call(capsys, "predict", reading_run, "삼 일 오", *words)
+    assert "n_best=2 sample=True seed=0" in done.err
+    assert len(done.out.splitlines()) == 2
+
+
+def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> None:
+    texts = ["삼 일 오", "", "구"]
+    whole = call(capsys, "predict", reading_run, *texts)
+    assert call(capsys, "predict", reading_run, *texts, "--stream").out == whole.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--stream", "--json"], "--stream shows parts of a text and --json whole answers"),
+        (["--stream", "--n-best", "2"], "--stream shows one answer, 2 were asked for"),
+        (["--stream", "--decoding", "beam=2"], "a beam of 2 decides at the end of a text"),
+        (["--decoding", "lenght_penalty=1"], "did you mean decoding.length_penalty?"),
+        (["--decoding", "n_best=7"], "more than the beam of 1 holds"),
+    ],
+)
+def test_settings_that_cannot_be(
+    capsys: Capture, reading_run: Path, words: list[str], sentence: str
+) -> None:
+    done = call(capsys, "predict", reading_run, "삼", *words)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+
+
+def test_a_classifier_writes_nothing(capsys: Capture, review_run: Path) -> None:
+    for words in (["--stream"], ["--n-best", "2"], ["--decoding", "beam=2"]):
+        done = call(capsys, "predict", review_run, "별로예요", *words)
+        assert done.code == 2
+        assert "a model of the task classification writes nothing" in done.err
+
+
 def test_lines_of_stdin(review_run: Path) -> None:
     """Empty lines, CRLF, a TAB, NFD, no end of the last line: an answer for each, in order."""
     lines = [

@@ -6,8 +6,11 @@ import torch
 import torch.nn.functional as F
 
 from jumok.data.ragged import Ragged
+from jumok.decoding import DecodingConfig
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.sequence_to_sequence import PairBatch, PairEncoder, SequenceJob, write_all
+from jumok.tasks.pairs import PairBatch, PairEncoder
+from jumok.tasks.sequence_to_sequence import SequenceJob
+from jumok.tasks.writing import Output, write_all
 from tests.tasks.jobs import CPU, reading_vocabulary, sequence_job
 from tests.tiny import readings
 
@@ -25,7 +28,7 @@ def padded_batch(job: SequenceJob) -> PairBatch:
 
 def test_a_source_ends_and_a_target_begins_and_ends() -> None:
     vocabulary = reading_vocabulary()
-    encode = PairEncoder(vocabulary, 24)
+    encode = PairEncoder(vocabulary, vocabulary, 24)
     ids = vocabulary.encode("삼 일")
     assert encode.sources(["삼 일"])[0].tolist() == [*ids, vocabulary.eos_id]
     assert encode.targets(["삼 일"])[0].tolist() == [vocabulary.bos_id, *ids, vocabulary.eos_id]
@@ -36,7 +39,7 @@ def test_a_source_ends_and_a_target_begins_and_ends() -> None:
 def test_long_texts_are_cut_at_the_end() -> None:
     vocabulary = reading_vocabulary()
     text = "삼 일 오 " * 20
-    encode = PairEncoder(vocabulary, 8)
+    encode = PairEncoder(vocabulary, vocabulary, 8)
     ids = vocabulary.encode(text)
     assert encode.sources([text])[0].tolist() == [*ids[:7], vocabulary.eos_id]
     target = encode.targets([text])[0].tolist()
@@ -98,20 +101,26 @@ def test_padding_learns_nothing() -> None:
     assert source[job.vocabulary.eos_id].any()
 
 
-def test_answers_are_in_order_and_do_not_depend_on_neighbours() -> None:
+@pytest.mark.parametrize("beam", [1, 3])
+def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None:
     job = sequence_job(ROWS)
     job.model.eval()
     texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
-    rows = PairEncoder(job.vocabulary, 24).sources(texts)
-    together = write_all(job.model, rows, job.vocabulary, CPU)
+    vocabulary = job.vocabulary
+    rows = job.encode.sources(texts)
+    config = DecodingConfig(beam=beam, max_ratio=1.5)
+
+    def write(sources: Ragged) -> list[list[Output]]:
+        return write_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
+
+    together = write(rows)
     assert len(together) == len(texts)
-    for row, (text, written) in zip(rows, together, strict=True):
-        alone_rows = Ragged.from_lists([row.tolist()])
-        ((alone_text, alone),) = write_all(job.model, alone_rows, job.vocabulary, CPU)
-        assert (text, written.ids) == (alone_text, alone.ids)
-        assert written.score == pytest.approx(alone.score, abs=1e-4)
-        assert len(written.ids) <= min(24, len(row) * 3 // 2 + 10)
-        assert text == job.vocabulary.decode(written.ids)
+    for row, (output,) in zip(rows, together, strict=True):
+        ((alone,),) = write(Ragged.from_lists([row.tolist()]))
+        assert output.written.ids == alone.written.ids
+        assert output.written.score == pytest.approx(alone.written.score, abs=1e-4)
+        assert len(output.written.ids) <= min(24, len(row) * 3 // 2 + 10)
+        assert output.text == alone.text == vocabulary.decode(output.written.ids)
 
 
 def test_the_development_score() -> None:

@@ -1,10 +1,13 @@
 """jumok evaluate: how good a run is."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from jumok.cli.decoding import Words, overridden
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -16,24 +19,38 @@ def evaluate(
         Path | None,
         typer.Option(help="A TSV with a header line and the recipe's columns, also .gz or .xz."),
     ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="One split of the recipe's data; without it every test set.")
+    ] = None,
+    decoding: Words = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """Score a run on the test split of its recipe, or on a file."""
-    from jumok.data.corpora import evaluation_table, load_splits
+    """Score a run on the test sets of its recipe, on another split, or on a file."""
+    from jumok.data.corpora import evaluation_table
+    from jumok.errors import InputError
     from jumok.tasks.loading import load
-    from jumok.tasks.scoring import score
+    from jumok.tasks.scoring import score, tables_of
 
+    if data is not None and split is not None:
+        raise InputError("--data names a file and --split a part of the recipe's data; choose one")
     loaded = load(run)
-    recipe = loaded.recipe
-    columns = loaded.task.columns(recipe)
     if data is None:
-        split, table = "test", load_splits(recipe.data, columns, only=["test"]).test
+        tables = tables_of(loaded.recipe, split)
     else:
-        split = data.name
-        table = evaluation_table(data, recipe.data, columns, loaded.labels)
-    scores = score(loaded, table, split).scores
+        columns = loaded.task.columns(loaded.recipe)
+        table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
+        tables = {data.name: table}
+    loaded = overridden(loaded, decoding or [])
+    first, *others = [score(loaded, table, name).scores for name, table in tables.items()]
     if as_json:
-        typer.echo(json.dumps(scores, ensure_ascii=False))
+        typer.echo(json.dumps(first | ({"others": others} if others else {}), ensure_ascii=False))
         return
-    for name, value in scores.items():
-        typer.echo(f"{name:<12} {value:.4f}" if isinstance(value, float) else f"{name:<12} {value}")
+    for number, scores in enumerate([first, *others]):
+        typer.echo(("\n" if number else "") + _lines(scores))
+
+
+def _lines(scores: Mapping[str, object]) -> str:
+    return "\n".join(
+        f"{name:<12} {value:.4f}" if isinstance(value, float) else f"{name:<12} {value}"
+        for name, value in scores.items()
+    )

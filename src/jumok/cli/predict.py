@@ -5,11 +5,16 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from jumok.cli.decoding import Words, overridden
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+    from jumok.tasks.answers import Answer
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -23,16 +28,81 @@ def predict(
         list[str] | None, typer.Argument(metavar="[TEXT ...]", help="None: the lines of stdin.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout.")] = False,
+    decoding: Words = None,
+    n_best: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="N answers a text: a beam of N or more, or N draws."),
+    ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Show each answer while it is written.")
+    ] = False,
 ) -> None:
-    """Classify or rewrite texts, as the run was trained to."""
+    """Classify texts, rewrite or continue them, as the run was trained to."""
+    from jumok.config import plain
     from jumok.tasks.loading import load
 
     loaded = load(run)
+    words = decoding or []
+    if n_best is not None:
+        words = [*words, *_for_n_best(loaded, words, n_best)]
+    if stream:
+        _refuse_stream(loaded.with_decoding(words), as_json)
+    loaded = overridden(loaded, words)
     for part in [texts] if texts else _chunks():
+        if stream:
+            for text in part:
+                _stream(loaded, text)
+            continue
         for answer in loaded.answer(part):
-            line = json.dumps(asdict(answer), ensure_ascii=False) if as_json else answer.shown
+            line = json.dumps(plain(answer), ensure_ascii=False) if as_json else answer.shown
             sys.stdout.write(line + "\n")
+            _tell_loop(answer)
         sys.stdout.flush()
+
+
+def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
+    """The words that ask for n answers; a beam is widened to hold them."""
+    search = loaded.with_decoding(words).recipe.decoding
+    widened = not search.sample and search.beam < n
+    return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
+
+
+def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:
+    """Raises InputError for what cannot be shown while it is written."""
+    from jumok.errors import InputError
+
+    decoding = loaded.recipe.decoding
+    if as_json:
+        raise InputError("--stream shows parts of a text and --json whole answers; choose one")
+    if decoding.n_best > 1:
+        raise InputError(f"--stream shows one answer, {decoding.n_best} were asked for; choose one")
+    if decoding.beam > 1:
+        raise InputError(
+            f"a beam of {decoding.beam} decides at the end of a text, so there is nothing to "
+            "stream; add --decoding beam=1"
+        )
+
+
+def _stream(loaded: "Loaded", text: str) -> None:
+    """One answer, its parts as they come."""
+    from jumok.tasks.task import Writing
+
+    def show(part: str) -> None:
+        sys.stdout.write(part)
+        sys.stdout.flush()
+
+    assert isinstance(loaded.task, Writing)  # others refused --stream's settings
+    answer = loaded.task.stream(loaded, text, show)
+    show("\n")
+    _tell_loop(answer)
+
+
+def _tell_loop(answer: "Answer") -> None:
+    """Where an answer says the same over and over, that goes to stderr."""
+    from jumok.tasks.answers import Rewriting
+
+    if isinstance(answer, Rewriting) and answer.loop is not None:
+        print(f"jumok: the answer to {answer.text[:40]!r} loops: {answer.loop}", file=sys.stderr)
 
 
 def _chunks() -> Iterator[list[str]]:

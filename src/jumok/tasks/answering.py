@@ -26,7 +26,8 @@ class Loaded:
     """A model in eval mode with its vocabulary and recipe; call it with a text, or several.
 
     `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
-    an InputError), `.recipe` the resolved recipe.
+    an InputError), `.target_vocabulary` that of what is written, most often the same one,
+    `.recipe` the resolved recipe.
     """
 
     def __init__(
@@ -36,21 +37,34 @@ class Loaded:
         recipe: Recipe,
         labels: tuple[str, ...],
         device: torch.device,
+        target_vocabulary: Vocabulary | None = None,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
         self.task = task_of(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
-        self._vocabulary = vocabulary
+        self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary the model reads and writes with."""
+        """The vocabulary the model reads with, and as a rule writes with."""
         if self._vocabulary is None:
             raise InputError(
                 "the folder has no vocabulary, so no text can be read or written; put its "
                 "vocabulary.model there, or give ids to .logits(...)"
             )
         return self._vocabulary
+
+    @property
+    def target_vocabulary(self) -> Vocabulary:
+        """The vocabulary the model writes with."""
+        if self.recipe.vocabulary.joint:
+            return self.vocabulary
+        if self._target_vocabulary is None:
+            raise InputError(
+                "the folder has no vocabulary of the target; put its vocabulary.target.model "
+                "there, or give ids to .logits(...)"
+            )
+        return self._target_vocabulary
 
     @overload
     def __call__(self, texts: str) -> Answer: ...  # type: ignore[overload-overlap]  # a str is one
@@ -65,6 +79,20 @@ class Loaded:
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text, in order; an empty text is answered too."""
         return list(self.task.answer(self, texts))
+
+    def with_decoding(self, words: Sequence[str]) -> "Loaded":
+        """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
+
+        Raises InputError for a key that is not known, and when the model writes nothing.
+        """
+        return Loaded(
+            self.model,
+            self._vocabulary,
+            self.recipe.with_decoding(words),
+            self.labels,
+            self.device,
+            self._target_vocabulary,
+        )
 
     @torch.inference_mode()
     def logits(

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Protocol
 
 
 class Answer(Protocol):
-    """One answer to one text, a dataclass: its fields are what `--json` prints."""
+    """One answer to one text, a dataclass: `--json` prints its fields, those not None."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -34,14 +34,31 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One of several texts written; of a beam search the one of highest `rank` is the best."""
+
+    output: str
+    score: float
+    rank: float
+
+
+@dataclass(frozen=True)
 class Rewriting:
-    """What was written for a text, and its log-probability (natural, summed over the tokens)."""
+    """What was written for a text, and its log-probability (natural, summed over the tokens).
+
+    `n_best` are all outputs where several were asked for, the best first. `loop` tells of the same
+    tokens over and over at the end.
+    """
 
     text: str
     output: str
     score: float
+    n_best: tuple[Candidate, ...] | None = None
+    loop: str | None = None
 
     @property
     def shown(self) -> str:
-        """The answer on one line."""
-        return self.output
+        """The answer on one line; of several a line each, with its rank."""
+        if self.n_best is None:
+            return self.output
+        return "\n".join(f"{each.rank:.4f}\t{each.output}" for each in self.n_best)

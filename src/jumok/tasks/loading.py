@@ -8,6 +8,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.run import Run
+from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.training.machine import find_device
 
 
@@ -22,15 +23,17 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     config = run.read_model_config()
     recipe = run.recipe()
     described = build(ModelConfig, config["model"], "model")
-    vocabulary = run.vocabulary() if run.vocabulary_path.is_file() else None
-    if vocabulary is not None and vocabulary.fingerprint != config["vocabulary_sha256"]:
-        raise InputError(
-            f"{run.vocabulary_path} is not the vocabulary {run.weights_path.name} was trained "
-            "with; restore the run's own file"
-        )
-    recipe = recipe.with_vocabulary(described.vocabulary_size)
-    if described != recipe.model or (
-        vocabulary is not None and len(vocabulary) != described.vocabulary_size
+    vocabulary = _vocabulary(run, run.vocabulary_path, config["vocabulary_sha256"])
+    target = None
+    if not recipe.vocabulary.joint:
+        fingerprint = config.get("target_vocabulary_sha256")
+        target = _vocabulary(run, run.target_vocabulary_path, fingerprint)
+    target_size = None if recipe.vocabulary.joint else described.target_vocabulary_size
+    recipe = recipe.with_vocabulary(described.vocabulary_size, target_size)
+    if (
+        described != recipe.model
+        or (vocabulary is not None and len(vocabulary) != described.vocabulary_size)
+        or (target is not None and len(target) != described.target_vocabulary_size)
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
@@ -39,4 +42,17 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     labels = tuple(config["labels"])
     model = task_of(recipe).model(recipe.model, labels)
     run.load_weights(model)
-    return Loaded(model, vocabulary, recipe, labels, find_device(device))
+    return Loaded(model, vocabulary, recipe, labels, find_device(device), target)
+
+
+def _vocabulary(run: Run, path: Path, fingerprint: str | None) -> SentencePieceVocabulary | None:
+    """The vocabulary in a run's file, if it is there and the one the run was trained with."""
+    if not path.is_file():
+        return None
+    vocabulary = SentencePieceVocabulary.load(path)
+    if vocabulary.fingerprint != fingerprint:
+        raise InputError(
+            f"{path} is not the vocabulary {run.weights_path.name} was trained with; "
+            "restore the run's own file"
+        )
+    return vocabulary

@@ -6,9 +6,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from jumok.config import build, nearest, plain, read_toml, to_toml
+from jumok.config import build, nearest, override, plain, read_toml, to_toml
 from jumok.data.corpora import DataConfig
 from jumok.data.known import known_corpus
+from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import Pooling
@@ -58,6 +59,9 @@ CHOICES: Mapping[TaskName, Choices] = {
 }
 
 
+WRITING: tuple[TaskName, ...] = ("sequence_to_sequence", "language_modeling")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(TransformerConfig):
     """The [model] table: the measures of the Transformer, and which kind it is."""
@@ -72,6 +76,17 @@ class VocabularyChoice(VocabularyConfig):
     """The [vocabulary] table: a SentencePiece model that exists, or how one is trained."""
 
     file: str = ""  # an existing .model: pieces of `data.pieces` need the one that cut them
+    joint: bool = True  # one for sources and targets; false: one for each side
+    target_file: str = ""  # the target's own
+    target_size: int = 0  # pieces of the target's own; 0: as many as `size`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.joint and (self.target_file or self.target_size):
+            raise InputError(
+                "vocabulary.target_file and target_size speak of a second vocabulary; "
+                "set vocabulary.joint = false, or leave them out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +152,7 @@ class Recipe:
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     regression: RegressionConfig = field(default_factory=RegressionConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and answers
 
     def __post_init__(self) -> None:
         if not self.name or set(self.name) & set("/\\\0") or self.name in (".", ".."):
@@ -151,6 +167,15 @@ class Recipe:
             raise InputError(
                 f'model.kind "{self.model.kind}" does not fit the task {self.task}; '
                 f'set model.kind = "{choices.kinds[0]}"'
+            )
+        if self.decoding != DecodingConfig() and self.task not in WRITING:
+            raise InputError(
+                f"[decoding] came with the task {self.task}, which writes nothing; leave it out"
+            )
+        if not self.vocabulary.joint and self.task != "sequence_to_sequence":
+            raise InputError(
+                f"vocabulary.joint = false came with the task {self.task}, which has one kind of "
+                "text; leave it out"
             )
         if self.vocabulary.file and self.model.init:
             raise InputError(
@@ -188,14 +213,27 @@ class Recipe:
         """What the best weights are chosen by."""
         return self.metric or CHOICES[self.task].metrics[0]
 
-    def with_vocabulary(self, size: int) -> "Recipe":
-        """The same recipe once the size of its vocabulary is known."""
+    def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
+        """The same recipe once the size of its vocabulary is known, or of both."""
         if self.model.vocabulary_size not in (TransformerConfig().vocabulary_size, size):
             raise InputError(
                 f"model.vocabulary_size {self.model.vocabulary_size} is not the vocabulary's "
                 f"{size}; leave it out"
             )
-        return replace(self, model=replace(self.model, vocabulary_size=size))
+        if self.model.target_vocabulary_size not in (None, target_size):
+            raise InputError(
+                f"model.target_vocabulary_size {self.model.target_vocabulary_size} is not that of "
+                "a second vocabulary; leave it out, and set vocabulary.joint = false to have one"
+            )
+        model = replace(self.model, vocabulary_size=size, target_vocabulary_size=target_size)
+        return replace(self, model=model)
+
+    def with_decoding(self, words: Sequence[str]) -> "Recipe":
+        """The same recipe, `key=value` words laid over its [decoding] table."""
+        if self.task not in WRITING:
+            raise InputError(f"a model of the task {self.task} writes nothing; leave decoding out")
+        decoding = build(DecodingConfig, override(plain(self.decoding), words), "decoding")
+        return replace(self, decoding=decoding)
 
     def to_toml(self) -> str:
         """The recipe as text, every default written out."""

@@ -14,6 +14,7 @@ from jumok.errors import InputError, StorageError
 from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.storage import storage_errors, write_atomically
 from jumok.tasks.recipe import Recipe
+from jumok.tasks.vocabularies import Vocabularies
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 FORMAT = 1  # of config.json
@@ -32,8 +33,13 @@ class Run:
 
     @property
     def vocabulary_path(self) -> Path:
-        """The SentencePiece model."""
+        """The SentencePiece model: of both sides, or of the source."""
         return self.folder / "vocabulary.model"
+
+    @property
+    def target_vocabulary_path(self) -> Path:
+        """The SentencePiece model of the target, where it has one of its own."""
+        return self.folder / "vocabulary.target.model"
 
     @property
     def weights_path(self) -> Path:
@@ -69,7 +75,7 @@ class Run:
             )
 
     @classmethod
-    def begin(cls, folder: Path, recipe: Recipe, vocabulary: SentencePieceVocabulary) -> "Run":
+    def begin(cls, folder: Path, recipe: Recipe, vocabularies: Vocabularies) -> "Run":
         """A new run in `folder`; its recipe is written last, and then it is one.
 
         Raises InputError when a run is there already.
@@ -78,7 +84,9 @@ class Run:
         run.refuse_existing()
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
-        vocabulary.save(run.vocabulary_path)
+        vocabularies.source.save(run.vocabulary_path)
+        if not vocabularies.joint:
+            vocabularies.target.save(run.target_vocabulary_path)
         run.write_text(run.recipe_path, recipe.to_toml())
         return run
 
@@ -97,8 +105,15 @@ class Run:
         return build(Recipe, read_toml(self.recipe_path))
 
     def vocabulary(self) -> SentencePieceVocabulary:
-        """The vocabulary the run was trained with."""
+        """The vocabulary of what the run reads, as a rule of what it writes too."""
         return SentencePieceVocabulary.load(self.vocabulary_path)
+
+    def vocabularies(self) -> Vocabularies:
+        """The vocabulary the run was trained with, or the two of them."""
+        source = self.vocabulary()
+        if self.recipe().vocabulary.joint:
+            return Vocabularies(source, source)
+        return Vocabularies(source, SentencePieceVocabulary.load(self.target_vocabulary_path))
 
     def results(self) -> dict[str, Any]:
         """What `results.json` says."""
@@ -119,7 +134,11 @@ class Run:
         self.write_text(path, json.dumps(tree, ensure_ascii=False, indent=2) + "\n")
 
     def write_model(
-        self, model: nn.Module, recipe: Recipe, labels: tuple[str, ...], fingerprint: str
+        self,
+        model: nn.Module,
+        recipe: Recipe,
+        labels: tuple[str, ...],
+        fingerprints: Mapping[str, str],
     ) -> None:
         """The weights, and beside them what they are weights of."""
         tied = json.dumps(tied_names(model), sort_keys=True)
@@ -132,7 +151,7 @@ class Run:
                 "task": recipe.task,
                 "model": plain(recipe.model),
                 "labels": list(labels),
-                "vocabulary_sha256": fingerprint,
+                **{f"{name}_sha256": value for name, value in fingerprints.items()},
             },
         )
 

@@ -1,10 +1,14 @@
-"""How good a loaded model is on a table."""
+"""How good a loaded model is on a table, and which tables a recipe is scored on."""
 
 import torch
 
+from jumok.data.corpora import is_test, load_splits
+from jumok.data.known import known_corpus
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.answering import Loaded
+from jumok.tasks.known import task_of
+from jumok.tasks.recipe import Recipe
 from jumok.tasks.task import Scored
 
 
@@ -17,3 +21,18 @@ def score(loaded: Loaded, table: Table, split: str) -> Scored:
     if not len(table):
         raise InputError(f"{split} has no rows to score; name a file with some")
     return loaded.task.score(loaded, table, split)
+
+
+def tables_of(recipe: Recipe, split: str | None = None) -> dict[str, Table]:
+    """One split of the recipe's data by its name, or every test set.
+
+    Raises InputError when the data have no such split, or no test set.
+    """
+    data = recipe.data
+    names = ["test"] if split is None else [split]
+    if split is None and data.corpus:
+        corpus = known_corpus(data.corpus)
+        names = [name for name in (*corpus.splits, *corpus.generated) if is_test(name)]
+    names = names or ["test"]
+    splits = load_splits(data, task_of(recipe).columns(recipe), only=names)
+    return {name: splits[name] for name in names}

@@ -1,10 +1,9 @@
 """Sequence to sequence: a source is read, a target is written. Numbers to figures, translation.
 
-Shapes: B pairs, S source tokens, T target tokens, V vocabulary.
+Shapes: B pairs, S source tokens, T target tokens, D model width.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,16 +15,17 @@ from jumok.data.corpora import SEQUENCES, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.data.token_cache import encode_cached
-from jumok.decoding import DecodingConfig, Written, write_targets
-from jumok.evaluation import score_sequences
+from jumok.decoding import DecodingConfig, OnToken, TextStreams
+from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
-from jumok.tasks.answers import Rewriting
-from jumok.tasks.augmentation import Cut, sampled
-from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
+from jumok.tasks.answers import Candidate, Rewriting
+from jumok.tasks.augmentation import Cut
+from jumok.tasks.batches import Batches, in_order_of_length
+from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
+from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
@@ -35,62 +35,7 @@ from jumok.training.vocabulary_loss import vocabulary_loss
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
 
-ANSWERING_TOKENS = 4_096  # source tokens of a batch when nothing is learned
 SHOWN = 30  # examples in a report
-
-# a target may be half as long again as its source, and ten tokens more
-GREEDY = DecodingConfig(max_length=1_024, max_ratio=1.5)
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Sources and the targets wanted for them."""
-
-    sources: Sequence[str]
-    targets: Sequence[str]
-
-
-@dataclass(frozen=True)
-class PairEncoder:
-    """Texts to ids: a source ends with [EOS]; a target stands between [BOS] and [EOS]."""
-
-    vocabulary: Vocabulary
-    max_length: int
-
-    def sources(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
-        """pieces [EOS], cut at the model's length."""
-        rows = _cut(self._pieces(texts, cut), self.max_length - 1)
-        return _framed(rows, [], [self.vocabulary.eos_id])
-
-    def targets(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
-        """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-        rows = _cut(self._pieces(texts, cut), self.max_length - 1)
-        return _framed(rows, [self.vocabulary.bos_id], [self.vocabulary.eos_id])
-
-    def _pieces(self, texts: Sequence[str], cut: Cut | None) -> Ragged:
-        if cut is None:
-            return encode_cached(texts, self.vocabulary)
-        return sampled(texts, self.vocabulary, cut)
-
-
-@dataclass(frozen=True)
-class PairBatch:
-    """Pairs of like length: what is read, what is written so far, and what comes next."""
-
-    source: PaddedIds  # (B, S)
-    target: PaddedIds  # (B, T): [BOS] and the target
-    wanted: Tensor  # (B, T): the target and [EOS]
-    twice: bool = False  # the second half are the pairs of the first half again
-
-    @property
-    def tokens(self) -> int:
-        """Real tokens of both sides."""
-        return self.source.n_real + self.target.n_real
-
-    @property
-    def units(self) -> int:
-        """Real target tokens."""
-        return self.target.n_real
 
 
 class SequenceJob:
@@ -104,11 +49,13 @@ class SequenceJob:
         train: Pairs,
         dev: Pairs,
         device: torch.device,
+        target_vocabulary: Vocabulary | None = None,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.target_vocabulary = target_vocabulary or vocabulary
         self.device = device
-        self.dev = dev
-        self.train, self.encode = train, PairEncoder(vocabulary, recipe.model.max_length)
+        self.train, self.dev = train, dev
+        self.encode = PairEncoder(vocabulary, self.target_vocabulary, recipe.model.max_length)
         self.train_ids = self.encode.sources(train.sources), self.encode.targets(train.targets)
         self.dev_ids = self.encode.sources(dev.sources), self.encode.targets(dev.targets)
 
@@ -164,29 +111,31 @@ class SequenceJob:
         )
 
     def evaluate(self) -> DevScore:
-        """The recipe's metric on the development pairs, and their mean loss a token."""
+        """The recipe's metric on the development pairs, and their mean loss a token.
+
+        Targets are written greedily, whatever search the recipe asks for at the end.
+        """
         total, units = 0.0, 0
         for examples in in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS):
             batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
             total += self.loss(batch).item()
             units += batch.units
-        texts = [text for text, _ in write_all(self.model, self.dev_ids[0], self.vocabulary,
-                                               self.device)]  # fmt: skip
-        scores = score_sequences(texts, self.dev.targets)
+        outputs = write_all(
+            self.model,
+            self.dev_ids[0],
+            self.vocabulary.pad_id,
+            self.target_vocabulary,
+            greedily(self.recipe.decoding),
+            self.device,
+        )
+        scores = score_sequences([best.text for best, *_ in outputs], self.dev.targets)
         metric = self.recipe.score
         return DevScore(total / max(units, 1), float(getattr(scores, metric)), metric)
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]
     ) -> PairBatch:
-        rows = [targets[i] for _ in views for i in examples]
-        pad_id = self.vocabulary.pad_id
-        return PairBatch(
-            source=padded([rows[i] for rows in views for i in examples], pad_id, self.device),
-            target=padded([row[:-1] for row in rows], pad_id, self.device),
-            wanted=padded([row[1:] for row in rows], pad_id, self.device).ids,
-            twice=len(views) > 1,
-        )
+        return self.encode.batch(views, targets, examples, self.device)
 
 
 class SequenceToSequence:
@@ -212,20 +161,19 @@ class SequenceToSequence:
         vocabulary: Vocabulary,
         splits: Splits,
         device: torch.device,
+        target_vocabulary: Vocabulary | None = None,
     ) -> SequenceJob:
-        """What a trainer needs."""
+        """What a trainer needs; without a target vocabulary there is one for both sides."""
         assert isinstance(model, EncoderDecoder)
-        pairs, dev_pairs = (
-            Pairs(list(table.column("source")), list(table.column("target")))
-            for table in (splits.train, splits.dev)
-        )
-        return SequenceJob(recipe, model, vocabulary, pairs, dev_pairs, device)
+        train, dev = Pairs.of(splits.train), Pairs.of(splits.dev)
+        return SequenceJob(recipe, model, vocabulary, train, dev, device, target_vocabulary)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Exact match, BLEU and chrF, and some examples, wrong ones first."""
         sources, targets = list(table.column("source")), list(table.column("target"))
         outputs = [answer.output for answer in self.answer(loaded, sources)]
-        found = score_sequences(outputs, targets)
+        language = loaded.recipe.data.language
+        found = score_sequences(outputs, targets, countings(language), language)
         triples = [Example(*triple) for triple in zip(sources, targets, outputs, strict=True)]
         wrong = [example for example in triples if example.output != example.target]
         right = [example for example in triples if example.output == example.target]
@@ -233,66 +181,54 @@ class SequenceToSequence:
             {
                 "task": loaded.recipe.task,
                 "split": split,
-                "n": found.n,
-                "exact_match": found.exact_match,
-                "bleu": found.bleu,
-                "chrf": found.chrf,
-                "signature": found.signature,
+                **found.as_json(),
+                "decoding": str(self.in_force(loaded)),
             },
             examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
         )
 
+    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+        """How answers are written."""
+        assert isinstance(loaded.model, EncoderDecoder)
+        return in_force(loaded.recipe.decoding, loaded.model)
+
     def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
         """What is written for each text."""
+        outputs = self.write(loaded, texts)
+        return [_rewriting(text, several) for text, several in zip(texts, outputs, strict=True)]
+
+    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+        """The answer to one text; its parts are given out as soon as they are certain."""
+        stops = loaded.recipe.decoding.stop
+        streams = TextStreams(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
+        (outputs,) = self.write(loaded, [text], streams.push)
+        streams.finish()
+        return _rewriting(text, outputs)
+
+    def write(
+        self, loaded: "Loaded", texts: Sequence[str], on_token: OnToken | None = None
+    ) -> list[list[Output]]:
+        """All that is written for each text, token by token, the best first."""
         assert isinstance(loaded.model, EncoderDecoder)
-        sources = PairEncoder(loaded.vocabulary, loaded.recipe.model.max_length).sources(texts)
-        outputs = write_all(loaded.model, sources, loaded.vocabulary, loaded.device)
-        return [
-            Rewriting(text, output, written.score)
-            for text, (output, written) in zip(texts, outputs, strict=True)
-        ]
+        reading, writing = loaded.vocabulary, loaded.target_vocabulary
+        sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
+        config, device = loaded.recipe.decoding, loaded.device
+        return write_all(loaded.model, sources, reading.pad_id, writing, config, device, on_token)
 
 
-@torch.inference_mode()
-def write_all(
-    model: EncoderDecoder,
-    sources: Ragged,
-    vocabulary: Vocabulary,
-    device: torch.device,
-    config: DecodingConfig = GREEDY,
-) -> list[tuple[str, Written]]:
-    """What the model writes for every source, the best of its answers, in the sources' order."""
-    config = config.within(model.decoder.embedding.max_length)
-    written: list[tuple[str, Written] | None] = [None] * len(sources)
-    for batch in in_order_of_length(sources, ANSWERING_TOKENS):
-        source = padded([sources[i] for i in batch], vocabulary.pad_id, device)
-        answers = write_targets(
-            model,
-            source.ids,
-            source.real,
-            config,
-            bos_id=vocabulary.bos_id,
-            end_id=vocabulary.eos_id,
-            vocabulary=vocabulary,
-        )
-        outputs = [best for best, *_ in answers]
-        texts = vocabulary.decode_batch([output.ids for output in outputs])
-        for i, text, output in zip(batch, texts, outputs, strict=True):
-            written[i] = (text, output)
-    return [pair for pair in written if pair is not None]
+def _rewriting(text: str, outputs: Sequence[Output]) -> Rewriting:
+    candidates = tuple(
+        Candidate(each.text, each.written.score, each.written.rank) for each in outputs
+    )
+    best = outputs[0].written
+    return Rewriting(
+        text,
+        outputs[0].text,
+        best.score,
+        n_best=candidates if len(candidates) > 1 else None,
+        loop=None if best.loop is None else str(best.loop),
+    )
 
 
 def _mask(real: Tensor | None) -> AttentionMask:
     return EVERYTHING if real is None else AttentionMask.from_padding(real)
-
-
-def _cut(rows: Ragged, longest: int) -> Ragged:
-    """No row longer than `longest`."""
-    if len(rows) == 0 or int(rows.lengths.max()) <= longest:
-        return rows
-    return Ragged.from_lists([rows[i][:longest].tolist() for i in range(len(rows))])
-
-
-def _framed(rows: Ragged, before: list[int], after: list[int]) -> Ragged:
-    """The same ids before and after every row."""
-    return Ragged.from_lists([[*before, *rows[i].tolist(), *after] for i in range(len(rows))])

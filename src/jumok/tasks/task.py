@@ -1,14 +1,15 @@
 """What a task is: one kind of job, from data to answers. Recipes name it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
 
 from jumok.data.corpora import Splits
 from jumok.data.table import Table
+from jumok.decoding.config import DecodingConfig
 from jumok.tasks.answers import Answer
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.text.vocabulary import Vocabulary
@@ -56,3 +57,14 @@ class Task(Protocol):
 
     def answer(self, loaded: "Loaded", texts: Sequence[str]) -> Sequence[Answer]:
         """One answer a text, in order; an empty text is answered too."""
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """A task whose answers are written token by token, as `recipe.decoding` says."""
+
+    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+        """How answers are written: what the recipe says, as far as the model can."""
+
+    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Answer:
+        """The answer to one text; its parts are given out as soon as they are certain."""

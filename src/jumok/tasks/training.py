@@ -13,6 +13,7 @@ from torch import nn
 
 from jumok.data.corpora import Splits, load_splits
 from jumok.data.table import Table
+from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.beginning import Taken, begin_from
@@ -20,15 +21,16 @@ from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
+from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.task import Scored
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.tasks.vocabularies import Vocabularies, learn
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.depth import frozen
 from jumok.training.history import History
 from jumok.training.machine import find_device, peak_memory_bytes, versions
 from jumok.training.randomness import seed_for
 from jumok.training.report import write_report
-from jumok.training.trainer import Progress, Trainer
+from jumok.training.trainer import Job, Progress, Trainer
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     Run(folder).refuse_existing()
     find_device(recipe.device)  # refuses one that is not here before the data are read
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    vocabulary = _new_vocabulary(recipe, splits.train)
-    model = _new_model(recipe, vocabulary, splits.labels)
+    vocabularies = _new_vocabularies(recipe, splits.train)
+    model = _new_model(recipe, vocabularies, splits.labels)
     frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
     taken = _begin(recipe, model, splits.labels)
-    run = Run.begin(folder, recipe, vocabulary)
+    run = Run.begin(folder, recipe, vocabularies)
     _tell_beginning(run, taken)
     return _train(run, recipe, splits, model, None, begin)
 
@@ -71,7 +73,7 @@ def resume(folder: Path) -> Finished:
         return Finished(run, run.results())
     checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    model = _new_model(recipe, run.vocabulary(), splits.labels)
+    model = _new_model(recipe, run.vocabularies(), splits.labels)
     if checkpoint is None:
         _tell_beginning(run, _begin(recipe, model, splits.labels))
     return _train(run, recipe, splits, model, checkpoint, begin)
@@ -88,29 +90,25 @@ def _train(
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
     _tell_bad_rows(splits)
     device = find_device(recipe.device)
-    vocabulary = run.vocabulary()
-    recipe = recipe.with_vocabulary(len(vocabulary))
+    vocabularies = run.vocabularies()
+    recipe = vocabularies.fit(recipe)
     trainer = Trainer(
-        task_of(recipe).job(recipe, model, vocabulary, splits, device),
+        _job(recipe, model, vocabularies, splits, device),
         recipe.training,
         run.folder,
         seed=recipe.seed,
         device=device,
         facts={
             "recipe": hashlib.sha256(recipe.to_toml().encode()).hexdigest(),
-            "vocabulary": vocabulary.fingerprint,
+            **vocabularies.fingerprints,
             "data": _fingerprint(splits, recipe.data.pieces),
         },
         resume=checkpoint,
     )
     progress = trainer.fit()
-    run.write_model(model, recipe, splits.labels, vocabulary.fingerprint)
-    loaded = Loaded(model, vocabulary, recipe, splits.labels, device)
-    scored = [
-        score(loaded, splits[name], name)
-        for name in splits.tables
-        if name not in ("train", "dev") or (name == "dev" and "test" not in splits.tables)
-    ]
+    run.write_model(model, recipe, splits.labels, vocabularies.fingerprints)
+    loaded = Loaded(model, vocabularies.source, recipe, splits.labels, device, vocabularies.target)
+    scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = before + time.monotonic() - begin
     results = _results(recipe, model, progress, scored, seconds) | {
@@ -143,22 +141,38 @@ def _tell_bad_rows(splits: Splits) -> None:
             print(words, file=sys.stderr)
 
 
-def _new_vocabulary(recipe: Recipe, train: Table) -> SentencePieceVocabulary:
-    """The vocabulary a recipe names, or one learnt from the training texts."""
-    if recipe.model.init:
-        return Run.existing(Path(recipe.model.init)).vocabulary()
-    if recipe.vocabulary.file:
-        return SentencePieceVocabulary.load(recipe.vocabulary.file)
-    return SentencePieceVocabulary.train(task_of(recipe).texts(recipe, train), recipe.vocabulary)
+def _new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
+    """Those of the run a recipe begins from, or those it names or has learnt."""
+    if not recipe.model.init:
+        return learn(recipe, train)
+    found = Run.existing(Path(recipe.model.init)).vocabularies()
+    if found.joint != recipe.vocabulary.joint:
+        raise InputError(
+            f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "
+            f"set vocabulary.joint = {'true' if found.joint else 'false'} to begin from it"
+        )
+    return found
 
 
-def _new_model(
-    recipe: Recipe, vocabulary: SentencePieceVocabulary, labels: tuple[str, ...]
-) -> nn.Module:
+def _job(
+    recipe: Recipe,
+    model: nn.Module,
+    vocabularies: Vocabularies,
+    splits: Splits,
+    device: torch.device,
+) -> Job[Any]:
+    """What a trainer needs; one kind of task may write with a vocabulary of its own."""
+    task = task_of(recipe)
+    if isinstance(task, SequenceToSequence):
+        return task.job(recipe, model, vocabularies.source, splits, device, vocabularies.target)
+    return task.job(recipe, model, vocabularies.source, splits, device)
+
+
+def _new_model(recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...]) -> nn.Module:
     """The model of a recipe on its device; its first weights follow from the seed."""
     device = find_device(recipe.device)
     torch.manual_seed(seed_for(recipe.seed, "weights"))
-    config = recipe.with_vocabulary(len(vocabulary)).model
+    config = vocabularies.fit(recipe).model
     return task_of(recipe).model(config, labels).to(device)
 
 

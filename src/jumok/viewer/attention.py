@@ -11,7 +11,8 @@ from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
 from jumok.tasks.masked_language_modeling import read_blanks
-from jumok.tasks.sequence_to_sequence import PairEncoder, write_all
+from jumok.tasks.pairs import PairEncoder
+from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.texts import TextEncoder, segments_of
 from jumok.typography import save
 from jumok.viewer.figures import attention_map, head_grid
@@ -59,18 +60,21 @@ def _figure(loaded: Loaded, text: str, layer: int, head: int | None) -> "Figure"
 @torch.inference_mode()
 def _cross(loaded: Loaded, text: str, layer: int) -> Look:
     """From each written piece, the moment it is chosen, to what is read."""
-    vocabulary, model = loaded.vocabulary, loaded.model
+    reading, writing = loaded.vocabulary, loaded.target_vocabulary
+    model, task = loaded.model, loaded.task
     assert isinstance(model, EncoderDecoder)
-    sources = PairEncoder(vocabulary, loaded.recipe.model.max_length).sources([text])
-    ((_, written),) = write_all(model, sources, vocabulary, loaded.device)
-    chosen = [*written.ids, vocabulary.eos_id] if written.finished else written.ids
-    source = torch.tensor([sources[0].tolist()], device=loaded.device)
-    target = torch.tensor([[vocabulary.bos_id, *chosen[:-1]]], device=loaded.device)
+    assert isinstance(task, SequenceToSequence)
+    best = task.write(loaded, [text])[0][0].written
+    ended = len(best.log_probabilities) > len(best.ids)  # by [EOS]
+    chosen = [*best.ids, writing.eos_id] if ended else best.ids
+    row = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources([text])[0]
+    source = torch.tensor([row.tolist()], device=loaded.device)
+    target = torch.tensor([[writing.bos_id, *chosen[:-1]]], device=loaded.device)
     with record(model) as seen:
         model(source, target)
     weights, number = _layer(seen, "decoder", ".cross", layer)
-    keys = [vocabulary.piece(int(i)) for i in sources[0]]
-    queries = [vocabulary.piece(i) for i in chosen]
+    keys = [reading.piece(int(i)) for i in row]
+    queries = [writing.piece(i) for i in chosen]
     return Look(weights, queries, keys, f"cross-attention, layer {number}")
 
 

@@ -1,0 +1,78 @@
+"""What a model writes for many sources, by the settings in force.
+
+Sources of like length are written for together; no answer depends on its neighbours.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from jumok.data.ragged import Ragged
+from jumok.decoding import DecodingConfig, OnToken, Written, cut, write_targets
+from jumok.models import EncoderDecoder
+from jumok.tasks.batches import in_order_of_length, padded
+from jumok.text.vocabulary import Vocabulary
+
+ANSWERING_TOKENS = 4_096  # source tokens of a batch, each counted once for every row written of it
+
+
+@dataclass(frozen=True)
+class Output:
+    """One text that was written, and how."""
+
+    text: str
+    written: Written
+
+
+def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
+    """The settings as they apply to a model, which holds no more than its positions."""
+    return config.within(model.decoder.embedding.max_length)
+
+
+@torch.inference_mode()
+def write_all(
+    model: EncoderDecoder,
+    sources: Ragged,
+    pad_id: int,
+    vocabulary: Vocabulary,
+    config: DecodingConfig,
+    device: torch.device,
+    on_token: OnToken | None = None,
+) -> list[list[Output]]:
+    """The `n_best` outputs for every source, the best first, in the order of the sources.
+
+    `pad_id` fills sources, `vocabulary` is that of the targets. `on_token` is for a single source.
+    """
+    config = in_force(config, model)
+    rows = config.n_best if config.sample else config.beam
+    outputs: list[list[Output]] = [[] for _ in range(len(sources))]
+    for batch in in_order_of_length(sources, ANSWERING_TOKENS // rows):
+        source = padded([sources[i] for i in batch], pad_id, device)
+        answers = write_targets(
+            model,
+            source.ids,
+            source.real,
+            config,
+            bos_id=vocabulary.bos_id,
+            end_id=vocabulary.eos_id,
+            vocabulary=vocabulary,
+            on_token=on_token,
+        )
+        for i, several in zip(batch, answers, strict=True):
+            texts = vocabulary.decode_batch([written.ids for written in several])
+            outputs[i] = [
+                Output(cut(text, config.stop), written)
+                for text, written in zip(texts, several, strict=True)
+            ]
+    return outputs
+
+
+def greedily(config: DecodingConfig) -> DecodingConfig:
+    """The same settings without a search: quick enough for every epoch.
+
+    >>> print(greedily(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
+    max_length=256 max_ratio=1.5
+    """
+    return replace(
+        config, beam=1, n_best=1, sample=False, temperature=1.0, length_penalty=1.0, coverage=0.0
+    )
