@@ -1,0 +1,305 @@
+"""Two vocabularies, searches and their settings, several test sets: what translation needs."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import jumok
+from jumok import tensorfile
+from jumok.data.corpora import load_splits
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder
+from jumok.tasks.answering import Loaded
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.scoring import score, tables_of
+from jumok.tasks.sequence_to_sequence import SequenceToSequence
+from jumok.tasks.task import Writing
+from jumok.tasks.training import resume, train
+from jumok.tasks.vocabularies import learn
+from tests.shared import shared_data
+from tests.tiny import readings, write_readings
+
+TWO = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
+SHORT = ["training.steps=4", "training.evaluate_every=2", "decoding.max_ratio=1.5"]
+SEARCH = ["decoding.beam=3", "decoding.length_penalty=0.6"]
+
+
+@pytest.fixture(scope="module")
+def two_sided_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run with a vocabulary for each side, and a beam for its test."""
+    folder = tmp_path_factory.mktemp("two-sided") / "run"
+    train(load_recipe(str(reading_recipe), [*TWO, *SHORT, *SEARCH]), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two_sided(two_sided_run: Path) -> Loaded:
+    return jumok.load(two_sided_run)
+
+
+def copy_of(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "copy"))
+
+
+# Two vocabularies
+
+
+def test_each_side_has_its_vocabulary(two_sided: Loaded, two_sided_run: Path) -> None:
+    source, target = two_sided.vocabulary, two_sided.target_vocabulary
+    assert (len(source), len(target)) == (29, 28)
+    assert "3" not in "".join(source.piece(i) for i in range(len(source)))
+    assert "삼" not in "".join(target.piece(i) for i in range(len(target)))
+    config = json.loads((two_sided_run / "config.json").read_text())
+    assert config["vocabulary_sha256"] == source.fingerprint
+    assert config["target_vocabulary_sha256"] == target.fingerprint
+    assert config["model"]["vocabulary_size"] == 29
+    assert config["model"]["target_vocabulary_size"] == 28
+
+
+def test_the_target_and_the_output_share_a_table(two_sided: Loaded) -> None:
+    model = two_sided.model
+    assert isinstance(model, EncoderDecoder)
+    assert model.output.weight is model.decoder.embedding.tokens.weight
+    assert model.output.weight is not model.encoder.embedding.tokens.weight
+
+
+def test_it_answers_in_the_target_vocabulary(two_sided: Loaded) -> None:
+    texts = [source for source, _ in readings(5, 3)]
+    for answer in two_sided([*texts, ""]):
+        assert isinstance(answer, jumok.Rewriting)
+        assert set(answer.output) <= set("0123456789 ")
+
+
+def test_it_goes_on_where_it_was_stopped(tmp_path: Path, reading_recipe: Path) -> None:
+    """Taken apart after the first commit and resumed: the same bytes."""
+    recipe = load_recipe(str(reading_recipe), [*TWO, *SHORT])
+    whole = train(recipe, tmp_path / "whole")
+    part = copy_of(tmp_path / "whole", tmp_path)
+    (part / "results.json").unlink()
+    shutil.rmtree(part / "checkpoints" / "step-4")
+    again = resume(part)
+    assert again.results["steps"] == whole.results["steps"] == 4
+    for name in ("model.safetensors", "vocabulary.target.model", "config.json"):
+        assert (part / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_another_target_vocabulary_is_refused(two_sided_run: Path, tmp_path: Path) -> None:
+    moved = copy_of(two_sided_run, tmp_path)
+    shutil.copy(moved / "vocabulary.model", moved / "vocabulary.target.model")
+    with pytest.raises(InputError, match=r"vocabulary\.target\.model is not the vocabulary model"):
+        jumok.load(moved)
+
+
+def test_without_its_target_vocabulary_it_answers_to_ids_only(
+    two_sided_run: Path, tmp_path: Path
+) -> None:
+    moved = copy_of(two_sided_run, tmp_path)
+    (moved / "vocabulary.target.model").unlink()
+    loaded = jumok.load(moved)
+    with pytest.raises(InputError, match="no vocabulary of the target"):
+        loaded("삼 일")
+
+
+def test_a_run_of_two_vocabularies_begins_another(
+    two_sided_run: Path, reading_recipe: Path, tmp_path: Path
+) -> None:
+    words = [f'model.init="{two_sided_run}"', "training.steps=1", "training.learning_rate=1e-12"]
+    train(load_recipe(str(reading_recipe), [*words, "vocabulary.joint=false"]), tmp_path / "run")
+    before, after = (
+        tensorfile.read_tensors(folder / "model.safetensors")
+        for folder in (two_sided_run, tmp_path / "run")
+    )
+    assert before.keys() == after.keys()
+    assert all((before[name] - after[name]).abs().max() < 1e-9 for name in before)
+    with pytest.raises(InputError, match=r"has two vocabularies; set vocabulary\.joint = false"):
+        train(load_recipe(str(reading_recipe), words), tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["vocabulary.target_size=30"], r"speak of a second vocabulary; set vocabulary\.joint"),
+        (["model.target_vocabulary_size=30"], "is not that of a second vocabulary; leave it out"),
+        ([*TWO, 'model.tie_embeddings="all"'], r'29 and 28 .* set tie_embeddings = "target"'),
+    ],
+)
+def test_what_does_not_fit_two_vocabularies_is_refused(
+    reading_recipe: Path, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        train(load_recipe(str(reading_recipe), [*SHORT, *words]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: Path) -> None:
+    for word, sentence in (
+        ("vocabulary.joint=false", "has one kind of text; leave it out"),
+        ("decoding.beam=5", "classification, which writes nothing; leave it out"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            load_recipe(str(review_recipe), [word])
+
+
+# The settings in force
+
+
+def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: Loaded) -> None:
+    results = json.loads((two_sided_run / "results.json").read_text())
+    said = "beam=3 length_penalty=0.6 max_length=24 max_ratio=1.5"  # the model holds 24
+    assert results["decoding"] == said
+    records = (two_sided_run / "metrics.jsonl").read_text()
+    assert '"kind": "dev"' in records
+
+
+def test_settings_are_laid_over_those_of_the_recipe(two_sided: Loaded) -> None:
+    texts = [source for source, _ in readings(8, 4)]
+    greedy = two_sided.with_decoding(["beam=1", "length_penalty=1.0"])
+    wide = two_sided.with_decoding(["beam=8", "length_penalty=0.0"])
+    assert two_sided.recipe.decoding.beam == 3
+    for first, second in zip(greedy(texts), wide(texts), strict=True):
+        assert isinstance(first, jumok.Rewriting)
+        assert isinstance(second, jumok.Rewriting)
+        assert second.score >= first.score - 1e-4  # a wider search finds no less likely text
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("baem=5", r"decoding\.baem is not known; did you mean decoding\.beam\?"),
+        ("beam=0", r"decoding\.beam 0: give 1 or more"),
+        ("beam=wide", r"decoding\.beam"),
+        ("n_best=9", "more than the beam of 3 holds"),
+        ("beam", "is not key=value"),
+    ],
+)
+def test_settings_that_are_not_known_are_refused(
+    two_sided: Loaded, word: str, sentence: str
+) -> None:
+    with pytest.raises(InputError, match=sentence):
+        two_sided.with_decoding([word])
+
+
+def test_a_classifier_has_no_settings(review_run: Path) -> None:
+    with pytest.raises(InputError, match="classification writes nothing; leave decoding out"):
+        jumok.load(review_run).with_decoding(["beam=2"])
+
+
+def test_several_answers_the_best_first(two_sided: Loaded) -> None:
+    (best,) = two_sided(["삼 일 오"])
+    assert isinstance(best, jumok.Rewriting)
+    (answer,) = two_sided.with_decoding(["n_best=3"])(["삼 일 오"])
+    assert isinstance(answer, jumok.Rewriting)
+    assert answer.n_best is not None
+    assert len(answer.n_best) == 3
+    ranks = [each.rank for each in answer.n_best]
+    assert ranks == sorted(ranks, reverse=True)
+    assert len({each.output for each in answer.n_best}) > 1
+    assert (answer.output, answer.score) == (answer.n_best[0].output, answer.n_best[0].score)
+    assert (answer.output, answer.score) == (best.output, best.score)
+    assert best.n_best is None
+
+
+def test_streamed_is_whole(two_sided: Loaded) -> None:
+    greedy = two_sided.with_decoding(["beam=1"])
+    assert isinstance(greedy.task, Writing)
+    for text, _ in readings(5, 6):
+        parts: list[str] = []
+        answer = greedy.task.stream(greedy, text, parts.append)
+        assert "".join(parts) == answer.shown
+        assert answer == greedy(text)
+
+
+def test_a_loop_is_told(reading_run: Path) -> None:
+    loaded = jumok.load(reading_run).with_decoding(["min_length=24", "max_length=24"])
+    answer = loaded("삼 일")
+    assert isinstance(answer, jumok.Rewriting)
+    assert answer.loop is None or "repeat" in answer.loop
+
+
+# Data
+
+
+def test_parallel_files_of_lines(tmp_path: Path) -> None:
+    """What the TSV says, in files of plain lines: the same run to the last bit of its weights."""
+    recipe = write_readings(tmp_path / "tsv")
+    words = [*TWO, *SHORT, "training.steps=2"]
+    train(load_recipe(str(recipe), words), tmp_path / "one")
+    files = []
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
+        rows = readings(n, seed)
+        paths = [tmp_path / f"{split}.{side}" for side in ("spoken", "written")]
+        for path, texts in zip(paths, zip(*rows, strict=True), strict=True):
+            path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+        files.append(f'data.{split}=["{paths[0]}", "{paths[1]}"]')
+    train(load_recipe(str(recipe), [*words, *files]), tmp_path / "two")
+    first, second = (tmp_path / name / "model.safetensors" for name in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+RECIPES = ("multi30k-en-de", "multi30k-en-fr", "koen", "enko", "chatbot")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a few rows, with a small vocabulary; everything else as it ships."""
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
+    words = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
+    recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
+    task = SequenceToSequence()
+    splits = load_splits(recipe.data, task.columns(recipe))
+    vocabularies = learn(recipe, splits.train)
+    recipe = vocabularies.fit(recipe)
+    model = task.model(recipe.model, ())
+    job = task.job(recipe, model, vocabularies.source, splits, torch.device("cpu"))
+    batch = job.epoch(0)[0]
+    assert batch.source.ids.numel() + batch.target.ids.numel() <= recipe.training.batch_tokens
+    assert batch.twice == name.startswith("multi30k")
+    assert torch.isfinite(job.loss(batch) / batch.units)
+    assert recipe.decoding.beam == 5
+
+
+def test_every_test_set_of_a_corpus_has_its_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
+    for name, tests in (
+        ("multi30k-en-de", ["test", "test_2017_flickr", "test_2017_mscoco"]),
+        ("koen", ["docs_test", "tatoeba_test", "bible_test", "news_test"]),
+        ("chatbot", ["test"]),
+    ):
+        recipe = load_recipe(name, ["data.test_rows=3"])
+        assert list(tables_of(recipe)) == tests
+        assert all(len(table) == 3 for table in tables_of(recipe).values())
+        assert list(tables_of(recipe, "dev")) == ["dev"]
+
+
+def test_korean_is_scored_over_morphemes_as_well(
+    two_sided: Loaded,
+) -> None:
+    pytest.importorskip("mecab_ko")
+    table = Table.from_columns({"source": ["삼 일"], "target": ["3 1"]})
+    recipe = two_sided.recipe
+    korean = replace(recipe, data=replace(recipe.data, target_language="ko"))
+    loaded = Loaded(
+        two_sided.model,
+        two_sided.vocabulary,
+        korean,
+        (),
+        two_sided.device,
+        two_sided.target_vocabulary,
+    )
+    scores = score(loaded, table, "own").scores
+    assert list(scores)[2:] == [
+        "n",
+        "exact_match",
+        "bleu",
+        "chrf",
+        "signature",
+        "bleu_ko_mecab",
+        "bleu_ko_mecab_signature",
+        "decoding",
+    ]
+    assert "tok:ko-mecab" in scores["bleu_ko_mecab_signature"]
