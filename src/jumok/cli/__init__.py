@@ -9,6 +9,7 @@ VERBS = {
     "train": "train a recipe, or go on with a run:  train RECIPE [key=value ...] [--out DIR]",
     "evaluate": "score a run:  evaluate RUN [--data FILE]",
     "predict": "answer texts:  predict RUN [TEXT ...]; without TEXT the lines of stdin",
+    "average": "make one run of the last checkpoints of another:  average RUN --last N",
     "plot": "draw positions, a run's history, or the attention to a text",
     "vocab": "train, use and examine a SentencePiece vocabulary",
     "data": "list, get and verify the known corpora",

@@ -70,7 +70,13 @@ def resume(folder: Path) -> Finished:
     run = Run.existing(folder)
     recipe = run.recipe()
     if run.finished:
-        return Finished(run, run.results())
+        results = run.results()
+        if "averaged_steps" in results:
+            raise InputError(
+                f"{folder} is a mean of checkpoints and has none of its own; go on with the run "
+                "it was made of"
+            )
+        return Finished(run, results)
     checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     model = _new_model(recipe, run.vocabularies(), splits.labels)

@@ -11,6 +11,7 @@ force the new name to disk. Nothing is overwritten; older ones go only after the
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,6 +160,16 @@ class CheckpointStore:
                 "copy a sound one back, or train anew into another folder"
             )
         return None
+
+    def last(self, n: int) -> list[Checkpoint]:
+        """The `n` newest sound checkpoints, the newest first; all of them if there are fewer."""
+        sound: list[Checkpoint] = []
+        for path in self._newest_first():
+            if len(sound) == n:
+                break
+            with suppress(InputError, StorageError):  # a damaged one
+                sound.append(_verified(path))
+        return sound
 
     def checkpoint(self, step: int) -> Checkpoint:
         """The checkpoint of one step, the best one for example.

@@ -1,0 +1,28 @@
+"""`jumok average`: a run of the mean of another's last checkpoints."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_a_mean_beside_its_run(capsys: Capture, tmp_path: Path, reading_recipe: Path) -> None:
+    words = ("training.steps=4", "training.evaluate_every=2")
+    call(capsys, "train", reading_recipe, *words, "--out", tmp_path / "run", "--json")
+    done = call(capsys, "average", tmp_path / "run", "--last", 2)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"{tmp_path / 'run-last-2'}: the mean of steps 2, 4\n")
+    assert "dev bleu" in done.out
+    assert call(capsys, "predict", tmp_path / "run-last-2", "삼 일", "--json").rows
+    words = ("--last", 2, "--out", tmp_path / "again", "--json")
+    (results,) = call(capsys, "average", tmp_path / "run", *words).rows
+    assert results["averaged_steps"] == [2, 4]
+    done = call(capsys, "train", "--resume", tmp_path / "again")
+    assert done.code == 2
+    assert "is a mean of checkpoints" in done.err
+    done = call(capsys, "average", tmp_path / "run", "--last", 5)
+    assert done.code == 2
+    assert "the run keeps 2; ask for 2 to 2" in done.err
