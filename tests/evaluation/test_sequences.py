@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from jumok.errors import InputError
-from jumok.evaluation import compare, exact_match, score_sequences
+from jumok.evaluation import compare, countings, exact_match, score_sequences
 from jumok.evaluation.sequences import moses_tokens
 
 WRITTEN = ["나는 오늘 아침 일찍 학교에 간다", "오늘은 날씨가 좋다", "3시 15분에 만나요", "무엇"]
@@ -93,6 +93,14 @@ def test_only_case_and_punctuation_are_forgiven() -> None:
     scores = score_sequences(shouted, GERMAN, also=["tokenized-lower"], language="de")
     assert scores.others["tokenized-lower"].score == pytest.approx(100.0)
     assert scores.bleu < 50
+
+
+def test_what_is_usual_for_a_language() -> None:
+    pytest.importorskip("mecab_ko")
+    pytest.importorskip("sacremoses")
+    assert countings("ko") == ("ko-mecab",)
+    assert countings("de") == countings("fr") == ("tokenized-lower",)
+    assert countings("ja") == ()
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

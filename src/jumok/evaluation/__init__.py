@@ -9,6 +9,7 @@ from jumok.evaluation.sequences import (
     Difference,
     SequenceScores,
     compare,
+    countings,
     exact_match,
     score_sequences,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "SequenceScores",
     "calibration_error",
     "compare",
+    "countings",
     "exact_match",
     "score_labels",
     "score_language",

