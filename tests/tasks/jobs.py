@@ -4,17 +4,20 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from jumok.config import build
 from jumok.data.corpora import DataConfig
+from jumok.data.table import Table
 from jumok.models import EncoderDecoder
 from jumok.tasks.classification import Classification, ClassificationJob
-from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe
+from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe, RegressionConfig
+from jumok.tasks.regression import Regression, RegressionJob, scored
 from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
+from jumok.tasks.tagging import TaggedTexts, TaggingJob, TokenTagging
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
@@ -76,6 +79,82 @@ def classification_job(
     built = Classification().model(plan.model, LABELS)
     data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
     return ClassificationJob(plan, built, vocabulary, data, data, CPU)
+
+
+def score_rows(n: int, seed: int) -> list[tuple[str, str, float]]:
+    """Two reviews, and how alike they are: 5 if both like what they saw, or both do not, else 1."""
+    return [
+        (one, two, 5.0 if label == "positive" else 1.0) for one, two, label in pair_rows(n, seed)
+    ]
+
+
+def regression_job(
+    rows: Sequence[tuple[str, str, float]],
+    augmentation: AugmentationConfig | None = None,
+    **training: Any,
+) -> RegressionJob:
+    """A model that gives scores from 0 to 5, the rows to learn from and to be scored on."""
+    vocabulary = review_vocabulary()
+    plan = recipe("regression", {"n_segments": 2}, **training).with_vocabulary(len(vocabulary))
+    plan = replace(
+        plan,
+        augmentation=augmentation or AugmentationConfig(),
+        regression=RegressionConfig(highest=5.0),
+    )
+    torch.manual_seed(0)
+    texts, pairs, scores = zip(*rows, strict=True)
+    table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
+    data = scored(table, plan, vocabulary)
+    return RegressionJob(plan, Regression().model(plan.model, ()), vocabulary, data, data, CPU)
+
+
+PEOPLE, PLACES = ("철수", "영희", "김민준"), ("서울", "부산역", "제주 공항")
+TAGS = ("O", "B-LC", "I-LC", "B-PS", "I-PS")
+
+
+def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
+    """Who goes where, and a tag for each character."""
+    chance = random.Random(seed)
+    rows = []
+    for _ in range(n):
+        parts = [
+            (chance.choice(PEOPLE), "PS"),
+            (chance.choice(("가 ", "도 정말 ")), ""),
+            (chance.choice(PLACES), "LC"),
+            (chance.choice(("에 가요", "에서 만나요")), ""),
+        ]
+        tags = [
+            tag
+            for text, kind in parts
+            for tag in (
+                [f"B-{kind}", *[f"I-{kind}"] * (len(text) - 1)] if kind else "O" * len(text)
+            )
+        ]
+        rows.append(("".join(text for text, _ in parts), " ".join(tags)))
+    return rows
+
+
+@cache
+def tag_vocabulary(kind: Literal["unigram", "char"] = "char") -> SentencePieceVocabulary:
+    texts = [text for text, _ in tag_rows(120, 0)]
+    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
+
+
+def tagging_job(
+    rows: Sequence[tuple[str, str]],
+    augmentation: AugmentationConfig | None = None,
+    **training: Any,
+) -> TaggingJob:
+    """A tagger of characters, the rows both to learn from and to be scored on."""
+    vocabulary = tag_vocabulary()
+    plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
+    plan = replace(plan, augmentation=augmentation or AugmentationConfig())
+    torch.manual_seed(0)
+    texts, tags = zip(*rows, strict=True)
+    table = Table.from_columns({"text": texts, "tags": tags})
+    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, plan.model.max_length))
+    model = TokenTagging().model(plan.model, TAGS)
+    return TaggingJob(plan, model, vocabulary, data, data, TAGS, CPU)
 
 
 def sequence_job(

@@ -15,10 +15,11 @@ import jumok
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.tasks.classification import ClassificationJob
+from jumok.tasks.epochs import Epochs
 from jumok.tasks.recipe import AugmentationConfig, load_recipe
 from jumok.tasks.texts import TextEncoder, Texts, segments_of
 from jumok.tasks.training import train
-from jumok.tasks.whole_texts import Epochs, KnownTexts, TextBatch
+from jumok.tasks.whole_texts import KnownTexts, TextBatch, text_epoch
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
 from tests.tiny import REVIEWS
@@ -90,7 +91,7 @@ def test_every_pair_once_with_its_own_label() -> None:
         for i, ids in enumerate(batch.texts.ids):
             kept = ids if real is None else ids[real[i]]
             rows.append((int(batch.wanted[i]), *kept.tolist()))
-    train = job.epochs.train
+    train = job.train
     wanted = [(int(n), *ids.tolist()) for n, ids in zip(train.wanted, train.ids, strict=True)]
     assert sorted(rows) == sorted(wanted)
 
@@ -121,9 +122,9 @@ def test_sampled_pairs_spell_the_same_texts() -> None:
             first, second = (ids == vocabulary.sep_id).nonzero().flatten().tolist()
             texts = vocabulary.decode_batch([ids[1:first].tolist(), ids[first:second].tolist()])
             spelled.append((*texts, int(label)))
-    texts = job.epochs.train.texts
+    texts = job.train.texts
     assert texts.pairs is not None
-    wanted = zip(texts.texts, texts.pairs, job.epochs.train.wanted.tolist(), strict=True)
+    wanted = zip(texts.texts, texts.pairs, job.train.wanted.tolist(), strict=True)
     assert sorted(spelled) == sorted(wanted)
 
 
@@ -228,7 +229,7 @@ def test_texts_alone_are_drawn_as_ever() -> None:
         AugmentationConfig(token_dropout=0.3, consistency=1.0),
     ):
         plan = replace(plan, augmentation=augmentation)
-        epoch = Epochs(plan, review_vocabulary(), known, CPU)[1]
+        epoch = text_epoch(Epochs(plan, review_vocabulary(), known.texts, rows, CPU), known, 1)
         for index in range(len(epoch)):
             batch = epoch[index]
             total.update(batch.texts.ids.numpy().astype("<i8").tobytes())

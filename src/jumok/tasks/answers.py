@@ -34,6 +34,50 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Estimate:
+    """The score of a text, on the scale of the data it was learnt from."""
+
+    text: str
+    score: float
+
+    @property
+    def shown(self) -> str:
+        """The answer on one line."""
+        return f"{self.score:.4f}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A part of a text that names something of a type: `text` is its characters start:end."""
+
+    type: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """The entities of a text, in order.
+
+    >>> Tagging("서울에 간다", (Named("LC", 0, 2, "서울"),)).shown
+    '[서울 LC]에 간다'
+    """
+
+    text: str
+    entities: tuple[Named, ...]
+
+    @property
+    def shown(self) -> str:
+        """The text with its entities in brackets."""
+        parts, at = [], 0
+        for entity in self.entities:
+            parts += [self.text[at : entity.start], f"[{entity.text} {entity.type}]"]
+            at = entity.end
+        return "".join([*parts, self.text[at:]])
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One of several texts written; of a beam search the one of highest `rank` is the best."""
 

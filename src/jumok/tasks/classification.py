@@ -17,10 +17,11 @@ from jumok.evaluation import ClassificationScores, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.answers import Prediction
 from jumok.tasks.batches import Batches
+from jumok.tasks.epochs import Epochs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
-from jumok.tasks.whole_texts import Epochs, KnownTexts, TextBatch, answer_all, outputs
+from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Mistake
@@ -46,12 +47,12 @@ class ClassificationJob:
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.device = device
-        self.dev = dev
-        self.epochs = Epochs(recipe, vocabulary, train, device)
+        self.train, self.dev = train, dev
+        self.epochs = Epochs(recipe, vocabulary, train.texts, train.ids, device)
 
     def epoch(self, number: int) -> Batches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
-        return self.epochs[number]
+        return text_epoch(self.epochs, self.train, number)
 
     def loss(self, batch: TextBatch) -> Tensor:
         """Cross-entropy of the labels, summed over the texts; of texts seen twice R-Drop's."""

@@ -3,11 +3,15 @@
 from jumok.tasks.classification import Classification
 from jumok.tasks.masked_language_modeling import MaskedLanguageModeling
 from jumok.tasks.recipe import Recipe
+from jumok.tasks.regression import Regression
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
+from jumok.tasks.tagging import TokenTagging
 from jumok.tasks.task import Task
 
 TASKS: dict[str, Task] = {
     "classification": Classification(),
+    "regression": Regression(),
+    "tagging": TokenTagging(),
     "sequence_to_sequence": SequenceToSequence(),
     "masked_language_modeling": MaskedLanguageModeling(),
 }

@@ -111,11 +111,7 @@ class AugmentationConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionConfig:
-    """The [regression] table: which scores of the data the model's 0 and 1 stand for.
-
-    >>> RegressionConfig(highest=5.0).scaled(2.5)
-    0.5
-    """
+    """The [regression] table: which scores of the data the model's 0 and 1 stand for."""
 
     lowest: float = 0.0
     highest: float = 1.0
@@ -127,13 +123,10 @@ class RegressionConfig:
                 "give the range of the scores"
             )
 
-    def scaled(self, score: float) -> float:
-        """A score of the data as the model learns it."""
-        return (score - self.lowest) / (self.highest - self.lowest)
-
-    def unscaled(self, output: float) -> float:
-        """The score that an output of the model stands for."""
-        return self.lowest + output * (self.highest - self.lowest)
+    @property
+    def span(self) -> float:
+        """From the lowest to the highest."""
+        return self.highest - self.lowest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ class Texts:
     pairs: Sequence[str] | None = None  # the second text of each pair
 
     @classmethod
-    def of_table(cls, table: Table, pieces: bool) -> "Texts":
+    def of_table(cls, table: Table, pieces: bool = False) -> "Texts":
         """The texts of a table, and those under "pair" where it has such a column."""
         paired = "pair" in table.column_names
         return cls(texts_of(table, pieces), table.column("pair") if paired else None)
@@ -77,11 +77,11 @@ class TextEncoder:
         texts = Texts.of_lines(lines, paired)
         return self(texts.texts, texts.pairs)
 
-    def of_table(self, table: Table, pieces: bool) -> Ragged:
+    def of_table(self, table: Table, pieces: bool = False) -> Ragged:
         """The ids of a table's texts or pairs; its texts are `pieces` or not."""
         if pieces:
             return self.of_pieces(table.pieces("text"))
-        texts = Texts.of_table(table, pieces)
+        texts = Texts.of_table(table)
         return self(texts.texts, texts.pairs)
 
     def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:

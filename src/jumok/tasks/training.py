@@ -190,6 +190,8 @@ def _fingerprint(splits: Splits, pieces: bool) -> str:
         for column in table.column_names:
             if pieces and column == "text":
                 cells: Iterable[str] = map("\1".join, table.pieces(column))
+            elif column == "score":
+                cells = map(repr, table.numbers(column))
             else:
                 cells = table.column(column)
             for cell in cells:

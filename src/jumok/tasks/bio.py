@@ -1,0 +1,83 @@
+"""Tags as BIO: B-X begins a thing of type X, I-X goes on with it, O is outside of all.
+
+Shapes: T pieces, L tags.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.text.offsets import Span
+
+OUTSIDE = "O"
+
+
+def may_follow(tags: Sequence[str]) -> NDArray[np.bool_]:
+    """Whether the second tag may follow the first, (L, L): I-X follows B-X and I-X alone.
+
+    >>> may_follow(["O", "B-PS", "I-PS"]).tolist()
+    [[True, True, False], [True, True, True], [True, True, True]]
+    """
+    return np.array(
+        [[not new.startswith("I-") or old[2:] == new[2:] for new in tags] for old in tags]
+    )
+
+
+def likeliest(log_p: NDArray[np.float32], tags: Sequence[str]) -> list[int]:
+    """The numbers of the tags, one a piece, with the largest sum of log_p (T, L) that are valid.
+
+    Viterbi's algorithm; what may not follow what is all it knows of transitions.
+
+    >>> tags = ["O", "B-PS", "I-PS"]
+    >>> log_p = np.log(np.array([[0.5, 0.4, 0.1], [0.1, 0.1, 0.8]], np.float32))
+    >>> [tags[i] for i in likeliest(log_p, tags)]  # O I-PS is likelier, and means nothing
+    ['B-PS', 'I-PS']
+    """
+    if not len(log_p):
+        return []
+    forbidden = np.where(may_follow(tags), 0.0, -np.inf)  # (L, L)
+    best = log_p[0] + np.where([tag.startswith("I-") for tag in tags], -np.inf, 0.0)  # (L,)
+    came_from = []
+    for row in log_p[1:]:
+        ways = best[:, None] + forbidden  # (L, L)
+        came_from.append(ways.argmax(0))
+        best = ways.max(0) + row
+    path = [int(best.argmax())]
+    for origins in reversed(came_from):
+        path.append(int(origins[path[-1]]))
+    return path[::-1]
+
+
+def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
+    """The tag of each piece, from those of the characters: the first in it that is not O.
+
+    What two things share, or a thing and what follows it, goes to the first: pieces that straddle
+    a border lose it. A piece of no characters is O.
+
+    >>> of_pieces("B-LC I-LC O O O".split(), [(0, 0), (0, 2), (2, 5)])
+    ['O', 'B-LC', 'O']
+    """
+    return [
+        next((tag for tag in tags[start:stop] if tag != OUTSIDE), OUTSIDE) for start, stop in spans
+    ]
+
+
+def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
+    """The tag of each character, from those of the pieces; a space begins nothing.
+
+    Characters of no piece, beyond what the model has read, are O.
+
+    >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 4), (4, 5)], "가 서울역")
+    ['O', 'O', 'B-LC', 'I-LC', 'I-LC']
+    """
+    found = [OUTSIDE] * len(text)
+    for tag, (start, stop) in zip(tags, spans, strict=True):
+        if tag == OUTSIDE:
+            continue
+        if tag.startswith("B-"):
+            start += len(text[start:stop]) - len(text[start:stop].lstrip())
+            found[start:stop] = [tag, *[f"I-{tag[2:]}"] * (stop - start - 1)][: stop - start]
+        else:
+            found[start:stop] = [tag] * (stop - start)
+    return found

@@ -1,0 +1,149 @@
+"""Regression: one number a text, or a pair of texts, such as how alike two sentences are.
+
+The model has one output. It learns the scores scaled to `recipe.regression`, by their squared
+error; what it answers is scaled back and may lie a little beyond that range. Shapes: B or n texts.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.corpora import REGRESSION, Splits
+from jumok.data.ragged import Ragged
+from jumok.data.table import Table
+from jumok.evaluation import score_numbers
+from jumok.models import TextClassifier
+from jumok.tasks.answers import Estimate
+from jumok.tasks.batches import Batches
+from jumok.tasks.epochs import Epochs
+from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.task import Scored
+from jumok.tasks.texts import TextEncoder, Texts
+from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.trainer import DevScore
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
+
+class RegressionJob:
+    """What a trainer needs to train a model that gives scores."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        train: KnownTexts,
+        dev: KnownTexts,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.device = device
+        self.train, self.dev = train, dev
+        self.epochs = Epochs(recipe, vocabulary, train.texts, train.ids, device)
+
+    def epoch(self, number: int) -> Batches[TextBatch]:
+        """Batches of like length, in an order and with the augmentation of this epoch."""
+        return text_epoch(self.epochs, self.train, number)
+
+    def loss(self, batch: TextBatch) -> Tensor:
+        """(answered - wanted)^2, summed over the texts; texts seen twice must be answered alike.
+
+        For numbers R-Drop's divergence of the two answers is the square of their difference.
+        """
+        answered = outputs(self.model, batch.texts, self.vocabulary)[:, 0].float()  # (B,)
+        loss = F.mse_loss(answered, batch.wanted, reduction="sum")
+        if batch.twice:
+            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            once, again = answered.chunk(2)
+            loss = loss + weight * F.mse_loss(once, again, reduction="sum")
+        return loss
+
+    def evaluate(self) -> DevScore:
+        """The recipe's metric on the development texts, and their mean squared error as scaled."""
+        answered = answers(self.model, self.dev.ids, self.vocabulary, self.device)
+        loss = float(np.mean((answered - self.dev.wanted) ** 2))
+        metric = self.recipe.score
+        scores = score_numbers(self.dev.wanted.tolist(), answered.tolist())
+        return DevScore(loss, float(getattr(scores, metric)), metric)
+
+
+class Regression:
+    """The task: one number a text, or a pair of texts."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A text, the other one of a pair, and the score."""
+        return REGRESSION if recipe.paired else ("text", "score")
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """The training texts, of pairs all the first ones before all the others."""
+        yield from Texts.of_table(train)
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """An encoder with one output."""
+        return TextClassifier(config, 1, config.pooling)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        splits: Splits,
+        device: torch.device,
+    ) -> RegressionJob:
+        """What a trainer needs."""
+        train, dev = (scored(table, recipe, vocabulary) for table in (splits.train, splits.dev))
+        return RegressionJob(recipe, model, vocabulary, train, dev, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Pearson's and Spearman's correlation, and the mean squared error of the scores."""
+        wanted = np.array(table.numbers("score")[:])
+        rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length).of_table(table)
+        guessed = estimates(loaded, rows)
+        found = score_numbers(wanted, guessed)
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                "n": found.n,
+                "pearson": found.pearson,
+                "spearman": found.spearman,
+                "mse": float(np.mean((guessed - wanted) ** 2)),
+            }
+        )
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Estimate]:
+        """The score of each text, or pair parted by a TAB, on the scale of the data."""
+        encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
+        guessed = estimates(loaded, encode.of_lines(texts, loaded.recipe.paired))
+        return [Estimate(text, score) for text, score in zip(texts, guessed.tolist(), strict=True)]
+
+
+def scored(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> KnownTexts:
+    """The rows of a table and their scores, scaled as they are learnt."""
+    ids = TextEncoder(vocabulary, recipe.model.max_length).of_table(table)
+    scale = recipe.regression
+    wanted = (np.array(table.numbers("score")[:]) - scale.lowest) / scale.span
+    return KnownTexts(Texts.of_table(table), ids, wanted.astype(np.float32))
+
+
+def estimates(loaded: "Loaded", rows: Ragged) -> NDArray[np.float64]:
+    """The score of every row, (n,), in the order of the rows, on the scale of the data."""
+    answered = answers(loaded.model, rows, loaded.vocabulary, loaded.device)
+    scale = loaded.recipe.regression
+    return answered * scale.span + scale.lowest
+
+
+def answers(
+    model: nn.Module, rows: Ragged, vocabulary: Vocabulary, device: torch.device
+) -> NDArray[np.float64]:
+    """What the model answers to every row, (n,), in the order of the rows, as it learnt it."""
+    found: NDArray[np.float64] = answer_all(model, rows, vocabulary, device).double().numpy()
+    return found.reshape(len(rows))

@@ -1,0 +1,105 @@
+"""One number a pair: learnt on a scale of its own, told on that of the data."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jumok
+from jumok.data.corpora import evaluation_table
+from jumok.errors import InputError
+from jumok.tasks.recipe import AugmentationConfig, RegressionConfig, load_recipe
+from jumok.tasks.scoring import score
+from jumok.tasks.training import train
+from jumok.training.trainer import Trainer
+from tests.tasks.jobs import CPU, regression_job, score_rows
+from tests.tiny import REVIEWS
+
+ROWS = score_rows(32, 1)
+LEARNING = {
+    "learning_rate": 5e-3,
+    "schedule": "cosine",
+    "warmup_steps": 10,
+    "batch_tokens": 1024,
+    "precision": "float32",
+    "evaluate_every": 1000,
+}
+
+
+def test_scores_are_learnt_from_0_to_1() -> None:
+    job = regression_job(ROWS)
+    wanted = [batch.wanted for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
+    found = sorted(float(score) for part in wanted for score in part)
+    assert found == pytest.approx(sorted(score / 5 for *_, score in ROWS))
+
+
+def test_the_loss_is_the_squared_error_of_all_texts() -> None:
+    job = regression_job(ROWS)
+    job.model.eval()
+    epoch = job.epoch(0)
+    total = sum(job.loss(epoch[index]).item() for index in range(len(epoch)))
+    assert job.evaluate().loss == pytest.approx(total / len(ROWS), rel=1e-5)
+
+
+def test_texts_seen_twice_must_be_answered_alike() -> None:
+    plain = regression_job(ROWS, AugmentationConfig(token_dropout=0.5))
+    twice = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, consistency=1.0))
+    batch = twice.epoch(0)[0]
+    assert batch.twice
+    n = len(batch.wanted) // 2
+    assert batch.wanted[:n].tolist() == batch.wanted[n:].tolist()
+    assert twice.loss(batch) > plain.loss(batch)  # the same weights, and a term more
+    assert not plain.epoch(0)[0].twice
+
+
+def test_scores_are_learnt_by_heart(tmp_path: Path) -> None:
+    job = regression_job(ROWS, steps=100, **LEARNING)
+    trainer = Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, facts={})
+    trainer.fit()
+    job.model.eval()
+    dev = job.evaluate()
+    assert dev.loss < 0.02
+    assert (dev.metric, dev.score > 0.95) == ("pearson", True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run: how alike are two reviews?"""
+    folder = tmp_path_factory.mktemp("scores")
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
+        rows = [f"{one}\t{two}\t{score}" for one, two, score in score_rows(n, seed)]
+        lines = ["text\tpair\tscore", *rows]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    words = ["task=regression", "metric=spearman", "data.pair=pair", "model.n_segments=2"]
+    words += ["model.max_length=24", "regression.highest=5.0"]
+    train(load_recipe(str(path), words), folder / "run")
+    return folder / "run"
+
+
+def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None:
+    loaded = jumok.load(run)
+    table = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "pair", "score"))
+    scores = score(loaded, table, "test").scores
+    assert list(scores) == ["task", "split", "n", "pearson", "spearman", "mse"]
+    assert (scores["task"], scores["split"], scores["n"]) == ("regression", "test", 40)
+    rows = score_rows(40, 2)
+    answers = loaded([f"{one}\t{two}" for one, two, _ in rows])
+    guessed, wanted = [answer.score for answer in answers], [row[2] for row in rows]
+    assert scores["mse"] == pytest.approx(np.mean((np.array(guessed) - wanted) ** 2), rel=1e-4)
+    assert scores["pearson"] == pytest.approx(np.corrcoef(guessed, wanted)[0, 1], abs=1e-4)
+    assert answers[0].shown == f"{guessed[0]:.4f}"
+    assert loaded("\t").text == "\t"
+
+
+def test_a_range_that_is_none() -> None:
+    with pytest.raises(InputError, match=r"lowest 5.0 is not below highest 1.0; give the range"):
+        RegressionConfig(lowest=5.0)
+
+
+def test_a_text_alone_may_have_a_score() -> None:
+    recipe = load_recipe("nsmc", ["task=regression", 'data={"train" = "my.tsv"}'])
+    from jumok.tasks.known import task_of
+
+    assert task_of(recipe).columns(recipe) == ("text", "score")
