@@ -28,6 +28,8 @@ Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")  # as door.cpp numbers them
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
 
+_ROWS = 4096  # at a time are quantised: a large vocabulary would double the memory
+
 Named = Iterator[tuple[str, nn.Linear | nn.Embedding | tuple[nn.Linear, ...]]]
 
 
@@ -78,13 +80,15 @@ class NativeModel:
         self, name: str, maps: nn.Linear | nn.Embedding | tuple[nn.Linear, ...]
     ) -> None:
         together = maps if isinstance(maps, tuple) else (maps,)
-        weight = torch.cat([part.weight.detach().float().cpu() for part in together])  # (N, K)
+        weights = [part.weight.detach().float().cpu() for part in together]
+        weight = torch.cat(weights) if len(weights) > 1 else weights[0]  # (N, K)
         biases = [part.bias for part in together if isinstance(part, nn.Linear)]
         kept = [bias.detach().float().cpu() for bias in biases if bias is not None]
         bias = torch.cat(kept) if kept else None
         scale = None
         if self.precision == "int8":
-            packed, scale = quantize_rows(weight)
+            some = [quantize_rows(rows) for rows in torch.split(weight, _ROWS)]
+            packed, scale = torch.cat([q for q, _ in some]), torch.cat([s for _, s in some])
         else:
             packed = weight.to(getattr(torch, self.precision))
         packed = packed.contiguous()

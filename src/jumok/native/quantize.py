@@ -26,9 +26,9 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     ([[127, -50], [0, 0]], [0.009999999776482582, 1.0])
     """
     x = x.float()
-    scale = x.abs().amax(1) / MOST  # (N)
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    q = (x / scale[:, None]).round().clamp(-MOST, MOST)
+    scale = torch.maximum(x.amax(1), -x.amin(1)) / MOST  # (N)
+    scale = scale.where(scale > 0, 1.0)
+    q = (x / scale[:, None]).round_().clamp_(-MOST, MOST)
     return q.to(torch.int8), scale
 
 

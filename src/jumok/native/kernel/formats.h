@@ -98,6 +98,7 @@ struct Float32 {
   }
   static float weight(Weight w) { return w; }
   static Spread spread(const Input* group) { return all(*group); }
+  static Line ready(Line w) { return w; }
   static Sum multiply(Sum sum, Spread x, Line w) { return sum + x * w; }
   static Floats floats(Sum sum) { return sum; }
 };
@@ -116,6 +117,10 @@ struct Bfloat16 {
   }
   static float weight(Weight w) { return wide(w); }
   static Floats floats(Sum sum) { return sum; }
+  template <class Line>
+  static Line ready(Line w) {
+    return w;
+  }
 
 #if defined(__AVX512BF16__)
   using Line = __m512i;
@@ -141,15 +146,12 @@ struct Bfloat16 {
 };
 
 // Weights are w = scale * q with q in -127 ... 127 and a scale for each output; a row of inputs is
-// x = scale * (u - 128) with u in 1 ... 255 and a scale for each row: the instruction multiplies
-// unsigned inputs with signed weights. Their products are summed exactly in 32 bits; what the 128
-// added (128 times the sum of an output's weights) is taken away at the end.
+// put so too, with a scale for each row. Products of the q are summed exactly in 32 bits.
 struct Int8 {
   static constexpr int GROUP = 4;
   static constexpr bool SCALED = true;
-  static constexpr int ZERO = 128;
   using Weight = int8_t;
-  using Input = uint8_t;
+  using Input = int8_t;
   using Kept = Bfloat;
 
   static float prepare(const float* x, int n, Input* to) {
@@ -157,55 +159,48 @@ struct Int8 {
     const float scale = most > 0 ? most / 127 : 1;
     const float inverse = 1 / scale;
 #pragma omp simd
-    for (int i = 0; i < n; ++i) to[i] = static_cast<Input>(rounded(x[i] * inverse) + ZERO);
+    for (int i = 0; i < n; ++i) to[i] = static_cast<Input>(rounded(x[i] * inverse));
     return scale;
   }
   static float weight(Weight w) { return w; }
 
 #if defined(__AVX512VNNI__)
+  // The instruction multiplies unsigned with signed bytes. So weights come as q + 128, which turns
+  // over their first bit, and 128 times the sum of the row's inputs is taken away at the end.
+  static constexpr int32_t EXCESS = 128;
   using Sum = __m512i;
-  using Line = __m512i;
+  struct Line {
+    __m512i lines;
+  };
   using Spread = __m512i;
   static Spread spread(const Input* group) { return _mm512_set1_epi32(load<int32_t>(group)); }
-  static Sum multiply(Sum sum, Spread x, Line w) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));  // as above
+  static __m512i ready(Line w) { return _mm512_xor_si512(w.lines, _mm512_set1_epi8(-128)); }
+  static Sum multiply(Sum sum, Spread x, __m512i w) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));  // as above
     return sum;
   }
   static Integers integers(Sum sum) { return (Integers)sum; }
 #elif defined(__AVX2__)
+  // Pairs of products fit 16 bits: 2 * 127 * 127 < 2^15. The instruction wants one side unsigned,
+  // so the weight gives its sign to the input.
+  static constexpr int32_t EXCESS = 0;
   struct Line {
     __m256i low, high;  // 8 outputs each
   };
   using Sum = Line;
-  static Integers integers(Sum sum) { return load<Integers>(&sum); }
-#if defined(__AVXVNNI__)
   using Spread = __m256i;
   static Spread spread(const Input* group) { return _mm256_set1_epi32(load<int32_t>(group)); }
-  static Sum multiply(Sum sum, Spread x, Line w) {
-    return {_mm256_dpbusd_avx_epi32(sum.low, x, w.low),
-            _mm256_dpbusd_avx_epi32(sum.high, x, w.high)};
-  }
-#else
-  // The older instruction sums two products in 16 bits, too few for 255 * 127 * 2. So u is cut
-  // into 16 * upper + lower, whose products do fit.
-  struct Spread {
-    __m256i lower, upper;
-  };
-  static Spread spread(const Input* group) {
-    const __m256i u = _mm256_set1_epi32(load<int32_t>(group)), low_bits = _mm256_set1_epi8(15);
-    return {_mm256_and_si256(u, low_bits),
-            _mm256_and_si256(_mm256_srli_epi16(u, 4), low_bits)};
-  }
+  static Line ready(Line w) { return w; }
   static __m256i half(__m256i sum, Spread x, __m256i w) {
-    const __m256i lower = _mm256_madd_epi16(_mm256_maddubs_epi16(x.lower, w), _mm256_set1_epi16(1));
-    const __m256i upper = _mm256_madd_epi16(_mm256_maddubs_epi16(x.upper, w), _mm256_set1_epi16(16));
-    return _mm256_add_epi32(sum, _mm256_add_epi32(lower, upper));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
   static Sum multiply(Sum sum, Spread x, Line w) {
     return {half(sum.low, x, w.low), half(sum.high, x, w.high)};
   }
-#endif
+  static Integers integers(Sum sum) { return load<Integers>(&sum); }
 #else
+  static constexpr int32_t EXCESS = 0;
   struct Line {
     int8_t weights[LANES * GROUP];
   };
@@ -213,7 +208,8 @@ struct Int8 {
     int32_t inputs[GROUP];
   };
   using Sum = Integers;
-  static Spread spread(const Input* u) { return {{u[0], u[1], u[2], u[3]}}; }
+  static Spread spread(const Input* x) { return {{x[0], x[1], x[2], x[3]}}; }
+  static Line ready(Line w) { return w; }
   static Sum multiply(Sum sum, Spread x, Line w) {
     for (int lane = 0; lane < LANES; ++lane)
       for (int i = 0; i < GROUP; ++i) sum[lane] += x.inputs[i] * w.weights[lane * GROUP + i];

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
 #include "array.h"
@@ -25,6 +26,7 @@ template <class Format>
 struct Rows {
   Array<typename Format::Input> inputs;
   Array<float> scales;
+  Array<int32_t> excess;  // what each row's sums are too large by
   int stride = 0;
 
   // Room for `rows` rows of `n` numbers.
@@ -32,11 +34,18 @@ struct Rows {
     stride = rounded_up(n, static_cast<int>(LINE_BYTES / sizeof(typename Format::Input)));
     inputs.room(static_cast<size_t>(rows) * stride);
     scales.room(rows);
+    if (Format::SCALED) excess.room(rows);
   }
   void put(int row, const float* x, int n) {
     typename Format::Input* to = inputs.data() + static_cast<size_t>(row) * stride;
     scales[row] = Format::prepare(x, n, to);
-    for (int i = n; i % Format::GROUP; ++i) to[i] = 0;  // meets weights that are 0
+    for (int i = n; i % Format::GROUP; ++i) to[i] = 0;
+    if constexpr (Format::SCALED) {
+      int32_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int i = 0; i < n; ++i) sum += to[i];
+      excess[row] = sum * Format::EXCESS;
+    }
   }
 };
 
@@ -46,9 +55,8 @@ struct Linear {
 
   int inputs = 0, outputs = 0, groups = 0, panels = 0;
   Array<Weight> weights;  // (panels, groups, LINES, LANES, GROUP)
-  Array<float> bias;
+  Array<float> bias;      // empty where there is none
   Array<float> scales;    // of each output
-  Array<int32_t> excess;  // 128 times the sum of each output's weights
 
   // weight (outputs, inputs), scale and bias (outputs); bias may be null.
   void pack(int n_outputs, int n_inputs, const Weight* weight, const float* scale, const float* b) {
@@ -57,18 +65,13 @@ struct Linear {
     panels = (outputs + PANEL - 1) / PANEL;
     const size_t padded = static_cast<size_t>(panels) * PANEL;
     weights = Array<Weight>(padded * groups * Format::GROUP);
-    bias = Array<float>(padded);
-    if (Format::SCALED) scales = Array<float>(padded), excess = Array<int32_t>(padded);
+    if (b != nullptr) bias = Array<float>(padded);
+    if (Format::SCALED) scales = Array<float>(padded);
     for (int o = 0; o < outputs; ++o) {
       const Weight* row = weight + static_cast<size_t>(o) * inputs;
       for (int i = 0; i < inputs; ++i) *place(o, i) = row[i];
       if (b != nullptr) bias[o] = b[o];
-      if constexpr (Format::SCALED) {
-        scales[o] = scale[o];
-        int32_t sum = 0;
-        for (int i = 0; i < inputs; ++i) sum += row[i];
-        excess[o] = sum * Format::ZERO;
-      }
+      if (Format::SCALED) scales[o] = scale[o];
     }
   }
 
@@ -78,9 +81,7 @@ struct Linear {
     for (int i = 0; i < inputs; ++i) to[i] = Format::weight(*place(output, i)) * factor;
   }
 
-  size_t bytes() const {
-    return weights.bytes() + bias.bytes() + scales.bytes() + excess.bytes();
-  }
+  size_t bytes() const { return weights.bytes() + bias.bytes() + scales.bytes(); }
 
   Weight* place(int output, int input) const {
     const size_t panel = output / PANEL, lane = output % PANEL, group = input / Format::GROUP;
@@ -88,16 +89,17 @@ struct Linear {
            input % Format::GROUP;
   }
 
-  // Sixteen sums as numbers.
-  Floats finish(typename Format::Sum sum, float row_scale, int output) const {
-    const Floats b = load<Floats>(bias.data() + output);
+  // Sixteen sums of a row as numbers.
+  Floats finish(typename Format::Sum sum, const Rows<Format>& x, int row, int output) const {
+    Floats y;
     if constexpr (Format::SCALED) {
-      const Integers exact = Format::integers(sum) - load<Integers>(excess.data() + output);
-      const Floats scale = load<Floats>(scales.data() + output) * row_scale;
-      return __builtin_convertvector(exact, Floats) * scale + b;
+      const Integers exact = Format::integers(sum) - x.excess[row];
+      y = __builtin_convertvector(exact, Floats) * load<Floats>(scales.data() + output);
+      y *= x.scales[row];
     } else {
-      return Format::floats(sum) + b;
+      y = Format::floats(sum);
     }
+    return bias.size() ? y + load<Floats>(bias.data() + output) : y;
   }
 };
 
@@ -132,9 +134,10 @@ inline void meet(const Linear<Format>& linear, int panel, const Rows<Format>& x,
     std::memset(sums, 0, sizeof sums);
     const typename Format::Weight* w = weights + line * LINE;
     for (int group = 0; group < linear.groups; ++group, w += LINES * LINE) {
-      typename Format::Line lines[LINES_AT_ONCE];
+      using Line = typename Format::Line;
+      decltype(Format::ready(Line{})) lines[LINES_AT_ONCE];
       for (int l = 0; l < LINES_AT_ONCE; ++l) {
-        lines[l] = load<typename Format::Line>(w + l * LINE);
+        lines[l] = Format::ready(load<Line>(w + l * LINE));
         if (LAST && ROWS > 1) __builtin_prefetch(w + l * LINE + linear.groups * LINES * LINE);
       }
       for (int r = 0; r < ROWS; ++r) {
@@ -146,7 +149,7 @@ inline void meet(const Linear<Format>& linear, int panel, const Rows<Format>& x,
     for (int r = 0; r < ROWS; ++r)
       for (int l = 0; l < LINES_AT_ONCE; ++l) {
         const int output = panel * PANEL + (line + l) * LANES;
-        const Floats numbers = linear.finish(sums[r][l], x.scales[row + r], output);
+        const Floats numbers = linear.finish(sums[r][l], x, row + r, output);
         y.take(row + r, output, linear.outputs, numbers);
       }
   }
