@@ -94,3 +94,19 @@ def test_verify_what_is_absent() -> None:
 def test_unknown_names_and_built_in_ones() -> None:
     assert "did you mean nsmc?" in str(run("get", "nscm").exception)
     assert "built in" in str(run("get", "numbers").exception)
+
+
+def test_rows_that_are_in_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
+    *_, dev, test = rows(run("verify", "question_pair", "--overlap", "--json"))
+    assert (dev["split"], dev["inputs"]) == ("dev", 0)
+    assert test == {
+        "corpus": "question_pair",
+        "split": "test",
+        "rows": 688,
+        "inputs": 8,
+        "whole_rows": 8,
+    }
+    told = run("verify", "question_pair", "--overlap").stdout
+    assert "test: of 688 rows 8 have an input that is in train too, 8 with the same answer" in told
+    assert "name one" in str(run("verify", "--overlap").exception)

@@ -10,7 +10,11 @@ import pytest
 from jumok.config import build, plain
 from jumok.data.corpora import (
     CLASSIFICATION,
+    PAIRS,
+    REGRESSION,
     SEQUENCES,
+    TAGGING,
+    TEXTS,
     DataConfig,
     evaluation_table,
     label_cells,
@@ -222,3 +226,105 @@ def test_recipes_are_plain_tables() -> None:
     config = build(DataConfig, tree, "data")
     assert config.train == ("a.ko", "a.en")
     assert build(DataConfig, plain(config), "data") == config
+
+
+def test_own_pairs_and_scores(tmp_path: Path) -> None:
+    rows = "".join(f"{n}번 글\t그 {n}번\t{n / 2}\n" for n in range(10))
+    train = write(tmp_path / "train.tsv", f"하나\t둘\t점수\n{rows}")
+    config = DataConfig(train=train, text="하나", pair="둘", score="점수", dev_rows=2)
+    splits = load_splits(config, REGRESSION)
+    assert list(splits.dev.numbers("score")) == [4.0, 4.5]
+    assert list(splits.dev.column("pair")) == ["그 8번", "그 9번"]
+    pairs = DataConfig(train=train, text="하나", pair="둘", label="점수", labels=("0.0", "0.5"))
+    with pytest.raises(InputError, match=r"train\.tsv:4: unknown label '1\.0'"):
+        load_splits(pairs, PAIRS)
+
+
+@pytest.mark.parametrize("cell", ["많이", "", "nan", "inf", "1,5"])
+def test_a_score_is_a_number(tmp_path: Path, cell: str) -> None:
+    train = write(tmp_path / "train.tsv", f"text\tpair\tscore\n가\t나\t{cell}\n가\t나\t1\n")
+    with pytest.raises(InputError, match=rf"train\.tsv:2: score '{cell}' is no number"):
+        load_splits(DataConfig(train=train), REGRESSION)
+
+
+def test_scores_in_json(tmp_path: Path) -> None:
+    rows = [{"text": "가", "pair": "나", "score": score} for score in (1, 2.5, "3.5")]
+    train = write(tmp_path / "train.json", json.dumps(rows, indent=1))
+    splits = load_splits(DataConfig(train=train, dev_rows=1), REGRESSION)
+    assert [*splits.train.numbers("score"), *splits.dev.numbers("score")] == [1.0, 2.5, 3.5]
+
+
+def test_own_tagged_sentences(tmp_path: Path) -> None:
+    rows = "서울 가\tB-LC I-LC O O\n" * 3 + "철수\tB-PS I-PS\n"
+    train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
+    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    assert splits.labels == ("O", "B-LC", "I-LC", "B-PS", "I-PS")
+    assert splits.dev.column("tags")[0].split(" ") == ["B-PS", "I-PS"]
+    test = write(tmp_path / "test.tsv", "text\ttags\n밤\tB-TI\n")
+    with pytest.raises(InputError, match=r"test\.tsv:2: unknown tag 'B-TI', wanted one of O, B-LC"):
+        load_splits(DataConfig(train=train, test=test, dev_rows=1), TAGGING)
+
+
+@pytest.mark.parametrize(
+    ("tags", "fault"),
+    [
+        ("B-LC I-LC", "2 tags for 4 characters"),
+        ("B-LC I-LC  O", "tag '', wanted O, B-X or I-X"),
+        ("B-LC I-LC O X", "tag 'X', wanted O, B-X or I-X"),
+        ("", "1 tags for 4 characters"),
+    ],
+)
+def test_tags_that_do_not_fit(tmp_path: Path, tags: str, fault: str) -> None:
+    train = write(tmp_path / "train.tsv", f"text\ttags\n서울 가\t{tags}\n가\tO\n")
+    with pytest.raises(InputError, match=rf"train\.tsv:2: {fault}"):
+        load_splits(DataConfig(train=train), TAGGING)
+
+
+def test_a_file_that_is_one_text(tmp_path: Path) -> None:
+    text = "".join(f"{n}번 줄\n" for n in range(100)) + "\n끝"
+    train = write(tmp_path / "novel.txt", text)
+    config = DataConfig(train=train, format="text")
+    splits = load_splits(config, TEXTS)
+    (begin,), (end,) = splits.train.column("text"), splits.dev.column("text")
+    assert begin + end == text + "\n"  # every line ends in one, the last too
+    assert len(begin) == len(text + "\n") * 9 // 10
+    assert list(evaluation_table(train, config, TEXTS).column("text")) == [text + "\n"]
+
+
+def test_texts_to_be_scored_are_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "more.txt", "첫 줄\n둘째\t줄\n")
+    config = DataConfig(corpus="nsmc-text")
+    assert list(evaluation_table(path, config, TEXTS).column("text")) == ["첫 줄", "둘째\t줄"]
+
+
+def test_extra_corpora_are_learned_from_as_well(tmp_path: Path) -> None:
+    spoken = load_splits(DataConfig(corpus="numbers"), SEQUENCES, only=["train"]).train
+    held_out = spoken.column("source")[0]
+    rows = f"다른 말\t다른 글\n{held_out}\t틀린 글\n"
+    train = write(tmp_path / "train.tsv", f"source\ttarget\n{rows}")
+    config = DataConfig(train=train, dev_rows=1, extra=("numbers",))
+    splits = load_splits(config, SEQUENCES)
+    again = spoken.column("source")[:].count(held_out)
+    assert len(splits.train) == 1 + len(spoken) - again  # what is in dev is not learned
+    assert splits.train.column("source")[0] == "다른 말"
+    assert held_out not in set(splits.train.column("source"))
+    assert list(splits.dev.column("target")) == ["틀린 글"]
+    with pytest.raises(InputError, match=r"no corpus is called 'numbres'; did you mean numbers"):
+        DataConfig(train=train, extra=("numbres",))
+    with pytest.raises(InputError, match="'numbers' holds source and target, the task wants text"):
+        load_splits(DataConfig(train=train, text="source", label="target", extra=("numbers",)))
+
+
+def test_an_extra_with_other_labels_is_refused(nsmc: Path, tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t좋다\n나\t싫다\n다\t좋다\n")
+    config = DataConfig(train=train, dev_rows=1, extra=("nsmc",))
+    with pytest.raises(InputError, match=r"'nsmc' has the labels negative, positive, the data"):
+        load_splits(config)
+
+
+def test_a_corpus_of_which_one_file_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=r"\(no docs\.train\.tsv in .*holds koen/"):
+        load_splits(DataConfig(corpus="enko"), SEQUENCES)

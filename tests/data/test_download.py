@@ -1,5 +1,6 @@
 """Corpora come from a real server on this machine, go on where they broke off, are checked."""
 
+import gzip
 import hashlib
 import lzma
 import re
@@ -207,3 +208,40 @@ def test_what_is_built_in_cannot_be_fetched() -> None:
         list(get_corpus(NUMBERS))
     with pytest.raises(InputError, match="is none of the files"):
         list(take_corpus(replace(CORPUS, files=()), Path(__file__)))
+
+
+def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_path: Path) -> None:
+    packed = gzip.compress(CONTENT["train.txt"])
+    server.content["raw/train.txt.gz"] = packed
+    address = f"{server.base}/raw/train.txt.gz"
+    file = replace(known("train.txt"), address=address, packed_size=len(packed))
+    server.breaks_after = len(packed) // 2
+    with pytest.raises(StorageError, match=r"could not be fetched .*goes on from there"):
+        list(get_corpus(replace(CORPUS, files=(file,)), tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["train.txt.part.gz"]
+    server.breaks_after = None
+    (path,) = get_corpus(replace(CORPUS, files=(file,)), tmp_path)
+    assert path == tmp_path / "train.txt.gz"
+    assert path.read_bytes() == packed
+    assert server.asked[-1][1] == f"bytes={len(packed) // 2}-"
+    assert [path.name for path in tmp_path.iterdir()] == ["train.txt.gz"]
+
+
+def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
+    made = replace(CORPUS, files=(replace(known("train.txt"), address=""),))
+    with pytest.raises(
+        InputError, match=r"train\.txt .* has no address; .* get lines --from FOLDER"
+    ):
+        list(get_corpus(made, tmp_path))
+    (tmp_path / "train.txt").write_bytes(CONTENT["train.txt"])
+    assert list(get_corpus(made, tmp_path)) == [tmp_path / "train.txt"]
+
+
+def test_corpora_may_share_a_folder(tmp_path: Path, cache_home: Path) -> None:
+    shared = replace(CORPUS, files=(replace(known("test.txt"), folder="others"),))
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "test.txt").write_bytes(CONTENT["test.txt"])
+    (taken,) = take_corpus(shared, tmp_path)
+    assert taken == cache_home / "jumok" / "data" / "others" / "test.txt"
+    assert state_of(shared) == {"test.txt": ("present", taken)}
+    assert list(get_corpus(shared)) == [taken]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,6 +57,9 @@ def get(
 @app.command()
 def verify(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One corpus only.")] = None,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Count the rows of NAME that are in train as well.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the sha256 of every file that is here; fails when one is damaged."""
@@ -78,10 +82,29 @@ def verify(
             f"{', '.join(damaged)}: not the known content; delete it and fetch it again "
             "with jumok data get"
         )
+    if overlap:
+        if not name:
+            raise InputError("--overlap reads a whole corpus; name one")
+        _tell_overlap(known_corpus(name), as_json)
+
+
+def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
+    from jumok.data.corpora import DataConfig, load_splits
+    from jumok.data.overlap import overlap
+
+    splits = load_splits(DataConfig(corpus=corpus.name), tuple(corpus.columns))
+    for split, found in overlap(splits).items():
+        if as_json:
+            _print_json([{"corpus": corpus.name, "split": split, **asdict(found)}])
+        else:
+            typer.echo(
+                f"{split}: of {found.rows:,} rows {found.inputs:,} have an input that is in train "
+                f"too, {found.whole_rows:,} with the same answer"
+            )
 
 
 def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
-    from jumok.data.corpora import corpus_folders, find_file
+    from jumok.data.finding import corpus_folders, find_file
 
     found = [find_file(corpus_folders(corpus.folder_of(file)), file.name) for file in corpus.files]
     paths = [path for path in found if path is not None]

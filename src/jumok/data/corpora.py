@@ -1,6 +1,5 @@
 """Which rows a recipe trains, develops and tests on: a known corpus, or one's own files."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.bad_rows import OnBadRows
-from jumok.data.cached import cache_folder
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpus import Corpus, Rows
+from jumok.data.finding import corpus_file
 from jumok.data.formats import Format
 from jumok.data.known import known_corpus
 from jumok.data.readers import FORMATS, combined, read_parallel, read_table
-from jumok.data.sources import COMPRESSED, suffix
+from jumok.data.sources import suffix
 from jumok.data.splitting import BUCKETS, part, part_of_text, places
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -189,27 +188,6 @@ def evaluation_table(
     return _read(path, config, headers, labels, kind)
 
 
-def corpus_folders(folder: str) -> list[Path]:
-    """Where the files of a corpus may lie: in JUMOK_DATA's folder, then in the user's cache."""
-    named = os.environ.get("JUMOK_DATA")
-    return [*([Path(named) / folder] if named else []), downloads(folder)]
-
-
-def downloads(folder: str) -> Path:
-    """Where `jumok data get` puts the files that a corpus keeps in `folder`."""
-    return cache_folder("data") / folder
-
-
-def find_file(folders: Sequence[Path], name: str) -> Path | None:
-    """The first of these there is: the file as it is named, .xz or .gz, folder by folder."""
-    for folder in folders:
-        for ending in ("", *COMPRESSED):
-            path = folder / f"{name}{ending}"
-            if path.is_file():
-                return path
-    return None
-
-
 def label_cells(labels: Sequence[str]) -> dict[str, str]:
     """What a label's cell may hold, with the name it stands for: the name, or its number.
 
@@ -291,7 +269,7 @@ def _corpus_table(
 ) -> Table:
     by_name = {file.name: file for file in corpus.files}
     known = [by_name[name] for name in rows.files]
-    paths = [_corpus_file(corpus, file) for file in known]
+    paths = [corpus_file(corpus, file) for file in known]
     headers = {name: rows.columns.get(name) or config.header(name) for name in columns}
     if rows.key and rows.key != headers[columns[0]]:
         headers[_KEY] = rows.key
@@ -309,19 +287,6 @@ def _corpus_table(
             f"see jumok data verify {corpus.name}"
         )
     return table
-
-
-def _corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
-    folder = corpus.folder_of(file)
-    folders = corpus_folders(folder)
-    path = find_file(folders, file.name)
-    if path is None:
-        raise InputError(
-            f"the corpus {corpus.name!r} is not here (no {file.name} in "
-            f"{' or '.join(map(str, folders))}); fetch it with jumok data get {corpus.name}, "
-            f"or set JUMOK_DATA to a folder that holds {folder}/"
-        )
-    return path
 
 
 def _own_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
@@ -410,7 +375,7 @@ def _read(
     paths = files if isinstance(files, tuple) else (files,)
     if len(paths) > 1:
         return read_parallel(paths, tuple(headers), on_bad_rows=config.on_bad_rows)
-    cells = label_cells(labels)
+    cells = label_cells(labels) if "label" in headers else {tag: tag for tag in labels}
     if labels and spellings:
         cells |= {odd: cells[cell] for odd, cell in spellings.items()}
     return read_table(

@@ -10,8 +10,8 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Literal
 
-from jumok.data.corpora import corpus_folders, downloads, find_file
 from jumok.data.corpus import Corpus, CorpusFile
+from jumok.data.finding import corpus_folders, downloads, find_file
 from jumok.data.sources import COMPRESSED, survey
 from jumok.errors import InputError, StorageError
 

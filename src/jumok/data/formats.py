@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -167,8 +167,8 @@ def bio_rows(
 ) -> Iterator[Row]:
     r"""Sentences of a file with a character, a TAB and its tag on a line, spaces among them.
 
-    An empty line ends a sentence. A comment `## ID<TAB>...` before it gives its id; without one
-    it is the sentence's number. The columns are `id`, `text` and `tags`, of which there is one
+    An empty line ends a sentence. Its id is that of the last comment `## ID<TAB>...` in it, or
+    its number without one. The columns are `id`, `text` and `tags`, of which there is one
     for each character, parted by spaces: `서울 가` has `B-LC I-LC O O`.
     """
     _no_lists(path, lists)
@@ -179,7 +179,7 @@ def bio_rows(
         tags: list[str] = []
         for line in sentence:
             text, fault = _text(line)
-            if text.startswith("##"):
+            if not fault and _is_comment(line):
                 cells["id"] = text.removeprefix("##").strip().split("\t")[0]
                 continue
             character, _, tag = text.partition("\t")
@@ -197,16 +197,13 @@ def bio_rows(
 def _sentences(lines: Iterator[Line]) -> Iterator[list[Line]]:
     """The lines between empty ones, when there is more among them than comments."""
     sentence: list[Line] = []
-    for line in lines:
+    for line in chain(lines, [Line(0, b"")]):
         if line.content or line.fault:
-            if sentence and not _is_comment(line) and _is_comment(sentence[-1]):
-                sentence = [sentence[-1]]  # of several comments the last is the sentence's
             sentence.append(line)
-        elif sentence:
+            continue
+        if not all(map(_is_comment, sentence)):
             yield sentence
-            sentence = []
-    if sentence and not _is_comment(sentence[-1]):
-        yield sentence
+        sentence = []
 
 
 def _is_comment(line: Line) -> bool:

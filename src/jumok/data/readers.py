@@ -266,7 +266,7 @@ class _Reading:
                 if not math.isfinite(number):
                     fault = f"score {shown(str(cell))} is no number"
             elif name == "tags":
-                fault = _wrong_tags(str(cell), str(named.get("text", "")), self.options.labels)
+                fault = _wrong_tags(str(cell), named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
                 fault = f"empty {name} (seen {shown(cell) if isinstance(cell, str) else cell})"
             if fault:
@@ -282,14 +282,14 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _wrong_tags(tags: str, text: str, known: Mapping[str, str]) -> str:
-    r"""What is wrong with the tags of a text; "" if each character has one.
+def _wrong_tags(tags: str, text: Cell | None, known: Mapping[str, str]) -> str:
+    """What is wrong with the tags of a text, where it was read as well; "" if nothing is.
 
     >>> _wrong_tags("B-LC I-LC O", "서울 가", {})
     "3 tags for 4 characters (seen 'B-LC I-LC O')"
     """
     cells = tags.split(" ")
-    if len(cells) != len(text):
+    if isinstance(text, str) and len(cells) != len(text):
         return f"{len(cells)} tags for {len(text)} characters (seen {shown(tags)})"
     for tag in cells:
         if known and tag not in known:
