@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from jumok.tasks.run import Run
 
-SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1")  # from 0 to 1, shown in per cent
+# From 0 to 1, shown in per cent.
+SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -65,11 +66,7 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
-        shown = {
-            name: f"{scores[name]:.2%}" if name in SHARES else f"{scores[name]:.2f}"
-            for name in SCORES
-            if name in scores
-        }
+        shown = {name: _figure(name, scores[name]) for name in SCORES if name in scores}
         words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
         console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {words}")
     _show_answers(run, console)
@@ -80,6 +77,13 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     folder = escape(str(run.folder))
     console.print(f"All of it is in {folder}; open report.html there, or ask it something:")
     console.print(f'  jumok predict {folder} "..."')
+
+
+def _figure(name: str, score: float) -> str:
+    """A score as it is usually said."""
+    if name in SHARES:
+        return f"{score:.2%}"
+    return f"{score:.4f}" if name in ("pearson", "spearman") else f"{score:.2f}"
 
 
 def _show_answers(run: "Run", console: "Console") -> None:

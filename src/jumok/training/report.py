@@ -18,7 +18,19 @@ from jumok.training.history import Evaluation, Record, best, charts, clock, eval
 
 STYLE = Path(__file__).with_name("report.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-SCORES = ("accuracy", "macro_f1", "exact_match", "bleu", "chrf", "perplexity", "bits_per_byte")
+SCORES = (
+    "accuracy",
+    "macro_f1",
+    "pearson",
+    "spearman",
+    "entity_f1",
+    "character_f1",
+    "exact_match",
+    "bleu",
+    "chrf",
+    "perplexity",
+    "bits_per_byte",
+)
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # shown as ␀ ... ␟ and ␡
 
 
