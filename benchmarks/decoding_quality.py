@@ -1,0 +1,139 @@
+"""What fewer bits cost: a trained run's losses and outputs with each way to decode, side by side.
+
+    python benchmarks/decoding_quality.py RUN [--pairs 1000] [--beam 4]
+
+On the development pairs of a sequence-to-sequence run: the mean loss of a reference's token
+(teacher forcing), BLEU and chrF of what is written, and the share of outputs that are those of the
+plain model. Nothing is chosen by these figures.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from turns import heading
+
+import jumok
+from jumok.data.corpora import SEQUENCES, load_splits
+from jumok.decoding import generate
+from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.opening import Opening
+from jumok.decoding.writer import EncoderDecoderWriter, Writer
+from jumok.evaluation.sequences import score_sequences
+from jumok.models import EncoderDecoder
+from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
+from jumok.tasks.answering import Loaded
+from jumok.tasks.pairs import PairBatch, PairEncoder
+from jumok.tasks.writing import in_force
+
+RESULTS = Path(__file__).parent / "results" / "decoding_quality.txt"
+ROWS = 32
+
+Begin = Callable[[Tensor, Tensor | None, int], Writer]  # source, which of it is real, room
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What one way to decode is worth."""
+
+    loss: float  # of a target token
+    outputs: list[str]
+
+
+def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
+    """Every way to decode with the model's weights, the plain one first."""
+
+    def plain(kind: EncoderDecoder) -> Begin:
+        return lambda source, real, room: EncoderDecoderWriter(kind, source, real, room=room)
+
+    def native(kind: NativeModel) -> Begin:
+        return lambda source, real, room: NativeWriter(kind, source, real, room=room)
+
+    yield "plain fp32", plain(model)
+    for name, change in (("plain bf16", in_bfloat16), ("plain int8", in_int8)):
+        changed = change(model)
+        assert isinstance(changed, EncoderDecoder)
+        yield name, plain(changed)
+    yield "native fp32", native(NativeModel(model, "float32"))
+    yield "native bf16", native(NativeModel(model, "bfloat16"))
+    yield "native int8", native(NativeModel(model, "int8"))
+
+
+def quality(begin: Begin, batches: list[PairBatch], loaded: Loaded, beam: int) -> Quality:
+    """The loss and the outputs of every batch."""
+    total, units = 0.0, 0
+    outputs: list[str] = []
+    for batch in batches:
+        source, target = batch.source, batch.target
+        logits = begin(source.ids, source.real, target.ids.shape[1]).steps(target.ids)  # (B, T, V)
+        log_p = logits.log_softmax(-1).gather(-1, batch.wanted[..., None])[..., 0]  # (B, T)
+        total -= float(log_p.sum() if target.real is None else log_p[target.real].sum())
+        units += batch.units
+        outputs += written(begin, batch, loaded, beam)
+    return Quality(total / units, outputs)
+
+
+def written(begin: Begin, batch: PairBatch, loaded: Loaded, beam: int) -> list[str]:
+    """What is written for each source."""
+    assert isinstance(loaded.model, EncoderDecoder)
+    vocabulary, source, real = loaded.target_vocabulary, batch.source.ids, batch.source.real
+    wanted = replace(loaded.recipe.decoding, beam=beam, n_best=1, sample=False)
+    config = in_force(wanted, loaded.model)
+    lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
+    limits = [config.limit(length) for length in lengths]
+    first = torch.full((len(source), 1), vocabulary.bos_id)
+    opening = Opening(first, stopping_of(config, vocabulary.eos_id, limits, vocabulary))
+    processors = processors_of(config, vocabulary.eos_id, vocabulary, [])
+    answers = generate(begin(source, real, opening.longest), opening, config, processors)
+    return vocabulary.decode_batch([answer[0].ids for answer in answers])
+
+
+def main() -> None:
+    """Print the table, keep it."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("run", type=Path)
+    words.add_argument("--pairs", type=int, default=1000)
+    words.add_argument("--beam", type=int, default=4)
+    given = words.parse_args()
+    torch.set_num_threads(2)
+    loaded = jumok.load(given.run)
+    assert isinstance(loaded.model, EncoderDecoder)
+    dev = load_splits(loaded.recipe.data, SEQUENCES, only=["dev"]).dev
+    pairs = sorted(
+        zip(dev.column("source")[: given.pairs], dev.column("target")[: given.pairs], strict=True),
+        key=lambda pair: len(pair[0]),
+    )
+    encode = PairEncoder(
+        loaded.vocabulary, loaded.target_vocabulary, loaded.recipe.model.max_length
+    )
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    ids = encode.sources(sources), encode.targets(targets)
+    batches = [
+        encode.batch([ids[0]], ids[1], part.numpy(), torch.device("cpu"))
+        for part in torch.split(torch.arange(len(pairs)), ROWS)
+    ]
+    lines = [f"{'':<14} {'loss':>8} {'BLEU':>7} {'chrF':>7} {'exact':>7} {'as plain':>9}"]
+    plain: Quality | None = None
+    for name, begin in ways(loaded.model):
+        found = quality(begin, batches, loaded, given.beam)
+        plain = plain or found
+        scores = score_sequences(found.outputs, targets)
+        same = sum(a == b for a, b in zip(found.outputs, plain.outputs, strict=True)) / len(pairs)
+        lines.append(
+            f"{name:<14} {found.loss:8.4f} {scores.bleu:7.2f} {scores.chrf:7.2f} "
+            f"{scores.exact_match:7.3f} {same:9.1%}"
+        )
+        print(lines[-1], flush=True)
+    command = (
+        f"python benchmarks/decoding_quality.py {given.run.name} "
+        f"--pairs {given.pairs} --beam {given.beam}"
+    )
+    text = "\n".join([heading(command), *lines])
+    RESULTS.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
