@@ -3,11 +3,15 @@
 from jumok.decoding.alignment import Alignment, align
 from jumok.decoding.beam import beam_search
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.constraints import Constraint, Language, word_list
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Context, Processor
+from jumok.decoding.regular_expression import regular_expression
 from jumok.decoding.requests import continue_texts, write_targets
+from jumok.decoding.speculative import Speculated, speculative
+from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.stopping import Stopping, StopTexts, TextStreams, cut
 from jumok.decoding.writer import (
     AttentiveWriter,
@@ -21,14 +25,18 @@ from jumok.decoding.written import Written
 __all__ = [
     "Alignment",
     "AttentiveWriter",
+    "Constraint",
     "Context",
     "DecodingConfig",
     "EncoderDecoderWriter",
     "EnsembleWriter",
+    "Language",
     "LanguageModelWriter",
     "OnToken",
     "Opening",
     "Processor",
+    "Speculated",
+    "Spelling",
     "StopTexts",
     "Stopping",
     "TextStreams",
@@ -40,5 +48,9 @@ __all__ = [
     "cut",
     "generate",
     "left_padded",
+    "regular_expression",
+    "speculative",
+    "spelling_of",
+    "word_list",
     "write_targets",
 ]

@@ -171,7 +171,7 @@ class Constraint:
         if min(limits, default=shortest) < shortest:
             raise InputError(
                 f"the shortest text allowed takes {shortest} tokens with the end, and "
-                f"{min(limits)} may be written; set decoding.max_length to {shortest} or more"
+                f"{min(limits)} may be written; raise decoding.max_length, max_ratio or max_extra"
             )
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
