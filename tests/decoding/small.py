@@ -1,12 +1,18 @@
 """Small models of every kind with something to say, and loops so plain that they must be right."""
 
-from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
+from jumok.decoding import (
+    DecodingConfig,
+    Opening,
+    Stopping,
+    Written,
+    continue_texts,
+    write_targets,
+)
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from tests.nn.drawing import real_tokens
@@ -57,6 +63,33 @@ def texts(n: int = 8, longest: int = 7, side: Side = "right") -> tuple[Tensor, T
     return ids.masked_fill(~real, PAD), real
 
 
+class ChainWriter:
+    """Writes by a Markov chain: what follows depends on the last token alone."""
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table  # (V, V) logits
+        self.vocabulary_size = len(table)
+        self.length = 0
+
+    def step(self, ids: Tensor) -> Tensor:
+        return self.steps(ids)[:, -1]
+
+    def steps(self, ids: Tensor) -> Tensor:
+        self.length += ids.shape[1]
+        return self.table[ids]
+
+    def select(self, rows: Tensor) -> None:
+        """Rows hold nothing of their own."""
+
+    def rewind(self, tokens: int) -> None:
+        self.length -= tokens
+
+
+def opening(n: int = 1, limit: int = 8, end_id: int = EOS) -> Opening:
+    """n texts that begin with [BOS], each with a key of its own."""
+    return Opening(torch.full((n, 1), BOS), Stopping(end_id, [limit] * n), keys=range(n))
+
+
 def write(
     model: Model,
     ids: Tensor,
@@ -98,8 +131,3 @@ def all_tokens(one: Written) -> list[int]:
 def alone(ids: Tensor, real: Tensor, row: int) -> Tensor:
     """One text by itself, without padding: (1, T)."""
     return ids[row, real[row]][None]
-
-
-def beams(**settings: Any) -> DecodingConfig:
-    """A search with four beams, twelve tokens at most."""
-    return replace(DecodingConfig(beam=4, n_best=4, max_length=12), **settings)

@@ -58,7 +58,7 @@ def align(
     if not len(source):
         return []
     view = own_view(model)
-    rows = [torch.tensor([bos_id, *ids][: len(ids)], dtype=torch.int64) for ids in targets]
+    rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
     given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
     mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
     memory = view.encode(source, mask, positions=None if real is None else positions_of(real))

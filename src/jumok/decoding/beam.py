@@ -98,7 +98,7 @@ def beam_search(
             "tell what it attends to; use an AttentiveWriter, or coverage 0"
         )
     attentive = writer if config.coverage and isinstance(writer, Attentive) else None
-    search = _Search(opening, config, None if attentive is None else attentive.source_real)
+    search = _Search(opening, config, None if attentive is None else attentive.source_real())
     ranking = writer if not processors and isinstance(writer, Ranking) else None
     most = min(2 * config.beam, writer.vocabulary_size)  # beyond these none can be among the 2K
     ids = opening.first
@@ -112,7 +112,7 @@ def beam_search(
             scores, token = scores.topk(most)
             log_p = log_p.gather(1, token)
         if attentive is not None:
-            search.attend(attentive.attention)
+            search.attend(attentive.attention())
         candidates = search.candidates(log_p, scores, token)
         search.keep(candidates, search.stopped(candidates))
         rows = search.go_on()

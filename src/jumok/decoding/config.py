@@ -75,6 +75,11 @@ class DecodingConfig:
                 f"decoding.n_best {self.n_best} is more than the beam of {self.beam} holds; "
                 "give a wider decoding.beam, or decoding.sample = true"
             )
+        if self.coverage and self.beam == 1:
+            raise InputError(
+                f"decoding.coverage {self.coverage} ranks several hypotheses and a beam of 1 has "
+                "one; give a wider decoding.beam, or coverage 0"
+            )
         if self.min_length > self.max_length:
             raise InputError(
                 f"decoding.min_length {self.min_length} is more than max_length "

@@ -47,13 +47,11 @@ class Writer(Protocol):
 class Attentive(Protocol):
     """A writer that tells what it attends to."""
 
-    @property
     def attention(self) -> Tensor:
         """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
 
-    @property
     def source_real(self) -> Tensor:
-        """The real tokens of the sources: (N, S) bool."""
+        """The real tokens of the sources, as they were at first: (N, S) bool."""
 
 
 @runtime_checkable
@@ -161,15 +159,13 @@ class AttentiveWriter:
         """Positions remembered so far."""
         return self._writer.length
 
-    @property
     def attention(self) -> Tensor:
         """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
         mean = torch.stack(self._seen).mean((0, 2))  # (N, B/N*T, S)
         return mean.view(*self._asked.shape, -1)[:, -1]
 
-    @property
     def source_real(self) -> Tensor:
-        """The real tokens of the sources: (N, S) bool."""
+        """The real tokens of the sources, as they were at first: (N, S) bool."""
         return self._real
 
     def step(self, ids: Tensor) -> Tensor:

@@ -1,0 +1,186 @@
+"""Every processor against the sentence that describes it, token by token."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.decoding import DecodingConfig
+from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.processors import (
+    NEVER,
+    Allowed,
+    Context,
+    Forbidden,
+    ForcedPrefix,
+    MinLength,
+    MinP,
+    NoRepeatNgram,
+    Processor,
+    RepetitionPenalty,
+    Temperature,
+    TopK,
+    TopP,
+    Typical,
+    processed,
+)
+from jumok.errors import InputError
+from tests.nn.drawing import noise, seeds
+
+V = 6
+rows_of_tokens = st.lists(st.lists(st.integers(0, V - 1), max_size=9), min_size=1, max_size=3)
+
+some_words = st.lists(
+    st.lists(st.integers(0, V - 1), min_size=1, max_size=3), min_size=1, max_size=5
+)
+
+
+def context(rows: list[list[int]], start: int = 0) -> Context:
+    """Rows padded on the left with -1."""
+    width = max(map(len, rows))
+    tokens = [[-1] * (width - len(row)) + row for row in rows]
+    return Context(torch.tensor(tokens).view(len(rows), width), start, torch.arange(len(rows)))
+
+
+def banned(processor: Processor, given: Context) -> list[set[int]]:
+    """The tokens of each row that may not be written; the others keep their scores."""
+    scores = noise(len(given.tokens), V)
+    after = processed(scores, given, [processor])
+    never = after == NEVER
+    assert torch.equal(after[~never], scores[~never])
+    return [set(row.nonzero()[:, 0].tolist()) for row in never]
+
+
+@given(rows_of_tokens, st.integers(1, 4))
+def test_no_ngram_comes_twice(rows: list[list[int]], n: int) -> None:
+    for row, found in zip(rows, banned(NoRepeatNgram(n), context(rows)), strict=True):
+        seen = {tuple(row[i : i + n]) for i in range(len(row) - n + 1)}
+        last = row[len(row) - n + 1 :] if len(row) >= n - 1 else None
+        wanted = {token for token in range(V) if last is not None and (*last, token) in seen}
+        assert found == wanted
+
+
+@given(rows_of_tokens, some_words)
+def test_forbidden_words_never_end(rows: list[list[int]], words: list[list[int]]) -> None:
+    for row, found in zip(rows, banned(Forbidden(words), context(rows)), strict=True):
+        ends = {word[-1] for word in words if row[len(row) - len(word) + 1 :] == word[:-1]
+                and len(row) >= len(word) - 1}  # fmt: skip
+        assert found == ends
+
+
+def test_allowed() -> None:
+    assert banned(Allowed([3, 1, 1]), context([[0], [1]])) == [{0, 2, 4, 5}] * 2
+
+
+def test_min_length_counts_what_was_written() -> None:
+    given = context([[1, 2, 3, 4]], start=2)
+    assert banned(MinLength(3, end_id=5), given) == [{5}]
+    assert banned(MinLength(2, end_id=5), given) == [set()]
+
+
+def test_one_prefix_for_all_or_one_for_each() -> None:
+    everyone = set(range(V))
+    begun = context([[9, 1], [9, 4]], start=1)
+    assert banned(ForcedPrefix([[1, 5]]), begun) == [everyone - {5}] * 2
+    assert banned(ForcedPrefix([[1, 5], [4]]), begun) == [everyone - {5}, set()]
+    assert banned(ForcedPrefix([[1]]), begun) == [set(), set()]
+    beams = Context(begun.tokens, 1, torch.tensor([1, 1]))
+    assert banned(ForcedPrefix([[1, 5], [4, 2]]), beams) == [everyone - {2}] * 2
+
+
+@given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
+def test_repetition_penalty(rows: list[list[int]], penalty: float) -> None:
+    scores = noise(len(rows), V).log_softmax(-1)
+    found = processed(scores, context(rows), [RepetitionPenalty(penalty)])
+    for row, before, after in zip(rows, scores, found, strict=True):
+        for token in range(V):
+            factor = penalty if token in row else 1.0
+            assert after[token] == before[token] * factor
+
+
+@given(seeds, st.sampled_from([0.05, 0.3, 0.5, 0.9, 0.999]))
+def test_the_cuts(seed: int, p: float) -> None:
+    scores = noise(3, V, seed=seed) * 2
+    given = context([[0], [0], [0]])
+    rows = zip(scores.softmax(-1), banned_of(TopP(p), scores, given),
+               banned_of(MinP(p), scores, given), banned_of(Typical(p), scores, given),
+               strict=True)  # fmt: skip
+    for probability, top_p, min_p, typical in rows:
+        entropy = -(probability * probability.log()).sum()
+        surprise = (-probability.log() - entropy).abs()
+        for order, found in (((-probability).argsort(), top_p), (surprise.argsort(), typical)):
+            kept = [token for token in order.tolist() if token not in found]
+            assert kept == order.tolist()[: len(kept)]  # the likeliest, none left out between
+            mass = probability[kept].sum().item()
+            assert mass >= p - 1e-6
+            assert mass - probability[kept[-1]] < p + 1e-6  # and none too many
+        assert min_p == {t for t in range(V) if probability[t] < p * probability.max()}
+
+
+def banned_of(processor: Processor, scores: Tensor, given: Context) -> list[set[int]]:
+    never = processed(scores, given, [processor]) == NEVER
+    return [set(row.nonzero()[:, 0].tolist()) for row in never]
+
+
+@given(seeds, st.integers(1, V + 2))
+def test_top_k(seed: int, k: int) -> None:
+    scores = noise(2, V, seed=seed)
+    for row, found in zip(scores, banned_of(TopK(k), scores, context([[0]] * 2)), strict=True):
+        assert found == set((-row).argsort()[k:].tolist())
+
+
+def test_cuts_after_cuts() -> None:
+    """A cut looks at what is left, and what is forbidden stays so."""
+    scores = torch.tensor([[NEVER, 0.0, -1.0, -2.0, -3.0, NEVER]])
+    for cut in (TopK(2), TopP(0.9), MinP(0.2), Typical(0.9), Temperature(2.0)):
+        after = processed(scores, context([[0]]), [cut])
+        assert not after.isnan().any()
+        assert (after[scores == NEVER] == NEVER).all()
+        assert (after > NEVER).any()
+
+
+def test_temperature() -> None:
+    scores = noise(2, V)
+    assert torch.equal(processed(scores, context([[0]] * 2), [Temperature(0.5)]), scores / 0.5)
+
+
+def test_the_scores_given_stay() -> None:
+    scores = noise(1, V)
+    before = scores.clone()
+    processed(scores, context([[0]]), [Allowed([1]), Temperature(2.0)])
+    assert torch.equal(scores, before)
+
+
+def test_in_the_order_of_the_docstring() -> None:
+    config = DecodingConfig(
+        sample=True, temperature=0.5, top_k=3, top_p=0.9, min_p=0.1, typical_p=0.9,
+        repetition_penalty=1.2, no_repeat_ngram=3, min_length=2,
+    )  # fmt: skip
+    constraint = Allowed([1])
+    kinds = [type(each) for each in processors_of(config, 3, constraints=[constraint])]
+    assert kinds == [
+        RepetitionPenalty, NoRepeatNgram, MinLength, Allowed, Temperature, TopK, TopP, MinP,
+        Typical,
+    ]  # fmt: skip
+    assert processors_of(DecodingConfig(beam=5, n_best=2, length_penalty=0.3), 3) == []
+
+
+def test_words_without_a_vocabulary() -> None:
+    for name in ("forbidden", "allowed"):
+        config = DecodingConfig(**{name: ("가",)})  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=f"{name} is text and no vocabulary came"):
+            processors_of(config, 3)
+    with pytest.raises(InputError, match="prefix is text and no vocabulary came"):
+        processors_of(DecodingConfig(prefix="가"), 3)
+    with pytest.raises(InputError, match="stop is text and no vocabulary came"):
+        stopping_of(DecodingConfig(stop=("가",)), 3, [1])
+
+
+def test_what_cannot_be_meant() -> None:
+    with pytest.raises(InputError, match="0 forbidden words"):
+        Forbidden([])
+    with pytest.raises(InputError, match="or an empty one"):
+        Forbidden([[1], []])
+    with pytest.raises(InputError, match="no token is allowed"):
+        Allowed([])

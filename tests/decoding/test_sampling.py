@@ -1,0 +1,137 @@
+"""Draws are exact, belong to their text, and follow from the seed."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.decoding import DecodingConfig, generate
+from jumok.decoding.in_force import processors_of
+from jumok.decoding.sampling import Draws, key_of, likeliest
+from tests.decoding.small import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
+from tests.nn.drawing import noise
+
+N = 4_000
+
+
+def p_value(counts: Tensor, expected: Tensor) -> float:
+    """How likely a chi-square statistic at least as large is when the draws are exact."""
+    there = expected > 0
+    assert not counts[~there].any()
+    statistic = ((counts - expected)[there] ** 2 / expected[there]).sum()
+    freedom = int(there.sum()) - 1
+    return float(torch.special.gammaincc(torch.tensor(freedom / 2.0).double(), statistic / 2))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"temperature": 1.7}, {"top_k": 4}, {"top_p": 0.7}, {"min_p": 0.2}, {"typical_p": 0.6}],
+    ids=str,
+)
+def test_one_draw_has_its_distribution(settings: dict[str, float]) -> None:
+    table = noise(8, 8, seed=3) * 1.5
+    config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
+    processors = processors_of(config, EOS)
+    [found] = generate(ChainWriter(table), opening(limit=1), config, processors)
+    first = [EOS if one.finished else one.ids[0] for one in found]
+    probability = reference(table[BOS].double().log_softmax(-1), settings)
+    counts = torch.bincount(torch.tensor(first), minlength=8).double()
+    assert p_value(counts, probability * N) > 1e-6
+
+
+def reference(log_p: Tensor, settings: dict[str, float]) -> Tensor:
+    """The distribution after one setting, token by token."""
+    probability = log_p.exp()
+    order = sorted(range(8), key=lambda token: -probability[token])
+    if "temperature" in settings:
+        probability = (log_p / settings["temperature"]).softmax(-1)
+    kept = order
+    if "top_k" in settings:
+        kept = order[: int(settings["top_k"])]
+    if "min_p" in settings:
+        least = settings["min_p"] * probability.max()
+        kept = [token for token in order if probability[token] >= least]
+    if "typical_p" in settings:
+        entropy = -(probability * log_p).sum()
+        order = sorted(range(8), key=lambda token: abs(-log_p[token] - entropy))
+    for name in ("top_p", "typical_p"):
+        if name in settings:
+            kept, mass = [], 0.0
+            while mass < settings[name]:
+                kept.append(order[len(kept)])
+                mass += float(probability[kept[-1]])
+    chosen = torch.zeros(8, dtype=torch.float64)
+    chosen[kept] = probability[kept]
+    return chosen / chosen.sum()
+
+
+def test_two_draws_are_independent() -> None:
+    """Every pair of tokens comes as often as the product of its probabilities says."""
+    table = noise(6, 6, seed=5)
+    config = DecodingConfig(sample=True, n_best=N, max_length=2, seed=2)
+    [found] = generate(ChainWriter(table), opening(limit=2, end_id=-1), config)
+    counts = Counter(tuple(one.ids) for one in found)
+    p = table.double().softmax(-1)
+    pairs = [(a, b) for a in range(6) for b in range(6)]
+    expected = torch.stack([p[BOS, a] * p[a, b] for a, b in pairs]) * N
+    seen = torch.tensor([counts[pair] for pair in pairs]).double()
+    assert p_value(seen, expected) > 1e-6
+
+
+def test_a_wrong_distribution_is_noticed() -> None:
+    p = torch.tensor([0.3, 0.3, 0.4]).double()
+    draw = Draws([7], seed=0, copies=N, steps=1)
+    tokens = draw(p.log().expand(N, 3), torch.arange(N), 0)
+    counts = torch.bincount(tokens, minlength=3).double()
+    assert p_value(counts, p * N) > 1e-6
+    assert p_value(counts, torch.tensor([0.35, 0.3, 0.35]).double() * N) < 1e-6
+
+
+def test_texts_draw_apart() -> None:
+    """Neighbours with other keys draw independently of each other."""
+    draw = Draws(range(N), seed=0, copies=1, steps=2)
+    p = torch.tensor([0.5, 0.5]).log().expand(N, 2)
+    first, second = (draw(p, torch.arange(N), step) for step in (0, 1))
+    for pairs in (first * 2 + second, first[:-1] * 2 + first[1:]):
+        counts = torch.bincount(pairs, minlength=4).double()
+        assert p_value(counts, torch.full((4,), len(pairs) / 4).double()) > 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_seed_decides(kind: str) -> None:
+    model, (ids, real) = model_of(kind), texts()
+    config = DecodingConfig(sample=True, max_length=12, seed=3)
+    first, again = (write(model, ids, real, config) for _ in range(2))
+    assert first == again
+    other = DecodingConfig(sample=True, max_length=12, seed=4)
+    assert [one.ids for [one] in write(model, ids, real, other)] != [one.ids for [one] in first]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_text_twice_draws_the_same(kind: str) -> None:
+    ids, real = texts()
+    twice = torch.tensor([2, 5, 2])
+    config = DecodingConfig(sample=True, n_best=2, max_length=12)
+    found = write(model_of(kind), ids[twice], real[twice], config)
+    assert [one.ids for one in found[0]] == [one.ids for one in found[2]]
+    assert found[0][0].ids != found[0][1].ids
+
+
+def test_an_impossible_token_is_never_drawn() -> None:
+    """Not even by the smallest and the largest random number."""
+    scores = torch.tensor([[float("-inf"), 0.0, float("-inf"), 0.0, float("-inf")]])
+    draw = Draws([0], seed=0, copies=1, steps=2)
+    draw.uniform = torch.tensor([[0.0, 1 - 2.0**-52]], dtype=torch.float64)
+    rows = torch.tensor([0])
+    assert [draw(scores, rows, step).item() for step in (0, 1)] == [1, 3]
+
+
+def test_the_likeliest() -> None:
+    scores = torch.tensor([[0.0, 2.0, 2.0], [1.0, 0.0, 0.0]])
+    assert likeliest(scores, torch.arange(2), 0).tolist() == [1, 0]
+
+
+def test_keys() -> None:
+    assert key_of([]) != key_of([0]) != key_of([0, 0])
+    assert 0 <= key_of([1, 2, 3]) < 2**64

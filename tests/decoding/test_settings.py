@@ -1,0 +1,78 @@
+"""The settings in force are one line, refuse what cannot be meant, and come from a recipe."""
+
+import dataclasses
+
+import pytest
+
+from jumok.config import build, plain
+from jumok.decoding import DecodingConfig
+from jumok.decoding.repetition import find_loop
+from jumok.decoding.written import Written
+from jumok.errors import InputError
+
+
+def test_one_line() -> None:
+    assert str(DecodingConfig()) == "max_length=256"
+    sampled = DecodingConfig(sample=True, top_p=0.9, stop=("\n",), max_length=20)
+    assert str(sampled) == "sample=True seed=0 top_p=0.9 max_length=20 stop=('\\n',)"
+
+
+def test_every_field_is_shown_when_it_is_set() -> None:
+    for field in dataclasses.fields(DecodingConfig):
+        value = {
+            "length_norm": "gnmt", "early_stop": "full", "prefix": "가", "sample": True,
+            "allowed": ("가",), "forbidden": ("가",), "stop": ("가",),
+        }.get(field.name, 0.5)  # fmt: skip
+        if field.type in ("int", int):
+            value = 3
+        others = {"beam": 3} if field.name in ("n_best", "coverage") else {}
+        config = DecodingConfig(**others | {field.name: value})  # type: ignore[arg-type]
+        assert f"{field.name}={value!r}" in str(config).replace("), ", ")")
+        assert build(DecodingConfig, plain(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam": 0}, r"decoding\.beam 0: give 1 or more"),
+        ({"max_length": 0}, r"decoding\.max_length 0: give 1 or more"),
+        ({"top_k": -1}, r"decoding\.top_k -1: give 0 or more"),
+        ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give more than 0"),
+        ({"top_p": 1.5}, r"decoding\.top_p 1\.5: give more than 0, to 1"),
+        ({"min_p": 1.0}, r"decoding\.min_p 1\.0: give 0 or more, below 1"),
+        ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
+        ({"n_best": 2}, r"n_best 2 is more than the beam of 1 holds"),
+        ({"coverage": 0.5}, r"coverage 0\.5 ranks several hypotheses and a beam of 1 has one"),
+        ({"min_length": 9, "max_length": 8}, r"min_length 9 is more than max_length 8"),
+    ],
+)
+def test_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DecodingConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_limits() -> None:
+    assert DecodingConfig(max_length=7).limit() == DecodingConfig(max_length=7).limit(100) == 7
+    config = DecodingConfig(max_length=50, max_ratio=2.0, max_extra=3)
+    assert [config.limit(n) for n in (0, 1, 10, 40)] == [3, 5, 23, 50]
+    assert config.within(20).max_length == 20
+    assert config.within(80) == config
+
+
+def test_loops_are_found() -> None:
+    for period in (1, 2, 3, 7):
+        ids = [100, 101, 102, *list(range(period)) * 12]
+        loop = Written(ids, 0.0, False).loop
+        assert loop is not None
+        assert (loop.start, loop.period, loop.rounds) == (3, period, 12)
+    cut = find_loop([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
+    assert cut is not None
+    assert (cut.start, cut.period) == (1, 3)
+    assert str(cut) == "from token 1 on, 3 tokens repeat 5.3 times"
+
+
+@pytest.mark.parametrize(
+    "ids", [[], [1], [1] * 11, list(range(60)), [*[1, 2] * 10, 3], [*range(10)] * 2]
+)
+def test_no_loop(ids: list[int]) -> None:
+    assert find_loop(ids) is None

@@ -1,0 +1,169 @@
+"""Words given as text: stopped at, forbidden, allowed, begun with, streamed."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from jumok.decoding import (
+    DecodingConfig,
+    StopTexts,
+    TextStreams,
+    continue_texts,
+    cut,
+)
+from jumok.decoding.spelling import spelling_of
+from jumok.decoding.words import spellings
+from jumok.errors import InputError
+from jumok.models import LanguageModel, TransformerConfig
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+TEXTS = ["가 나 다", "나라 다리 가나", "다 가 나라", "가 가 다리다", "라다 나가 다가나"]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> SentencePieceVocabulary:
+    return SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=280, byte_fallback=True))
+
+
+@pytest.fixture(scope="module")
+def model(vocabulary: SentencePieceVocabulary) -> LanguageModel:
+    """One that writes Hangul more often than bytes."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocabulary_size=len(vocabulary), d_model=16, n_heads=2, d_ff=16, n_layers=1,
+        max_length=64, tie_embeddings=False,
+    )  # fmt: skip
+    model = LanguageModel(config).eval().requires_grad_(False)
+    for token in range(len(vocabulary)):
+        if vocabulary.piece(token).startswith(("<0x", "[")):
+            model.output.weight[token] *= 0.2
+    model.output.weight *= 3
+    return model
+
+
+def texts_of(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, config: DecodingConfig
+) -> list[str]:
+    """Twelve samples."""
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    return [vocabulary.decode(one.ids) for one in found]
+
+
+def sampled(**settings: object) -> DecodingConfig:
+    return DecodingConfig(sample=True, n_best=12, max_length=24, **settings)  # type: ignore[arg-type]
+
+
+def test_forbidden_words_are_not_written(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    free = texts_of(model, vocabulary, sampled())
+    assert any("다" in text for text in free)
+    pieces = [piece for piece in map(vocabulary.piece, range(len(vocabulary))) if "다" in piece]
+    words = tuple({piece.strip("▁") for piece in pieces})
+    assert not any("다" in t for t in texts_of(model, vocabulary, sampled(forbidden=words)))
+
+
+def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceVocabulary) -> None:
+    found = texts_of(model, vocabulary, sampled(allowed=("가", "나")))
+    assert not set("".join(found)) & set("다라리")
+    assert any(found)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int) -> None:
+    config = DecodingConfig(beam=beam, n_best=beam, max_length=12, prefix="나라 다")
+    for text in texts_of(model, vocabulary, config):
+        assert text.startswith("나라 다")
+
+
+@pytest.mark.parametrize("search", ["sample", "beam"])
+def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, search: str) -> None:
+    stop = ("나 ", " 다")
+    config = sampled(stop=stop)
+    if search == "beam":
+        config = DecodingConfig(beam=4, n_best=4, max_length=24)
+        likeliest = texts_of(model, vocabulary, config)[0]
+        stop = (likeliest[2:4],)
+        config = dataclasses.replace(config, stop=stop)
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    stopped = 0
+    for one in found:
+        text, before = vocabulary.decode(one.ids), vocabulary.decode(one.ids[:-1])
+        assert not any(word in before for word in stop)  # no token too many
+        if any(word in text for word in stop):
+            stopped += 1
+            assert one.finished
+            assert not any(word in cut(text, stop) for word in stop)
+    assert stopped
+
+
+@pytest.mark.parametrize("stop", [(), ("나 ", " 다", "가가가")])
+def test_streamed_is_whole(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, stop: tuple[str, ...]
+) -> None:
+    given: dict[int, list[str]] = {}
+    streams = TextStreams(
+        vocabulary, lambda row, piece: given.setdefault(row, []).append(piece), stop
+    )
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, sampled(stop=stop), end_id=vocabulary.eos_id,
+        vocabulary=vocabulary, on_token=streams.push,
+    )  # fmt: skip
+    streams.finish()
+    for row, one in enumerate(found):
+        assert "".join(given.get(row, [])) == cut(vocabulary.decode(one.ids), stop)
+        assert all(given.get(row, ["some"]))  # nothing empty is given out
+    assert any(len(pieces) > 3 for pieces in given.values())
+
+
+def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
+    """Also across the three bytes of a syllable that no piece spells."""
+    ids = vocabulary.encode("가 뷁")
+    assert len(ids) >= 4
+    stops = StopTexts(vocabulary, ("뷁",))
+    assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
+
+
+def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocabulary) -> None:
+    given: list[str] = []
+    streams = TextStreams(vocabulary, lambda row, piece: given.append(piece), ["나라"])
+    for token in vocabulary.encode("다 나"):
+        streams.push(0, token)
+    assert "나" not in "".join(given)
+    streams.finish()
+    assert "".join(given) == "다 나"
+    given.clear()
+    for token in vocabulary.encode("다 나라 가"):
+        streams.push(0, token)
+    streams.finish()
+    assert "".join(given) == "다 "
+
+
+def test_an_empty_stop_text(vocabulary: SentencePieceVocabulary) -> None:
+    with pytest.raises(InputError, match="an empty stop text would stop everything"):
+        StopTexts(vocabulary, ("가", ""))
+
+
+def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
+    anchor = vocabulary.encode("라")
+    found = spellings("나라", spelling_of(vocabulary))
+    texts = {vocabulary.decode([*anchor, *way]) for way in found}
+    assert texts == {"라나라", "라 나라"}
+    assert len(found) > 4  # pieces, syllables, bytes
+    assert len(set(found)) == len(found)
+
+
+def test_words_that_cannot_be_spelled() -> None:
+    plain = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24, byte_fallback=False))
+    with pytest.raises(InputError, match="the vocabulary cannot spell '뷁'; leave it out"):
+        spellings("뷁", spelling_of(plain))
+    with pytest.raises(InputError, match="cannot spell ''"):
+        spellings("", spelling_of(plain))
