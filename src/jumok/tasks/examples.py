@@ -12,6 +12,12 @@ def examples(recipe: Recipe) -> list[str]:
             return [source for source, _ in spoken()]
         case "nsmc-text" if recipe.task == "masked_language_modeling":
             return ["이 영화 정말 [MASK]", "[MASK] 연기가 최고였다", "시간이 [MASK]... 보지 마세요"]
+        case "nsmc-text":
+            return ["이 영화 정말", "배우들의 연기가", "솔직히 말해서"]
+        case "shakespeare":
+            return ["ROMEO:\n", "To be, or not"]
+        case "novels":
+            return ["그는 아무 말도 없이", "어느 날"]
         case "nsmc":
             return ["이 영화 정말 재미있어요 ㅋㅋ", "시간이 아깝다... 보지 마세요", "그냥 그래요"]
         case "ynat":

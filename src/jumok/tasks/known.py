@@ -1,6 +1,7 @@
 """The tasks there are, by the name a recipe gives."""
 
 from jumok.tasks.classification import Classification
+from jumok.tasks.language_modeling import LanguageModeling
 from jumok.tasks.masked_language_modeling import MaskedLanguageModeling
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.regression import Regression
@@ -13,6 +14,7 @@ TASKS: dict[str, Task] = {
     "regression": Regression(),
     "tagging": TokenTagging(),
     "sequence_to_sequence": SequenceToSequence(),
+    "language_modeling": LanguageModeling(),
     "masked_language_modeling": MaskedLanguageModeling(),
 }
 

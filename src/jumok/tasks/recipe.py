@@ -15,6 +15,7 @@ from jumok.models.config import TransformerConfig
 from jumok.models.heads import Pooling
 from jumok.tasks.masking import MaskingConfig
 from jumok.tasks.measures import with_measures
+from jumok.tasks.windows import WindowConfig
 from jumok.text.sentencepiece import VocabularyConfig
 from jumok.training.config import TrainingConfig
 
@@ -144,6 +145,7 @@ class Recipe:
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     regression: RegressionConfig = field(default_factory=RegressionConfig)
+    windows: WindowConfig = field(default_factory=WindowConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)  # of tests and answers
 
@@ -164,6 +166,10 @@ class Recipe:
         if self.decoding != DecodingConfig() and self.task not in WRITING:
             raise InputError(
                 f"[decoding] came with the task {self.task}, which writes nothing; leave it out"
+            )
+        if self.windows != WindowConfig() and self.task != "language_modeling":
+            raise InputError(
+                f"[windows] came with the task {self.task}, which reads no windows; leave it out"
             )
         if not self.vocabulary.joint and self.task != "sequence_to_sequence":
             raise InputError(

@@ -10,6 +10,7 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
+from jumok.tasks.continuation import prompt
 from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
@@ -25,8 +26,8 @@ def draw(loaded: Loaded, text: str, path: Path, layer: int = -1, head: int | Non
     """Draw the attention to `text` into `path` and return it.
 
     Of a sequence-to-sequence model the cross-attention from what it writes to what it reads;
-    otherwise the encoder's own. `layer` counts from 0 (or back from -1); without `head` a mean
-    over the heads is drawn for cross-attention, all heads side by side for an encoder.
+    otherwise the text's own. `layer` counts from 0 (or back from -1); without `head` a mean
+    over the heads is drawn for cross-attention, all heads side by side for a text's own.
     """
     save(_figure(loaded, text, layer, head), path)
     return path
@@ -80,19 +81,22 @@ def _cross(loaded: Loaded, text: str, layer: int) -> Look:
 
 @torch.inference_mode()
 def _own(loaded: Loaded, text: str, layer: int) -> Look:
-    """From each piece of the text, or of the pair, to every other, in the encoder."""
+    """From each piece of the text, or of the pair, to those it may see, in the only tower."""
     vocabulary, recipe = loaded.vocabulary, loaded.recipe
     encode = TextEncoder(vocabulary, recipe.model.max_length)
-    if recipe.task == "masked_language_modeling":
-        row = read_blanks([text], encode)[0]
+    tower = "encoder"
+    if recipe.task == "language_modeling":
+        row, tower = prompt(loaded, text)[-recipe.model.max_length :], "decoder"
+    elif recipe.task == "masked_language_modeling":
+        row = read_blanks([text], encode)[0].tolist()
     else:
-        row = encode.of_lines([text], recipe.paired)[0]
-    ids = torch.tensor([row.tolist()])
+        row = encode.of_lines([text], recipe.paired)[0].tolist()
+    ids = torch.tensor([row])
     parted = recipe.paired and recipe.model.n_segments
     with record(loaded.model) as seen:
         loaded.logits(ids, token_type_ids=segments_of(ids, vocabulary.sep_id) if parted else None)
-    weights, number = _layer(seen, "encoder", ".attention", layer)
-    pieces = [vocabulary.piece(int(i)) for i in row]
+    weights, number = _layer(seen, tower, ".attention", layer)
+    pieces = [vocabulary.piece(i) for i in row]
     return Look(weights, pieces, pieces, f"self-attention, layer {number}")
 
 

@@ -1,0 +1,96 @@
+"""Texts that go on: a language model writes what follows each of them."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from jumok.decoding import OnToken, Opening, TextStreams, Written, cut, generate
+from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.sampling import key_of
+from jumok.decoding.sliding import SlidingWriter
+from jumok.models import LanguageModel
+from jumok.tasks.answers import Candidate, Rewriting
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
+ROWS = 32  # written at once
+
+
+def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+    """The continuation alone of each text, as the recipe's [decoding] says.
+
+    Texts of equally many tokens are written together, so that none needs padding: then the window
+    of each slides where it would alone.
+    """
+    config = loaded.recipe.decoding
+    at_once = max(ROWS // (config.n_best if config.sample else config.beam), 1)
+    prompts = [prompt(loaded, text) for text in texts]
+    order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
+    answers: dict[int, Rewriting] = {}
+    while order:
+        length = len(prompts[order[0]])
+        part = [i for i in order[:at_once] if len(prompts[i]) == length]
+        order = order[len(part) :]
+        found = _written(loaded, [prompts[i] for i in part])
+        for i, several in zip(part, found, strict=True):
+            answers[i] = _answer(loaded, texts[i], prompts[i], several)
+    return [answers[i] for i in range(len(texts))]
+
+
+def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+    """The continuation of one text, its parts given out as soon as they are certain."""
+    ids = prompt(loaded, text)
+    stops = loaded.recipe.decoding.stop
+    streams = TextStreams(loaded.vocabulary, lambda _, part: on_text(part), stops)
+    streams.behind(0, ids)
+    (several,) = _written(loaded, [ids], streams.push)
+    streams.finish()
+    return _answer(loaded, text, ids, several)
+
+
+def prompt(loaded: "Loaded", text: str) -> list[int]:
+    """[BOS] and the text; of one stream of documents the text alone, which may stand anywhere."""
+    ids = loaded.vocabulary.encode(text)
+    if ids and loaded.recipe.windows.across_documents:
+        return ids
+    return [loaded.vocabulary.bos_id, *ids]
+
+
+@torch.inference_mode()
+def _written(
+    loaded: "Loaded", prompts: Sequence[list[int]], on_token: OnToken | None = None
+) -> list[list[Written]]:
+    """The `n_best` continuations of prompts of one length."""
+    assert isinstance(loaded.model, LanguageModel)
+    vocabulary, config = loaded.vocabulary, loaded.recipe.decoding
+    end_id = vocabulary.eos_id
+    opening = Opening(
+        first=torch.tensor(prompts, device=loaded.device),
+        stopping=stopping_of(config, end_id, [config.max_length] * len(prompts), vocabulary),
+        keys=[key_of(ids) for ids in prompts],
+    )
+    processors = processors_of(config, end_id, vocabulary)
+    return generate(SlidingWriter(loaded.model), opening, config, processors, on_token)
+
+
+def _answer(
+    loaded: "Loaded", text: str, ids: Sequence[int], several: Sequence[Written]
+) -> Rewriting:
+    """What the best continuation adds to the prompt: a space before its first word is its own."""
+    config = loaded.recipe.decoding
+    before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
+    outputs = [cut(whole.removeprefix(before), config.stop) for whole in wholes]
+    best, loop = several[0], several[0].loop
+    candidates = tuple(
+        Candidate(output, each.score, each.rank)
+        for output, each in zip(outputs, several, strict=True)
+    )
+    return Rewriting(
+        text,
+        outputs[0],
+        best.score,
+        n_best=candidates if config.n_best > 1 else None,
+        loop=None if loop is None else str(loop),
+    )
