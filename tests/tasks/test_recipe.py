@@ -95,7 +95,10 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ("training.schedule=step", "training.schedule = \"step\": input should be 'inverse_sqrt'"),
         ("augmentation.token_dropout=1.5", "augmentation.token_dropout 1.5: give 0 to 1"),
         ("augmentation.subword_sampling=-1", "augmentation.subword_sampling -1.0: give 0 to 1"),
-        ("vocabulary.kind=word", "vocabulary.kind = \"word\": input should be 'unigram', 'bpe' or 'char'"),
+        (
+            "vocabulary.kind=word",
+            "vocabulary.kind = \"word\": input should be 'unigram', 'bpe' or 'char'",
+        ),
         ("model.kind=tower", "model.kind = \"tower\": input should be 'encoder', 'decoder' or"),
         ("model.d_model=17", "d_model 17"),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
