@@ -221,6 +221,38 @@ def test_a_loop_is_told(reading_run: Path) -> None:
     assert answer.loop is None or "repeat" in answer.loop
 
 
+# Several runs as one
+
+
+def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: Path) -> None:
+    """A run beside itself is that run; beside another it writes by the mean of both."""
+    vocabulary = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
+    train(load_recipe(str(reading_recipe), [*SHORT, vocabulary, "seed=1"]), tmp_path / "other")
+    one, other = jumok.load(reading_run), jumok.load(tmp_path / "other")
+    texts = [source for source, _ in readings(6, 8)]
+    alone, twice = one(texts), one.beside([one])(texts)
+    both, turned = one.beside([other])(texts), other.beside([one])(texts)
+    for answers in zip(alone, twice, both, turned, strict=True):
+        first, again, mixed, mixed_again = answers
+        assert isinstance(first, jumok.Rewriting)
+        assert isinstance(again, jumok.Rewriting)
+        assert isinstance(mixed, jumok.Rewriting)
+        assert isinstance(mixed_again, jumok.Rewriting)
+        assert again.output == first.output
+        assert again.score == pytest.approx(first.score, abs=1e-4)  # log of a mean of equals
+        assert mixed.score == pytest.approx(mixed_again.score, abs=1e-4)
+    assert [a.score for a in both] != pytest.approx([a.score for a in alone], abs=1e-4)  # type: ignore[attr-defined]
+
+
+def test_runs_that_cannot_write_together(
+    reading_run: Path, two_sided: Loaded, review_run: Path
+) -> None:
+    with pytest.raises(InputError, match=r"have other vocabularies; train one with"):
+        jumok.load(reading_run).beside([two_sided])
+    with pytest.raises(InputError, match="classification cannot write along"):
+        jumok.load(reading_run).beside([jumok.load(review_run)])
+
+
 # Data
 
 
@@ -257,8 +289,9 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     model = task.model(recipe.model, ())
     job = task.job(recipe, model, vocabularies.source, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
-    assert batch.source.ids.numel() + batch.target.ids.numel() <= recipe.training.batch_tokens
     assert batch.twice == name.startswith("multi30k")
+    padded = batch.source.ids.numel() + batch.target.ids.numel()
+    assert padded <= recipe.training.batch_tokens * (2 if batch.twice else 1)
     assert torch.isfinite(job.loss(batch) / batch.units)
     assert recipe.decoding.beam == 5
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,23 @@ Words = Annotated[
         help="Laid over the recipe's [decoding]: beam=5, sample=true ... Repeatable.",
     ),
 ]
+
+Along = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--with",
+        metavar="RUN",
+        help="Another run, of the same vocabulary, that writes along: an ensemble. Repeatable.",
+    ),
+]
+
+
+def load_with(run: Path, others: Sequence[Path] | None) -> "Loaded":
+    """A run, or several as one that writes by the mean of their probabilities."""
+    from jumok.tasks.loading import load
+
+    loaded = load(run)
+    return loaded.beside([load(other) for other in others]) if others else loaded
 
 
 def overridden(loaded: "Loaded", words: Sequence[str]) -> "Loaded":

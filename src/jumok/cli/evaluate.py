@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from jumok.cli.decoding import Words, overridden
+from jumok.cli.decoding import Along, Words, load_with, overridden
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -22,18 +22,18 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="One split of the recipe's data; without it every test set.")
     ] = None,
+    along: Along = None,
     decoding: Words = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.data.corpora import evaluation_table
     from jumok.errors import InputError
-    from jumok.tasks.loading import load
     from jumok.tasks.scoring import score, tables_of
 
     if data is not None and split is not None:
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")
-    loaded = load(run)
+    loaded = load_with(run, along)
     if data is None:
         tables = tables_of(loaded.recipe, split)
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.decoding import Words, overridden
+from jumok.cli.decoding import Along, Words, load_with, overridden
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -28,6 +28,7 @@ def predict(
         list[str] | None, typer.Argument(metavar="[TEXT ...]", help="None: the lines of stdin.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout.")] = False,
+    along: Along = None,
     decoding: Words = None,
     n_best: Annotated[
         int | None,
@@ -39,9 +40,8 @@ def predict(
 ) -> None:
     """Classify texts, rewrite or continue them, as the run was trained to."""
     from jumok.config import plain
-    from jumok.tasks.loading import load
 
-    loaded = load(run)
+    loaded = load_with(run, along)
     words = decoding or []
     if n_best is not None:
         words = [*words, *_for_n_best(loaded, words, n_best)]

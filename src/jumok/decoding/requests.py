@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
 from jumok.decoding.in_force import processors_of, stopping_of
 from jumok.decoding.opening import Opening
@@ -38,12 +39,14 @@ def write_targets(
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
+    others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
 ) -> list[list[Written]]:
     """The `n_best` targets of each source.
 
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
-    The vocabulary is that of the targets, asked for when the config holds words.
+    The vocabulary is that of the targets, asked for when the config holds words. With `others` all
+    models write together, as an `EnsembleWriter` does.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
@@ -64,7 +67,10 @@ def write_targets(
         keys=_keys(source, real),
     )
     kind = AttentiveWriter if config.coverage else EncoderDecoderWriter
-    writer: Writer = kind(model, source, real, room=opening.longest)
+    writers: list[Writer] = [
+        kind(each, source, real, room=opening.longest) for each in (model, *others)
+    ]
+    writer = EnsembleWriter(writers) if others else writers[0]
     processors = processors_of(config, end_id, vocabulary, constraints)
     return generate(writer, opening, config, processors, on_token)
 

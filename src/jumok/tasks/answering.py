@@ -38,10 +38,12 @@ class Loaded:
         labels: tuple[str, ...],
         device: torch.device,
         target_vocabulary: Vocabulary | None = None,
+        others: Sequence[nn.Module] = (),
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
         self.task = task_of(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
+        self.others = tuple(others)  # that write along
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
 
     @property
@@ -85,13 +87,34 @@ class Loaded:
 
         Raises InputError for a key that is not known, and when the model writes nothing.
         """
+        return self._with(self.recipe.with_decoding(words), self.others)
+
+    def beside(self, others: Sequence["Loaded"]) -> "Loaded":
+        """One that writes by the mean of the probabilities of this model and of the others.
+
+        Raises InputError when they do not read and write with the same vocabularies, and for
+        models that do not rewrite sequences.
+        """
+        for each in (self, *others):
+            if not isinstance(each.model, EncoderDecoder):
+                raise InputError(
+                    f"a run of the task {each.recipe.task} cannot write along; "
+                    "give runs of sequence_to_sequence"
+                )
+            if each.vocabulary.fingerprint != self.vocabulary.fingerprint or (
+                each.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
+            ):
+                raise InputError(
+                    f"the runs {self.recipe.name} and {each.recipe.name} have other vocabularies; "
+                    "train one with vocabulary.file naming the other's"
+                )
+        models = [model for each in others for model in (each.model, *each.others)]
+        return self._with(self.recipe, [*self.others, *models])
+
+    def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
+        target = self._target_vocabulary
         return Loaded(
-            self.model,
-            self._vocabulary,
-            self.recipe.with_decoding(words),
-            self.labels,
-            self.device,
-            self._target_vocabulary,
+            self.model, self._vocabulary, recipe, self.labels, self.device, target, others
         )
 
     @torch.inference_mode()

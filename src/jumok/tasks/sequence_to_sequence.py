@@ -212,8 +212,16 @@ class SequenceToSequence:
         assert isinstance(loaded.model, EncoderDecoder)
         reading, writing = loaded.vocabulary, loaded.target_vocabulary
         sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
-        config, device = loaded.recipe.decoding, loaded.device
-        return write_all(loaded.model, sources, reading.pad_id, writing, config, device, on_token)
+        return write_all(
+            loaded.model,
+            sources,
+            reading.pad_id,
+            writing,
+            loaded.recipe.decoding,
+            loaded.device,
+            [model for model in loaded.others if isinstance(model, EncoderDecoder)],
+            on_token,
+        )
 
 
 def _rewriting(text: str, outputs: Sequence[Output]) -> Rewriting:

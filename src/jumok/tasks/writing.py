@@ -3,6 +3,7 @@
 Sources of like length are written for together; no answer depends on its neighbours.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -37,11 +38,13 @@ def write_all(
     vocabulary: Vocabulary,
     config: DecodingConfig,
     device: torch.device,
+    others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
-    `pad_id` fills sources, `vocabulary` is that of the targets. `on_token` is for a single source.
+    `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
+    of all probabilities. `on_token` is for a single source.
     """
     config = in_force(config, model)
     rows = config.n_best if config.sample else config.beam
@@ -56,6 +59,7 @@ def write_all(
             bos_id=vocabulary.bos_id,
             end_id=vocabulary.eos_id,
             vocabulary=vocabulary,
+            others=others,
             on_token=on_token,
         )
         for i, several in zip(batch, answers, strict=True):
