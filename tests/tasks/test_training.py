@@ -13,6 +13,7 @@ from jumok.tasks.recipe import load_recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
 from jumok.tasks.training import train
+from jumok.tasks.vocabularies import Vocabularies
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from tests.tasks.jobs import review_vocabulary
 from tests.tiny import REVIEWS, reviews
@@ -124,12 +125,13 @@ def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
 def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
-    run = Run.begin(tmp_path / "깊은" / "곳", recipe, vocabulary)
+    only = Vocabularies(vocabulary, vocabulary)
+    run = Run.begin(tmp_path / "깊은" / "곳", recipe, only)
     assert run.recipe() == recipe
     assert run.vocabulary().fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="holds a run already"):
-        Run.begin(run.folder, recipe, vocabulary)
+        Run.begin(run.folder, recipe, only)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:
