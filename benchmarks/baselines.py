@@ -1,0 +1,353 @@
+"""What is reached without a network: the commonest answer, and words and letters counted.
+
+    python benchmarks/baselines.py --data FOLDER [ynat question_pair kornli korsts klue-ner chatbot]
+
+TF-IDF of character n-grams with a linear model on top, and BM25 for the dialogue; whatever they may
+choose (which n-grams, how much regularisation) is chosen on the development split. The test split
+is scored once, with what was chosen. A pair is told by both texts' weights, their differences,
+their products and their cosine; a character to be tagged by the n-grams around it.
+"""
+
+import argparse
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import normalize
+
+from jumok.data.corpora import PAIRS, REGRESSION, SEQUENCES, TAGGING, DataConfig, load_splits
+from jumok.data.table import Table
+from jumok.evaluation import score_labels, score_numbers, score_sequences, score_tags
+from jumok.tasks import bio
+from jumok.tasks.tagging import character_f1
+
+Matrix: TypeAlias = sp.csr_matrix
+Scores: TypeAlias = dict[str, float]
+Way: TypeAlias = tuple[float, str, Callable[[], Scores]]  # on dev, what was chosen, on test
+
+LETTERS: dict[str, Any] = {"analyzer": "char_wb", "sublinear_tf": True, "min_df": 2}
+NGRAMS = ((1, 2), (1, 3), (2, 4))  # of characters, in words
+STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # C of the logistic regressions, as scikit-learn calls it
+PENALTIES = (0.3, 1.0, 3.0, 10.0)  # alpha of the ridge regression
+AROUND = 3  # characters on either side of one that is tagged
+K1, B = 1.2, 0.75  # of BM25, as Robertson and Zaragoza (2009) give them
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How far one of them comes, and what was chosen on the development split."""
+
+    name: str
+    chosen: str
+    dev: float  # the score that was chosen by
+    test: Scores
+    seconds: float
+
+
+def main() -> None:
+    """Print a table of the corpora that are named, or of all."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("corpora", nargs="*", default=list(BASELINES))
+    given = words.parse_args()
+    os.environ["JUMOK_DATA"] = str(given.data)
+    for corpus in given.corpora:
+        for found in baselines(corpus):
+            scores = "  ".join(f"{name} {value:.4f}" for name, value in found.test.items())
+            print(
+                f"{corpus:<14} {found.name:<30} {scores}  ({found.chosen}; {found.seconds:.0f} s)"
+            )
+
+
+def baselines(corpus: str) -> list[Baseline]:
+    """The baselines of a corpus by its name."""
+    return BASELINES[corpus](corpus)
+
+
+# Labels
+
+
+def labels_of_texts(corpus: str) -> list[Baseline]:
+    """One label a text: the commonest, and logistic regression on TF-IDF."""
+    splits = load_splits(DataConfig(corpus=corpus))
+    tables = [splits.train, splits.dev, splits.test]
+    texts = [list(table.column("text")) for table in tables]
+    return _labels(tables, splits.labels, lambda ngrams: letters(texts, ngrams))
+
+
+def labels_of_pairs(corpus: str) -> list[Baseline]:
+    """One label a pair: the commonest, and logistic regression on TF-IDF of both texts."""
+    splits = load_splits(DataConfig(corpus=corpus), PAIRS)
+    tables = [splits.train, splits.dev, splits.test]
+    return _labels(tables, splits.labels, lambda ngrams: pairs(tables, ngrams))
+
+
+def _labels(
+    tables: Sequence[Table],
+    labels: Sequence[str],
+    features: Callable[[tuple[int, int]], list[Matrix]],
+) -> list[Baseline]:
+    number = {label: i for i, label in enumerate(labels)}
+    train, dev, test = (
+        np.array([number[label] for label in table.column("label")]) for table in tables
+    )
+
+    def scores(wanted: NDArray[np.int64], guessed: NDArray[np.int64]) -> Scores:
+        found = score_labels(wanted.tolist(), guessed.tolist(), len(labels))
+        return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
+
+    begin = time.perf_counter()
+    commonest = Counter(train.tolist()).most_common(1)[0][0]
+    guess = [np.full(len(wanted), commonest) for wanted in (dev, test)]
+    majority = Baseline(
+        "majority",
+        labels[commonest],
+        scores(dev, guess[0])["accuracy"],
+        scores(test, guess[1]),
+        time.perf_counter() - begin,
+    )
+
+    def fitted(ngrams: tuple[int, int]) -> Iterator[Way]:
+        matrices = features(ngrams)
+        for strength in STRENGTHS:
+            model = LogisticRegression(C=strength, max_iter=300).fit(matrices[0], train)
+            on_dev = scores(dev, model.predict(matrices[1]))["accuracy"]
+            chosen = f"n-grams {ngrams}, C {strength}"
+            yield on_dev, chosen, partial(scores, test, model.predict(matrices[2]))
+
+    return [majority, best("TF-IDF, logistic regression", map(fitted, NGRAMS))]
+
+
+# Scores
+
+
+def scores_of_pairs(corpus: str) -> list[Baseline]:
+    """A number a pair: the mean, the cosine of TF-IDF, and ridge regression on it."""
+    splits = load_splits(DataConfig(corpus=corpus), REGRESSION)
+    tables = [splits.train, splits.dev, splits.test]
+    train, dev, test = (np.array(table.numbers("score")[:]) for table in tables)
+
+    def scores(wanted: NDArray[np.float64], guessed: NDArray[np.float64]) -> Scores:
+        found = score_numbers(wanted, guessed)
+        mse = float(np.mean((wanted - guessed) ** 2))
+        return {"pearson": found.pearson, "spearman": found.spearman, "mse": mse}
+
+    mean = np.full(len(test), train.mean())
+    always = Baseline("mean", f"{train.mean():.2f}", 0.0, scores(test, mean), 0.0)
+
+    def alike(ngrams: tuple[int, int]) -> Iterator[Way]:
+        cosines = [cosine(first, second) for first, second in both(tables, ngrams)]
+        slope, offset = np.polyfit(cosines[0], train, 1)  # the scale alone is learnt
+        on_dev = scores(dev, cosines[1])["pearson"]
+        yield on_dev, f"n-grams {ngrams}", partial(scores, test, slope * cosines[2] + offset)
+
+    def fitted(ngrams: tuple[int, int]) -> Iterator[Way]:
+        matrices = pairs(tables, ngrams)
+        for penalty in PENALTIES:
+            model = Ridge(alpha=penalty).fit(matrices[0], train)
+            on_dev = scores(dev, model.predict(matrices[1]))["pearson"]
+            chosen = f"n-grams {ngrams}, alpha {penalty}"
+            yield on_dev, chosen, partial(scores, test, model.predict(matrices[2]))
+
+    return [
+        always,
+        best("TF-IDF, cosine", map(alike, NGRAMS)),
+        best("TF-IDF, ridge regression", map(fitted, NGRAMS)),
+    ]
+
+
+# Tags
+
+
+def tags_of_texts(corpus: str) -> list[Baseline]:
+    """A tag for each character: O, and logistic regression on the TF-IDF of what stands around."""
+    splits = load_splits(DataConfig(corpus=corpus), TAGGING)
+    tables = [splits.train, splits.dev, splits.test]
+    tags = [[cell.split(" ") for cell in table.column("tags")] for table in tables]
+    texts = [list(table.column("text")) for table in tables]
+
+    def scores(wanted: list[list[str]], guessed: list[list[str]]) -> Scores:
+        found = score_tags(wanted, guessed)
+        return {
+            "entity_f1": found.macro_f1,
+            "entity_micro_f1": found.f1,
+            "character_f1": character_f1(wanted, guessed),
+        }
+
+    outside = [["O"] * len(row) for row in tags[2]]
+    majority = Baseline("majority", "O", 0.0, scores(tags[2], outside), 0.0)
+
+    def fitted() -> Iterator[Way]:
+        vectorizer = TfidfVectorizer(analyzer=surroundings, sublinear_tf=True, min_df=2)
+        places = [[(text, place) for text in rows for place in range(len(text))] for rows in texts]
+        train = vectorizer.fit_transform(places[0])
+        matrices = [vectorizer.transform(rows) for rows in places[1:]]
+        for strength in (3.0, 30.0):
+            model = LogisticRegression(C=strength, max_iter=100)
+            model.fit(train, [tag for row in tags[0] for tag in row])
+            dev, test = (
+                _tagged(model, matrix, rows)
+                for matrix, rows in zip(matrices, texts[1:], strict=True)
+            )
+            yield scores(tags[1], dev)["entity_f1"], f"C {strength}", partial(scores, tags[2], test)
+
+    return [majority, best("TF-IDF, logistic regression", [fitted()])]
+
+
+def _tagged(model: LogisticRegression, matrix: Matrix, texts: Sequence[str]) -> list[list[str]]:
+    """The likeliest valid tags of each text, its characters end to end in the matrix."""
+    log_p = model.predict_log_proba(matrix).astype(np.float32)
+    names = [str(name) for name in model.classes_]
+    ends = np.cumsum([len(text) for text in texts])[:-1]
+    return [[names[i] for i in bio.likeliest(rows, names)] for rows in np.split(log_p, ends)]
+
+
+def surroundings(place: tuple[str, int]) -> list[str]:
+    """The n-grams around a character of a text, each with where it begins.
+
+    >>> surroundings(("가나", 1))[:4]
+    ['-3 ^', '-3 ^^', '-3 ^^가', '-2 ^']
+    """
+    text, centre = place
+    wide = "^" * AROUND + text + "$" * (AROUND + 2)
+    first = centre  # of the window, AROUND characters before the one in question
+    return [
+        f"{start - AROUND} {wide[first + start : first + start + n]}"
+        for start in range(2 * AROUND + 1)
+        for n in (1, 2, 3)
+        if start + n <= 2 * AROUND + 1
+    ]
+
+
+# Dialogue
+
+
+def answers_to_questions(corpus: str) -> list[Baseline]:
+    """What to say: the commonest answer, and that of the nearest training question by BM25."""
+    splits = load_splits(DataConfig(corpus=corpus), SEQUENCES)
+    asked, answered = (list(splits.train.column(name)) for name in SEQUENCES)
+
+    def scores(table: Table, written: Sequence[str]) -> Scores:
+        found = score_sequences(written, list(table.column("target")))
+        return {"exact_match": found.exact_match, "bleu": found.bleu, "chrf": found.chrf}
+
+    commonest = Counter(answered).most_common(1)[0][0]
+    always = [[commonest] * len(table) for table in (splits.dev, splits.test)]
+    majority = Baseline(
+        "majority",
+        commonest,
+        scores(splits.dev, always[0])["chrf"],
+        scores(splits.test, always[1]),
+        0.0,
+    )
+
+    def nearest(words: dict[str, Any]) -> Iterator[Way]:
+        search = Search(asked, words)
+        dev, test = (
+            [answered[i] for i in search.nearest(list(table.column("source")))]
+            for table in (splits.dev, splits.test)
+        )
+        chosen = " ".join(str(value) for value in words.values())
+        yield scores(splits.dev, dev)["chrf"], chosen, partial(scores, splits.test, test)
+
+    kinds: list[dict[str, Any]] = [{"analyzer": "word", "token_pattern": r"\S+"}]
+    kinds += [{"analyzer": "char_wb", "ngram_range": ngrams} for ngrams in NGRAMS]
+    return [majority, best("BM25, nearest question", map(nearest, kinds))]
+
+
+class Search:
+    """BM25 over texts: idf(t) tf(t) (k1 + 1) / (tf(t) + k1 (1 - b + b length / mean length)).
+
+    Robertson and Zaragoza (2009), equation 3.15; idf is log(1 + (n - df + 0.5) / (df + 0.5)).
+
+    >>> Search(["비가 와요", "배가 고파요"], {"analyzer": "word"}).nearest(["배가 많이 고파요"])
+    [1]
+    """
+
+    def __init__(self, texts: Sequence[str], words: dict[str, Any]) -> None:
+        self._counter = CountVectorizer(**words)
+        counts = self._counter.fit_transform(texts).tocoo().astype(np.float64)  # (n, terms)
+        lengths = np.asarray(counts.sum(1)).ravel()
+        found_in = np.bincount(counts.col, minlength=counts.shape[1])
+        idf = np.log1p((len(texts) - found_in + 0.5) / (found_in + 0.5))
+        room = K1 * (1 - B + B * lengths / lengths.mean())
+        weights = idf[counts.col] * counts.data * (K1 + 1) / (counts.data + room[counts.row])
+        self._weights = sp.csr_matrix((weights, (counts.row, counts.col)), shape=counts.shape)
+
+    def nearest(self, queries: Sequence[str]) -> list[int]:
+        """Which text each query is nearest to, the first of equals."""
+        found = self._counter.transform(queries) @ self._weights.T  # (queries, n)
+        return [int(np.argmax(found[i].toarray())) for i in range(len(queries))]
+
+
+# What several of them need
+
+
+def letters(texts: Sequence[Sequence[str]], ngrams: tuple[int, int]) -> list[Matrix]:
+    """The TF-IDF of each list of texts, counted in the first."""
+    vectorizer = TfidfVectorizer(ngram_range=ngrams, **LETTERS).fit(texts[0])
+    return [vectorizer.transform(part) for part in texts]
+
+
+def both(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[tuple[Matrix, Matrix]]:
+    """The TF-IDF of both texts of the pairs of each table, counted in the first one's."""
+    columns = [(list(table.column("text")), list(table.column("pair"))) for table in tables]
+    vectorizer = TfidfVectorizer(ngram_range=ngrams, **LETTERS)
+    vectorizer.fit([*columns[0][0], *columns[0][1]])
+    return [
+        (vectorizer.transform(first), vectorizer.transform(second)) for first, second in columns
+    ]
+
+
+def pairs(tables: Sequence[Table], ngrams: tuple[int, int]) -> list[Matrix]:
+    """What tells of pairs: both texts, their differences, products and cosine."""
+    return [
+        sp.hstack(
+            [
+                first,
+                second,
+                abs(first - second),
+                first.multiply(second),
+                sp.csr_matrix(cosine(first, second)[:, None]),
+            ],
+            format="csr",
+        )
+        for first, second in both(tables, ngrams)
+    ]
+
+
+def cosine(first: Matrix, second: Matrix) -> NDArray[np.float64]:
+    """The cosine of each row with the other's, (n,)."""
+    return np.asarray(normalize(first).multiply(normalize(second)).sum(1)).ravel()
+
+
+def best(name: str, ways: Iterable[Iterator[Way]]) -> Baseline:
+    """The way with the best development score, the first of equals."""
+    begin = time.perf_counter()
+    tried = [way for some in ways for way in some]
+    dev, chosen, test = max(tried, key=lambda way: way[0])
+    return Baseline(name, chosen, dev, test(), time.perf_counter() - begin)
+
+
+BASELINES: dict[str, Callable[[str], list[Baseline]]] = {
+    "ynat": labels_of_texts,
+    "question_pair": labels_of_pairs,
+    "kornli": labels_of_pairs,
+    "korsts": scores_of_pairs,
+    "klue-ner": tags_of_texts,
+    "chatbot": answers_to_questions,
+}
+
+
+if __name__ == "__main__":
+    main()
