@@ -21,11 +21,13 @@ def test_every_field_is_shown_when_it_is_set() -> None:
     for field in dataclasses.fields(DecodingConfig):
         value = {
             "length_norm": "gnmt", "early_stop": "full", "prefix": "가", "sample": True,
-            "allowed": ("가",), "forbidden": ("가",), "stop": ("가",),
+            "allowed": ("가",), "forbidden": ("가",), "stop": ("가",), "choices": ("가",),
+            "pattern": "가+", "kernel": "native", "precision": "int8",
         }.get(field.name, 0.5)  # fmt: skip
         if field.type in ("int", int):
             value = 3
-        others = {"beam": 3} if field.name in ("n_best", "coverage") else {}
+        needed = {"n_best": {"beam": 3}, "coverage": {"beam": 3}, "precision": {"kernel": "native"}}
+        others: dict[str, object] = needed.get(field.name, {})  # type: ignore[assignment]
         config = DecodingConfig(**others | {field.name: value})  # type: ignore[arg-type]
         assert f"{field.name}={value!r}" in str(config).replace("), ", ")")
         assert build(DecodingConfig, plain(config)) == config
@@ -43,6 +45,9 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
         ({"n_best": 2}, r"n_best 2 is more than the beam of 1 holds"),
         ({"coverage": 0.5}, r"coverage 0\.5 ranks several hypotheses and a beam of 1 has one"),
+        ({"pattern": "a", "choices": ("a",)}, r"both say what an answer may be"),
+        ({"precision": "int8"}, r"precision int8 is the native kernel's"),
+        ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"kernel does not tell what it attends"),
         ({"min_length": 9, "max_length": 8}, r"min_length 9 is more than max_length 8"),
     ],
 )

@@ -9,6 +9,8 @@ from jumok.errors import InputError
 
 LengthNorm = Literal["power", "gnmt"]
 EarlyStop = Literal["full", "likely", "exact"]
+Kernel = Literal["plain", "native"]
+Precision = Literal["float32", "bfloat16", "int8"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,8 @@ class DecodingConfig:
     prefix: str = ""  # what every answer begins with
     allowed: tuple[str, ...] = ()  # words of which alone an answer is made; empty: all
     forbidden: tuple[str, ...] = ()  # words that are never written
+    pattern: str = ""  # a regular expression that every answer matches from end to end
+    choices: tuple[str, ...] = ()  # texts of which every answer is one
 
     # when a text ends
     min_length: int = 0  # tokens before the end may be written
@@ -49,6 +53,10 @@ class DecodingConfig:
     max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
     max_extra: int = 10  # and so many more
     stop: tuple[str, ...] = ()  # texts that end the writing
+
+    # with what
+    kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
+    precision: Precision = "float32"  # of the native kernel's weights
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "max_length"):
@@ -79,6 +87,21 @@ class DecodingConfig:
             raise InputError(
                 f"decoding.coverage {self.coverage} ranks several hypotheses and a beam of 1 has "
                 "one; give a wider decoding.beam, or coverage 0"
+            )
+        if self.pattern and self.choices:
+            raise InputError(
+                "decoding.pattern and decoding.choices both say what an answer may be; "
+                "leave one of them out"
+            )
+        if self.kernel == "plain" and self.precision != "float32":
+            raise InputError(
+                f"decoding.precision {self.precision} is the native kernel's; "
+                'set decoding.kernel = "native" too'
+            )
+        if self.kernel == "native" and self.coverage:
+            raise InputError(
+                f"decoding.coverage {self.coverage} came, and the native kernel does not tell what "
+                'it attends to; set decoding.kernel = "plain", or coverage 0'
             )
         if self.min_length > self.max_length:
             raise InputError(

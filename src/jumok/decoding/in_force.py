@@ -1,8 +1,10 @@
 """From settings to processors: what a config asks for, in the order in which it is done."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.constraints import Constraint, Language, word_list
 from jumok.decoding.processors import (
     Allowed,
     Forbidden,
@@ -17,6 +19,7 @@ from jumok.decoding.processors import (
     TopP,
     Typical,
 )
+from jumok.decoding.regular_expression import regular_expression
 from jumok.decoding.spelling import spelling_of
 from jumok.decoding.stopping import Stopping, StopTexts
 from jumok.decoding.words import spellings
@@ -69,6 +72,40 @@ def stopping_of(
     if not config.stop:
         return Stopping(end_id, limits)
     return Stopping(end_id, limits, StopTexts(_needed(vocabulary, "stop"), config.stop))
+
+
+def constraints_of(
+    config: DecodingConfig,
+    end_id: int,
+    limits: Sequence[int],
+    vocabulary: Vocabulary | None = None,
+    *,
+    behind_a_text: bool = False,
+) -> list[Processor]:
+    """What holds every answer to the pattern or the choices; none of either: nothing.
+
+    `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt.
+    """
+    if not config.pattern and not config.choices:
+        return []
+    name = "pattern" if config.pattern else "choices"
+    known = _needed(vocabulary, name)
+    language = _language(
+        config.pattern,
+        config.choices,
+        known,  # type: ignore[arg-type]  # every object can be hashed
+        behind_a_text,
+    )
+    return [Constraint(language, end_id=end_id, limits=limits)]
+
+
+@lru_cache(maxsize=8)  # a request asks for the same language in every batch
+def _language(
+    pattern: str, choices: tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
+) -> Language:
+    machine = regular_expression(pattern) if pattern else word_list(choices)
+    spelling = spelling_of(vocabulary)
+    return Language(machine, spelling.behind_a_text() if behind_a_text else spelling)
 
 
 def _words(config: DecodingConfig, end_id: int, vocabulary: Vocabulary | None) -> list[Processor]:

@@ -3,7 +3,7 @@
 Shapes: N texts, S source tokens, P prompt tokens.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Processor
 from jumok.decoding.sampling import key_of
@@ -28,6 +28,9 @@ from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.text.vocabulary import Vocabulary
 
+BeginTarget = Callable[[EncoderDecoder, Tensor, Tensor | None, int], Writer]
+"""model, source (N, S), real (N, S) or None, room: a writer that has read the source."""
+
 
 def write_targets(
     model: EncoderDecoder,
@@ -41,12 +44,14 @@ def write_targets(
     constraints: Sequence[Processor] = (),
     others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
+    begin: BeginTarget | None = None,
 ) -> list[list[Written]]:
     """The `n_best` targets of each source.
 
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
     The vocabulary is that of the targets, asked for when the config holds words. With `others` all
-    models write together, as an `EnsembleWriter` does.
+    models write together, as an `EnsembleWriter` does. `begin` makes the writer of a model; None
+    takes the plain one.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
@@ -66,12 +71,11 @@ def write_targets(
         stopping=stopping_of(config, end_id, limits, vocabulary),
         keys=_keys(source, real),
     )
-    kind = AttentiveWriter if config.coverage else EncoderDecoderWriter
-    writers: list[Writer] = [
-        kind(each, source, real, room=opening.longest) for each in (model, *others)
-    ]
+    begin = begin or (_attentive if config.coverage else _plain)
+    writers = [begin(each, source, real, opening.longest) for each in (model, *others)]
     writer = EnsembleWriter(writers) if others else writers[0]
-    processors = processors_of(config, end_id, vocabulary, constraints)
+    held = [*constraints, *constraints_of(config, end_id, limits, vocabulary)]
+    processors = processors_of(config, end_id, vocabulary, held)
     return generate(writer, opening, config, processors, on_token)
 
 
@@ -99,8 +103,17 @@ def continue_texts(
     opening = Opening(first, stopping, _keys(prompts, real), padding)
     room = first.shape[1] + opening.longest - 1  # the last token is written, never read
     writer = LanguageModelWriter(model, padding, room=room)
-    processors = processors_of(config, end_id, vocabulary, constraints)
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
+    processors = processors_of(config, end_id, vocabulary, [*constraints, *held])
     return generate(writer, opening, config, processors, on_token)
+
+
+def _plain(model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
+    return EncoderDecoderWriter(model, source, real, room=room)
+
+
+def _attentive(model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
+    return AttentiveWriter(model, source, real, room=room)
 
 
 def _keys(ids: Tensor, real: Tensor | None) -> list[int]:

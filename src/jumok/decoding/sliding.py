@@ -3,10 +3,12 @@
 Shapes: B rows being written, T new tokens, V vocabulary.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from jumok.decoding.writer import LanguageModelWriter
+from jumok.decoding.writer import LanguageModelWriter, Writer
 from jumok.errors import InputError
 from jumok.models.heads import LanguageModel
 
@@ -16,6 +18,7 @@ class SlidingWriter:
 
     As long as everything fits the model's `max_length` it is a `LanguageModelWriter`. Then the
     older half is forgotten and positions begin anew, so that each token is read twice at most.
+    `begin` makes a writer with room for so many tokens; None takes the plain one.
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(
@@ -26,8 +29,8 @@ class SlidingWriter:
     ((1, 10), 5)
     """
 
-    def __init__(self, model: LanguageModel) -> None:
-        self._model = model
+    def __init__(self, model: LanguageModel, begin: Callable[[int], Writer] | None = None) -> None:
+        self._begin = begin or (lambda room: LanguageModelWriter(model, room=room))
         self._room = model.decoder.embedding.max_length
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._ids: Tensor | None = None  # (B, all that was read)
@@ -79,8 +82,8 @@ class SlidingWriter:
     def _half(self) -> int:
         return max(self._room // 2, 1)
 
-    def _fresh(self) -> LanguageModelWriter:
-        return LanguageModelWriter(self._model, room=self._room)
+    def _fresh(self) -> Writer:
+        return self._begin(self._room)
 
     def _unread(self, ids: Tensor) -> Tensor:
         """What the model has to read now that these tokens have come."""

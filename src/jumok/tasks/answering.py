@@ -17,6 +17,7 @@ from jumok.models import (
 )
 from jumok.nn.masks import AttentionMask, positions_of
 from jumok.tasks.answers import Answer
+from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
@@ -44,6 +45,7 @@ class Loaded:
         self.task = task_of(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
         self.others = tuple(others)  # that write along
+        self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
 
     @property

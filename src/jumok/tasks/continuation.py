@@ -1,12 +1,13 @@
 """Texts that go on: a language model writes what follows each of them."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from jumok.decoding import OnToken, Opening, TextStreams, Written, cut, generate
-from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
 from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
 from jumok.models import LanguageModel
@@ -71,8 +72,12 @@ def _written(
         stopping=stopping_of(config, end_id, [config.max_length] * len(prompts), vocabulary),
         keys=[key_of(ids) for ids in prompts],
     )
-    processors = processors_of(config, end_id, vocabulary)
-    return generate(SlidingWriter(loaded.model), opening, config, processors, on_token)
+    limits = opening.stopping.limits
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
+    processors = processors_of(config, end_id, vocabulary, held)
+    kernels = loaded.kernels
+    begin = partial(kernels.begin_text, loaded.model) if kernels.native else None
+    return generate(SlidingWriter(loaded.model, begin), opening, config, processors, on_token)
 
 
 def _answer(

@@ -221,6 +221,7 @@ class SequenceToSequence:
             loaded.device,
             [model for model in loaded.others if isinstance(model, EncoderDecoder)],
             on_token,
+            loaded.kernels,
         )
 
 

@@ -12,6 +12,7 @@ from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, OnToken, Written, cut, write_targets
 from jumok.models import EncoderDecoder
 from jumok.tasks.batches import in_order_of_length, padded
+from jumok.tasks.kernels import Kernels
 from jumok.text.vocabulary import Vocabulary
 
 ANSWERING_TOKENS = 4_096  # source tokens of a batch, each counted once for every row written of it
@@ -40,12 +41,15 @@ def write_all(
     device: torch.device,
     others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
+    kernels: Kernels | None = None,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
-    of all probabilities. `on_token` is for a single source.
+    of all probabilities. `on_token` is for a single source. `kernels` are those of the same
+    settings, None: made here.
     """
+    kernels = kernels or Kernels(config)
     config = in_force(config, model)
     rows = config.n_best if config.sample else config.beam
     outputs: list[list[Output]] = [[] for _ in range(len(sources))]
@@ -61,6 +65,7 @@ def write_all(
             vocabulary=vocabulary,
             others=others,
             on_token=on_token,
+            begin=kernels.begin_target if kernels.native else None,
         )
         for i, several in zip(batch, answers, strict=True):
             texts = vocabulary.decode_batch([written.ids for written in several])
@@ -78,5 +83,13 @@ def greedily(config: DecodingConfig) -> DecodingConfig:
     max_length=256 max_ratio=1.5
     """
     return replace(
-        config, beam=1, n_best=1, sample=False, temperature=1.0, length_penalty=1.0, coverage=0.0
+        config,
+        beam=1,
+        n_best=1,
+        sample=False,
+        temperature=1.0,
+        length_penalty=1.0,
+        coverage=0.0,
+        kernel="plain",
+        precision="float32",
     )

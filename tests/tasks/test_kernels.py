@@ -1,0 +1,50 @@
+"""A trained run writes the same with the native kernel, and holds to a pattern or to choices."""
+
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.tasks.loading import load
+from tests.tiny import readings
+
+SPOKEN = [spoken for spoken, _ in readings(12, 5)]
+
+
+@pytest.mark.parametrize("search", ["beam=1", "beam=3"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, search: str) -> None:
+    loaded = load(reading_run, "cpu")
+    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    words = [search, "kernel=native", f"precision={precision}"]
+    native = loaded.with_decoding(words).answer(SPOKEN)
+    same = sum(a.shown == b.shown for a, b in zip(native, plain, strict=True))
+    assert same >= (len(SPOKEN) if precision == "float32" else 10)  # of 12; the run knows little
+    if precision == "float32":  # the order of sums differs, nothing else
+        for ours, theirs in zip(native, plain, strict=True):
+            assert vars(ours)["score"] == pytest.approx(vars(theirs)["score"], rel=1e-4, abs=1e-4)
+
+
+def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    first = loaded.kernels._of(loaded.model)
+    loaded.answer(SPOKEN)
+    assert loaded.kernels._of(loaded.model) is first
+
+
+@pytest.mark.parametrize("kernel", ["plain", "native"])
+def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
+    for answer in loaded.answer(SPOKEN):
+        assert set(answer.shown) <= set("123 ")
+        assert len(answer.shown) >= 3
+
+
+def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(['choices=["3 1 5", "7"]', "beam=3"])
+    assert {answer.shown for answer in loaded.answer(["삼 일 오", "칠"])} == {"3 1 5", "7"}
+
+
+def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
+    with pytest.raises(InputError, match=r"\("):
+        load(reading_run, "cpu").with_decoding(["pattern=(1"]).answer(["일"])
