@@ -1,0 +1,222 @@
+"""Tiny random models of transformers, and the same weights in our modules by a table of names."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+from jumok.models.weights import load_weights
+
+PAD, BOS, EOS, V = 0, 2, 3, 31
+SEED, ENDING = 9, 2.0  # weights, and how much louder the end is: texts end early and late
+WIDTH, HEADS, FF, LAYERS, LENGTH = 16, 2, 24, 2, 64
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model twice: theirs, and ours."""
+
+    theirs: Any  # a PreTrainedModel
+    ours: EncoderDecoder | LanguageModel
+    begin: int = BOS  # what begins a target
+
+
+def renamed(tensors: dict[str, Tensor], table: list[tuple[str, str]]) -> dict[str, Tensor]:
+    """Each tensor under the name the first fitting line gives it; those no line fits are left."""
+    result = {}
+    for name, tensor in tensors.items():
+        for pattern, replacement in table:
+            if re.fullmatch(pattern, name):
+                result[re.sub(pattern, replacement, name)] = tensor.clone()
+                break
+    return result
+
+
+def loud(theirs: Any) -> Any:
+    """Every parameter random, so that nothing hides behind a 0 or a 1, and texts differ."""
+    torch.manual_seed(SEED)
+    for name, parameter in theirs.named_parameters():
+        gain = 1.0 if re.search(r"(norm|ln_\w+)\.weight", name) else 0.0
+        spread = 0.3 if parameter.ndim > 1 else 0.1
+        parameter.data.copy_(gain + spread * torch.randn_like(parameter))
+        if len(parameter) == V:
+            parameter.data[EOS] *= ENDING
+    return theirs.eval().requires_grad_(False)
+
+
+def _finished(ours: Any) -> Any:
+    return ours.eval().requires_grad_(False)
+
+
+def gpt2() -> Pair:
+    transformers = pytest.importorskip("transformers")
+    theirs = loud(
+        transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(
+                vocab_size=V, n_positions=LENGTH, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
+                n_inner=FF, bos_token_id=BOS, eos_token_id=EOS, pad_token_id=PAD,
+            )
+        )
+    )  # fmt: skip
+    layer = r"transformer\.h\.(\d+)\."
+    into = r"decoder.stack.layers.\1."
+    found = renamed(
+        theirs.state_dict(),
+        [
+            (r"transformer\.wte\.weight", "decoder.embedding.tokens.weight"),
+            (r"transformer\.wpe\.weight", "decoder.embedding.positions.weight"),
+            (r"transformer\.ln_f\.(\w+)", r"decoder.stack.norm.\1"),
+            (layer + r"ln_1\.(\w+)", into + r"around_attention.norm.\2"),
+            (layer + r"ln_2\.(\w+)", into + r"around_feed_forward.norm.\2"),
+            (layer + r"attn\.c_attn\.(\w+)", into + r"attention.qkv.\2"),
+            (layer + r"attn\.c_proj\.(\w+)", into + r"attention.output.\2"),
+            (layer + r"mlp\.c_fc\.(\w+)", into + r"feed_forward.up.\2"),
+            (layer + r"mlp\.c_proj\.(\w+)", into + r"feed_forward.down.\2"),
+        ],
+    )
+    tensors = {}
+    for name, tensor in found.items():
+        conv = re.search(r"(qkv|output|up|down)\.weight", name)
+        turned = tensor.mT if conv else tensor  # their Conv1D is our linear map turned round
+        if ".qkv." in name:
+            for part, rows in zip(("query", "key", "value"), turned.chunk(3), strict=True):
+                tensors[name.replace("qkv", part)] = rows
+        else:
+            tensors[name] = turned
+    ours = LanguageModel(
+        TransformerConfig(
+            vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_ff=FF, n_layers=LAYERS,
+            positions="learned", max_length=LENGTH, norm_first=True, activation="gelu_tanh",
+            scale_embedding=False,
+        )
+    )  # fmt: skip
+    load_weights(ours, tensors)
+    return Pair(theirs, _finished(ours))
+
+
+def marian() -> Pair:
+    transformers = pytest.importorskip("transformers")
+    theirs = loud(
+        transformers.MarianMTModel(
+            transformers.MarianConfig(
+                vocab_size=V, max_position_embeddings=LENGTH, d_model=WIDTH,
+                encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_ffn_dim=FF,
+                decoder_ffn_dim=FF, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
+                activation_function="swish", scale_embedding=True, pad_token_id=PAD,
+                eos_token_id=EOS, decoder_start_token_id=PAD, forced_eos_token_id=None,
+            )
+        )
+    )  # fmt: skip
+    for tower in (theirs.model.encoder, theirs.model.decoder):  # sines are not random
+        tower.embed_positions.weight.copy_(tower.embed_positions.create_weight())
+    ours = EncoderDecoder(
+        TransformerConfig(
+            vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_ff=FF, n_layers=LAYERS,
+            positions="sinusoidal_halves", max_length=LENGTH, activation="silu",
+        )
+    )  # fmt: skip
+    load_weights(ours, renamed(theirs.state_dict(), _bart_names()))
+    return Pair(theirs, _finished(ours), begin=PAD)
+
+
+def bart() -> Pair:
+    transformers = pytest.importorskip("transformers")
+    theirs = loud(
+        transformers.BartForConditionalGeneration(
+            transformers.BartConfig(
+                vocab_size=V, max_position_embeddings=LENGTH, d_model=WIDTH,
+                encoder_layers=LAYERS, decoder_layers=LAYERS, encoder_ffn_dim=FF,
+                decoder_ffn_dim=FF, encoder_attention_heads=HEADS, decoder_attention_heads=HEADS,
+                pad_token_id=PAD, bos_token_id=BOS, eos_token_id=EOS, decoder_start_token_id=EOS,
+                forced_eos_token_id=None,
+            )
+        )
+    )  # fmt: skip
+    tensors = renamed(
+        theirs.state_dict(),
+        [
+            *_bart_names(),
+            (r"model\.(\w+)\.embed_positions\.weight", r"\1.embedding.positions.weight"),
+            (r"model\.(\w+)\.layernorm_embedding\.(\w+)", r"\1.embedding.norm.\2"),
+        ],
+    )
+    for tower in ("encoder", "decoder"):  # their first two positions are never used
+        name = f"{tower}.embedding.positions.weight"
+        tensors[name] = tensors[name][2:]
+    ours = EncoderDecoder(
+        TransformerConfig(
+            vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_ff=FF, n_layers=LAYERS,
+            positions="learned", max_length=LENGTH, activation="gelu", scale_embedding=False,
+            embedding_norm=True,
+        )
+    )  # fmt: skip
+    load_weights(ours, tensors)
+    return Pair(theirs, _finished(ours), begin=EOS)
+
+
+def _bart_names() -> list[tuple[str, str]]:
+    layer, into = r"model\.(\w+)\.layers\.(\d+)\.", r"\1.stack.layers.\2."
+    names = [(r"model\.shared\.weight", "encoder.embedding.tokens.weight")]
+    for theirs, ours in (("self_attn", "attention"), ("encoder_attn", "cross")):
+        for q, query in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
+            names.append((layer + rf"{theirs}\.{q}_proj\.(\w+)", into + rf"{ours}.{query}.\3"))
+        names.append((layer + rf"{theirs}_layer_norm\.(\w+)", into + rf"around_{ours}.norm.\3"))
+    return [
+        *names,
+        (layer + r"fc1\.(\w+)", into + r"feed_forward.up.\3"),
+        (layer + r"fc2\.(\w+)", into + r"feed_forward.down.\3"),
+        (layer + r"final_layer_norm\.(\w+)", into + r"around_feed_forward.norm.\3"),
+    ]
+
+
+def t5() -> Pair:
+    transformers = pytest.importorskip("transformers")
+    theirs = loud(
+        transformers.T5ForConditionalGeneration(
+            transformers.T5Config(
+                vocab_size=V, d_model=WIDTH, d_kv=6, d_ff=FF, num_layers=LAYERS, num_heads=HEADS,
+                pad_token_id=PAD, eos_token_id=EOS, decoder_start_token_id=PAD,
+                tie_word_embeddings=False,
+            )
+        )
+    )  # fmt: skip
+    block, into = r"(\w+)\.block\.(\d+)\.layer\.", r"\1.stack.layers.\2."
+    names = [
+        (r"(\w+)\.embed_tokens\.weight", r"\1.embedding.tokens.weight"),
+        (r"lm_head\.weight", "output.weight"),
+        (r"(\w+)\.final_layer_norm\.weight", r"\1.stack.norm.weight"),
+        (
+            r"(\w+)\.block\.0\.layer\.0\.SelfAttention\.relative_attention_bias\.weight",
+            r"\1.stack.relative.bias.weight",
+        ),
+    ]
+    for q, query in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
+        names.append(
+            (block + rf"0\.SelfAttention\.{q}\.weight", into + f"attention.{query}.weight")
+        )
+        names.append((block + rf"1\.EncDecAttention\.{q}\.weight", into + f"cross.{query}.weight"))
+    names += [
+        (block + r"0\.layer_norm\.weight", into + "around_attention.norm.weight"),
+        (block + r"\d\.DenseReluDense\.wi\.weight", into + "feed_forward.up.weight"),
+        (block + r"\d\.DenseReluDense\.wo\.weight", into + "feed_forward.down.weight"),
+        (r"(encoder)\.block\.(\d+)\.layer\.1\.layer_norm\.weight",
+         into + "around_feed_forward.norm.weight"),
+        (block + r"1\.layer_norm\.weight", into + "around_cross.norm.weight"),
+        (block + r"2\.layer_norm\.weight", into + "around_feed_forward.norm.weight"),
+    ]  # fmt: skip
+    ours = EncoderDecoder(
+        TransformerConfig(
+            vocabulary_size=V, d_model=WIDTH, n_heads=HEADS, d_head=6, d_ff=FF, n_layers=LAYERS,
+            positions="relative", max_length=LENGTH, norm="rms", norm_first=True, norm_eps=1e-6,
+            bias=False, attention_scale=1.0, scale_embedding=False, tie_embeddings=False,
+        )
+    )  # fmt: skip
+    load_weights(ours, renamed(theirs.state_dict(), names))
+    return Pair(theirs, _finished(ours), begin=PAD)
+
+
+SHAPES = {"gpt2": gpt2, "marian": marian, "bart": bart, "t5": t5}
