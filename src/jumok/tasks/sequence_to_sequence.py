@@ -65,7 +65,7 @@ class SequenceJob:
         twice = self.recipe.augmentation.consistency > 0
         sources = [self._sources(number, view) for view in range(1 + twice)]
         targets = self._targets(number)  # the same for both views, or they could not be compared
-        lengths = np.stack([*(rows.lengths for rows in sources), targets.lengths], -1)
+        lengths = np.stack([rows.lengths for view in sources for rows in (view, targets)], -1)
         order = permutation(len(targets), seed, number)
         rng = np.random.Generator(np.random.Philox(seed_for(seed, "batches", number)))
         plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
