@@ -1,0 +1,219 @@
+"""JoeyNMT beside a finished translation run: the same data, pieces, size and wall time.
+
+    python benchmarks/joeynmt_translation.py RUN --joeynmt SITE [--minutes M] [--work FOLDER]
+
+SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata` (JoeyNMT asks for
+an old protobuf, so it lives apart). It is trained with the settings of its own small Transformer
+(post-norm, Xavier, dropout 0.3, label smoothing 0.1, Adam, plateau schedule) at RUN's layers and
+widths, in float32 (it offers no bfloat16 on a CPU), for as long as RUN's whole command took; its
+best checkpoint by development perplexity translates every test set with RUN's beam. The time of its
+translating is not counted. Both are scored by the same function.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from turns import heading
+
+from jumok.data.corpora import SEQUENCES, load_splits
+from jumok.evaluation import score_sequences
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.run import Run
+
+RESULTS = Path(__file__).parent / "results"
+DEV_ROWS = 500  # it scores them again and again, and its time is ours
+SPECIAL = {"unk": "[UNK]", "pad": "[PAD]", "bos": "[BOS]", "eos": "[EOS]"}
+
+
+def main() -> None:
+    """Prepare, train for the same time, translate, score, write it down."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("run", type=Path, help="a finished run with one joint vocabulary")
+    words.add_argument("--joeynmt", type=Path, required=True, help="the folder it is installed in")
+    words.add_argument("--minutes", type=float, help="default: RUN's wall time")
+    words.add_argument("--work", type=Path, default=Path("runs/joeynmt"))
+    words.add_argument("--beam", type=int, default=5)
+    given = words.parse_args()
+    run = Run.existing(given.run)
+    recipe, results = run.recipe(), run.results()
+    folder: Path = given.work / recipe.name
+    folder.mkdir(parents=True)
+    tests = write_data(recipe, folder)
+    pieces = run.vocabularies().source
+    pieces.save(folder / "pieces.model")
+    special = set(SPECIAL.values())
+    spelled = [pieces.piece(i) for i in range(len(pieces))]
+    (folder / "pieces.txt").write_text(
+        "\n".join([*SPECIAL.values(), *(p for p in spelled if p not in special)]) + "\n", "utf-8"
+    )
+    (folder / "config.yaml").write_text(config(recipe, folder, given.beam), "utf-8")
+    minutes = given.minutes or results["wall_seconds"] / 60
+    train(folder, given.joeynmt, minutes)
+    lines = []
+    theirs = {name: translate(folder, given.joeynmt, name) for name in tests}
+    ours = {part["split"]: part for part in [results, *results["others"]]}
+    for name, targets in tests.items():
+        found = score_sequences(theirs[name], targets)
+        lines.append(
+            f"{name:<16} JoeyNMT BLEU {found.bleu:6.2f} chrF {found.chrf:6.2f}   jumok BLEU "
+            f"{ours[name]['bleu']:6.2f} chrF {ours[name]['chrf']:6.2f}"
+        )
+    text = "\n".join([*lines, found.signature])
+    print(text)
+    command = f"python benchmarks/joeynmt_translation.py RUN --minutes {minutes:.1f}"
+    (RESULTS / f"joeynmt_{recipe.name}.txt").write_text(f"{heading(command)}\n{text}\n", "utf-8")
+
+
+def write_data(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
+    """Plain parallel lines of every split; the targets of each test set."""
+    splits = load_splits(recipe.data, SEQUENCES)
+    tests = {}
+    for name, table in splits.tables.items():
+        rows = DEV_ROWS if name == "dev" else len(table)
+        for column in SEQUENCES:
+            cells = [" ".join(cell.split()) for cell in table.column(column)[:rows]]
+            (folder / f"{name}.{column}").write_text("\n".join(cells) + "\n", "utf-8")
+        if name not in ("train", "dev"):
+            tests[name] = list(table.column("target"))
+    return tests
+
+
+def config(recipe: Recipe, folder: Path, beam: int) -> str:
+    """Its own YAML, which JSON is a part of."""
+    model = recipe.model
+
+    def tower(layers: int) -> dict[str, object]:
+        return {
+            "type": "transformer",
+            "num_layers": layers,
+            "num_heads": model.n_heads,
+            "embeddings": {"embedding_dim": model.d_model, "scale": True, "dropout": 0.0},
+            "hidden_size": model.d_model,
+            "ff_size": model.d_ff,
+            "dropout": 0.3,
+            "layer_norm": "post",
+        }
+
+    def side(name: str) -> dict[str, object]:
+        return {
+            "lang": name,
+            "level": "bpe",
+            "max_length": 250,
+            "voc_file": str(folder / "pieces.txt"),
+            "tokenizer_type": "sentencepiece",
+            "tokenizer_cfg": {"model_file": str(folder / "pieces.model")},
+        }
+
+    return json.dumps(
+        {
+            "name": recipe.name,
+            "joeynmt_version": "2.3.0",
+            "model_dir": str(folder / "model"),
+            "use_cuda": False,
+            "fp16": False,
+            "random_seed": recipe.seed,
+            "data": {
+                "train": str(folder / "train"),
+                "dev": str(folder / "dev"),
+                "dataset_type": "plain",
+                "src": side("source"),
+                "trg": side("target"),
+                "special_symbols": {
+                    **{f"{name}_token": piece for name, piece in SPECIAL.items()},
+                    **{f"{name}_id": i for i, name in enumerate(SPECIAL)},
+                },
+            },
+            "training": {
+                "optimizer": "adam",
+                "normalization": "tokens",
+                "adam_betas": [0.9, 0.98],
+                "scheduling": "plateau",
+                "patience": 4,
+                "learning_rate": 0.0005,
+                "learning_rate_min": 1e-8,
+                "loss": "crossentropy",
+                "label_smoothing": 0.1,
+                "weight_decay": 0.0,
+                "batch_size": 2048,
+                "batch_type": "token",
+                "early_stopping_metric": "ppl",
+                "epochs": 1000,
+                "validation_freq": 500,
+                "logging_freq": 100,
+                "keep_best_ckpts": 1,
+                "overwrite": False,
+                "shuffle": True,
+                "print_valid_sents": [],
+            },
+            "testing": {
+                "beam_size": beam,
+                "beam_alpha": 1.0,
+                "batch_size": 64,
+                "batch_type": "sentence",
+                "max_output_length": 150,
+                "eval_metrics": [],
+            },
+            "model": {
+                "initializer": "xavier_uniform",
+                "embed_initializer": "xavier_uniform",
+                "embed_init_gain": 1.0,
+                "init_gain": 1.0,
+                "bias_initializer": "zeros",
+                "tied_embeddings": True,
+                "tied_softmax": True,
+                "encoder": tower(model.n_layers),
+                "decoder": tower(model.n_decoder_layers or model.n_layers),
+            },
+        },
+        indent=1,
+    )
+
+
+def train(folder: Path, site: Path, minutes: float) -> None:
+    """Train until the time is over; what was best on dev lies in its folder."""
+    with (folder / "train.log").open("w") as log:
+        worker = start(folder, site, "train", "--skip-test", stdout=log.fileno())
+        end = time.monotonic() + 60 * minutes
+        while time.monotonic() < end and worker.poll() is None:
+            time.sleep(1)
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGINT)
+        worker.wait()
+    if not (folder / "model" / "best.ckpt").exists():
+        raise SystemExit(f"JoeyNMT kept no checkpoint; see {folder / 'train.log'}")
+
+
+def translate(folder: Path, site: Path, name: str) -> list[str]:
+    """What it writes for a test set; an empty answer where it fails."""
+    output = folder / f"{name}.output"
+    with (folder / f"{name}.source").open() as source:
+        worker = start(
+            folder, site, "translate", "-o", str(output), stdin=source.fileno(),
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        worker.wait()
+    return output.read_text("utf-8").splitlines()
+
+
+def start(
+    folder: Path, site: Path, mode: str, *words: str, stdin: int | None = None, stdout: int
+) -> "subprocess.Popen[bytes]":
+    """JoeyNMT in a process of its own."""
+    command = [sys.executable, "-m", "joeynmt", mode, str(folder / "config.yaml"), *words]
+    return subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "2"},
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.STDOUT,
+    )
+
+
+if __name__ == "__main__":
+    main()
