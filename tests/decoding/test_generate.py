@@ -208,6 +208,7 @@ def test_nothing_may_be_written(kind: str, name: str) -> None:
     answers = write(model, ids, real, CONFIGS[name], (nothing_after_two,))
     free = write(model, ids, real, CONFIGS[name])
     assert [one.ids for one in answers[0]] == [one.ids for one in free[0]]
+    assert answers[1]
     assert all(len(one.log_probabilities) <= 2 for one in answers[1])
     assert all(one.score > float("-inf") for one in answers[1])
 

@@ -90,6 +90,8 @@ def beam_search(
 ) -> list[list[Written]]:
     """For each text the `n_best` hypotheses of highest rank, best first.
 
+    There are fewer where fewer exist, and an empty one where the processors forbade all.
+
     Raises InputError for coverage with a writer that does not tell what it attends to.
     """
     if config.coverage and not isinstance(writer, Attentive):
@@ -262,7 +264,7 @@ class _Search:
                 written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEVER
-            ]
+            ] or [Written([], 0.0, finished=False, rank=NEVER)]  # nothing could be written
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
