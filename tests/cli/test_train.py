@@ -76,7 +76,7 @@ def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
     recipe = write_readings(tmp_path / "data")
     done = call(capsys, "train", recipe, *QUICK, "--out", tmp_path / "run", "--json")
     (results,) = done.rows
-    assert set(results) == ALWAYS | {"exact_match", "bleu", "chrf", "signature"}
+    assert set(results) == ALWAYS | {"exact_match", "bleu", "chrf", "signature", "decoding"}
 
 
 def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run: Path) -> None:
