@@ -48,6 +48,8 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         ({"pattern": "a", "choices": ("a",)}, r"both say what an answer may be"),
         ({"precision": "int8"}, r"precision int8 is the native kernel's"),
         ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"kernel does not tell what it attends"),
+        ({"length_penalty": float("nan")}, r"length_penalty nan: give -10 to 10"),
+        ({"length_penalty": 1000.0}, r"length_penalty 1000\.0: give -10 to 10"),
         ({"min_length": 9, "max_length": 8}, r"min_length 9 is more than max_length 8"),
     ],
 )
@@ -60,6 +62,8 @@ def test_limits() -> None:
     assert DecodingConfig(max_length=7).limit() == DecodingConfig(max_length=7).limit(100) == 7
     config = DecodingConfig(max_length=50, max_ratio=2.0, max_extra=3)
     assert [config.limit(n) for n in (0, 1, 10, 40)] == [3, 5, 23, 50]
+    small = DecodingConfig(max_ratio=0.5, max_extra=0)
+    assert [small.limit(n) for n in (0, 1, 3, 4)] == [1, 1, 1, 2]  # the end at least
     assert config.within(20).max_length == 20
     assert config.within(80) == config
 

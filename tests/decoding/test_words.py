@@ -12,6 +12,7 @@ from jumok.decoding import (
     continue_texts,
     cut,
 )
+from jumok.decoding.in_force import processors_of
 from jumok.decoding.spelling import spelling_of
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
@@ -78,6 +79,12 @@ def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, bea
     config = DecodingConfig(beam=beam, n_best=beam, max_length=12, prefix="나라 다")
     for text in texts_of(model, vocabulary, config):
         assert text.startswith("나라 다")
+
+
+def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
+    small = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24))
+    with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
+        processors_of(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
 
 
 @pytest.mark.parametrize("search", ["sample", "beam"])

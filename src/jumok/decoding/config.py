@@ -12,6 +12,8 @@ EarlyStop = Literal["full", "likely", "exact"]
 Kernel = Literal["plain", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
+MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
@@ -72,6 +74,11 @@ class DecodingConfig:
         for name in ("top_p", "typical_p"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0, to 1")
+        if not abs(self.length_penalty) <= MOST_PENALTY:
+            raise InputError(
+                f"decoding.length_penalty {self.length_penalty}: give -{MOST_PENALTY} to "
+                f"{MOST_PENALTY}"
+            )
         if not 0.0 <= self.min_p < 1.0:
             raise InputError(f"decoding.min_p {self.min_p}: give 0 or more, below 1")
         if self.sample and self.beam > 1:
@@ -112,12 +119,15 @@ class DecodingConfig:
     def limit(self, source_tokens: int | None = None) -> int:
         """At most so many tokens are written, the end among them, for a source of that length.
 
+        One at least, the end: whatever `max_ratio` leaves of a source of few tokens.
+
         >>> DecodingConfig(max_ratio=1.5).limit(source_tokens=8)
         22
         """
         if source_tokens is None or not self.max_ratio:
             return self.max_length
-        return min(self.max_length, int(source_tokens * self.max_ratio) + self.max_extra)
+        most = int(source_tokens * self.max_ratio) + self.max_extra
+        return max(1, min(self.max_length, most))
 
     def within(self, most: int) -> "DecodingConfig":
         """The same settings with a max_length of `most` at most: what a model can hold."""

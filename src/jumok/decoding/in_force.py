@@ -119,8 +119,16 @@ def _words(config: DecodingConfig, end_id: int, vocabulary: Vocabulary | None) -
         ways = [way for word in config.allowed for way in spellings(word, spelling)]
         chosen.append(Allowed({end_id}.union(*ways)))
     if config.prefix:
-        chosen.append(ForcedPrefix([_needed(vocabulary, "prefix").encode(config.prefix)]))
+        chosen.append(ForcedPrefix([_prefix(config.prefix, _needed(vocabulary, "prefix"))]))
     return chosen
+
+
+def _prefix(text: str, vocabulary: Vocabulary) -> list[int]:
+    """The tokens of a prefix; InputError where they would not write it."""
+    ids = vocabulary.encode(text)
+    if vocabulary.unk_id in ids:
+        raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
+    return ids
 
 
 def _needed(vocabulary: Vocabulary | None, name: str) -> Vocabulary:
