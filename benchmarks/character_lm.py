@@ -15,7 +15,6 @@ import argparse
 import json
 import math
 import os
-import pickle
 import re
 import shutil
 import subprocess
@@ -114,8 +113,11 @@ def prepare(checkout: Path, folder: Path, text: str, validation: str) -> None:
     for split, part in (("train", text[: -len(validation)]), ("val", validation)):
         ids = np.array([numbers[character] for character in part], dtype=np.uint16)
         ids.tofile(data / f"{split}.bin")
-    with (data / "meta.pkl").open("wb") as file:  # train.py reads the size from there, pickled
-        pickle.dump({"vocab_size": len(numbers)}, file)
+    script = (folder / "train.py").read_text(encoding="utf-8")
+    unknown = "meta_vocab_size = None"  # it would look for a pickled file; told here instead
+    assert unknown in script
+    told = script.replace(unknown, f"meta_vocab_size = {len(numbers)}", 1)
+    (folder / "train.py").write_text(told, encoding="utf-8")
 
 
 def nanogpt(folder: Path, name: str, iterations: int, validation: str) -> Result:
