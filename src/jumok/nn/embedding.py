@@ -31,4 +31,11 @@ class TokenEmbedding(nn.Embedding):
 
 
 class SegmentEmbedding(nn.Embedding):
-    """Which of several joined texts a token belongs to (BERT; note 002: 0 0 0 1 1 2 2)."""
+    """Which of several joined texts a token belongs to (BERT; note 002: 0 0 0 1 1 2 2).
+
+    The vectors start small, with standard deviation 0.02, so that tokens are heard first.
+    """
+
+    def __init__(self, n_segments: int, d_model: int) -> None:
+        super().__init__(n_segments, d_model)
+        nn.init.normal_(self.weight, std=0.02)
