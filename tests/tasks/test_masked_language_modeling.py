@@ -17,6 +17,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.tasks.masked_language_modeling import (
     MaskedBatch,
     MaskedLanguageJob,
+    _filled,
     hidden_once,
     read_blanks,
     score_masked,
@@ -255,6 +256,20 @@ def test_the_filling_is_the_likeliest_that_fits(run: Path) -> None:
     best = max(fitting, key=lambda i: logs[i].item())
     assert answer.output == f"연기가 {fitting[best]}"
     assert abs(answer.score - logs[best].item()) < 1e-5
+
+
+def test_a_blank_is_never_filled_with_white_space() -> None:
+    """Not with a tab or a line end either, which every vocabulary has."""
+    made = job(TEXTS)
+    vocabulary, pieces = made.vocabulary, made.pieces
+    parts = ["연기", "가"]  # a blank that goes on
+    logs = np.full((1, len(vocabulary)), -9.0, np.float32)
+    logs[0, vocabulary.id("\t")], logs[0, vocabulary.id("\n")] = -0.1, -0.2
+    goes_on = next(
+        i for i in np.flatnonzero(pieces.ordinary & ~pieces.begins) if vocabulary.piece(i).strip()
+    )
+    logs[0, goes_on] = -1.0
+    assert _filled(parts, logs, pieces, vocabulary) == (f"연기{vocabulary.piece(goes_on)}가", -1.0)
 
 
 def test_what_is_read_of_a_text_with_blanks() -> None:

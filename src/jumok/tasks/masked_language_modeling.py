@@ -297,10 +297,10 @@ def _filled(
 def _likeliest(
     log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> tuple[str, float]:
-    """The likeliest of the fitting pieces that say something besides a space, and its log p."""
+    """The likeliest of the fitting pieces that say something besides white space, and its log p."""
     for best in np.argsort(np.where(fitting, -log, np.inf), kind="stable"):
         word = vocabulary.piece(int(best)).removeprefix(SPACE)
-        if word:
+        if word.strip():
             return word, float(log[best])
     raise InputError("the vocabulary has no piece but spaces; train one on texts")
 
