@@ -178,11 +178,11 @@ def test_a_run_that_is_not_finished_is_told(
 def test_a_recipe_without_a_test_split(
     capsys: Capture, tmp_path: Path, review_recipe: Path
 ) -> None:
-    """Its dev split is what is reported at the end, and evaluate asks for a file."""
+    """Its dev split is what is reported at the end, and evaluate asks for one that is there."""
     words = ('data.test=""', "training.steps=2")
     done = call(capsys, "train", review_recipe, *words, "--out", tmp_path / "run", "--json")
     (results,) = done.rows
     assert results["split"] == "dev"
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
-    assert "the data has no 'test' split" in done.err
+    assert "no 'test' split; it has train, dev: name one of them, or a file" in done.err

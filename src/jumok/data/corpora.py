@@ -107,7 +107,7 @@ class Splits:
         if name not in self.tables:
             raise InputError(
                 f"the data has no {name!r} split; it has {', '.join(self.tables)}: "
-                f"name a file with data.{name}"
+                f"name one of them, or a file with data.{name}"
             )
         return self.tables[name]
 

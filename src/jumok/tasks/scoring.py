@@ -28,11 +28,13 @@ def tables_of(recipe: Recipe, split: str | None = None) -> dict[str, Table]:
 
     Raises InputError when the data have no such split, or no test set.
     """
-    data = recipe.data
+    data, columns = recipe.data, task_of(recipe).columns(recipe)
     names = ["test"] if split is None else [split]
     if split is None and data.corpus:
         corpus = known_corpus(data.corpus)
         names = [name for name in (*corpus.splits, *corpus.generated) if is_test(name)]
     names = names or ["test"]
-    splits = load_splits(data, task_of(recipe).columns(recipe), only=names)
+    splits = load_splits(data, columns, only=names)
+    if not set(names) <= splits.tables.keys():
+        splits = load_splits(data, columns)  # so that those there are can be named
     return {name: splits[name] for name in names}
