@@ -82,3 +82,21 @@ def test_nothing_is_learned_without_gradients() -> None:
         loss = vocabulary_loss(torch.ones(3, 4), output, wanted)
     assert not loss.requires_grad
     assert torch.allclose(loss, cross_entropy(output(torch.ones(3, 4)), wanted))
+
+
+def test_tokens_seen_twice_are_an_even_number() -> None:
+    """One without its like would be left out of the loss, its derivative never written."""
+    output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
+    with pytest.raises(AssertionError, match="an even number"):
+        vocabulary_loss(torch.ones(3, 4), output, wanted, consistency=1.0)
+
+
+@pytest.mark.parametrize("consistency", [0.0, 1.0])
+def test_of_no_tokens_there_is_nothing_to_learn(consistency: float) -> None:
+    output, hidden = nn.Linear(4, 5), torch.empty(0, 4, requires_grad=True)
+    none = torch.empty(0, dtype=torch.int64)
+    loss = vocabulary_loss(hidden, output, none, consistency=consistency)
+    assert loss.item() == 0.0
+    found = torch.autograd.grad(loss, [hidden, output.weight, output.bias])
+    assert found[0].shape == (0, 4)
+    assert not any(d.any() for d in found)

@@ -100,6 +100,7 @@ def _parts(n: int, *, paired: bool) -> Iterator[Tensor | slice]:
             yield slice(start, start + PART)
         return
     half = n // 2
+    assert n == 2 * half, "tokens seen twice are an even number"
     for start in range(0, half, PART // 2):
         first = torch.arange(start, min(start + PART // 2, half))
         yield torch.cat([first, first + half])
