@@ -107,6 +107,25 @@ def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path) -> N
     assert (tmp_path / "kernel.so").read_text("ascii") == "done\n"
 
 
+def test_a_compiler_that_never_ends_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n", encoding="ascii")
+    slow.chmod(0o700)
+    monkeypatch.setattr(build, "SECONDS", 0.1)
+    with pytest.raises(KernelError, match=r"slow has not compiled .* in 0\.1 seconds"):
+        build.compile_kernel(str(slow), tmp_path / "kernel.so")
+    assert list(tmp_path.iterdir()) == [slow]
+
+
+def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.so"
+    path.write_text("no program", encoding="ascii")
+    with pytest.raises(KernelError, match=r"cannot be loaded .* set XDG_CACHE_HOME"):
+        load(path)
+
+
 def test_a_cache_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

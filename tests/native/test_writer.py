@@ -179,6 +179,10 @@ def test_what_cannot_be_done_is_refused() -> None:
         NativeWriter(reading, tokens(1, 41), room=4)
     with pytest.raises(InputError, match="outside the vocabulary of 77"):
         NativeWriter(reading, torch.tensor([[77]]), room=4)
+    with pytest.raises(InputError, match=r"sources \(3, 7\) and a mask \(2, 7\) came"):
+        NativeWriter(reading, SOURCE, REAL[:2], room=4)
+    with pytest.raises(InputError, match="padding of -1 tokens came"):
+        NativeWriter(speaking, padding=torch.tensor([0, -1]), room=4)
     writer = NativeWriter(speaking, room=4)
     writer.step(tokens(2, 3))
     for wrong in (tokens(3, 1), tokens(2, 0), tokens(2)):

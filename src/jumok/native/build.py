@@ -55,13 +55,6 @@ def kernel() -> Path:
     folder = cache_folder("native")
     path = folder / f"kernel-{fingerprint(compiler)}.so"
     if not path.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError as error:
-            raise KernelError(
-                f"the compiled kernel cannot be kept in {folder} ({error.strerror}); "
-                "set XDG_CACHE_HOME to a folder that can be written"
-            ) from None
         logger.info("compiling the C++ kernel, once: half a minute")
         compile_kernel(compiler, path)
     return path
@@ -104,7 +97,14 @@ def processor() -> str:
 
 def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] = PROCESSOR) -> None:
     """Compile the kernel into `path`, at one stroke, with the first choice of flags that works."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel-", suffix=".so")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel-", suffix=".so")
+    except OSError as error:
+        raise KernelError(
+            f"the compiled kernel cannot be kept in {path.parent} ({error.strerror}); "
+            "set XDG_CACHE_HOME to a folder that can be written"
+        ) from None
     os.close(descriptor)
     try:
         for flags in choices:
@@ -124,5 +124,10 @@ def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] =
             f"{compiler} cannot compile the fast kernel ({complaint.strip() or 'no reason given'});"
             " use another compiler (CXX names it), or write with the plain model"
         )
+    except subprocess.TimeoutExpired:
+        raise KernelError(
+            f"{compiler} has not compiled the fast kernel in {SECONDS} seconds; try again when the "
+            "machine is less busy, or write with the plain model"
+        ) from None
     finally:
         Path(name).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from jumok.native.build import kernel
+from jumok.native.build import KernelError, kernel
 
 
 class Measures(ctypes.Structure):
@@ -50,8 +50,17 @@ def library() -> ctypes.CDLL:
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """A compiled kernel, with every function knowing what it takes and answers."""
-    loaded = ctypes.CDLL(str(path))
+    """A compiled kernel, with every function knowing what it takes and answers.
+
+    Raises KernelError where the system does not load it: a cache on a disk without programs.
+    """
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise KernelError(
+            f"the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder that "
+            "may hold programs, or write with the plain model"
+        ) from None
     for name, (answer, given) in FUNCTIONS.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = answer, given

@@ -54,6 +54,8 @@ class NativeWriter:
         if source is not None:
             self._read(source, real)
         elif padding is not None:
+            if len(padding) and int(padding.min()) < 0:
+                raise InputError(f"padding of {int(padding.min())} tokens came; give 0 or more")
             self._begin(len(padding), padding.long().contiguous())
 
     def __del__(self) -> None:
@@ -109,6 +111,12 @@ class NativeWriter:
         self._length -= tokens
 
     def _read(self, source: Tensor, real: Tensor | None) -> None:
+        if source.ndim != 2 or (real is not None and real.shape != source.shape):
+            raise InputError(
+                f"sources {tuple(source.shape)} and "
+                f"{'no mask' if real is None else f'a mask {tuple(real.shape)}'} came; "
+                "give (sources, tokens) both"
+            )
         N, S = source.shape
         longest = self._model.max_length
         if longest < S:
