@@ -8,6 +8,7 @@ import pytest
 
 import jumok
 from tests.cli.commands import JUMOK, call, environment, run
+from tests.tiny import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["이 영화 재미있어요", "", "결말이 정말 지루해요 ㅠㅠ", "이 영화 재미있어요"]
@@ -158,6 +159,21 @@ def test_a_line_that_is_no_text_is_named(review_run: Path, third: bytes, sentenc
     assert done.code == 2
     assert sentence in done.err
     assert [row["text"] for row in done.rows] == ["하나", "둘"]  # answered before
+
+
+def test_before_a_line_that_is_no_pair_all_are_answered(capsys: Capture, tmp_path: Path) -> None:
+    write_reviews(tmp_path)
+    for path in tmp_path.glob("*.tsv"):
+        header, *rows = path.read_text(encoding="utf-8").splitlines()
+        pairs = [f"other\t{header}", *(f"비가 와요\t{row}" for row in rows)]
+        path.write_text("\n".join(pairs) + "\n", encoding="utf-8")
+    words = ("data.pair=other", "model.max_length=24", "training.steps=2")
+    call(capsys, "train", tmp_path / "recipe.toml", *words, "--out", tmp_path / "run")
+    texts = ["비가 와요\t재미있어요", "하나뿐", "비가 와요\t지루해요"]
+    done = call(capsys, "predict", tmp_path / "run", *texts, "--json")
+    assert done.code == 2
+    assert done.err == "jumok: '하나뿐' is no pair; give two texts with one TAB between them\n"
+    assert [row["text"] for row in done.rows] == texts[:1]
 
 
 def test_from_a_pipe_each_line_is_answered_at_once(review_run: Path) -> None:

@@ -53,11 +53,22 @@ def predict(
             for text in part:
                 _stream(loaded, text)
             continue
-        for answer in loaded.answer(part):
+        for answer in _answers(loaded, part):
             line = json.dumps(plain(answer), ensure_ascii=False) if as_json else answer.shown
             sys.stdout.write(line + "\n")
             _tell_loop(answer)
         sys.stdout.flush()
+
+
+def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
+    """The answers to some texts; before one that cannot be asked, all the others are given."""
+    from jumok.errors import InputError
+
+    try:
+        yield from loaded.answer(texts)
+    except InputError:
+        for text in texts:
+            yield from loaded.answer([text])
 
 
 def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
