@@ -1,5 +1,8 @@
 """Which models the kernel takes, and that its copy is one."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -50,3 +53,33 @@ def test_a_model_in_bfloat16_is_taken_too() -> None:
     logits = NativeWriter(NativeModel(model, "bfloat16"), room=4).step(torch.tensor([[5]]))
     assert logits.dtype == torch.float32
     assert logits.isfinite().all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_weights_that_memory_does_not_hold_are_an_error(threads: int) -> None:
+    """No abort of the process; and with threads that cannot be had the work is done without."""
+    code = f"""
+import resource, torch
+from jumok.errors import JumokError
+from jumok.models import LanguageModel, TransformerConfig
+from jumok.native import NativeModel, NativeWriter
+from jumok.native.library import library
+library()
+torch.set_num_threads(1)
+model = LanguageModel(TransformerConfig(vocabulary_size=60_000, n_layers=1, d_model=256))
+small = NativeWriter(NativeModel(LanguageModel(TransformerConfig(vocabulary_size=9))), room=2)
+status = open("/proc/self/status").read().split()
+used = 1024 * int(status[status.index("VmSize:") + 1])
+resource.setrlimit(resource.RLIMIT_AS, (used + 4 * 2**20,) * 2)
+torch.set_num_threads({threads})
+print(tuple(small.step(torch.tensor([[5, 6]])).shape))
+try:
+    NativeModel(model, "float32")
+except JumokError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("(1, 9)\nmemory ran out while the weights of output were packed")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from jumok.native.build import KernelError, kernel
 
+DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # as request.h answers
+
 
 class Measures(ctypes.Structure):
     """The measures of a model; the same fields in the same order stand in kernel/transformer.h."""

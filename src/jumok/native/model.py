@@ -7,12 +7,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from jumok.errors import JumokError
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.native.build import KernelError
-from jumok.native.library import Measures, library
+from jumok.native.library import DONE, OUT_OF_MEMORY, Measures, library
 from jumok.native.quantize import quantize_rows
 from jumok.nn import (
     LearnedPositions,
@@ -92,17 +93,26 @@ class NativeModel:
         else:
             packed = weight.to(getattr(torch, self.precision))
         packed = packed.contiguous()
-        known = self._library.jumok_linear(
+        answer = self._library.jumok_linear(
             self.handle, name.encode(), *packed.shape, _at(packed), _at(scale), _at(bias)
         )
-        assert known, name
+        self._taken(answer, name)
 
     def _give_vector(self, name: str, vector: Tensor) -> None:
         numbers = vector.detach().float().cpu().contiguous()
-        known = self._library.jumok_vector(
+        answer = self._library.jumok_vector(
             self.handle, name.encode(), numbers.numel(), _at(numbers)
         )
-        assert known, name
+        self._taken(answer, name)
+
+    @staticmethod
+    def _taken(answer: int, name: str) -> None:
+        if answer == OUT_OF_MEMORY:
+            raise JumokError(
+                f"memory ran out while the weights of {name} were packed; free some, or take a "
+                "smaller precision"
+            )
+        assert answer == DONE, name
 
 
 def obstacle(model: nn.Module) -> str | None:

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from jumok.errors import InputError, JumokError
-from jumok.native.library import library
+from jumok.native.library import DONE, NO_SUCH_ROW, OUT_OF_VOCABULARY, library
 from jumok.native.model import NativeModel
-
-OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = 1, 2, 3  # as request.h answers
 
 
 class NativeWriter:
@@ -169,17 +167,12 @@ class NativeWriter:
         return logits
 
     def _done(self, answer: int) -> None:
-        match answer:
-            case 0:
-                return
-            case 1:
-                raise InputError(
-                    f"a token outside the vocabulary of {self.vocabulary_size} came; "
-                    "give ids of the model's own vocabulary"
-                )
-            case 3:
-                raise InputError(
-                    f"rows were chosen that are not among the {self._rows}; count from 0"
-                )
-            case _:
-                raise JumokError("memory ran out while writing; write fewer rows at once")
+        if answer == OUT_OF_VOCABULARY:
+            raise InputError(
+                f"a token outside the vocabulary of {self.vocabulary_size} came; "
+                "give ids of the model's own vocabulary"
+            )
+        if answer == NO_SUCH_ROW:
+            raise InputError(f"rows were chosen that are not among the {self._rows}; count from 0")
+        if answer != DONE:
+            raise JumokError("memory ran out while writing; write fewer rows at once")

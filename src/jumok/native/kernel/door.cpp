@@ -69,7 +69,7 @@ struct ModelOf final : AnyModel {
   AnyRequest* request() const override { return new RequestOf<Format>(model); }
 };
 
-// No exception passes through the door.
+// No exception passes through the door: what needs much memory answers that there is none.
 template <class Work>
 int guarded(const Work& work) {
   try {
@@ -96,10 +96,16 @@ AnyModel* jumok_model(const jumok::Measures* measures, int precision) {
 void jumok_free_model(AnyModel* model) { delete model; }
 int jumok_linear(AnyModel* model, const char* name, int outputs, int inputs, const void* weight,
                  const float* scale, const float* bias) {
-  return model->linear(name, outputs, inputs, weight, scale, bias);
+  return jumok::guarded([&] {
+    const bool known = model->linear(name, outputs, inputs, weight, scale, bias);
+    return known ? jumok::DONE : jumok::NO_SUCH_NAME;
+  });
 }
 int jumok_vector(AnyModel* model, const char* name, int64_t size, const float* numbers) {
-  return model->vector(name, static_cast<size_t>(size), numbers);
+  return jumok::guarded([&] {
+    const bool known = model->vector(name, static_cast<size_t>(size), numbers);
+    return known ? jumok::DONE : jumok::NO_SUCH_NAME;
+  });
 }
 int64_t jumok_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
 

@@ -10,7 +10,7 @@
 namespace jumok {
 
 // What is answered to words that cannot be followed; 0 is "done".
-enum Answer : int { DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW };
+enum Answer : int { DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME };
 
 template <class Format>
 class Request {

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #if defined(__x86_64__)
@@ -89,7 +90,10 @@ class Threads {
   }
 
   void start(int helpers) {
-    for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
+    try {
+      for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
+    } catch (const std::system_error&) {  // no more are to be had: those that are do the work
+    }
   }
 
   void serve() {
