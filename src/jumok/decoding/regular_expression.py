@@ -38,7 +38,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 }
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _CODES = {"x": 2, "u": 4, "U": 8}  # hexadecimal digits
-_COUNTS = re.compile(r"\{(\d*)(,?)(\d*)\}", re.ASCII)
+_COUNTS = re.compile(r"\{(\d{0,6})(,?)(\d{0,6})\}", re.ASCII)  # beyond, no machine is so large
 _GROUP = re.compile(r"\((\?:|\?P<\w+>|(?!\?))")
 
 
@@ -133,7 +133,10 @@ class _Parser:
             return None
         found = _COUNTS.match(self._pattern, self._at)
         if found is None or found[0] == "{}":
-            raise self._error("a { that begins no {2,5}", r"write \{ for the character")
+            raise self._error(
+                "a { that begins no {2,5}",
+                r"write \{ for the character, and at most six digits in a count",
+            )
         self._at = found.end()
         least, comma, most = found.groups()
         if not comma:
