@@ -149,6 +149,7 @@ def test_ranges_of_utf8(first: int, last: int) -> None:
         ("a{", "begins no"),
         ("a{}", "begins no"),
         ("a{%s}" % ("9" * 5000), "begins no"),
+        ("a{0000003}", "begins no"),
         ("^a", "the anchor ^"),
         ("a$", "the anchor $"),
         (r"(a)\1", r"a \1"),

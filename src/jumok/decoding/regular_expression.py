@@ -38,7 +38,7 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 }
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _CODES = {"x": 2, "u": 4, "U": 8}  # hexadecimal digits
-_COUNTS = re.compile(r"\{(\d{0,6})(,?)(\d{0,6})\}", re.ASCII)  # beyond, no machine is so large
+_COUNTS = re.compile(r"\{(\d{0,6})(?:(,)(\d{0,6}))?\}", re.ASCII)  # beyond, no machine is so large
 _GROUP = re.compile(r"\((\?:|\?P<\w+>|(?!\?))")
 
 
