@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
+from jumok.native import KernelError, build
 from jumok.tasks.loading import load
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import train
 from tests.tiny import readings
 
 SPOKEN = [spoken for spoken, _ in readings(12, 5)]
@@ -48,3 +51,14 @@ def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
 def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
     with pytest.raises(InputError, match=r"\("):
         load(reading_run, "cpu").with_decoding(["pattern=(1"]).answer(["일"])
+
+
+def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
+    reading_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.kernel.cache_clear()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(KernelError, match=r"no C\+\+ compiler was found"):
+        train(load_recipe(str(reading_recipe), ["decoding.kernel=native"]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -23,6 +23,13 @@ class Kernels:
         """Whether the C++ kernel is asked for."""
         return self.config.kernel == "native"
 
+    def refuse_missing(self) -> None:
+        """Raises KernelError when the C++ kernel is asked for and cannot be had."""
+        if self.native:
+            from jumok.native.build import kernel
+
+            kernel()
+
     def begin_target(
         self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
     ) -> Writer:

@@ -17,6 +17,7 @@ from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.beginning import Taken, begin_from
+from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
@@ -50,6 +51,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     begin = time.monotonic()
     Run(folder).refuse_existing()
     find_device(recipe.device)  # refuses one that is not here before the data are read
+    Kernels(recipe.decoding).refuse_missing()  # not only when the test is scored
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabularies = _new_vocabularies(recipe, splits.train)
     model = _new_model(recipe, vocabularies, splits.labels)
