@@ -44,7 +44,7 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
     return Recipe(
         name="tiny",
         task=task,
-        data=DataConfig(),
+        data=DataConfig(pair="pair" if "n_segments" in model else ""),
         model=build(ModelConfig, SMALL | model),
         training=TrainingConfig(**{"steps": 10, "batch_tokens": 256} | training),
     )

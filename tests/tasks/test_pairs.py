@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 import jumok
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
+from jumok.models import TextClassifier, TransformerConfig
+from jumok.models.heads import compare
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.recipe import AugmentationConfig, load_recipe
 from jumok.tasks.texts import TextEncoder, Texts, segments_of
 from jumok.tasks.training import train
-from jumok.tasks.whole_texts import KnownTexts, TextBatch, text_epoch
+from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, text_epoch
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
 from tests.tiny import REVIEWS
@@ -145,6 +147,58 @@ def test_a_text_alone_is_of_the_first_segment() -> None:
     assert gradient is not None
     assert gradient[0].any()
     assert not gradient[1].any()
+
+
+# Pairs compared
+
+
+def comparing(seed: int = 0) -> TextClassifier:
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        vocabulary_size=30, d_model=8, n_heads=2, d_ff=16, n_layers=1, n_segments=2, dropout=0.0
+    )
+    return TextClassifier(config, 2, "compare").eval()
+
+
+def test_texts_are_compared_without_what_frames_them() -> None:
+    """[CLS] a [SEP] b [SEP]: each mean is over the text's own tokens, wherever padding stands."""
+    hidden = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
+    real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
+    segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
+    found = compare(hidden, real, segments).unflatten(-1, (4, 3))
+    for row, (u, v) in zip(found, [(1.5, 4.0), (3.5, 6.0)], strict=True):
+        assert row[:, 0].tolist() == [u, v, v - u, u * v]
+
+
+def test_a_text_compared_with_nothing() -> None:
+    model = comparing()
+    assert compare(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
+    assert model(torch.tensor([[5, 7, 4, 4]])).isfinite().all()
+
+
+def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
+    job = classification_job(ROWS, SEGMENTS | {"pooling": "compare"})
+    job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
+    gradient = job.model.get_parameter("output.weight").grad
+    assert gradient is not None
+    assert gradient.unflatten(-1, (4, -1)).abs().sum((0, 2)).gt(0).all()
+    job.model.eval()
+    together = answer_all(job.model, job.train.ids, job.vocabulary, CPU)
+    for i in range(5):
+        alone = answer_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
+        torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
+
+
+def test_pairs_are_not_packed() -> None:
+    ids = torch.tensor([[5, 7, 4, 8, 4]])
+    with pytest.raises(InputError, match="pairs are not packed"):
+        comparing().packed(ids, torch.zeros_like(ids), torch.arange(5)[None], 1)
+
+
+def test_texts_alone_are_not_compared() -> None:
+    for words in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
+        with pytest.raises(InputError, match="puts two texts beside each other"):
+            load_recipe("nsmc", ["model.pooling=compare", *words])
 
 
 # A run

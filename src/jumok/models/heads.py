@@ -6,8 +6,10 @@ Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts pac
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import CAUSAL, Decoder
 from jumok.models.encoder import Encoder
@@ -19,10 +21,12 @@ from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.layer import NORMS
 from jumok.nn.masks import EVERYTHING, AttentionMask
 
-Pooling = Literal["first", "mean", "max"]
+Pooling = Literal["first", "mean", "max", "compare"]
 
 
-def pool(hidden: Tensor, real: Tensor | None, kind: Pooling) -> Tensor:
+def pool(
+    hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "max"]
+) -> Tensor:
     """One vector a text: (B, T, D) -> (B, D); a text without tokens gives 0.
 
     real (B, T) bool is None without padding.
@@ -43,8 +47,33 @@ def pool(hidden: Tensor, real: Tensor | None, kind: Pooling) -> Tensor:
     return pooled.masked_fill(~real.any(-1, keepdim=True), 0)  # (B, D)
 
 
+def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
+    """The means u and v of the two texts of a pair, [CLS] a [SEP] b [SEP], and what parts them.
+
+    (B, T, D) -> (B, 4D): u, v, |u - v| and u * v (Conneau et al. 2017, section 3.1), of the texts'
+    own tokens: those that frame them would make all pairs alike. segments (B, T) are 0 for tokens
+    of the first text and 1 for those of the second; None: all are 0.
+
+    >>> hidden = torch.tensor([[[7.0], [1.0], [3.0], [7.0], [5.0], [7.0]]])
+    >>> compare(hidden, None, torch.tensor([[0, 0, 0, 0, 1, 1]])).tolist()
+    [[2.0, 5.0, 3.0, 10.0]]
+    """
+    if real is None:
+        real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
+    if segments is None:
+        segments = torch.zeros(hidden.shape[:2], dtype=torch.long, device=hidden.device)
+    marked = segments.masked_fill(~real, -1)  # (B, T)
+    begins = real & (real.cumsum(-1) == 1)
+    ends = marked != F.pad(marked[:, 1:], (0, 1), value=-1)
+    inside = real & ~begins & ~ends
+    u, v = (pool(hidden, inside & (segments == text), "mean") for text in (0, 1))  # (B, D)
+    return torch.cat([u, v, (u - v).abs(), u * v], -1)
+
+
 class TextClassifier(nn.Module):
     """An encoder, one vector for the text, a linear map to the labels.
+
+    With the pooling "compare" the vector tells of two texts beside each other (`compare`).
 
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(TextClassifier(config, n_labels=2)(torch.tensor([[1, 2, 3]])).shape)
@@ -58,7 +87,8 @@ class TextClassifier(nn.Module):
         self.pooling = pooling
         self.encoder = Encoder(config)
         self.dropout = Dropout(config.dropout)
-        self.output = nn.Linear(config.d_model, n_labels)
+        width = 4 * config.d_model if pooling == "compare" else config.d_model
+        self.output = nn.Linear(width, n_labels)
         initialize(self)
 
     def forward(
@@ -72,7 +102,11 @@ class TextClassifier(nn.Module):
         """ids (B, T) int64, real (B, T) bool (None: no padding) -> logits (B, L)."""
         mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
         hidden = self.encoder(ids, mask, positions=positions, segments=segments)  # (B, T, D)
-        return self.output(self.dropout(pool(hidden, real, self.pooling)))  # type: ignore[no-any-return]
+        if self.pooling == "compare":
+            pooled = compare(hidden, real, segments)  # (B, 4D)
+        else:
+            pooled = pool(hidden, real, self.pooling)  # (B, D)
+        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
 
     def packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
@@ -80,6 +114,8 @@ class TextClassifier(nn.Module):
         texts (B, T) int64: the number of the text each token belongs to, -1 on padding;
         positions (B, T) begin at 0 with every text. A text without tokens gives what 0 gives.
         """
+        if self.pooling == "compare":
+            raise InputError('pairs are not packed; choose another pooling than "compare"')
         hidden = self.encoder(ids, AttentionMask.from_segments(texts), positions=positions)
         inside = texts >= 0
         rows, owner = hidden[inside], texts[inside]  # (tokens, D), (tokens,)

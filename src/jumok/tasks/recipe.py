@@ -190,6 +190,11 @@ class Recipe:
                 f"pairs came with data.pieces {str(self.data.pieces).lower()} and model.n_segments "
                 f"{self.model.n_segments}; give pairs as text, and 2 segments, or 0 for none"
             )
+        if self.model.pooling == "compare" and not (self.paired and self.model.n_segments == 2):
+            raise InputError(
+                'model.pooling "compare" puts two texts beside each other; give pairs '
+                "(data.pair) and model.n_segments = 2, or choose another"
+            )
         if self.task == "tagging" and self.augmentation.subword_sampling:
             raise InputError(
                 "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
