@@ -24,9 +24,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 Pooling = Literal["first", "mean", "max", "compare"]
 
 
-def pool(
-    hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "max"]
-) -> Tensor:
+def pool(hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "max"]) -> Tensor:
     """One vector a text: (B, T, D) -> (B, D); a text without tokens gives 0.
 
     real (B, T) bool is None without padding.
