@@ -193,7 +193,7 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 def prepare(case: Case, folder: Path) -> None:
     """The weights of a case on the disk, for each system in its own form."""
-    from ctranslate2.converters.transformers import (  # type: ignore[import-untyped]
+    from ctranslate2.converters.transformers import (
         GPT2Loader,
         MarianMTLoader,
     )
@@ -239,7 +239,7 @@ def transformers_generate(case: Case, folder: Path, cache: str) -> tuple[Turn, i
     from transformers import GPT2LMHeadModel, MarianMTModel
     from transformers.utils import logging
 
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call, unused-ignore]
     kind = GPT2LMHeadModel if case.model == "gpt2" else MarianMTModel
     model: Any = eval_mode(kind.from_pretrained(folder / "transformers"))
     batches = [padded(batch) for batch in case.inputs()]
@@ -267,7 +267,7 @@ def transformers_generate(case: Case, folder: Path, cache: str) -> tuple[Turn, i
 
 def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
     """CTranslate2, in float32 or int8."""
-    from ctranslate2 import Generator, Translator  # type: ignore[import-untyped]
+    from ctranslate2 import Generator, Translator
 
     kind = Generator if case.model == "gpt2" else Translator
     path = folder / f"ctranslate2-{precision}"
