@@ -55,7 +55,7 @@ class Pieces:
     def of(cls, vocabulary: Vocabulary) -> "Pieces":
         """The pieces of a vocabulary; InputError when it has no [MASK]."""
         ordinary = np.ones(len(vocabulary), dtype=np.bool_)
-        ordinary[list(_special_ids(vocabulary))] = False
+        ordinary[list(special_ids(vocabulary))] = False
         begins = [vocabulary.piece(i).startswith(SPACE) for i in range(len(vocabulary))]
         return cls(ordinary, np.array(begins, dtype=np.bool_) & ordinary, vocabulary.mask_id)
 
@@ -125,7 +125,7 @@ def _choose(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.
     return of_word[word] & ordinary  # type: ignore[no-any-return]
 
 
-def _special_ids(vocabulary: Vocabulary) -> Iterator[int]:
+def special_ids(vocabulary: Vocabulary) -> Iterator[int]:
     """The ids of the special pieces that the vocabulary has."""
     for name in ("pad_id", "unk_id", "bos_id", "eos_id", "sep_id", "cls_id", "mask_id"):
         with suppress(InputError):
