@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.errors import InputError
+from jumok.nn.feedforward import Activation
 from jumok.nn.layer import LayerConfig
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
-Tying = Literal["all", "target", "none"]
+Tying = Literal["all", "inputs", "target", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,16 +21,23 @@ class TransformerConfig(LayerConfig):
     n_decoder_layers: int | None = None  # None: as many as the encoder has
     positions: Positions = "sinusoidal"  # halves in Marian, learned in BERT, relative in T5
     max_length: int = 1024  # positions; the paper names no limit
+    first_position: int = 0  # row of learned position 0: 2 in RoBERTa and BART
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
     scale_embedding: bool = True  # by sqrt(d_model), section 3.4
     embedding_norm: bool = False  # True in BERT
+    d_embedding: int | None = None  # None: d_model; narrower in ELECTRA, a linear map widens it
     tie_embeddings: bool | Tying = True  # see `tying`; source, target and output in section 3.4
+    output_bias: bool = False  # of a decoder's map to the vocabulary; True in Marian
+    scale_output: bool = False  # by 1/sqrt(d_model) before that map; True in T5 where it is tied
+    head_activation: Activation = "gelu"  # of the head that fills in blanks
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vocabulary_size", "n_layers", "max_length"):
+        for name in ("vocabulary_size", "n_layers", "max_length", "width"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} {getattr(self, name)} is not a size; give 1 or more")
+        if self.first_position < 0:
+            raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
             raise InputError(f"n_decoder_layers {self.n_decoder_layers}: give 1 or more, or none")
         d_head = self.d_head or self.d_model // self.n_heads
@@ -40,7 +48,7 @@ class TransformerConfig(LayerConfig):
 
     @property
     def tying(self) -> Tying:
-        """Which tables are one: "all" (source, target and output), "target" (and output), "none".
+        """Which tables are one: "all", "inputs" (source and target), "target" (and output), "none".
 
         `tie_embeddings = true` ties all that have one vocabulary, false none.
 
@@ -52,6 +60,11 @@ class TransformerConfig(LayerConfig):
         if not self.tie_embeddings:
             return "none"
         return "all" if self.target_vocabulary_size is None else "target"
+
+    @property
+    def width(self) -> int:
+        """The width of the tables of tokens, positions and segments."""
+        return self.d_model if self.d_embedding is None else self.d_embedding
 
     @property
     def output_size(self) -> int:

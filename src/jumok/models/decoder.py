@@ -33,6 +33,11 @@ class Decoder(nn.Module):
         cross: bool = False,
     ) -> None:
         super().__init__()
+        if config.d_embedding is not None:
+            raise InputError(
+                f"d_embedding {config.d_embedding} came with a decoder, whose tables are as "
+                "wide as its layers; leave it out"
+            )
         given = config.n_decoder_layers
         self.n_layers = config.n_layers if given is None else given
         tokens = tokens or token_embedding(config, config.output_size)

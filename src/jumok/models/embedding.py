@@ -15,7 +15,10 @@ from jumok.nn.positions import LearnedPositions, SinusoidalPositions
 
 
 class InputEmbedding(nn.Module):
-    """The sum of a token's, its position's and its segment's vectors, then dropout (5.4)."""
+    """The sum of a token's, its position's and its segment's vectors, then dropout (5.4).
+
+    Narrow tables (`d_embedding`) are followed by a linear map to the width of the layers.
+    """
 
     def __init__(self, config: TransformerConfig, tokens: TokenEmbedding) -> None:
         super().__init__()
@@ -23,11 +26,16 @@ class InputEmbedding(nn.Module):
         self.tokens = tokens
         self.positions = absolute_positions(config)
         self.segments = (
-            SegmentEmbedding(config.n_segments, config.d_model) if config.n_segments else None
+            SegmentEmbedding(config.n_segments, config.width) if config.n_segments else None
         )
-        norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        norm = NORMS[config.norm](config.width, eps=config.norm_eps)
         self.norm = norm if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(config.dropout)
+        self.widen = (
+            nn.Identity()
+            if config.d_embedding is None
+            else nn.Linear(config.d_embedding, config.d_model)
+        )
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids, positions, segments (B, T) int64 -> (B, T, D)."""
@@ -41,7 +49,7 @@ class InputEmbedding(nn.Module):
             x = x + self.positions(positions)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
-        return self.dropout(self.norm(x))  # type: ignore[no-any-return]
+        return self.widen(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
 
 
 def absolute_positions(config: TransformerConfig) -> nn.Module | None:
@@ -49,9 +57,9 @@ def absolute_positions(config: TransformerConfig) -> nn.Module | None:
     match config.positions:
         case "sinusoidal" | "sinusoidal_halves":
             halves = config.positions == "sinusoidal_halves"
-            return SinusoidalPositions(config.max_length, config.d_model, halves=halves)
+            return SinusoidalPositions(config.max_length, config.width, halves=halves)
         case "learned":
-            return LearnedPositions(config.max_length, config.d_model)
+            return LearnedPositions(config.max_length, config.width, first=config.first_position)
         case "rotary" | "relative" | "none":
             return None
 

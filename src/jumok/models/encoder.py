@@ -40,7 +40,7 @@ class Encoder(nn.Module):
 
 def token_embedding(config: TransformerConfig, n_tokens: int) -> TokenEmbedding:
     """A fresh table for `n_tokens` tokens."""
-    return TokenEmbedding(n_tokens, config.d_model, scaled=config.scale_embedding)
+    return TokenEmbedding(n_tokens, config.width, scaled=config.scale_embedding)
 
 
 def inside(config: TransformerConfig) -> Inside:

@@ -26,7 +26,7 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        together = config.tying == "all"
+        together = config.tying in ("all", "inputs")
         if together and config.output_size != config.vocabulary_size:
             raise InputError(
                 f"vocabularies of {config.vocabulary_size} and {config.output_size} tokens cannot "
@@ -36,8 +36,9 @@ class EncoderDecoder(nn.Module):
         target = source if together else token_embedding(config, config.output_size)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target, cross=True)
-        self.output = nn.Linear(config.d_model, config.output_size, bias=False)
-        if config.tying != "none":
+        self.output_scale = config.d_model**-0.5 if config.scale_output else 1.0
+        self.output = nn.Linear(config.d_model, config.output_size, bias=config.output_bias)
+        if config.tying in ("all", "target"):
             self.output.weight = target.weight  # section 3.4
         initialize(self)
 
@@ -69,4 +70,9 @@ class EncoderDecoder(nn.Module):
         cache: StackCache = NO_STACK_CACHE,
     ) -> Tensor:
         """One vector for each target token (B, T, D); `self.output` makes logits of it."""
-        return self.decoder(target, mask, memory, memory_mask, positions=positions, cache=cache)  # type: ignore[no-any-return]
+        hidden = self.decoder(
+            target, mask, memory, memory_mask, positions=positions, cache=cache
+        )  # (B, T, D)
+        if self.output_scale != 1.0:
+            hidden = hidden * self.output_scale
+        return hidden  # type: ignore[no-any-return]

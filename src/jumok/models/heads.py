@@ -18,10 +18,15 @@ from jumok.models.initialization import initialize
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
+from jumok.nn.feedforward import activation
 from jumok.nn.layer import NORMS
 from jumok.nn.masks import EVERYTHING, AttentionMask
 
 Pooling = Literal["first", "mean", "max", "compare"]
+Pooler = Literal[
+    "none", "tanh", "gelu", "relu"
+]  # tanh in BERT, gelu in ELECTRA, relu in DistilBERT
+POOLERS = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}
 
 
 def pool(hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "max"]) -> Tensor:
@@ -71,7 +76,8 @@ def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Ten
 class TextClassifier(nn.Module):
     """An encoder, one vector for the text, a linear map to the labels.
 
-    With the pooling "compare" the vector tells of two texts beside each other (`compare`).
+    A `pooler`, where there is one, is a layer of its own before that map. With the pooling
+    "compare" the vector tells of two texts beside each other (`compare`).
 
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(TextClassifier(config, n_labels=2)(torch.tensor([[1, 2, 3]])).shape)
@@ -79,13 +85,22 @@ class TextClassifier(nn.Module):
     """
 
     def __init__(
-        self, config: TransformerConfig, n_labels: int, pooling: Pooling = "first"
+        self,
+        config: TransformerConfig,
+        n_labels: int,
+        pooling: Pooling = "first",
+        pooler: Pooler = "none",
     ) -> None:
         super().__init__()
         self.pooling = pooling
         self.encoder = Encoder(config)
-        self.dropout = Dropout(config.dropout)
         width = 4 * config.d_model if pooling == "compare" else config.d_model
+        self.pooler = (
+            nn.Identity()
+            if pooler == "none"
+            else nn.Sequential(nn.Linear(width, width), POOLERS[pooler]())
+        )
+        self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(width, n_labels)
         initialize(self)
 
@@ -104,7 +119,7 @@ class TextClassifier(nn.Module):
             pooled = compare(hidden, real, segments)  # (B, 4D)
         else:
             pooled = pool(hidden, real, self.pooling)  # (B, D)
-        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
+        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
     def packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
@@ -126,7 +141,7 @@ class TextClassifier(nn.Module):
             pooled = pooled.scatter_reduce(
                 0, owner[:, None].expand_as(rows), rows, reduce, include_self=False
             )
-        return self.output(self.dropout(pooled))  # type: ignore[no-any-return]
+        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
 
 class TokenClassifier(nn.Module):
@@ -155,6 +170,38 @@ class TokenClassifier(nn.Module):
         """ids (B, T) int64 -> logits (B, T, L)."""
         hidden = self.encoder(ids, mask, positions=positions, segments=segments)
         return self.output(self.dropout(hidden))  # type: ignore[no-any-return]
+
+
+class ReplacedTokenDetector(nn.Module):
+    """An encoder that tells of every token whether another was put in its place (ELECTRA).
+
+    Clark et al. 2020, section 2: the discriminator. Logits above 0 mean "replaced".
+
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> tuple(ReplacedTokenDetector(config)(torch.tensor([[1, 2, 3]])).shape)
+    (1, 3)
+    """
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.encoder = Encoder(config)
+        self.transform = nn.Sequential(
+            nn.Linear(config.d_model, config.d_model), activation(config.head_activation)
+        )
+        self.output = nn.Linear(config.d_model, 1)
+        initialize(self)
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: AttentionMask = EVERYTHING,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """ids (B, T) int64 -> logits (B, T)."""
+        hidden = self.encoder(ids, mask, positions=positions, segments=segments)
+        return self.output(self.transform(hidden)).squeeze(-1)  # type: ignore[no-any-return]
 
 
 class EncoderDecoderClassifier(nn.Module):
@@ -205,7 +252,7 @@ class LanguageModel(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.decoder = Decoder(config)
-        self.output = _output(config, self.decoder.embedding.tokens, bias=False)
+        self.output = _output(config, self.decoder.embedding.tokens, bias=config.output_bias)
         initialize(self)
 
     def forward(
@@ -232,9 +279,9 @@ class MaskedLanguageModel(nn.Module):
         super().__init__()
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.d_model),
-            nn.GELU(),
-            NORMS[config.norm](config.d_model, eps=config.norm_eps),
+            nn.Linear(config.d_model, config.width),
+            activation(config.head_activation),
+            NORMS[config.norm](config.width, eps=config.norm_eps),
         )
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)
@@ -254,7 +301,7 @@ class MaskedLanguageModel(nn.Module):
 
 def _output(config: TransformerConfig, tokens: TokenEmbedding, *, bias: bool) -> nn.Linear:
     """The map to the vocabulary, sharing the embedding's table where the config ties them."""
-    output = nn.Linear(config.d_model, tokens.num_embeddings, bias=bias)
-    if config.tying != "none":
+    output = nn.Linear(tokens.embedding_dim, tokens.num_embeddings, bias=bias)
+    if config.tying in ("all", "target"):
         output.weight = tokens.weight
     return output

@@ -126,6 +126,11 @@ def obstacle(model: nn.Module) -> str | None:
             f"a {type(model).__name__} came, the fast kernel writes with EncoderDecoder and "
             "LanguageModel; use the plain model"
         )
+    if isinstance(model, EncoderDecoder) and model.output_scale != 1.0:
+        return (
+            "the model scales its vectors before the output, as T5 does, which the fast kernel does "
+            "not; write with the plain model"
+        )
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
             return (
@@ -258,7 +263,7 @@ def _added(tower: Encoder | Decoder) -> Tensor | None:
     if isinstance(positions, SinusoidalPositions):
         table = positions.table
     elif isinstance(positions, LearnedPositions):
-        table = positions.weight
+        table = positions.weight[positions.first :]
     if segments is None:
         return table
     first = segments.weight[:1].expand(tower.embedding.max_length, -1)  # all text is of segment 0

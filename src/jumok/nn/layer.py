@@ -35,6 +35,8 @@ class LayerConfig:
     norm_first: bool = False  # True in GPT-2 and T5
     norm_eps: float = 1e-5
     attention_scale: float | None = None  # None: 1/sqrt(d_head); 1.0 in T5
+    relative_buckets: int = 32  # of relative positions: how many numbers a head learns
+    relative_distance: int = 128  # from here on all distances share the last bucket
     dropout: float = 0.1  # on the result of each part (5.4)
     attention_dropout: float = 0.0  # on the weights; 0.1 in BERT
     activation_dropout: float = 0.0  # inside the feed-forward; 0.1 in T5

@@ -24,12 +24,13 @@ def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
             [0.8415, 0.0100, 0.5403, 0.9999]])
     """
     n_sines = (d_model + 1) // 2
-    frequency = 10_000.0 ** (-2.0 * torch.arange(n_sines, dtype=torch.float64) / d_model)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] * frequency  # (length, D/2)
+    places = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
+    doubled = 2.0 * torch.arange(n_sines, dtype=torch.float64, device="cpu")  # 2i
+    angle = places / 10_000.0 ** (doubled / d_model)  # (length, D/2)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
     if halves:
         return torch.cat([sine, cosine], -1).float()
-    table = torch.empty(length, d_model)
+    table = torch.empty(length, d_model, device="cpu")
     table[:, 0::2], table[:, 1::2] = sine, cosine
     return table
 
@@ -58,12 +59,18 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Embedding):
     """One trained vector a position (the paper's table 3, row E; BERT and GPT-2).
 
-    They start small, with standard deviation 0.02, so that tokens are heard first.
+    They start small, with standard deviation 0.02, so that tokens are heard first. The table of
+    RoBERTa and BART begins with rows nobody uses: position 0 has row `first`.
     """
 
-    def __init__(self, max_length: int, d_model: int) -> None:
-        super().__init__(max_length, d_model)
+    def __init__(self, max_length: int, d_model: int, *, first: int = 0) -> None:
+        super().__init__(first + max_length, d_model)
+        self.first = first
         nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """positions (B, T) -> (B, T, D)."""
+        return super().forward(positions + self.first if self.first else positions)
 
 
 class Rotation:

@@ -41,7 +41,12 @@ class TransformerStack(nn.Module):
         d_head = config.d_head or config.d_model // config.n_heads
         self.rotary = RotaryPositions(d_head) if inside == "rotary" else None
         self.relative = (
-            RelativePositionBias(config.n_heads, bidirectional=bidirectional)
+            RelativePositionBias(
+                config.n_heads,
+                bidirectional=bidirectional,
+                n_buckets=config.relative_buckets,
+                max_distance=config.relative_distance,
+            )
             if inside == "relative"
             else None
         )

@@ -88,7 +88,7 @@ class Classification:
         """An encoder with a head, or note 002's encoder-decoder."""
         if config.kind == "encoder_decoder":
             return EncoderDecoderClassifier(config, len(labels))
-        return TextClassifier(config, len(labels), config.pooling)
+        return TextClassifier(config, len(labels), config.pooling, config.pooler)
 
     def job(
         self,

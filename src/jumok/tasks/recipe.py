@@ -12,7 +12,7 @@ from jumok.data.known import known_corpus
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import Pooling
+from jumok.models.heads import Pooler, Pooling
 from jumok.tasks.masking import MaskingConfig
 from jumok.tasks.measures import with_measures
 from jumok.tasks.windows import WindowConfig
@@ -69,6 +69,7 @@ class ModelConfig(TransformerConfig):
 
     kind: Kind = "encoder"
     pooling: Pooling = "mean"  # of an encoder that classifies
+    pooler: Pooler = "none"  # a layer of its own behind the pooling: "tanh" in BERT
     init: str = ""  # a run to begin from: its vocabulary, its measures, its towers' weights
 
 

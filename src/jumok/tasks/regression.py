@@ -88,7 +88,7 @@ class Regression:
 
     def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""
-        return TextClassifier(config, 1, config.pooling)
+        return TextClassifier(config, 1, config.pooling, config.pooler)
 
     def job(
         self,
