@@ -9,6 +9,8 @@ VERBS = {
     "train": "train a recipe, or go on with a run:  train RECIPE [key=value ...] [--out DIR]",
     "evaluate": "score a run:  evaluate RUN [--data FILE]",
     "predict": "answer texts:  predict RUN [TEXT ...]; without TEXT the lines of stdin",
+    "check": "ask a run the same in many ways and compare:  check RUN",
+    "export": "write a run for other programs:  export RUN --to ctranslate2|onnx OUT",
     "average": "make one run of the last checkpoints of another:  average RUN --last N",
     "plot": "draw positions, a run's history, or the attention to a text",
     "vocab": "train, use and examine a SentencePiece vocabulary",

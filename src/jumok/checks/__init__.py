@@ -1,0 +1,30 @@
+"""The first promise, measured: a model gives the same answer however it is asked.
+
+    subject = Subject(loaded, draw_samples(loaded))
+    for outcome in check(subject, equalities()):
+        print(outcome)
+
+Each equality holds two ways of asking against each other; a way is a function of the subject.
+"""
+
+from jumok.checks.equality import Equality, NotApplicable, Outcome, check
+from jumok.checks.samples import draw_samples, samples_of, some_texts
+from jumok.checks.subject import Answers, Sample, Subject, Way, batched
+from jumok.checks.table import equalities, not_to_be_had
+
+__all__ = [
+    "Answers",
+    "Equality",
+    "NotApplicable",
+    "Outcome",
+    "Sample",
+    "Subject",
+    "Way",
+    "batched",
+    "check",
+    "draw_samples",
+    "equalities",
+    "not_to_be_had",
+    "samples_of",
+    "some_texts",
+]

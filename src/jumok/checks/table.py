@@ -1,0 +1,89 @@
+"""The table: every equality there is, in the order they are told."""
+
+from collections.abc import Callable
+
+from jumok.checks.compiling import Compiled
+from jumok.checks.equality import EXACTLY, Equality, NotApplicable
+from jumok.checks.packing import packed, padded_without_segments
+from jumok.checks.precision import Change, Changed, InInt8
+from jumok.checks.rounding import BFLOAT16, INT8
+from jumok.checks.saving import restored
+from jumok.checks.subject import Answers, Subject, Way, alone, padded_left
+from jumok.checks.watching import watched
+from jumok.checks.writing import cached, native
+from jumok.native import Precision, in_bfloat16, in_int8
+
+
+def not_to_be_had(reason: str) -> Way:
+    """A way that nobody can go, and why."""
+
+    def way(subject: Subject) -> Answers:
+        raise NotApplicable(reason)
+
+    return way
+
+
+BY_INDUCTOR = Compiled()
+LEFT_OUT = not_to_be_had("left out")
+
+
+def equalities(
+    *,
+    compiled: Way = BY_INDUCTOR,
+    kernel: Callable[[Precision], Way] = native,
+    bfloat16: Change = in_bfloat16,
+    int8: Change = in_int8,
+    original: Way = LEFT_OUT,
+    exported: Way = LEFT_OUT,
+) -> list[Equality]:
+    """All of them; parts from other floors are handed in.
+
+    `compiled` and `kernel` take long where nothing is compiled yet; `not_to_be_had` in their place
+    leaves them out. `bfloat16`
+    and `int8` make a copy of a model. `original` and `exported` ask somebody else's program that
+    holds the same weights.
+    """
+    return [
+        Equality(
+            "alone = batched", "each text by itself, and among longer and shorter ones", alone
+        ),
+        Equality("left = right padding", "the same batch, padded on either side", padded_left),
+        Equality(
+            "packed = padded",
+            "several texts end to end in a row, and each in a row of its own",
+            packed,
+            padded_without_segments,
+        ),
+        Equality("cached = uncached", "token by token from a cache, and all at once", cached),
+        Equality("watched = unwatched", "every attention weight recorded, and none", watched),
+        Equality("compiled = eager", "the towers through torch.compile, and as they are", compiled),
+        Equality(
+            "saved = loaded",
+            "the model read from its own files, bit for bit",
+            restored,
+            tolerance=EXACTLY,
+        ),
+        Equality(
+            "native = plain",
+            "the C++ kernel in float32 that writes step by step, and all at once",
+            kernel("float32"),
+        ),
+        Equality(
+            "bf16 vs fp32",
+            "a copy in bfloat16; may differ as far as random errors of half a step move fp32",
+            Changed(bfloat16),
+            tolerance=BFLOAT16,
+            deciding=True,
+        ),
+        Equality(
+            "int8 vs fp32",
+            "a copy with 8-bit linear maps; may differ as far as random errors of half a step do",
+            InInt8(kernel("int8"), int8),
+            tolerance=INT8,
+            deciding=True,
+        ),
+        Equality(
+            "original = ours", "the checkpoint opened by transformers, and by jumok", original
+        ),
+        Equality("exported = ours", "the model exported and opened there, and here", exported),
+    ]

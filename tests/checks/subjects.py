@@ -1,0 +1,55 @@
+"""Tiny models of every kind with every weight drawn anew, as subjects of checks."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from jumok.checks import Subject, draw_samples
+from jumok.models import (
+    Encoder,
+    EncoderDecoder,
+    EncoderDecoderClassifier,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+    TokenClassifier,
+)
+from jumok.tasks.answering import Loaded
+from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.training.config import TrainingConfig
+from tests.nn.measure import shaken
+
+LABELS = ("B-PS", "I-PS", "O")
+KINDS: dict[type[nn.Module], dict[str, Any]] = {
+    TextClassifier: {"task": "classification"},
+    TokenClassifier: {"task": "tagging"},
+    MaskedLanguageModel: {"task": "masked_language_modeling"},
+    LanguageModel: {"task": "language_modeling", "kind": "decoder"},
+    EncoderDecoder: {"task": "sequence_to_sequence", "kind": "encoder_decoder"},
+    EncoderDecoderClassifier: {"task": "classification", "kind": "encoder_decoder"},
+    Encoder: {"task": "masked_language_modeling"},
+}
+WITH_LABELS = (TextClassifier, TokenClassifier, EncoderDecoderClassifier)
+
+
+def subject(model: type[nn.Module], **measures: Any) -> Subject:
+    """A model of this kind, or of a class made from it, asked about ids drawn at random."""
+    kind = next(kind for kind in KINDS if issubclass(model, kind))
+    measures = KINDS[kind] | measures
+    task = measures.pop("task")
+    sizes = {"vocabulary_size": 24, "d_model": 8, "n_heads": 2, "d_ff": 12, "n_layers": 2}
+    config = ModelConfig(**sizes | {"max_length": 12, "dropout": 0.0} | measures)
+    recipe = Recipe(
+        name="tiny",
+        task=task,
+        training=TrainingConfig(steps=1, batch_tokens=64),
+        model=config,
+    )
+    labels = LABELS if issubclass(model, WITH_LABELS) else ()
+    if kind in (TextClassifier,):
+        made = model(config, len(labels), config.pooling)
+    else:
+        made = model(config, len(labels)) if labels else model(config)
+    loaded = Loaded(shaken(made), None, recipe, labels, torch.device("cpu"))
+    return Subject(loaded, draw_samples(loaded), filler=5)

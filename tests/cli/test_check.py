@@ -1,0 +1,93 @@
+"""`jumok check`: a row for every equality, exit code 1 when one fails."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jumok import tensorfile
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+
+ROWS = [
+    "alone = batched",
+    "left = right padding",
+    "packed = padded",
+    "cached = uncached",
+    "watched = unwatched",
+    "compiled = eager",
+    "saved = loaded",
+    "native = plain",
+    "bf16 vs fp32",
+    "int8 vs fp32",
+    "original = ours",
+    "exported = ours",
+]
+KEYS = [
+    *("equality", "compared", "result", "difference", "tolerance"),
+    *("same", "decisions", "reason", "seconds"),
+]
+
+
+@pytest.fixture
+def own_copy(review_run: Path, tmp_path: Path) -> Path:
+    """A run that a test may spoil."""
+    return shutil.copytree(review_run, tmp_path / "run")
+
+
+def test_json_lines(capsys: Capture, review_run: Path) -> None:
+    done = call(capsys, "check", review_run, "--quick", "--json")
+    assert done.code == 0
+    assert [row["equality"] for row in done.rows] == ROWS
+    assert all(list(row) == KEYS for row in done.rows)
+    assert done.err == (
+        "asked: 4 texts of the development data, and random ids of 1, 3, 4, 16 tokens\n"
+    )
+    rows = {row["equality"]: row for row in done.rows}
+    for row in rows.values():
+        assert (row["result"] == "not applicable") == (row["difference"] is None)
+        assert row["result"] == "not applicable" or row["difference"] <= row["tolerance"]
+    assert rows["compiled = eager"]["reason"] == "left out by --quick"
+    assert rows["saved = loaded"]["tolerance"] == 0.0
+    assert rows["bf16 vs fp32"]["decisions"] == 4
+
+
+def test_a_table_for_people(capsys: Capture, reading_run: Path) -> None:
+    done = call(capsys, "check", reading_run, "--quick", "--text", "삼 일 오", "--text", "구\t9")
+    assert done.code == 0
+    assert done.err.startswith("asked: 2 texts given, and random ids of ")
+    head, *lines = done.out.splitlines()
+    assert head.split() == ["difference", "tolerance", "result"]
+    assert [line[:20].strip() for line in lines] == ROWS
+    assert "pass" in next(line for line in lines if line.startswith("cached = uncached"))
+    assert "decisions the same" in next(line for line in lines if line.startswith("int8"))
+
+
+def test_a_model_that_is_broken(capsys: Capture, own_copy: Path) -> None:
+    weights = own_copy / "model.safetensors"
+    tensors = tensorfile.read_tensors(weights)
+    tensors["output.bias"][0] = float("nan")
+    weights.write_bytes(tensorfile.pack(tensors))
+    done = call(capsys, "check", own_copy, "--quick", "--json")
+    assert done.code == 1
+    assert {row["difference"] for row in done.rows} == {None}
+    assert "fail" in {row["result"] for row in done.rows}
+
+
+def test_without_data_and_vocabulary(capsys: Capture, own_copy: Path) -> None:
+    recipe = own_copy / "recipe.toml"
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("dev.tsv", "gone.tsv"))
+    (own_copy / "vocabulary.model").unlink()
+    done = call(capsys, "check", own_copy, "--quick", "--json")
+    assert done.code == 0
+    assert done.err.startswith("no development texts (")
+    assert "gone.tsv" in done.err
+    assert done.err.endswith("asked: random ids of 1, 3, 4, 16 tokens\n")
+    assert [row["equality"] for row in done.rows] == ROWS
+
+
+def test_what_is_no_run(capsys: Capture, tmp_path: Path) -> None:
+    done = call(capsys, "check", tmp_path, "--json")
+    assert (done.code, done.out) == (2, "")
+    assert "holds no run" in done.err
