@@ -128,7 +128,7 @@ def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     only = Vocabularies(vocabulary, vocabulary)
     run = Run.begin(tmp_path / "깊은" / "곳", recipe, only)
     assert run.recipe() == recipe
-    assert run.vocabulary().fingerprint == vocabulary.fingerprint
+    assert run.vocabularies().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="holds a run already"):
         Run.begin(run.folder, recipe, only)

@@ -1,5 +1,6 @@
 """The words on the command line. Each verb is a file, imported when it is called."""
 
+import keyword
 import os
 import sys
 import traceback
@@ -9,6 +10,7 @@ VERBS = {
     "train": "train a recipe, or go on with a run:  train RECIPE [key=value ...] [--out DIR]",
     "evaluate": "score a run:  evaluate RUN [--data FILE]",
     "predict": "answer texts:  predict RUN [TEXT ...]; without TEXT the lines of stdin",
+    "import": "bring somebody else's checkpoint into a folder:  import CHECKPOINT OUT",
     "check": "ask a run the same in many ways and compare:  check RUN",
     "export": "write a run for other programs:  export RUN --to ctranslate2|onnx OUT",
     "average": "make one run of the last checkpoints of another:  average RUN --last N",
@@ -59,7 +61,8 @@ def _run(words: list[str], debug: bool) -> int:
             from jumok.config import nearest
 
             raise InputError(f"{verb!r} is no verb of jumok; {nearest(verb, list(VERBS))}")
-        import_module(f"jumok.cli.{verb}").app(rest, prog_name=f"jumok {verb}")
+        module = f"{verb}_" if keyword.iskeyword(verb) else verb
+        import_module(f"jumok.cli.{module}").app(rest, prog_name=f"jumok {verb}")
     except JumokError as error:
         if debug:
             traceback.print_exc()

@@ -30,6 +30,7 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.gpt2 import GPT2
 from jumok.pretrained.marian import MARIAN, PEGASUS
 from jumok.pretrained.names import Entry, Line, entries, within
+from jumok.pretrained.reason import refuse_giants
 from jumok.pretrained.roberta import ROBERTA, XLM_ROBERTA
 from jumok.pretrained.settings import Settings
 from jumok.pretrained.t5 import MT5, T5
@@ -42,6 +43,7 @@ FAMILIES: Mapping[str, Family] = {
     )
 }
 SHOWN = 12  # names in an error
+NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # that weights may be
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ class Described:
                 )
             case "token_classifier":
                 return TokenClassifier(self.config, len(self.labels))
+
+    def with_tying(self, tying: Tying) -> "Described":
+        """The same with other tables tied: what the file holds decides, not what is said of it."""
+        return replace(self, config=replace(self.config, tie_embeddings=tying))
 
     def table(self) -> tuple[Line, ...]:
         """All lines: of the towers, which stand alone under shorter names, and of the head."""
@@ -138,6 +144,7 @@ def open_model(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Pret
     named = _canonical(list(tensors), described)
     given = {canonical: tensors[name] for canonical, name in named.items()}
     described = _untied(described, given)
+    refuse_giants(described.config, sum(tensor.numel() for tensor in given.values()))
     with torch.device("meta"):
         model = described.module()
     wanted = weights_of(model)
@@ -177,7 +184,11 @@ def _sort_out(
             if entry.theirs not in head.absent:
                 wrong.append(f"{entry.theirs} is missing")
                 continue
-            parts = {name: torch.zeros(wanted[name].shape) for name in entry.ours}
+            kind = next(iter(weights.values())).dtype if weights else None
+            parts = {name: torch.zeros(wanted[name].shape, dtype=kind) for name in entry.ours}
+        elif given[here].dtype not in NUMBERS:
+            wrong.append(f"{here} is {str(given[here].dtype).removeprefix('torch.')}")
+            continue
         else:
             parts = dict(_split(entry, given[here]))
         for name in entry.ours:
@@ -223,7 +234,7 @@ def _split(entry: Entry, tensor: Tensor) -> Mapping[str, Tensor]:
     """The parameters of ours in one tensor of theirs; empty when its shape has no such parts."""
     try:
         return entry.split(tensor)
-    except (IndexError, ValueError):
+    except (IndexError, RuntimeError, ValueError):  # each way of cutting has its own
         return {}
 
 
@@ -246,7 +257,7 @@ def _untied(described: Described, given: Mapping[str, Tensor]) -> Described:
     alone: Mapping[Tying, Tying] = {"all": "inputs", "target": "none"}
     inputs = described.head.kind == "encoder_decoder"
     tying = alone.get(described.config.tying, "none") if inputs else "none"
-    return replace(described, config=replace(described.config, tie_embeddings=tying))
+    return described.with_tying(tying)
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
@@ -272,6 +283,11 @@ def _canonical(names: Sequence[str], described: Described) -> dict[str, str]:
         plain = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", plain)
         if bare and plain.partition(".")[0] not in of_head:
             plain = prefix + plain
+        if plain in found:
+            raise InputError(
+                f"{found[plain]} and {name} came, the old and the new name of one tensor; "
+                "leave one of them out"
+            )
         found[plain] = name
     return found
 
@@ -279,18 +295,39 @@ def _canonical(names: Sequence[str], described: Described) -> dict[str, str]:
 def _architecture(
     config: Mapping[str, Any], heads: Mapping[str, Head], names: Sequence[str]
 ) -> str:
+    """The one that config.json states; of towers stated alone, with a head beside them, the head's.
+
+    Where nothing is stated it is the first whose head is there, or needs no tensors of its own.
+    """
+    bare = next(name for name, head in heads.items() if not head.lines)
     stated = config.get("architectures")
     if isinstance(stated, list) and stated:
         if stated[0] not in heads:
             raise InputError(
                 f"config.json: architectures {stated[0]!r} came; {', '.join(heads)} can be read"
             )
-        return str(stated[0])
+        if heads[stated[0]].lines:
+            return str(stated[0])
+        bare = stated[0]
     for architecture, head in heads.items():
-        firsts = [each.theirs for each in head.lines]
-        if firsts and any(name.startswith(firsts[0]) for name in names):
+        if not head.lines or (head.kind == "encoder_decoder" and not _decoder_among(names)):
+            continue
+        stored = [each for each in head.lines if any(n.startswith(each.theirs) for n in names)]
+        spared = [each for each in head.lines if _may_lack(head, each.theirs)]
+        if all(each in stored or each in spared for each in head.lines) and (stored or not stated):
             return architecture
-    return next(name for name, head in heads.items() if not head.lines)
+    if not stated and heads[bare].kind == "encoder_decoder" and not _decoder_among(names):
+        return next(name for name, head in heads.items() if head.kind == "encoder")
+    return bare
+
+
+def _decoder_among(names: Sequence[str]) -> bool:
+    return any("decoder." in name for name in names)
+
+
+def _may_lack(head: Head, theirs: str) -> bool:
+    """Whether a file says all without this line of the head."""
+    return theirs in head.absent or theirs in head.same or f"{theirs}.weight" in head.same
 
 
 def _put(model: nn.Module, parameter: nn.Parameter, tensor: Tensor) -> None:

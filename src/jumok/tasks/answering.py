@@ -8,17 +8,21 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models import (
+    Decoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
     LanguageModel,
     MaskedLanguageModel,
+    ReplacedTokenDetector,
     TextClassifier,
     TokenClassifier,
 )
 from jumok.nn.masks import AttentionMask, positions_of
 from jumok.tasks.answers import Answer
+from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
+from jumok.tasks.origin import Origin, constraints_of
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
 
@@ -28,7 +32,8 @@ class Loaded:
 
     `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
     an InputError), `.target_vocabulary` that of what is written, most often the same one,
-    `.recipe` the resolved recipe.
+    `.recipe` the resolved recipe. `.origin` tells where an imported model is from (None: trained
+    here), `.constraints` what its folder forces upon or forbids everything it writes.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Loaded:
         device: torch.device,
         target_vocabulary: Vocabulary | None = None,
         others: Sequence[nn.Module] = (),
+        origin: Origin | None = None,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
         self.task = task_of(recipe)
@@ -47,6 +53,8 @@ class Loaded:
         self.others = tuple(others)  # that write along
         self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
+        self.origin = origin
+        self.constraints = constraints_of(origin.generation) if origin else []
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -82,6 +90,11 @@ class Loaded:
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text, in order; an empty text is answered too."""
+        if self.origin is not None and not self.origin.answers:
+            raise InputError(
+                f"a {self.origin.architecture} has no head that answers texts; ask "
+                ".hidden_states(...) or .logits(...), or train one with model.init"
+            )
         return list(self.task.answer(self, texts))
 
     def with_decoding(self, words: Sequence[str]) -> "Loaded":
@@ -116,7 +129,14 @@ class Loaded:
     def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
         target = self._target_vocabulary
         return Loaded(
-            self.model, self._vocabulary, recipe, self.labels, self.device, target, others
+            self.model,
+            self._vocabulary,
+            recipe,
+            self.labels,
+            self.device,
+            target,
+            others,
+            self.origin,
         )
 
     @torch.inference_mode()
@@ -138,20 +158,20 @@ class Loaded:
         input_ids = input_ids.to(self.device)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder):
-            hidden = self._decoded(model, input_ids, real, positions, given)
-            logits = model.output(hidden)
+            if self.origin is not None and not self.origin.answers:
+                raise _headless(self.origin.architecture)
+            memory = model.encode(input_ids, _mask(real), positions=positions)
+            logits = model.output(model.decode(given, memory, _mask(real)))
         elif isinstance(model, EncoderDecoderClassifier):
             logits = model(input_ids, given, real, positions=positions, segments=token_type_ids)
         elif isinstance(model, TextClassifier):
             logits = model(input_ids, real, positions=positions, segments=token_type_ids)
-        elif isinstance(model, MaskedLanguageModel | TokenClassifier):
+        elif isinstance(model, MaskedLanguageModel | TokenClassifier | ReplacedTokenDetector):
             logits = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
         elif isinstance(model, LanguageModel):
             logits = model(input_ids, _mask(real, causal=True), positions=positions)
         else:
-            raise InputError(
-                f"{type(model).__name__} has no head and so no logits; ask .hidden_states(...)"
-            )
+            raise _headless(type(model).__name__)
         return logits.float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
@@ -170,9 +190,14 @@ class Loaded:
         if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
             hidden = self._decoded(model, input_ids, real, positions, given, token_type_ids)
             return hidden.float()
+        if isinstance(model, Decoder):
+            mask = _mask(real, causal=True)
+            return model(input_ids, mask, positions=positions).float()  # type: ignore[no-any-return]
         if isinstance(model, LanguageModel):
             return model.decoder(input_ids, _mask(real, causal=True), positions=positions).float()  # type: ignore[no-any-return]
-        if isinstance(model, TextClassifier | TokenClassifier | MaskedLanguageModel):
+        if isinstance(
+            model, TextClassifier | TokenClassifier | MaskedLanguageModel | ReplacedTokenDetector
+        ):
             model = model.encoder
         hidden = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
         return hidden.float()  # type: ignore[no-any-return]
@@ -203,8 +228,13 @@ class Loaded:
         if isinstance(self.model, EncoderDecoder):
             raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
         if isinstance(self.model, EncoderDecoderClassifier):
-            return torch.full_like(input_ids[:, :1], self.vocabulary.bos_id, device=self.device)
+            begin = target_begin(self.vocabulary)
+            return torch.full_like(input_ids[:, :1], begin, device=self.device)
         return input_ids[:, :0].to(self.device)  # there is no decoder
+
+
+def _headless(what: str) -> InputError:
+    return InputError(f"a {what} has no head and so no logits; ask .hidden_states(...)")
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:

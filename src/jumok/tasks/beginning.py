@@ -1,19 +1,24 @@
 """To begin from another run: the weights of its towers by name, a head only for the same task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from jumok import tensorfile
 from jumok.config import build
 from jumok.errors import InputError
+from jumok.jsonfile import read_json
 from jumok.models.weights import weights_of
+from jumok.pretrained.foreign import is_foreign
+from jumok.tasks.imported import open_foreign
 from jumok.tasks.measures import refuse_other_measures
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.run import Run
+from jumok.tasks.vocabularies import Vocabularies
+from jumok.text.pretrained import read_vocabulary
 
 TOWERS = ("encoder.", "decoder.")
 SHOWN = 8  # names in a line
@@ -48,16 +53,14 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
     labels are the same. Raises InputError when the folder holds no finished run, when the run has
     other measures, and when no weight fits.
     """
-    run = Run.existing(folder)
-    found = run.read_model_config()
-    described = build(ModelConfig, found["model"], "model")
-    refuse_other_measures(recipe.model, described, folder)
+    start = _start(folder)
+    refuse_other_measures(recipe.model, start.model, folder)
     same_head = (
-        found.get("task") == recipe.task
-        and described.kind == recipe.model.kind
-        and tuple(found["labels"]) == tuple(labels)
+        start.task == recipe.task
+        and start.model.kind == recipe.model.kind
+        and start.labels == tuple(labels)
     )
-    theirs, own = tensorfile.read_tensors(run.weights_path), weights_of(model)
+    theirs, own = start.weights, weights_of(model)
     taken = tuple(
         name
         for name in own
@@ -72,6 +75,38 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
     fresh = tuple(name for name in own if name not in taken)
     left = tuple(sorted(theirs.keys() - set(taken)))
     return Taken(folder, taken, fresh, left)
+
+
+def vocabularies_of(folder: Path) -> Vocabularies:
+    """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
+    if not is_foreign(folder):
+        return Run.existing(folder).vocabularies()
+    found = read_vocabulary(folder, read_json(folder / "config.json"))
+    if found is None:
+        raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
+    return Vocabularies.both(found)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a folder to begin from holds."""
+
+    task: str
+    model: ModelConfig
+    labels: tuple[str, ...]
+    weights: Mapping[str, Tensor]
+
+
+def _start(folder: Path) -> _Start:
+    if is_foreign(folder):
+        found = open_foreign(folder)
+        weights = weights_of(found.model)
+        return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
+    run = Run.existing(folder)
+    config = run.read_model_config()
+    described = build(ModelConfig, config["model"], "model")
+    tensors = tensorfile.read_tensors(run.weights_path)
+    return _Start(str(config.get("task")), described, tuple(config["labels"]), tensors)
 
 
 def _listed(what: str, names: Sequence[str]) -> str:

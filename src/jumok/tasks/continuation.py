@@ -12,6 +12,7 @@ from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
 from jumok.models import LanguageModel
 from jumok.tasks.answers import Candidate, Rewriting
+from jumok.tasks.frames import target_begin
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -56,7 +57,7 @@ def prompt(loaded: "Loaded", text: str) -> list[int]:
     ids = loaded.vocabulary.encode(text)
     if ids and loaded.recipe.windows.across_documents:
         return ids
-    return [loaded.vocabulary.bos_id, *ids]
+    return [target_begin(loaded.vocabulary), *ids]
 
 
 @torch.inference_mode()
@@ -74,7 +75,7 @@ def _written(
     )
     limits = opening.stopping.limits
     held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
-    processors = processors_of(config, end_id, vocabulary, held)
+    processors = processors_of(config, end_id, vocabulary, [*loaded.constraints, *held])
     kernels = loaded.kernels
     begin = partial(kernels.begin_text, loaded.model) if kernels.native else None
     return generate(SlidingWriter(loaded.model, begin), opening, config, processors, on_token)

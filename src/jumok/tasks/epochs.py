@@ -12,6 +12,7 @@ from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, padded
+from jumok.tasks.frames import filler
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.vocabulary import Vocabulary
@@ -50,7 +51,7 @@ class Epochs:
 
         def batch(examples: NDArray[np.int64]) -> B:
             both = [rows[i] for rows in views for i in examples]
-            ids = padded(both, self.vocabulary.pad_id, self.device)
+            ids = padded(both, filler(self.vocabulary), self.device)
             return make(ids, np.tile(examples, len(views)))
 
         return Batches(plan, batch)

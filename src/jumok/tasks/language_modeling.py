@@ -26,6 +26,7 @@ from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.batches import Batches
 from jumok.tasks.continuation import continued, streamed
+from jumok.tasks.frames import filler
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
@@ -186,7 +187,7 @@ def batches(
     plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 
     def make(numbers: NDArray[np.int64]) -> TokenRows:
-        box = windows.filled([rows[i] for i in numbers], width, vocabulary.pad_id)
+        box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
         counted = box.counted & (box.wanted != vocabulary.bos_id)  # [BOS] is given, never foreseen
 
         def tensor(array: NDArray[np.generic]) -> Tensor:

@@ -4,36 +4,49 @@ from pathlib import Path
 
 from jumok.config import build
 from jumok.errors import InputError
+from jumok.pretrained.foreign import is_foreign
 from jumok.tasks.answering import Loaded
+from jumok.tasks.frames import model_size
+from jumok.tasks.imported import ORIGIN, Imported, open_foreign, open_imported
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.run import Run
+from jumok.tasks.vocabularies import IMPORTED, SOURCE, TARGET, Vocabularies, read_imported
 from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.vocabulary import Vocabulary
 from jumok.training.machine import find_device
 
 
 def load(folder: str | Path, device: str = "auto") -> Loaded:
-    """A trained run, ready to answer: eval mode, no gradients.
+    """A trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
-    `device` is "auto" (the first of cuda, mps and cpu that is there) or a device's name. A folder
-    without vocabulary.model loads as well, and answers to ids only. Raises InputError when the
-    folder holds no finished model, or files of different runs.
+    The model is in eval mode, without gradients, in float32. `device` is "auto" (the first of
+    cuda, mps and cpu that is there) or a device's name. A folder without a vocabulary loads as
+    well, and answers to ids only. Raises InputError when the folder holds no finished model, or
+    files of different runs.
     """
-    run = Run.existing(Path(folder))
+    folder = Path(folder)
+    if is_foreign(folder):
+        return _loaded(open_foreign(folder), device)
+    run = Run.existing(folder)
+    if (folder / ORIGIN).is_dir():
+        return _loaded(open_imported(run), device)
     config = run.read_model_config()
     recipe = run.recipe()
     described = build(ModelConfig, config["model"], "model")
-    vocabulary = _vocabulary(run, run.vocabulary_path, config["vocabulary_sha256"])
-    target = None
-    if not recipe.vocabulary.joint:
-        fingerprint = config.get("target_vocabulary_sha256")
-        target = _vocabulary(run, run.target_vocabulary_path, fingerprint)
+    source, target = _vocabularies(folder, joint=recipe.vocabulary.joint)
+    for name, vocabulary in (("vocabulary", source), ("target_vocabulary", target)):
+        if vocabulary is not None and vocabulary.fingerprint != config.get(f"{name}_sha256"):
+            raise InputError(
+                f"the {name.replace('_', ' ')} in {folder} is not the one "
+                f"{run.weights_path.name} was trained with; restore the run's own file"
+            )
     target_size = None if recipe.vocabulary.joint else described.target_vocabulary_size
     recipe = recipe.with_vocabulary(described.vocabulary_size, target_size)
     if (
         described != recipe.model
-        or (vocabulary is not None and len(vocabulary) != described.vocabulary_size)
-        or (target is not None and len(target) != described.target_vocabulary_size)
+        or (source is not None and model_size(source) != described.vocabulary_size)
+        or (target is not None and model_size(target) != described.target_vocabulary_size)
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
@@ -42,17 +55,30 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     labels = tuple(config["labels"])
     model = task_of(recipe).model(recipe.model, labels)
     run.load_weights(model)
-    return Loaded(model, vocabulary, recipe, labels, find_device(device), target)
+    return Loaded(model, source, recipe, labels, find_device(device), target)
 
 
-def _vocabulary(run: Run, path: Path, fingerprint: str | None) -> SentencePieceVocabulary | None:
-    """The vocabulary in a run's file, if it is there and the one the run was trained with."""
-    if not path.is_file():
-        return None
-    vocabulary = SentencePieceVocabulary.load(path)
-    if vocabulary.fingerprint != fingerprint:
-        raise InputError(
-            f"{path} is not the vocabulary {run.weights_path.name} was trained with; "
-            "restore the run's own file"
-        )
-    return vocabulary
+def _loaded(imported: Imported, device: str) -> Loaded:
+    both = imported.vocabularies
+    return Loaded(
+        imported.model,
+        both.source if both else None,
+        imported.recipe,
+        imported.labels,
+        find_device(device),
+        both.target if both and not both.joint else None,
+        origin=imported.origin,
+    )
+
+
+def _vocabularies(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:
+    """The vocabulary in a run's folder and, where the target has its own, that one too."""
+    if (folder / IMPORTED).is_dir():
+        both = Vocabularies.both(read_imported(folder))
+        return both.source, None if joint else both.target
+    names = [SOURCE] if joint else [SOURCE, TARGET]
+    found = [
+        SentencePieceVocabulary.load(folder / name) if (folder / name).is_file() else None
+        for name in names
+    ]
+    return found[0], None if joint else found[1]

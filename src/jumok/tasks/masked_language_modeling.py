@@ -24,10 +24,12 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
-from jumok.tasks.masking import SPACE, Masked, MaskingConfig, Pieces, hide
+from jumok.tasks.frames import filler
+from jumok.tasks.masking import SPACE, Masked, MaskingConfig, Pieces, hide, spelled
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation, seed_for
@@ -117,7 +119,7 @@ class MaskedLanguageJob:
         order = permutation(len(masked.rows), seed, number)
         rng = np.random.Generator(np.random.Philox(seed_for(seed, "batches", number)))
         plan = bucketed(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
-        pad_id = self.vocabulary.pad_id
+        pad_id = filler(self.vocabulary)
         return Batches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
 
     def loss(self, batch: MaskedBatch) -> Tensor:
@@ -205,7 +207,7 @@ class MaskedLanguageModeling:
         rows = read_blanks(texts, encode)
         filled: list[Rewriting | None] = [None] * len(texts)
         for batch in in_order_of_length(rows, SCORING_TOKENS):
-            ids = padded([rows[i] for i in batch], vocabulary.pad_id, device)
+            ids = padded([rows[i] for i in batch], filler(vocabulary), device)
             logits = loaded.model(ids.ids, _mask(ids))
             for i, row, found in zip(batch, ids.ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
@@ -236,7 +238,7 @@ def score_masked(
     guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
     ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
     for rows in in_order_of_length(masked.rows, SCORING_TOKENS):
-        batch = MaskedBatch.of(masked, rows, vocabulary.pad_id, device)
+        batch = MaskedBatch.of(masked, rows, filler(vocabulary), device)
         hidden, output = look(model, batch)
         logits = output(hidden)  # (M, V)
         loss += cross_entropy(logits, batch.wanted).item()
@@ -299,7 +301,7 @@ def _likeliest(
 ) -> tuple[str, float]:
     """The likeliest of the fitting pieces that say something besides white space, and its log p."""
     for best in np.argsort(np.where(fitting, -log, np.inf), kind="stable"):
-        word = vocabulary.piece(int(best)).removeprefix(SPACE)
+        word = spelled(vocabulary, int(best))
         if word.strip():
             return word, float(log[best])
     raise InputError("the vocabulary has no piece but spaces; train one on texts")
@@ -307,8 +309,8 @@ def _likeliest(
 
 def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
     """The ids of a text that goes on where another ended, if the vocabulary has such a piece."""
-    if not ids:
-        return ids
+    if not ids or isinstance(vocabulary, PretrainedVocabulary):
+        return ids  # an imported tokeniser cuts what follows a blank by its own rules
     word = vocabulary.piece(ids[0]).removeprefix(SPACE)
     if not word:
         return ids[1:]
@@ -335,6 +337,8 @@ def _examples(masked: Masked, guesses: NDArray[np.int64], vocabulary: Vocabulary
 
 def _spelled(ids: NDArray[np.int32], vocabulary: Vocabulary) -> str:
     """The text of ids, [MASK] shown where it stands."""
+    if isinstance(vocabulary, PretrainedVocabulary):
+        return vocabulary.decode([int(i) for i in ids], keep_special=True)
     shown = [vocabulary.piece(int(i)) for i in ids if i != vocabulary.cls_id]
     return "".join(shown).replace(SPACE, " ").strip()
 

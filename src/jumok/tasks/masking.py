@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 
 from jumok.data.ragged import Ids, Ragged
 from jumok.errors import InputError
+from jumok.tasks.frames import model_size
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen; the rest stay as they are
 SPACE = "▁"  # what a piece begins with that begins a word
+BYTE_SPACE = "Ġ"  # the same where pieces are made of bytes
+INSIDE = "##"  # what a piece of WordPiece begins with that begins none
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -54,10 +58,15 @@ class Pieces:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "Pieces":
         """The pieces of a vocabulary; InputError when it has no [MASK]."""
-        ordinary = np.ones(len(vocabulary), dtype=np.bool_)
+        ordinary = np.ones(model_size(vocabulary), dtype=np.bool_)
         ordinary[list(special_ids(vocabulary))] = False
-        begins = [vocabulary.piece(i).startswith(SPACE) for i in range(len(vocabulary))]
-        return cls(ordinary, np.array(begins, dtype=np.bool_) & ordinary, vocabulary.mask_id)
+        begins = np.zeros_like(ordinary)
+        for i in np.flatnonzero(ordinary):
+            try:
+                begins[i] = begins_word(vocabulary, int(i))
+            except InputError:  # a row to spare: no text has it
+                ordinary[i] = False
+        return cls(ordinary, begins, vocabulary.mask_id)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +132,24 @@ def _choose(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.
     of_word = np.empty_like(taken)
     of_word[order] = taken
     return of_word[word] & ordinary  # type: ignore[no-any-return]
+
+
+def begins_word(vocabulary: Vocabulary, id_: int) -> bool:
+    """Whether a piece begins a word: it holds the space before it, or lacks WordPiece's ##."""
+    piece = vocabulary.piece(id_)
+    if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece":
+        return not piece.startswith(INSIDE)
+    return piece.startswith((SPACE, BYTE_SPACE))
+
+
+def spelled(vocabulary: Vocabulary, id_: int) -> str:
+    """What a piece writes, without the space before it."""
+    piece = vocabulary.piece(id_)
+    if not isinstance(vocabulary, PretrainedVocabulary):
+        return piece.removeprefix(SPACE)
+    if vocabulary.kind == "wordpiece":
+        return piece.removeprefix(INSIDE)
+    return vocabulary.decode([id_]).strip()
 
 
 def special_ids(vocabulary: Vocabulary) -> Iterator[int]:

@@ -8,6 +8,7 @@ from typing import Any
 from jumok.config import override, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.foreign import is_foreign, measures_of
 
 # What is a matter of the task, of its vocabularies or of how it is learnt.
 _FREE = {
@@ -19,6 +20,7 @@ _FREE = {
     "attention_dropout",
     "activation_dropout",
 }
+_OF_FOREIGN = ("n_decoder_layers", "tie_embeddings")  # what our recipes seldom have otherwise
 MEASURES = tuple(f.name for f in dataclasses.fields(TransformerConfig) if f.name not in _FREE)
 
 
@@ -60,6 +62,10 @@ def refuse_other_measures(config: TransformerConfig, run: TransformerConfig, fol
 
 def _measures_of(folder: Path) -> dict[str, Any]:
     path = folder / "recipe.toml"
+    if is_foreign(folder):
+        found = measures_of(folder)
+        measures = {name: getattr(found, name) for name in (*MEASURES, *_OF_FOREIGN)}
+        return {name: value for name, value in measures.items() if value is not None}
     if not path.is_file():
         return {}
     stated: dict[str, Any] = read_toml(path).get("model", {})

@@ -16,6 +16,7 @@ from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import PaddedIds, padded
+from jumok.tasks.frames import filler, framed_sources, framed_targets
 from jumok.text.vocabulary import Vocabulary
 
 
@@ -36,7 +37,7 @@ class Pairs:
 class PairEncoder:
     """Texts to ids: a source ends with [EOS]; a target stands between [BOS] and [EOS].
 
-    Both sides may share one vocabulary.
+    Both sides may share one vocabulary. Imported ones have frames of their own.
     """
 
     reading: Vocabulary
@@ -45,13 +46,11 @@ class PairEncoder:
 
     def sources(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
         """pieces [EOS], cut at the model's length."""
-        rows = _shortened(_pieces(texts, self.reading, cut), self.max_length - 1)
-        return _framed(rows, [], [self.reading.eos_id])
+        return framed_sources(self.reading, _pieces(texts, self.reading, cut), self.max_length)
 
     def targets(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
         """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-        rows = _shortened(_pieces(texts, self.writing, cut), self.max_length - 1)
-        return _framed(rows, [self.writing.bos_id], [self.writing.eos_id])
+        return framed_targets(self.writing, _pieces(texts, self.writing, cut), self.max_length)
 
     def batch(
         self,
@@ -64,9 +63,9 @@ class PairEncoder:
         rows = [targets[i] for _ in views for i in examples]
         sources = [rows[i] for rows in views for i in examples]
         return PairBatch(
-            source=padded(sources, self.reading.pad_id, device),
-            target=padded([row[:-1] for row in rows], self.writing.pad_id, device),
-            wanted=padded([row[1:] for row in rows], self.writing.pad_id, device).ids,
+            source=padded(sources, filler(self.reading), device),
+            target=padded([row[:-1] for row in rows], filler(self.writing), device),
+            wanted=padded([row[1:] for row in rows], filler(self.writing), device).ids,
             twice=len(views) > 1,
         )
 
@@ -95,15 +94,3 @@ def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: Cut | None) -> Ra
     if cut is None:
         return encode_cached(texts, vocabulary)
     return sampled(texts, vocabulary, cut)
-
-
-def _shortened(rows: Ragged, longest: int) -> Ragged:
-    """No row longer than `longest`."""
-    if len(rows) == 0 or int(rows.lengths.max()) <= longest:
-        return rows
-    return Ragged.from_lists([rows[i][:longest].tolist() for i in range(len(rows))])
-
-
-def _framed(rows: Ragged, before: list[int], after: list[int]) -> Ragged:
-    """The same ids before and after every row."""
-    return Ragged.from_lists([[*before, *rows[i].tolist(), *after] for i in range(len(rows))])

@@ -70,7 +70,7 @@ class ModelConfig(TransformerConfig):
     kind: Kind = "encoder"
     pooling: Pooling = "mean"  # of an encoder that classifies
     pooler: Pooler = "none"  # a layer of its own behind the pooling: "tanh" in BERT
-    init: str = ""  # a run to begin from: its vocabulary, its measures, its towers' weights
+    init: str = ""  # a run or checkpoint to begin from: its vocabulary, measures, towers' weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +186,8 @@ class Recipe:
                 f"data.pieces came with the task {self.task}; only texts to classify "
                 "may be cut already"
             )
-        if self.paired and (self.data.pieces or self.model.n_segments == 1):
-            raise InputError(
-                f"pairs came with data.pieces {str(self.data.pieces).lower()} and model.n_segments "
-                f"{self.model.n_segments}; give pairs as text, and 2 segments, or 0 for none"
-            )
+        if self.paired and self.data.pieces:
+            raise InputError("pairs came with data.pieces; give pairs as text")
         if self.model.pooling == "compare" and not (self.paired and self.model.n_segments == 2):
             raise InputError(
                 'model.pooling "compare" puts two texts beside each other; give pairs '

@@ -15,7 +15,6 @@ from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.storage import storage_errors, write_atomically
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.vocabularies import Vocabularies
-from jumok.text.sentencepiece import SentencePieceVocabulary
 
 FORMAT = 1  # of config.json
 
@@ -30,16 +29,6 @@ class Run:
     def recipe_path(self) -> Path:
         """Everything needed to repeat it."""
         return self.folder / "recipe.toml"
-
-    @property
-    def vocabulary_path(self) -> Path:
-        """The SentencePiece model: of both sides, or of the source."""
-        return self.folder / "vocabulary.model"
-
-    @property
-    def target_vocabulary_path(self) -> Path:
-        """The SentencePiece model of the target, where it has one of its own."""
-        return self.folder / "vocabulary.target.model"
 
     @property
     def weights_path(self) -> Path:
@@ -84,9 +73,7 @@ class Run:
         run.refuse_existing()
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
-        vocabularies.source.save(run.vocabulary_path)
-        if not vocabularies.joint:
-            vocabularies.target.save(run.target_vocabulary_path)
+        vocabularies.save(folder)
         run.write_text(run.recipe_path, recipe.to_toml())
         return run
 
@@ -104,16 +91,12 @@ class Run:
         """The recipe the run was made by."""
         return build(Recipe, read_toml(self.recipe_path))
 
-    def vocabulary(self) -> SentencePieceVocabulary:
-        """The vocabulary of what the run reads, as a rule of what it writes too."""
-        return SentencePieceVocabulary.load(self.vocabulary_path)
-
     def vocabularies(self) -> Vocabularies:
         """The vocabulary the run was trained with, or the two of them."""
-        source = self.vocabulary()
-        if self.recipe().vocabulary.joint:
-            return Vocabularies(source, source)
-        return Vocabularies(source, SentencePieceVocabulary.load(self.target_vocabulary_path))
+        found = Vocabularies.existing(self.folder, joint=self.recipe().vocabulary.joint)
+        if found is None:
+            raise InputError(f"{self.folder} has no vocabulary; restore the run's own files")
+        return found
 
     def results(self) -> dict[str, Any]:
         """What `results.json` says."""

@@ -22,6 +22,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.tasks.answers import Candidate, Rewriting
 from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
+from jumok.tasks.frames import filler
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
@@ -123,7 +124,7 @@ class SequenceJob:
         outputs = write_all(
             self.model,
             self.dev_ids[0],
-            self.vocabulary.pad_id,
+            filler(self.vocabulary),
             self.target_vocabulary,
             greedily(self.recipe.decoding),
             self.device,
@@ -215,13 +216,14 @@ class SequenceToSequence:
         return write_all(
             loaded.model,
             sources,
-            reading.pad_id,
+            filler(reading),
             writing,
             loaded.recipe.decoding,
             loaded.device,
             [model for model in loaded.others if isinstance(model, EncoderDecoder)],
             on_token,
             loaded.kernels,
+            loaded.constraints,
         )
 
 

@@ -28,10 +28,12 @@ from jumok.tasks import bio
 from jumok.tasks.answers import Named, Tagging
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
+from jumok.tasks.frames import around, filler
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.offsets import Span, offsets
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Example
@@ -69,22 +71,30 @@ class TagBatch:
 
 @dataclass(frozen=True)
 class PiecedTexts:
-    """Texts, the ids a model reads of them, and the characters the last ids of each stand for.
+    """Texts, the ids a model reads of them, and the characters their last ids stand for.
 
-    [CLS] stands for none, nor does the space that a vocabulary may put before a text.
+    [CLS] stands for none, nor does the space that a vocabulary may put before a text, nor the
+    `behind` ids at the end of each row: an imported tokeniser may put a [SEP] there.
     """
 
     texts: Sequence[str]
     ids: Ragged
     spans: Sequence[Sequence[Span]]
+    behind: int = 0
 
     @classmethod
     def of(cls, texts: Sequence[str], encode: TextEncoder) -> "PiecedTexts":
         """The texts as `encode` reads them. Raises InputError when its vocabulary rewrites one."""
         ids = encode(texts)
-        read = (offsets(text, encode.vocabulary.pieces(text)) for text in texts)
-        kept = (row[: n - 1] for row, n in zip(read, ids.lengths, strict=True))  # after [CLS]
-        return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept])
+        before, behind = around(encode.vocabulary)
+        read = (_spans(text, encode.vocabulary) for text in texts)
+        kept = (row[: n - before - behind] for row, n in zip(read, ids.lengths, strict=True))
+        return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], behind)
+
+    def of_row(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """What a model says to the ids of a row (T, L), of those that stand for characters."""
+        end = len(row) - self.behind
+        return row[end - len(self.spans[number]) : end]
 
 
 @dataclass(frozen=True)
@@ -111,8 +121,12 @@ class TaggedTexts:
         """The numbers of the tags to be learnt, row by row like the ids, or UNTAGGED."""
         numbers = {tag: number for number, tag in enumerate(tags)}
         rows = zip(self.of_pieces(), self.texts.ids.lengths, strict=True)
+        behind = [UNTAGGED] * self.texts.behind
         return Ragged.from_lists(
-            [[UNTAGGED] * (n - len(row)) + [numbers[tag] for tag in row] for row, n in rows]
+            [
+                [UNTAGGED] * (n - len(row) - len(behind)) + [numbers[tag] for tag in row] + behind
+                for row, n in rows
+            ]
         )
 
 
@@ -231,6 +245,13 @@ class TokenTagging:
         return [named(text, tags) for text, tags in zip(texts, found, strict=True)]
 
 
+def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
+    """The characters of a text that each of its pieces stands for."""
+    if isinstance(vocabulary, PretrainedVocabulary):
+        return vocabulary.encode_with_offsets(text).spans
+    return offsets(text, vocabulary.pieces(text))
+
+
 def outputs(model: nn.Module, texts: PaddedIds) -> Tensor:
     """Logits (B, T, L) of a batch."""
     mask = EVERYTHING if texts.real is None else AttentionMask.from_padding(texts.real)
@@ -244,7 +265,7 @@ def log_probabilities(
     """log p (T, L) of the tags of every row's ids, in the order of the rows."""
     found: dict[int, NDArray[np.float32]] = {}
     for batch in in_order_of_length(rows, ANSWERING_TOKENS):
-        texts = padded([rows[i] for i in batch], vocabulary.pad_id, device)
+        texts = padded([rows[i] for i in batch], filler(vocabulary), device)
         log_p = outputs(model, texts).float().log_softmax(-1).cpu().numpy()  # (B, T, L)
         for i, row in zip(batch, log_p, strict=True):
             found[int(i)] = row[: rows.lengths[i]]
@@ -256,8 +277,8 @@ def likeliest_tags(
 ) -> list[list[str]]:
     """The tags of all characters, from log p (T, L) of those of the ids, valid row by row."""
     of_pieces = [
-        [tags[number] for number in bio.likeliest(row[len(row) - len(spans) :], tags)]
-        for row, spans in zip(log_p, texts.spans, strict=True)
+        [tags[number] for number in bio.likeliest(texts.of_row(row, i), tags)]
+        for i, row in enumerate(log_p)
     ]
     return of_characters(of_pieces, texts)
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.errors import InputError
+from jumok.tasks.frames import framed_texts
 from jumok.text.vocabulary import Vocabulary
 
 
@@ -61,7 +61,7 @@ class TextEncoder:
     """Texts to the ids a model reads: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
 
     Of texts longer than the model holds the beginning is read. Of a pair the longer text is cut
-    until both fit (Devlin et al. 2019, appendix A.2).
+    until both fit (Devlin et al. 2019, appendix A.2). An imported vocabulary has frames of its own.
     """
 
     vocabulary: Vocabulary
@@ -100,19 +100,8 @@ class TextEncoder:
         return self.framed(rows)
 
     def framed(self, rows: Ragged, pairs: Ragged | None = None) -> Ragged:
-        """[CLS] before every row, [SEP] after both rows of a pair, as many ids as the model holds.
-
-        With room for 5 ids a pair of 4 and 3 keeps 3 and 2, one of 7 and 1 keeps 4 and 1.
-        """
-        begin = _column(self.vocabulary.cls_id, len(rows))
-        if pairs is None:
-            return Ragged.beside([begin, rows.shortened(self.max_length - 1)])
-        room = max(self.max_length - 3, 0)
-        first = np.minimum(rows.lengths, np.maximum(room - pairs.lengths, room - room // 2))
-        end = _column(self.vocabulary.sep_id, len(rows))
-        return Ragged.beside(
-            [begin, rows.shortened(first), end, pairs.shortened(room - first), end]
-        )
+        """Rows of pieces, or pairs of them, with what stands around them."""
+        return framed_texts(self.vocabulary, rows, pairs, self.max_length)
 
     def _id(self, piece: str) -> int:
         try:
@@ -144,8 +133,3 @@ def segments_of(ids: Tensor, sep_id: int) -> Tensor:
     """
     ends = (ids == sep_id).long()
     return (ends.cumsum(-1) - ends).clamp(max=1)
-
-
-def _column(id_: int, n: int) -> Ragged:
-    """The same id in each of n rows."""
-    return Ragged.from_lengths(np.full(n, id_, dtype=np.int32), np.ones(n, dtype=np.int64))

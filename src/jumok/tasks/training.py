@@ -16,7 +16,7 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
-from jumok.tasks.beginning import Taken, begin_from
+from jumok.tasks.beginning import Taken, begin_from, vocabularies_of
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
@@ -115,7 +115,8 @@ def _train(
     )
     progress = trainer.fit()
     run.write_model(model, recipe, splits.labels, vocabularies.fingerprints)
-    loaded = Loaded(model, vocabularies.source, recipe, splits.labels, device, vocabularies.target)
+    source, target = vocabularies.source, vocabularies.target
+    loaded = Loaded(model, source, recipe, splits.labels, device, target)
     scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = before + time.monotonic() - begin
@@ -153,7 +154,7 @@ def _new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
     """Those of the run a recipe begins from, or those it names or has learnt."""
     if not recipe.model.init:
         return learn(recipe, train)
-    found = Run.existing(Path(recipe.model.init)).vocabularies()
+    found = vocabularies_of(Path(recipe.model.init))
     if found.joint != recipe.vocabulary.joint:
         raise InputError(
             f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "

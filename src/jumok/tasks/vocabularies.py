@@ -1,20 +1,41 @@
-"""What a run reads and writes with: one vocabulary for both, or one for each side."""
+"""What a run reads and writes with: one vocabulary for both, one for each side, or an imported one.
 
+In the folder of a run stand `vocabulary.model`, perhaps `vocabulary.target.model`; or the folder
+`vocabulary` with the very files of an imported tokeniser.
+"""
+
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.jsonfile import read_json
+from jumok.storage import storage_errors, write_atomically
+from jumok.tasks.frames import model_size
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe, VocabularyChoice
+from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.vocabulary import Vocabulary
+
+SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
+IMPORTED = "vocabulary"  # a folder
+_FACTS = "facts.json"  # in it: what the tokeniser's files alone do not tell
 
 
 @dataclass(frozen=True)
 class Vocabularies:
     """The vocabulary of what is read and that of what is written; the same one when joint."""
 
-    source: SentencePieceVocabulary
-    target: SentencePieceVocabulary
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    def both(cls, imported: PretrainedVocabulary) -> "Vocabularies":
+        """The two sides of an imported tokeniser, most often one."""
+        return cls(imported, imported.target)
 
     @property
     def joint(self) -> bool:
@@ -29,7 +50,52 @@ class Vocabularies:
 
     def fit(self, recipe: Recipe) -> Recipe:
         """The recipe with the sizes of these vocabularies in its model."""
-        return recipe.with_vocabulary(len(self.source), None if self.joint else len(self.target))
+        target = None if self.joint else model_size(self.target)
+        return recipe.with_vocabulary(model_size(self.source), target)
+
+    def save(self, folder: Path) -> None:
+        """Write them into the folder of a run."""
+        if isinstance(self.source, PretrainedVocabulary):
+            save_imported(self.source, folder)
+            return
+        for vocabulary, name in ((self.source, SOURCE), (self.target, TARGET)):
+            assert isinstance(vocabulary, SentencePieceVocabulary)
+            if name == SOURCE or not self.joint:
+                vocabulary.save(folder / name)
+
+    @classmethod
+    def existing(cls, folder: Path, *, joint: bool) -> "Vocabularies | None":
+        """Those in the folder of a run; None when there are none.
+
+        Raises InputError when one of two is missing, or a file is none of a vocabulary.
+        """
+        if (folder / IMPORTED).is_dir():
+            return cls.both(read_imported(folder))
+        if not (folder / SOURCE).is_file():
+            return None
+        source = SentencePieceVocabulary.load(folder / SOURCE)
+        if joint:
+            return cls(source, source)
+        return cls(source, SentencePieceVocabulary.load(folder / TARGET))
+
+
+def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
+    """Write the files of an imported tokeniser, and what else a reader of them must know."""
+    inside = folder / IMPORTED
+    with storage_errors(f"{inside}: cannot be made"):
+        inside.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(inside)
+    facts = json.dumps(dict(vocabulary.facts), indent=2)
+    write_atomically(inside / _FACTS, facts.encode())
+
+
+def read_imported(folder: Path) -> PretrainedVocabulary:
+    """The imported tokeniser in the folder of a run."""
+    inside = folder / IMPORTED
+    found = read_vocabulary(inside, read_json(inside / _FACTS))
+    if found is None:
+        raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
+    return found
 
 
 def learn(recipe: Recipe, train: Table) -> Vocabularies:

@@ -15,6 +15,7 @@ from jumok.data.ragged import Ragged
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
+from jumok.tasks.frames import filler, target_begin
 from jumok.tasks.texts import Texts, segments_of
 from jumok.text.vocabulary import Vocabulary
 
@@ -68,10 +69,11 @@ def outputs(model: nn.Module, texts: PaddedIds, vocabulary: Vocabulary) -> Tenso
     A decoder, where there is one, is given [BOS] as in note 002.
     """
     assert isinstance(model, TextClassifier | EncoderDecoderClassifier)
-    segmented = model.encoder.embedding.segments is not None
+    table = model.encoder.embedding.segments  # of RoBERTa one row: all texts are of segment 0
+    segmented = table is not None and table.num_embeddings > 1
     segments = segments_of(texts.ids, vocabulary.sep_id) if segmented else None
     if isinstance(model, EncoderDecoderClassifier):
-        begin = torch.full((len(texts.ids), 1), vocabulary.bos_id, device=texts.ids.device)
+        begin = torch.full((len(texts.ids), 1), target_begin(vocabulary), device=texts.ids.device)
         return model(texts.ids, begin, texts.real, segments=segments)  # type: ignore[no-any-return]
     return model(texts.ids, texts.real, segments=segments)  # type: ignore[no-any-return]
 
@@ -83,7 +85,7 @@ def answer_all(
     """The outputs (n, L) float32 on the CPU for every row, in the order of the rows."""
     parts, order = [], []
     for batch in in_order_of_length(rows, ANSWERING_TOKENS):
-        texts = padded([rows[i] for i in batch], vocabulary.pad_id, device)
+        texts = padded([rows[i] for i in batch], filler(vocabulary), device)
         parts.append(outputs(model, texts, vocabulary).float().cpu())
         order.append(batch)
     if not parts:

@@ -10,8 +10,10 @@ import torch
 
 from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, OnToken, Written, cut, write_targets
+from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
 from jumok.tasks.batches import in_order_of_length, padded
+from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.text.vocabulary import Vocabulary
 
@@ -42,12 +44,13 @@ def write_all(
     others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
     kernels: Kernels | None = None,
+    constraints: Sequence[Processor] = (),
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
     of all probabilities. `on_token` is for a single source. `kernels` are those of the same
-    settings, None: made here.
+    settings, None: made here. `constraints` hold beside what the settings say.
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
@@ -60,9 +63,10 @@ def write_all(
             source.ids,
             source.real,
             config,
-            bos_id=vocabulary.bos_id,
+            bos_id=target_begin(vocabulary),
             end_id=vocabulary.eos_id,
             vocabulary=vocabulary,
+            constraints=constraints,
             others=others,
             on_token=on_token,
             begin=kernels.begin_target if kernels.native else None,

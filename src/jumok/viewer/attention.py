@@ -11,6 +11,7 @@ from jumok.models import EncoderDecoder
 from jumok.nn.hooks import record
 from jumok.tasks.answering import Loaded
 from jumok.tasks.continuation import prompt
+from jumok.tasks.frames import target_begin
 from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
@@ -70,7 +71,7 @@ def _cross(loaded: Loaded, text: str, layer: int) -> Look:
     chosen = [*best.ids, writing.eos_id] if ended else best.ids
     row = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources([text])[0]
     source = torch.tensor([row.tolist()], device=loaded.device)
-    target = torch.tensor([[writing.bos_id, *chosen[:-1]]], device=loaded.device)
+    target = torch.tensor([[target_begin(writing), *chosen[:-1]]], device=loaded.device)
     with record(model) as seen:
         model(source, target)
     weights, number = _layer(seen, "decoder", ".cross", layer)
