@@ -10,6 +10,7 @@ from jumok.pretrained.names import ROW, Line, line, under
 from jumok.pretrained.settings import Settings
 
 OFFSET = 2  # the first rows of the table of positions nobody uses
+MOST_POSITIONS = 2**15  # tables of sines are made, whatever the file holds
 
 
 def _attention(theirs: str, ours: str) -> tuple[Line, ...]:
@@ -67,7 +68,10 @@ def heads(name: str, generation: str, settings: Settings) -> Mapping[str, Head]:
     tables = {f"model.{tower}.embed_tokens.weight": table for tower in ("encoder", "decoder")}
     inputs = tables if shared else {}
     output = table if shared else "model.decoder.embed_tokens.weight"
-    carried = () if shared else (r"model\.shared\.weight",)
+    carried = (
+        r"model\.(?:encoder|decoder)\.version",  # of fairseq, from which the first came
+        *(() if shared else (r"model\.shared\.weight",)),
+    )
     return {
         f"{name}{generation}": Head(
             "encoder_decoder",
@@ -107,7 +111,7 @@ def config_of(settings: Settings, *, layers: int, d_ff: int, heads: int) -> Tran
         d_ff=settings.size("encoder_ffn_dim", d_ff),
         activation=settings.activation("activation_function", "gelu"),
         positions="learned",
-        max_length=settings.size("max_position_embeddings", 1_024),
+        max_length=settings.size("max_position_embeddings", 1_024, most=MOST_POSITIONS),
         first_position=OFFSET,
         scale_embedding=settings.flag("scale_embedding", False),
         embedding_norm=True,

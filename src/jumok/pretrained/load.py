@@ -187,7 +187,8 @@ def _sort_out(
             kind = next(iter(weights.values())).dtype if weights else None
             parts = {name: torch.zeros(wanted[name].shape, dtype=kind) for name in entry.ours}
         elif given[here].dtype not in NUMBERS:
-            wrong.append(f"{here} is {str(given[here].dtype).removeprefix('torch.')}")
+            held = str(given[here].dtype).removeprefix("torch.")
+            wrong.append(f"{here} holds {held}, which weights are not")
             continue
         else:
             parts = dict(_split(entry, given[here]))

@@ -107,7 +107,7 @@ class Settings:
             return tuple(f"LABEL_{i}" for i in range(n))
         if not isinstance(names, dict) or not all(type(name) is str for name in names.values()):
             raise _refusal("id2label", names, "a table of names by number")
-        if set(names) != {str(i) for i in range(len(names))}:
+        if not names or set(names) != {str(i) for i in range(len(names))}:
             raise _refusal("id2label", names, "a name for every number from 0")
         return tuple(names[str(i)] for i in range(len(names)))
 
