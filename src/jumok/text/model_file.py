@@ -36,7 +36,9 @@ _SPELLED = {PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.UNUSED}  # found
 class ModelFile:
     """The parts of a SentencePiece model that jumok asks for.
 
-    `declared` are the names the model itself gives to its "pad", "bos" and "eos" pieces.
+    `declared` are the names the model itself gives to its "pad", "bos", "eos" and "unk" pieces,
+    `declared_ids` their ids (-1: it has none). `charsmap` is its table of replaced characters, in
+    a form of SentencePiece's own; empty where characters stay as they are.
     """
 
     kind: str
@@ -46,6 +48,8 @@ class ModelFile:
     normalization: str
     byte_fallback: bool
     declared: Mapping[str, str]
+    declared_ids: Mapping[str, int]
+    charsmap: bytes
 
 
 @dataclass(frozen=True)
@@ -115,19 +119,27 @@ def _read_model(data: bytes) -> ModelFile:
             case _Field(number=3, value=bytes(value)):
                 normalizer += value
     _check_pieces(pieces, scores, types)
-    spec = _last(trainer)
+    spec, rule = _last(trainer), _last(normalizer)
     return ModelFile(
         kind=_KINDS[_int(spec, 3, 1)],
         pieces=tuple(pieces),
         scores=tuple(scores),
         types=tuple(types),
-        normalization=_text(_last(normalizer), 1),
+        normalization=_text(rule, 1),
         byte_fallback=bool(_int(spec, 35, 0)),
         declared={
             "pad": _text(spec, 48, "<pad>"),
             "bos": _text(spec, 46, "<s>"),
             "eos": _text(spec, 47, "</s>"),
+            "unk": _text(spec, 45, "<unk>"),
         },
+        declared_ids={
+            "unk": _signed(spec, 40, 0),
+            "bos": _signed(spec, 41, 1),
+            "eos": _signed(spec, 42, 2),
+            "pad": _signed(spec, 43, -1),
+        },
+        charsmap=_bytes(rule, 2),
     )
 
 
@@ -197,10 +209,14 @@ def _last(data: bytes) -> dict[int, int | bytes]:
 
 
 def _text(fields: Mapping[int, int | bytes], number: int, default: str = "") -> str:
-    value = fields.get(number, default.encode())
+    return _bytes(fields, number, default.encode()).decode()
+
+
+def _bytes(fields: Mapping[int, int | bytes], number: int, default: bytes = b"") -> bytes:
+    value = fields.get(number, default)
     if not isinstance(value, bytes):
         raise ValueError(f"field {number} is a number, not a text")
-    return value.decode()
+    return value
 
 
 def _int(fields: Mapping[int, int | bytes], number: int, default: int) -> int:
@@ -208,6 +224,12 @@ def _int(fields: Mapping[int, int | bytes], number: int, default: int) -> int:
     if not isinstance(value, int):
         raise ValueError(f"field {number} is bytes, not a number")
     return value
+
+
+def _signed(fields: Mapping[int, int | bytes], number: int, default: int) -> int:
+    """A number that may be negative: protobuf writes -1 as 2^64 - 1."""
+    value = _int(fields, number, default)
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _float(fields: Mapping[int, int | bytes], number: int) -> float:

@@ -1,0 +1,159 @@
+"""tokenizer.json, the file of the tokenizers library: checked, then built as it stands."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tokenizers import Tokenizer, models
+
+from jumok.errors import InputError
+from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
+from jumok.text.pretrained.guard import check_pattern, library_errors
+from jumok.text.pretrained.settings import check_ids
+
+Kind = Literal["WordPiece", "BPE", "Unigram", "WordLevel"]
+
+
+@dataclass(frozen=True)
+class TokenizerJson:
+    """A tokenizer.json that was checked: `state` is its table, `text` the file itself."""
+
+    state: Mapping[str, Any]
+    text: str
+
+    @classmethod
+    def read(cls, files: TokenizerFiles) -> "TokenizerJson":
+        """The tokenizer.json among these files; InputError for what the library would choke on."""
+        state = files.table(TOKENIZER)
+        model = state.get("model")
+        if not isinstance(model, dict) or not isinstance(model.get("vocab"), dict | list):
+            raise InputError(f"{TOKENIZER} has no model with a vocab; get it again from its source")
+        found = cls(state, files.text(TOKENIZER))
+        vocab = model["vocab"]
+        if isinstance(vocab, dict):
+            check_ids(vocab.values(), TOKENIZER)
+        elif not all(_is_scored(entry) for entry in vocab):
+            raise InputError(f"{TOKENIZER}: the vocab is no list of pieces and scores")
+        check_ids((token.get("id") for token in found.added), TOKENIZER)
+        if isinstance(vocab, dict) and found.kind == "BPE":
+            _check_merges(found.merges, vocab, model.get("continuing_subword_prefix") or "")
+        for part in ("normalizer", "pre_tokenizer", "decoder"):
+            for pattern in _patterns(state.get(part)):
+                check_pattern(pattern)
+        return found
+
+    @property
+    def model(self) -> Mapping[str, Any]:
+        """The part that cuts words into pieces."""
+        model: Mapping[str, Any] = self.state["model"]
+        return model
+
+    @property
+    def kind(self) -> str:
+        """How words are cut; old files do not say, but their parts do."""
+        kind = self.model.get("type")
+        if isinstance(kind, str):
+            return kind
+        if isinstance(self.model["vocab"], list):
+            return "Unigram"
+        return "BPE" if "merges" in self.model else "WordPiece"
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The merges of a BPE model, in order; both ways of writing them are read."""
+        pairs = []
+        for merge in self.model.get("merges") or []:
+            match merge.split(" ") if isinstance(merge, str) else merge:
+                case [str(first), str(second)]:
+                    pairs.append((first, second))
+                case _:
+                    raise InputError(f"{TOKENIZER}: the merge {str(merge)[:80]!r} is no pair")
+        return pairs
+
+    @property
+    def added(self) -> list[Mapping[str, Any]]:
+        """The pieces added to the model's own, special ones among them."""
+        added = self.state.get("added_tokens") or []
+        if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+            raise InputError(f"{TOKENIZER}: added_tokens is no list of tables")
+        return added
+
+    @property
+    def processor(self) -> Mapping[str, Any] | None:
+        """What frames texts."""
+        state = self.state.get("post_processor")
+        if not isinstance(state, dict | None):
+            raise InputError(f"{TOKENIZER}: post_processor is no table")
+        return state
+
+    @property
+    def charsmap(self) -> str | None:
+        """SentencePiece's table of replacements (base64), if the normalizer has one."""
+        for step in _steps(self.state.get("normalizer")):
+            if step.get("type") == "Precompiled" and "precompiled_charsmap" in step:
+                return str(step["precompiled_charsmap"])
+        return None
+
+    @property
+    def is_byte_level(self) -> bool:
+        """Whether texts are cut as bytes."""
+        return any(
+            step.get("type") == "ByteLevel" for step in _steps(self.state.get("pre_tokenizer"))
+        )
+
+    def told(self, part: str, name: str) -> str | None:
+        """A text that the file's `truncation` or `padding` gives, such as its direction."""
+        table = self.state.get(part)
+        value = table.get(name) if isinstance(table, dict) else None
+        return value if isinstance(value, str) else None
+
+    def build(self) -> Tokenizer:
+        """The library's tokenizer as the file has it, but that rows are neither cut nor padded."""
+        with library_errors(f"{TOKENIZER}: the tokenizers library refuses it"):
+            tokenizer = Tokenizer.from_str(self.text)
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            if isinstance(tokenizer.model, models.BPE):
+                tokenizer.model.dropout = None  # ids are those of the text, not of chance
+            return tokenizer
+
+
+def _steps(part: object) -> Iterator[Mapping[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer: itself, or those of a sequence."""
+    if isinstance(part, dict):
+        inner = part.get("normalizers", part.get("pretokenizers"))
+        if part.get("type") == "Sequence" and isinstance(inner, list):
+            for step in inner:
+                yield from _steps(step)
+        else:
+            yield part
+
+
+def _patterns(part: object) -> Iterator[str]:
+    """Every regular expression in a part of the file."""
+    if isinstance(part, dict):
+        pattern = part.get("Regex")
+        if isinstance(pattern, str):
+            yield pattern
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for one in inner:
+        yield from _patterns(one)
+
+
+def _is_scored(entry: object) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 2
+        and isinstance(entry[0], str)
+        and isinstance(entry[1], int | float)
+    )
+
+
+def _check_merges(merges: list[tuple[str, str]], vocab: Mapping[str, int], prefix: str) -> None:
+    for first, second in merges:
+        merged = first + second[len(prefix) :]
+        if not (first in vocab and second in vocab and merged in vocab):
+            raise InputError(
+                f"{TOKENIZER}: the merge of {first!r} and {second!r} has no piece in the "
+                "vocabulary; get it again from its source"
+            )
