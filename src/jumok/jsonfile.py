@@ -63,16 +63,17 @@ def parse_json(data: bytes) -> dict[str, Any]:
 
 def _look_through(value: object) -> None:
     """Refuse deep nesting, and texts with half a surrogate pair, which nothing can write again."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    level: list[object] = [value]
+    for _ in range(MAX_DEPTH):
         inner: list[object] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner += [*item.keys(), *item.values()]
-            elif isinstance(item, list):
-                inner += item
-            elif isinstance(item, str) and not item.isascii():
-                _refuse_half_pairs(item)
+        for group in level:
+            items = [*group.keys(), *group.values()] if isinstance(group, dict) else group
+            assert isinstance(items, list)
+            for item in items:
+                if isinstance(item, str):
+                    _refuse_half_pairs(item)
+                elif isinstance(item, dict | list):
+                    inner.append(item)
         level = inner
     if level:
         raise _refusal(f"it is nested deeper than {MAX_DEPTH} levels")

@@ -33,16 +33,16 @@ _LOCATOR_64_FORMAT = struct.Struct("<4sLQL")
 
 
 def check_archive(file: BinaryIO, size: int) -> None:
-    r"""Refuse what is not a whole, undamaged archive as `torch.save` writes it.
+    """Refuse what is not a whole, undamaged archive as `torch.save` writes it.
 
     `file` is open at any place and has `size` bytes; every byte of its entries is read once, for
     the sums (CRC-32) that stand in it. Raises InputError.
 
     >>> import io
-    >>> check_archive(io.BytesIO(b"\x80\x02}q\x00."), 6)
+    >>> check_archive(io.BytesIO(b"text"), 4)
     Traceback (most recent call last):
-    jumok.errors.InputError: a pickle that is no zip, as PyTorch wrote them before 1.6, is not \
-read; get model.safetensors instead
+    jumok.errors.InputError: not a usable PyTorch file: it does not begin as a zip; get \
+model.safetensors instead
     """
     file.seek(0)
     start = file.read(4)
@@ -53,11 +53,15 @@ read; get model.safetensors instead
         )
     if start != b"PK\3\4":
         raise _refusal("it does not begin as a zip")
-    end = _list_end(file, size)
+    end, told = _end_of_entries(file, size)
     try:
         with zipfile.ZipFile(file) as archive:
+            if len(archive.infolist()) != told:
+                raise _refusal(f"{len(archive.infolist()):,} entries, {told:,} are announced")
             _check_entries(archive.infolist(), end)
             damaged = archive.testzip()
+    except InputError:
+        raise
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -68,15 +72,13 @@ read; get model.safetensors instead
         ValueError,
         OverflowError,
     ) as error:
-        if isinstance(error, InputError):
-            raise
-        raise _refusal(f"{str(error)[:120]}") from error
+        raise _refusal(ascii(str(error)[:120])) from error
     if damaged is not None:
         raise _refusal(f"the sum of its entry {ascii(damaged)[:80]} is wrong")
 
 
-def _list_end(file: BinaryIO, size: int) -> int:
-    """Where the list of entries begins, once its place and length are certain.
+def _end_of_entries(file: BinaryIO, size: int) -> tuple[int, int]:
+    """Where the entries end and their list begins, and how many there are, once both are certain.
 
     The list lies directly before the end records and those are the last bytes of the file, so
     that no reader can find another one.
@@ -103,13 +105,11 @@ def _list_end(file: BinaryIO, size: int) -> int:
         raise _refusal(f"{entries:,} entries, {MAX_ENTRIES:,} are allowed")
     if start + length != end:
         raise _refusal("its list of entries is not where it says")
-    return int(start)
+    return start, entries
 
 
 def _check_entries(entries: Sequence[zipfile.ZipInfo], end: int) -> None:
     """Stored as they are, under the names that `torch.save` gives, side by side before `end`."""
-    if len(entries) > MAX_ENTRIES:
-        raise _refusal(f"{len(entries):,} entries, {MAX_ENTRIES:,} are allowed")
     if any("/code/" in entry.filename or "constants.pkl" in entry.filename for entry in entries):
         raise InputError("a TorchScript archive holds a program and is not read; get its weights")
     tops = Counter(_check_entry(entry) for entry in entries)
