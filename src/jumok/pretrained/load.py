@@ -29,6 +29,7 @@ from jumok.pretrained.electra import ELECTRA
 from jumok.pretrained.family import Family, Head
 from jumok.pretrained.gpt2 import GPT2
 from jumok.pretrained.marian import MARIAN, PEGASUS
+from jumok.pretrained.megatron import MEGATRON_BERT
 from jumok.pretrained.names import Entry, Line, entries, within
 from jumok.pretrained.reason import refuse_giants
 from jumok.pretrained.roberta import ROBERTA, XLM_ROBERTA
@@ -38,7 +39,7 @@ from jumok.pretrained.t5 import MT5, T5
 FAMILIES: Mapping[str, Family] = {
     family.model_type: family
     for family in (
-        *(BERT, ROBERTA, XLM_ROBERTA, ELECTRA, DISTILBERT),
+        *(BERT, MEGATRON_BERT, ROBERTA, XLM_ROBERTA, ELECTRA, DISTILBERT),
         *(GPT2, T5, MT5, BART, MBART, MARIAN, PEGASUS),
     )
 }
@@ -150,8 +151,7 @@ def open_model(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Pret
     wanted = weights_of(model)
     lines = entries(described.table(), wanted)
     sorted_out = _sort_out(described, lines, model, given)
-    for name, tensor in sorted_out.weights.items():
-        _put(model, wanted[name], tensor)
+    hold(model, sorted_out.weights)
     return Pretrained(
         described,
         model,
@@ -278,7 +278,7 @@ def _canonical(names: Sequence[str], described: Described) -> dict[str, str]:
     of_head |= {
         name.partition(".")[0] for name in described.head.same if not name.startswith(prefix)
     }
-    found = {}
+    found: dict[str, str] = {}
     for name in names:
         plain = re.sub(r"\bLayerNorm\.gamma$", "LayerNorm.weight", name)
         plain = re.sub(r"\bLayerNorm\.beta$", "LayerNorm.bias", plain)
@@ -323,7 +323,8 @@ def _architecture(
 
 
 def _decoder_among(names: Sequence[str]) -> bool:
-    return any("decoder." in name for name in names)
+    """Whether a decoder is among the names, or nobody has told them."""
+    return not names or any("decoder." in name for name in names)
 
 
 def _may_lack(head: Head, theirs: str) -> bool:
@@ -331,10 +332,29 @@ def _may_lack(head: Head, theirs: str) -> bool:
     return theirs in head.absent or theirs in head.same or f"{theirs}.weight" in head.same
 
 
-def _put(model: nn.Module, parameter: nn.Parameter, tensor: Tensor) -> None:
-    """Let every place that holds `parameter` hold the tensor instead."""
-    new = nn.Parameter(tensor, requires_grad=tensor.is_floating_point())
+def hold(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Let the model hold these tensors themselves, of whatever dtype, by the names of its weights.
+
+    Raises InputError when one is missing or of another shape; then nothing was changed.
+    """
+    wanted = weights_of(model)
+    unfit = sorted(
+        name
+        for name, parameter in wanted.items()
+        if name not in tensors or tensors[name].shape != parameter.shape
+    )
+    if unfit:
+        raise InputError(f"the weights do not fit the model: {_listed(unfit)}; give its own")
+    new = {
+        id(parameter): nn.Parameter(tensors[name], requires_grad=tensors[name].is_floating_point())
+        for name, parameter in wanted.items()
+    }
     for module in model.modules():
         for name, held in list(module._parameters.items()):
-            if held is parameter:
-                module._parameters[name] = new
+            if held is not None and id(held) in new:
+                module._parameters[name] = new[id(held)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -57,6 +57,11 @@ class Loaded:
         self.constraints = constraints_of(origin.generation) if origin else []
 
     @property
+    def own_vocabulary(self) -> Vocabulary | None:
+        """The vocabulary, None when the folder has none."""
+        return self._vocabulary
+
+    @property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary the model reads with, and as a rule writes with."""
         if self._vocabulary is None:

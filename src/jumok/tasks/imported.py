@@ -20,7 +20,7 @@ from jumok.models import TransformerConfig
 from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
 from jumok.pretrained.hub import commit_of
-from jumok.pretrained.load import Described, Pretrained, describe, open_model
+from jumok.pretrained.load import Described, Pretrained, describe, hold, open_model
 from jumok.pretrained.settings import Settings
 from jumok.storage import storage_errors, write_atomically
 from jumok.tasks.origin import Origin
@@ -134,6 +134,25 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
     )
     run.write_text(run.recipe_path, imported.recipe.to_toml())  # last: then it is there
     return imported
+
+
+def original(folder: Path) -> tuple[Pretrained, Path]:
+    """A checkpoint as it came, every tensor in its own dtype, and the folder of its JSON files.
+
+    `folder` is that of an `Origin`: a foreign one, or the one an imported run keeps.
+    """
+    facts_path = folder / "origin.json"
+    if not facts_path.is_file():
+        return _opened(open_checkpoint(folder)), folder
+    facts = read_json(facts_path)
+    names = {str(name): str(first) for name, first in facts["names"].items()}
+    described = describe(read_json(folder / "config.json"), list(names))
+    described = described.with_tying(facts["tying"])
+    with torch.device("meta"):
+        model = described.module()
+    hold(model, tensorfile.read_tensors(Run(folder.parent).weights_path))
+    carried = tensorfile.read_tensors(folder / "carried.safetensors")
+    return Pretrained(described, model, names, carried), folder
 
 
 def _opened(checkpoint: Checkpoint) -> Pretrained:

@@ -35,11 +35,15 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     recipe = run.recipe()
     described = build(ModelConfig, config["model"], "model")
     source, target = _vocabularies(folder, joint=recipe.vocabulary.joint)
-    for name, vocabulary in (("vocabulary", source), ("target_vocabulary", target)):
-        if vocabulary is not None and vocabulary.fingerprint != config.get(f"{name}_sha256"):
+    for file, key, vocabulary in (
+        (SOURCE, "vocabulary_sha256", source),
+        (TARGET, "target_vocabulary_sha256", target),
+    ):
+        if vocabulary is not None and vocabulary.fingerprint != config.get(key):
+            here = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
             raise InputError(
-                f"the {name.replace('_', ' ')} in {folder} is not the one "
-                f"{run.weights_path.name} was trained with; restore the run's own file"
+                f"{here} is not the vocabulary {run.weights_path.name} was trained with; "
+                "restore the run's own file"
             )
     target_size = None if recipe.vocabulary.joint else described.target_vocabulary_size
     recipe = recipe.with_vocabulary(described.vocabulary_size, target_size)

@@ -186,8 +186,12 @@ class Recipe:
                 f"data.pieces came with the task {self.task}; only texts to classify "
                 "may be cut already"
             )
-        if self.paired and self.data.pieces:
-            raise InputError("pairs came with data.pieces; give pairs as text")
+        one_segment = self.model.n_segments == 1 and not self.model.init  # as RoBERTa has it
+        if self.paired and (self.data.pieces or one_segment):
+            raise InputError(
+                f"pairs came with data.pieces {str(self.data.pieces).lower()} and model.n_segments "
+                f"{self.model.n_segments}; give pairs as text, and 2 segments, or 0 for none"
+            )
         if self.model.pooling == "compare" and not (self.paired and self.model.n_segments == 2):
             raise InputError(
                 'model.pooling "compare" puts two texts beside each other; give pairs '

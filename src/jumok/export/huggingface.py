@@ -1,0 +1,288 @@
+"""`--to hf`: a folder that AutoModel and AutoTokenizer of transformers open.
+
+A model of ours goes out as the family that can say what it is (`pretrained.express`); what was
+imported goes out as it came, byte for byte.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from jumok import tensorfile
+from jumok.data.ragged import Ragged
+from jumok.decoding.config import DecodingConfig
+from jumok.errors import InputError
+from jumok.export.report import Compared, Outcome, Searched
+from jumok.export.samples import Samples
+from jumok.export.target import Quantization, Tell
+from jumok.models import (
+    EncoderDecoder,
+    LanguageModel,
+    MaskedLanguageModel,
+    TextClassifier,
+    TokenClassifier,
+)
+from jumok.models.weights import weights_of
+from jumok.pretrained.express import Expressed, Ours, express
+from jumok.pretrained.family import Kind
+from jumok.pretrained.save import to_tensors
+from jumok.pretrained.settings import Settings
+from jumok.storage import write_atomically
+from jumok.tasks.answering import Loaded
+from jumok.tasks.frames import filler, target_begin
+from jumok.tasks.imported import original
+from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained.writing import CLASSIFYING, CONTINUING, READING, tokenizer_files
+from jumok.text.sentencepiece import SentencePieceVocabulary
+
+TOLERANCE = 1e-5
+AT_ONCE = 8  # rows compared together
+TARGET_TOKENIZER = "target_tokenizer"  # a folder, where what is written has another vocabulary
+_KINDS: dict[type, Kind] = {
+    TextClassifier: "text_classifier",
+    TokenClassifier: "token_classifier",
+    MaskedLanguageModel: "masked_language_model",
+    LanguageModel: "language_model",
+    EncoderDecoder: "encoder_decoder",
+}
+_CLASSES = {
+    "text_classifier": "AutoModelForSequenceClassification",
+    "token_classifier": "AutoModelForTokenClassification",
+    "masked_language_model": "AutoModelForMaskedLM",
+    "language_model": "AutoModelForCausalLM",
+    "encoder_decoder": "AutoModelForSeq2SeqLM",
+}
+
+
+@dataclass(frozen=True)
+class HuggingFace:
+    """config.json, model.safetensors and the files of a tokeniser."""
+
+    libraries: tuple[str, ...] = ("transformers",)
+
+    def obstacle(self, loaded: Loaded) -> str | None:
+        """What no family of transformers can say."""
+        if loaded.origin is not None:
+            return None
+        if type(loaded.model) not in _KINDS:
+            return f"transformers has no model like a {type(loaded.model).__name__}; use --to onnx"
+        try:
+            _expressed(loaded)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def write(
+        self,
+        loaded: Loaded,
+        folder: Path,
+        samples: Samples,
+        quantize: Quantization | None,
+        tell: Tell,
+    ) -> Outcome:
+        """The folder, opened by transformers and compared: logits, and the ids of texts."""
+        if quantize is not None:
+            raise InputError(
+                "a folder of transformers holds float32; leave --quantize out, or export to onnx "
+                "or ctranslate2"
+            )
+        tell("writing the folder")
+        self.convert(loaded, folder)
+        tell(f"comparing {samples.shown}")
+        difference = self.difference(loaded, folder, samples)
+        searches = tuple(_same_ids(loaded, folder, samples))
+        compared = Compared("logits", samples.shown, difference, TOLERANCE, searches)
+        compared.refuse_other_numbers()
+        return Outcome(compared)
+
+    def convert(self, loaded: Loaded, folder: Path) -> None:
+        """The files alone."""
+        if loaded.origin is not None:
+            _write_back(loaded, folder)
+            return
+        found = _expressed(loaded)
+        _write_json(folder / "config.json", found.config)
+        _write_json(folder / "generation_config.json", _generation(loaded, found.config))
+        weights = tensorfile.pack(found.tensors, {"format": "pt"})
+        write_atomically(folder / "model.safetensors", weights)
+        _write_tokenizer(loaded, folder)
+
+    def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
+        """Of the logits of padded batches, over real tokens: max|a-b| / max(1, max|b|)."""
+        model = _opened(folder)
+        far, largest = 0.0, 1.0
+        for ids, real, decoded in _batches(loaded, samples.rows):
+            ours, theirs = _both(loaded, model, ids, real, decoded)
+            far = max(far, float((ours - theirs).abs().max()))
+            largest = max(largest, float(theirs.abs().max()))
+        return far / largest
+
+    def opening(self, loaded: Loaded) -> str:
+        """transformers."""
+        name = _CLASSES.get(_KINDS.get(type(loaded.model), "encoder_decoder"), "AutoModel")
+        return f"""\
+from transformers import {name}, AutoTokenizer
+
+model, tokenizer = {name}.from_pretrained("."), AutoTokenizer.from_pretrained(".")"""
+
+
+def _expressed(loaded: Loaded) -> Expressed:
+    config = loaded.recipe.model
+    vocabulary = loaded.target_vocabulary
+    ids = {"pad": filler(vocabulary)}
+    for name, ask in (("bos", target_begin), ("eos", lambda known: known.eos_id)):
+        with suppress(InputError):  # a vocabulary of BERT begins and ends no texts
+            ids[name] = ask(vocabulary)
+    weights = {name: p.detach().float().cpu() for name, p in weights_of(loaded.model).items()}
+    kind = _KINDS[type(loaded.model)]
+    labels = loaded.labels or (("score",) if kind == "text_classifier" else ())
+    return express(Ours(kind, config, weights, labels, config.pooling, config.pooler, ids))
+
+
+def _generation(loaded: Loaded, config: dict[str, Any]) -> dict[str, Any]:
+    """How transformers is to write: what our recipe's [decoding] says, as far as it goes."""
+    decoding: DecodingConfig = loaded.recipe.decoding
+    stops = {"likely": False, "full": True, "exact": "never"}
+    keys = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+    ids = {key: config[key] for key in keys if key in config}
+    if not isinstance(loaded.model, EncoderDecoder | LanguageModel):
+        return ids
+    return ids | {
+        "num_beams": decoding.beam,
+        "max_new_tokens": decoding.max_length,
+        **(
+            {
+                "length_penalty": decoding.length_penalty,
+                "early_stopping": stops[decoding.early_stop],
+            }
+            if decoding.beam > 1
+            else {}
+        ),
+    }
+
+
+def _write_back(loaded: Loaded, folder: Path) -> None:
+    """An imported checkpoint as it came."""
+    assert loaded.origin is not None
+    found, kept = original(loaded.origin.folder)
+    tensors = to_tensors(found.model, found.described, found.names, found.carried)
+    weights = tensorfile.pack(tensors, {"format": "pt"})
+    write_atomically(folder / "model.safetensors", weights)
+    for name in ("config.json", "generation_config.json"):
+        if (kept / name).is_file():
+            shutil.copyfile(kept / name, folder / name)
+    vocabulary = loaded.own_vocabulary
+    if isinstance(vocabulary, PretrainedVocabulary):
+        vocabulary.save(folder)
+
+
+def _write_tokenizer(loaded: Loaded, folder: Path) -> None:
+    vocabulary = loaded.vocabulary
+    if isinstance(vocabulary, PretrainedVocabulary):
+        vocabulary.save(folder)
+        return
+    frames = CLASSIFYING
+    if isinstance(loaded.model, EncoderDecoder):
+        frames = READING
+    elif isinstance(loaded.model, LanguageModel):
+        frames = CONTINUING
+    config = loaded.recipe.model
+    for side, here in ((vocabulary, folder), (loaded.target_vocabulary, folder / TARGET_TOKENIZER)):
+        if side is vocabulary and here != folder:
+            continue
+        assert isinstance(side, SentencePieceVocabulary)
+        here.mkdir(exist_ok=True)
+        segments = config.n_segments > 1
+        for name, data in tokenizer_files(
+            side, frames, config.max_length, segments=segments
+        ).items():
+            write_atomically(here / name, data)
+
+
+def _write_json(path: Path, tree: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode())
+
+
+def _opened(folder: Path) -> Any:
+    """The model in a folder as transformers opens it."""
+    import transformers
+
+    (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+    model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float32)
+    return model.eval()
+
+
+def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """ids and mask (B, S) int64, and for an encoder-decoder what its decoder is given (B, 5)."""
+    generator = torch.Generator().manual_seed(0)
+    size = loaded.recipe.model.output_size
+    pad = _pad_id(loaded)
+    for start in range(0, len(rows), AT_ONCE):
+        batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
+        batch = [[i if i != pad else pad + 1 for i in row] for row in batch]  # RoBERTa skips [PAD]
+        width = max(map(len, batch))
+        ids = torch.full((len(batch), width), pad)
+        real = torch.zeros_like(ids)
+        for number, row in enumerate(batch):
+            ids[number, : len(row)] = torch.tensor(row)
+            real[number, : len(row)] = 1
+        given = torch.randint(0, size, (len(batch), 5), generator=generator)
+        yield ids, real, given if isinstance(loaded.model, EncoderDecoder) else None
+
+
+def _pad_id(loaded: Loaded) -> int:
+    """What transformers takes for padding."""
+    if loaded.origin is not None:
+        return Settings(loaded.origin.config).token("pad_token_id") or 0
+    return filler(loaded.vocabulary)
+
+
+@torch.inference_mode()
+def _both(
+    loaded: Loaded, model: Any, ids: Tensor, real: Tensor, given: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The real numbers of ours and of theirs: logits, or hidden states without a head."""
+    asked = {"input_ids": ids, "attention_mask": real}
+    if given is not None:
+        asked["decoder_input_ids"] = given
+    found = model(**asked)
+    if hasattr(found, "logits"):
+        ours, theirs = loaded.logits(ids, real, decoder_input_ids=given), found.logits
+    else:
+        ours = loaded.hidden_states(ids, real, decoder_input_ids=given)
+        theirs = found.last_hidden_state
+    if given is None and not isinstance(loaded.model, TextClassifier):
+        return ours[real.bool()], theirs[real.bool()]
+    return ours, theirs
+
+
+def _same_ids(loaded: Loaded, folder: Path, samples: Samples) -> Iterator[Searched]:
+    """Whether AutoTokenizer cuts the development texts as our vocabulary does.
+
+    Where two cuts are exactly equally likely, SentencePiece and the tokenizers library may each
+    take another one.
+    """
+    table = samples.development
+    if table is None:
+        return
+    from transformers import AutoTokenizer
+
+    columns = [name for name in ("text", "source") if name in table.column_names]
+    if not columns or loaded.recipe.data.pieces:
+        return
+    texts = list(table.column(columns[0]))
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    theirs: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    ours = loaded.vocabulary.encode_batch(texts)
+    pairs = zip(ours, theirs, strict=True)
+    other = [i for i, (a, b) in enumerate(pairs) if list(a) != list(b)]
+    alike = tuple(f"text {i}: cut otherwise" for i in other if sorted(ours[i]) == sorted(theirs[i]))
+    rest = tuple(f"text {i}" for i in other if sorted(ours[i]) != sorted(theirs[i]))
+    yield Searched("ids", len(texts), len(texts) - len(other), alike, rest)
