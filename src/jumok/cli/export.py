@@ -1,0 +1,37 @@
+"""jumok export: a run as a folder that other programs open."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="A folder that is not there yet.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="ctranslate2 or onnx.")],
+    quantize: Annotated[
+        Literal["int8"] | None, typer.Option(help="Weights in int8; what that costs is measured.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Write a run in the format of another program, compared with the run itself."""
+    from jumok.config import plain
+    from jumok.export import export
+
+    def tell(what: str) -> None:
+        print(f"{what} ...", file=sys.stderr)
+
+    done = export(run, to, out, quantize, tell)
+    if as_json:
+        told = {"folder": str(done.folder), "to": done.to, "numbers": done.numbers}
+        typer.echo(json.dumps(told | plain(done.outcome), ensure_ascii=False))
+        return
+    typer.echo(f"{done.folder}: {done.to} in {done.numbers}")
+    for line in done.outcome.lines():
+        typer.echo(line)

@@ -1,0 +1,149 @@
+"""The README.md of an exported folder: what the model is, how good, from what, how to open it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jumok import __version__
+from jumok.data.known import known_corpus
+from jumok.export.report import Outcome
+from jumok.models.weights import weights_of
+from jumok.tasks.answering import Loaded
+
+_KOREAN = {
+    "classification": "글 하나(또는 두 글)에 이름표 하나를 붙이는",
+    "regression": "글 하나(또는 두 글)에 점수를 매기는",
+    "tagging": "글자마다 꼬리표를 붙이는",
+    "sequence_to_sequence": "글을 읽고 다른 글로 옮겨 쓰는",
+    "language_modeling": "글을 이어 쓰는",
+    "masked_language_modeling": "가려진 조각을 알아맞히는",
+}
+
+
+def card(
+    loaded: Loaded,
+    results: Mapping[str, Any],
+    outcome: Outcome,
+    *,
+    to: str,
+    numbers: str,
+    opening: str,
+) -> str:
+    """The text of the card. `results` are those of the run, empty where there are none."""
+    parts = [
+        f"# {loaded.recipe.name}\n",
+        *_about(loaded, to, numbers),
+        *_measured(results),
+        "## The export\n",
+        "```",
+        *outcome.lines(),
+        "```\n",
+        *_data(loaded),
+        "## How to open it\n",
+        f"```python\n{opening}\n```\n",
+        *_reading(loaded),
+        *_korean(loaded, results, to),
+    ]
+    return "\n".join(parts)
+
+
+def results_of(folder: Path) -> dict[str, Any]:
+    """What `results.json` of a run says; empty for a folder without one."""
+    from jumok.tasks.run import Run
+
+    run = Run(folder)
+    return run.results() if run.finished else {}
+
+
+def _about(loaded: Loaded, to: str, numbers: str) -> Iterator[str]:
+    recipe, model = loaded.recipe, loaded.recipe.model
+    size = sum(weight.numel() for weight in weights_of(loaded.model).values())
+    origin = loaded.origin
+    trained = (
+        f"trained with jumok for {recipe.task.replace('_', ' ')} by the recipe `{recipe.name}`"
+    )
+    came = trained if origin is None else f"imported from a {origin.architecture}"
+    yield (f"A model {came}; exported by jumok {__version__} for {to}, its weights in {numbers}.\n")
+    yield (
+        f"- {type(loaded.model).__name__}: {model.n_layers} layers, width {model.d_model}, "
+        f"{model.n_heads} heads, {size:,} weights, at most {model.max_length} tokens"
+    )
+    yield f"- vocabulary: {model.vocabulary_size:,} pieces"
+    if loaded.labels:
+        yield f"- labels, in the order of the outputs: {', '.join(loaded.labels)}"
+    yield ""
+
+
+def _measured(results: Mapping[str, Any]) -> Iterator[str]:
+    """The scores of the run on its test sets, as they were measured when it ended."""
+    if not results:
+        return
+    yield "## Measured\n"
+    yield "By the run itself, in float32, before the export:\n"
+    yield "| split | score | value |"
+    yield "| --- | --- | --- |"
+    for scores in (results, *results.get("others", [])):
+        for name, value in _scores(scores):
+            yield f"| {scores.get('split', '')} | {name} | {value:.4f} |"
+    yield ""
+    told = {"seed": "seed", "steps": "steps", "wall_seconds": "seconds of training in all"}
+    facts = [f"{text} {results[name]:,}" for name, text in told.items() if name in results]
+    if facts:
+        yield f"{', '.join(facts)}.\n"
+
+
+def _scores(scores: Mapping[str, Any]) -> list[tuple[str, float]]:
+    times = ("training_seconds", "wall_seconds")
+    return [(k, v) for k, v in scores.items() if isinstance(v, float) and k not in times]
+
+
+def _data(loaded: Loaded) -> Iterator[str]:
+    data = loaded.recipe.data
+    yield "## Data and licences\n"
+    for name in (*([data.corpus] if data.corpus else []), *data.extra):
+        corpus = known_corpus(name)
+        passed_on = "" if corpus.redistributable else "; the data may not be passed on"
+        yield f"- {name}: {corpus.about}. {corpus.licence}{passed_on}. {corpus.home}"
+    if loaded.origin is not None:
+        yield "- the checkpoint this came from says what it learned from, and its licence"
+    elif not data.corpus:
+        yield "- the data are the trainer's own; jumok knows nothing of their licence"
+    yield (
+        "\nUnder which licence these weights may be used is for those to say who publish them; the "
+        "licences of the data may limit it.\n"
+    )
+
+
+def _reading(loaded: Loaded) -> Iterator[str]:
+    """What stands around the pieces of a text."""
+    if loaded.origin is not None:
+        yield "What stands around the pieces of a text, the tokenizer's own files say.\n"
+        return
+    match loaded.recipe.task:
+        case "sequence_to_sequence":
+            yield "A source is its pieces and then [EOS], a target begins with [BOS].\n"
+        case "language_modeling":
+            yield "A text begins with [BOS].\n"
+        case _:
+            yield "A text is read as [CLS] and its pieces, a pair as [CLS] a [SEP] b [SEP].\n"
+
+
+def _korean(loaded: Loaded, results: Mapping[str, Any], to: str) -> Iterator[str]:
+    recipe = loaded.recipe
+    scores = ", ".join(f"{name} {value:.4f}" for name, value in _scores(results))
+    yield "## 요약\n"
+    origin = loaded.origin
+    came = (
+        f"`{recipe.name}` 레시피로 학습한"
+        if origin is None
+        else f"{origin.architecture}에서 들여온"
+    )
+    yield (
+        f"주목(jumok)에서 {came}, {_KOREAN[recipe.task]} 모델을 {to} 형식으로 내보낸 폴더입니다."
+    )
+    if scores:
+        yield f"학습이 끝났을 때 잰 점수({results.get('split', 'test')}): {scores}."
+    yield (
+        "글은 NFC로 바꾼 다음 함께 든 어휘로 나누면 됩니다. 데이터의 이용 조건은 위 "
+        "“Data and licences”를 보십시오.\n"
+    )

@@ -1,0 +1,177 @@
+"""A model of ours beside its conversion for CTranslate2: what both make of the same ids."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from jumok.data.ragged import Ragged
+from jumok.data.table import Table
+from jumok.decoding import DecodingConfig, continue_texts, write_targets
+from jumok.evaluation import countings, score_sequences
+from jumok.export import likelihood
+from jumok.export.ctranslate2_model import ComputeType, Converted, convert
+from jumok.export.ctranslate2_spec import Words
+from jumok.export.report import Searched
+from jumok.export.same_texts import searched
+from jumok.export.samples import Scores, lists, numbers_of, read
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.tasks.answering import Loaded
+from jumok.tasks.batches import in_order_of_length, padded
+
+AT_ONCE = 1_024  # tokens of a batch
+PROMPT, CONTINUATION = 8, 32  # tokens given to a language model, and tokens it goes on for
+
+Lists = list[list[int]]
+
+
+class Twin(Protocol):
+    """A model and its conversion."""
+
+    def convert(self, folder: Path, computing: ComputeType) -> None:
+        """Write the conversion into a folder."""
+
+    def difference(self, folder: Path, rows: Ragged) -> float:
+        """How far log p of every token is from ours: max |a - b| / max(1, max |b|)."""
+
+    def searched(self, folder: Path, rows: Ragged, beam: int) -> Searched:
+        """Whether both write the same for the rows."""
+
+    def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
+        """How good the conversion is on the rows of a table."""
+
+
+def twin_of(loaded: Loaded) -> Twin:
+    """The twin of an encoder-decoder or a language model."""
+    model = loaded.model
+    assert isinstance(model, EncoderDecoder | LanguageModel)
+    n_target = model.decoder.embedding.tokens.num_embeddings
+    if isinstance(model, LanguageModel):
+        words = Words.of(loaded.vocabulary, loaded.vocabulary, n_target, n_target)
+        return _Generator(loaded, model, words)
+    n_source = model.encoder.embedding.tokens.num_embeddings
+    words = Words.of(loaded.vocabulary, loaded.target_vocabulary, n_source, n_target)
+    return _Translator(loaded, model, words)
+
+
+@dataclass(frozen=True)
+class _Translator:
+    """An encoder-decoder: rows are sources."""
+
+    loaded: Loaded
+    model: EncoderDecoder
+    words: Words
+
+    def convert(self, folder: Path, computing: ComputeType) -> None:
+        convert(self.model, self.words, folder, computing)
+
+    def difference(self, folder: Path, rows: Ragged) -> float:
+        targets = self._ours(rows, 1)
+        converted = Converted(folder, self.words, "float32", reads=True)
+        theirs = converted.log_probabilities(lists(rows), targets)
+        ours = [self._log_p(*pair) for pair in zip(lists(rows), targets, strict=True)]
+        return _apart(ours, theirs)
+
+    def searched(self, folder: Path, rows: Ragged, beam: int) -> Searched:
+        converted = Converted(folder, self.words, "float32", reads=True)
+        theirs = converted.write(lists(rows), beam, self._limit)
+        return searched(
+            beam,
+            self._ours(rows, beam),
+            theirs,
+            lambda number, target: self._log_p(rows[number].tolist(), target),
+            self._limit,
+        )
+
+    def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
+        converted = Converted(folder, self.words, computing, reads=True)
+        ids = converted.write(lists(read(self.loaded, table)), 1, self._limit)
+        texts = self.loaded.target_vocabulary.decode_batch(ids)
+        language = self.loaded.recipe.data.language
+        found = score_sequences(texts, table.column("target"), countings(language), language)
+        return numbers_of(found.as_json())
+
+    @property
+    def _limit(self) -> int:
+        """Tokens written at most, the end among them; with [BOS] they can be read again."""
+        recipe, longest = self.loaded.recipe, self.model.decoder.embedding.max_length
+        return min(recipe.decoding.max_length, longest - 1)
+
+    def _ours(self, rows: Ragged, beam: int) -> Lists:
+        config = DecodingConfig(beam=beam, early_stop="full", max_length=self._limit)
+        written: dict[int, list[int]] = {}
+        for batch in in_order_of_length(rows, AT_ONCE):
+            texts = padded([rows[i] for i in batch], 0, _CPU)
+            answers = write_targets(
+                self.model, texts.ids, texts.real, config, bos_id=self._begin, end_id=self._end
+            )
+            written |= {int(i): best.ids for i, (best,) in zip(batch, answers, strict=True)}
+        return [written[i] for i in range(len(rows))]
+
+    def _log_p(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
+        return likelihood.of_target(self.model, source, target, self._begin, self._end)
+
+    @property
+    def _begin(self) -> int:
+        return self.words.target.index(self.words.begin)
+
+    @property
+    def _end(self) -> int:
+        return self.words.target.index(self.words.end)
+
+
+@dataclass(frozen=True)
+class _Generator:
+    """A language model: rows are texts, the beginnings of which are gone on from."""
+
+    loaded: Loaded
+    model: LanguageModel
+    words: Words
+
+    def convert(self, folder: Path, computing: ComputeType) -> None:
+        convert(self.model, self.words, folder, computing)
+
+    def difference(self, folder: Path, rows: Ragged) -> float:
+        converted = Converted(folder, self.words, "float32", reads=False)
+        return _apart(
+            [likelihood.of_text(self.model, row) for row in lists(rows)],
+            converted.log_probabilities(lists(rows), []),
+        )
+
+    def searched(self, folder: Path, rows: Ragged, beam: int) -> Searched:
+        longest = self.model.decoder.embedding.max_length
+        prompts = [row[:-1][: min(PROMPT, longest // 2)] for row in lists(rows)]
+        limit = min(CONTINUATION, longest - max(map(len, prompts)))
+        config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
+        end = self.words.target.index(self.words.end)
+        texts = padded([np.array(prompt, dtype=np.int32) for prompt in prompts], 0, _CPU)
+        ours = continue_texts(self.model, texts.ids, texts.real, config, end_id=end)
+        converted = Converted(folder, self.words, "float32", reads=False)
+
+        def log_p(number: int, written: Sequence[int]) -> list[float]:
+            prompt = prompts[number]
+            return likelihood.of_text(self.model, [*prompt, *written, end])[len(prompt) - 1 :]
+
+        theirs = converted.write(prompts, beam, limit)
+        return searched(beam, [best.ids for (best,) in ours], theirs, log_p, limit)
+
+    def scores(self, folder: Path, computing: ComputeType, table: Table) -> Scores:
+        """Of texts cut at what the model holds, each token foreseen once."""
+        converted = Converted(folder, self.words, computing, reads=False)
+        rows = converted.log_probabilities(lists(read(self.loaded, table)), [])
+        loss = -sum(chain.from_iterable(rows)) / max(sum(map(len, rows)), 1)
+        return {"loss": loss, "perplexity": math.exp(min(loss, 700.0))}
+
+
+_CPU = torch.device("cpu")
+
+
+def _apart(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> float:
+    """max |a - b| / max(1, max |b|) over all tokens; NaN where one is."""
+    a, b = (torch.tensor(list(chain.from_iterable(rows))) for rows in (theirs, ours))
+    return float((a - b).abs().max() / b.abs().max().clamp(min=1.0))

@@ -1,0 +1,144 @@
+"""`--to ctranslate2`: the same log-probabilities, the same texts."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from jumok import load
+from jumok.decoding import DecodingConfig, continue_texts, write_targets
+from jumok.errors import InputError
+from jumok.export import likelihood
+from jumok.export.ctranslate2 import CTranslate2
+from jumok.export.ctranslate2_model import Converted, convert
+from jumok.export.ctranslate2_spec import Words, obstacle
+from jumok.export.samples import lists, random_rows
+from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
+from jumok.models.weights import weights_of
+from tests.export.small import config, drawn
+
+pytest.importorskip("ctranslate2")
+
+SOURCE, TARGET = ([f"{side}{i}" for i in range(40)] for side in "st")
+TOGETHER = Words(TARGET, TARGET, begin="t2", end="t3", unknown="t1")
+T5 = {
+    "positions": "relative",
+    "norm": "rms",
+    "norm_first": True,
+    "gated": True,
+    "activation": "gelu_tanh",
+    "bias": False,
+    "d_head": 12,
+    "attention_scale": 1.0,
+    "scale_embedding": False,
+    "scale_output": True,
+    "norm_eps": 1e-6,
+}
+GPT2 = {"positions": "learned", "norm_first": True, "activation": "gelu", "output_bias": True}
+LLAMA = {
+    "positions": "rotary",
+    "norm": "rms",
+    "norm_first": True,
+    "gated": True,
+    "activation": "silu",
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_decoder_layers": 1, "embedding_norm": True},
+        {"positions": "sinusoidal_halves", "norm_first": True, "tie_embeddings": False},
+        {"positions": "learned", "n_segments": 2, "output_bias": True, "activation": "silu"},
+        {"positions": "none", "activation": "gelu"},
+        LLAMA,
+        T5,
+    ],
+)
+def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
+    model = drawn(EncoderDecoder(config(**changes)))
+    assert isinstance(model, EncoderDecoder)
+    sources = [[*row[:-1], 3] for row in lists(random_rows(model, 8))]
+    targets = [row[::-1][1:] for row in sources]
+    convert(model, TOGETHER, tmp_path, "float32")
+    converted = Converted(tmp_path, TOGETHER, "float32", reads=True)
+    ours = [likelihood.of_target(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
+    assert_near(converted.log_probabilities(sources, targets), ours)
+    for beam in (1, 4):
+        how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
+        for source, written in zip(sources, converted.write(sources, beam, 12), strict=True):
+            ids = torch.tensor([source])
+            [[best]] = write_targets(model, ids, None, how, bos_id=2, end_id=3)
+            assert written == best.ids
+
+
+@pytest.mark.parametrize("changes", [GPT2, LLAMA, {"positions": "sinusoidal"}])
+def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
+    model = drawn(LanguageModel(config(**changes)))
+    assert isinstance(model, LanguageModel)
+    texts = [row for row in lists(random_rows(model, 8)) if len(row) > 4]
+    convert(model, TOGETHER, tmp_path, "float32")
+    converted = Converted(tmp_path, TOGETHER, "float32", reads=False)
+    ours = [likelihood.of_text(model, text) for text in texts]
+    assert_near(converted.log_probabilities(texts, []), ours)
+    prompts = [text[:4] for text in texts]
+    for beam in (1, 4):
+        how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
+        answers = continue_texts(model, torch.tensor(prompts), None, how, end_id=3)
+        assert converted.write(prompts, beam, 12) == [best.ids for (best,) in answers]
+
+
+def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
+    model = drawn(EncoderDecoder(config(vocabulary_size=30, target_vocabulary_size=40)))
+    assert isinstance(model, EncoderDecoder)
+    before = {name: weight.clone() for name, weight in weights_of(model).items()}
+    words = Words([*SOURCE[:29], "t3"], TARGET, begin="t2", end="t3", unknown="s1")
+    convert(model, words, tmp_path, "int8")
+    for name, weight in weights_of(model).items():
+        assert torch.equal(weight, before[name])  # the converter scales its own copies
+    converted = Converted(tmp_path, words, "int8", reads=True)
+    (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
+    ours = likelihood.of_target(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
+    assert theirs == pytest.approx(ours, abs=0.2)
+    assert theirs != pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (TextClassifier(config(), 2), "a TextClassifier came, .* use --to onnx"),
+        (LanguageModel(config(positions="relative")), "a language model with relative positions"),
+        (
+            EncoderDecoder(config(positions="rotary", n_segments=2)),
+            "adds segments and no positions",
+        ),
+    ],
+)
+def test_what_cannot_be_expressed(model: nn.Module, message: str) -> None:
+    reason = obstacle(model)
+    assert reason is not None
+    with pytest.raises(InputError, match=message):
+        raise InputError(reason)
+
+
+def test_words_of_a_vocabulary(reading_run: Path) -> None:
+    vocabulary = load(reading_run).vocabulary
+    n = len(vocabulary)
+    words = Words.of(vocabulary, vocabulary, n, n + 2)
+    assert (words.begin, words.end, words.unknown) == ("[BOS]", "[EOS]", "[UNK]")
+    assert words.source == words.target[:n]
+    assert words.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]
+
+
+def test_how_a_person_opens_it(reading_run: Path) -> None:
+    text = CTranslate2().opening(load(reading_run))
+    compile(text, "README.md", "exec")
+    assert 'SentencePieceProcessor("vocabulary.model")' in text
+    assert "translate_batch([tokens]" in text
+
+
+def assert_near(theirs: list[list[float]], ours: list[list[float]]) -> None:
+    assert [len(row) for row in theirs] == [len(row) for row in ours]
+    for a, b in zip(theirs, ours, strict=True):
+        assert a == pytest.approx(b, abs=2e-5)  # sums of other kernels

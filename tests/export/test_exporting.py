@@ -1,0 +1,171 @@
+"""Whole exports of tiny runs."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok import load
+from jumok.errors import InputError, JumokError
+from jumok.export import TARGETS, export, exported_difference
+from jumok.export.onnx_session import exported_logits
+from jumok.export.report import Cost, Unmeasured
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import train
+from tests.export.small import names_in
+from tests.tiny import DIGITS
+
+
+@pytest.fixture(scope="module")
+def classifier(
+    review_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[str]]:
+    """The review run in int8, and what was told meanwhile."""
+    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    out, told = tmp_path_factory.mktemp("onnx") / "out", list[str]()
+    done = export(review_run, "onnx", out, "int8", told.append)
+    assert done.outcome.compared.difference <= 1e-5
+    cost = done.outcome.int8
+    assert isinstance(cost, Cost)
+    assert cost.rows == "all 30 rows of dev"
+    assert cost.before.keys() == cost.after.keys() == {"accuracy", "macro_f1"}
+    assert abs(cost.before["accuracy"] - cost.after["accuracy"]) <= 0.1
+    return out, told
+
+
+def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Path) -> None:
+    out, told = classifier
+    assert names_in(out) == ["README.md", "model.onnx", "vocabulary.model"]
+    assert told[-1] == "measuring int8 on all 30 rows of dev"
+    loaded, ids = load(review_run, device="cpu"), torch.tensor([[5, 9, 11, 14]])
+    ours, theirs = loaded.logits(ids), exported_logits(out)(ids)
+    torch.testing.assert_close(theirs, ours, atol=0.3, rtol=0.1)
+    assert not torch.allclose(theirs, ours, atol=1e-5)
+
+
+def test_its_card(classifier: tuple[Path, list[str]]) -> None:
+    text = (classifier[0] / "README.md").read_text(encoding="utf-8")
+    for part in (
+        "# reviews\n",
+        "for onnx, its weights in int8",
+        "labels, in the order of the outputs: ",
+        "| test | accuracy | ",
+        "logits of all 30 rows of dev differ by",
+        "int8         on all 30 rows of dev",
+        "jumok knows nothing of their licence",
+        'onnxruntime.InferenceSession("model.onnx")',
+        "글 하나(또는 두 글)에 이름표 하나를 붙이는 모델",
+    ):
+        assert part in text
+
+
+def test_a_writer(reading_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    import ctranslate2
+
+    out = tmp_path / "out"
+    done = export(reading_run, "ctranslate2", out, "int8")
+    assert names_in(out) == [
+        "README.md",
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "vocabulary.model",
+    ]
+    compared = done.outcome.compared
+    assert compared.difference <= 1e-4
+    assert [(each.search, each.n, each.others) for each in compared.searches] == [
+        ("greedy", 30, ()),
+        ("beam 4", 30, ()),
+    ]
+    assert isinstance(done.outcome.int8, Cost)
+    assert {"exact_match", "bleu", "chrf"} <= done.outcome.int8.after.keys()
+    vocabulary = load(reading_run).vocabulary
+    (answer,) = ctranslate2.Translator(str(out)).translate_batch(
+        [vocabulary.pieces("삼 일")], beam_size=1
+    )
+    ids = [vocabulary.id(piece) for piece in answer.hypotheses[0]]
+    assert set(vocabulary.decode(ids).split()) <= set(DIGITS.values())
+
+
+def test_a_language_model(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    lines = ["가 나 다 라", "나 다 라 가", "다 라 가 나"] * 10
+    (tmp_path / "texts.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "recipe.toml").write_text(
+        f"""
+        name = "letters"
+        task = "language_modeling"
+        data = {{ train = "{tmp_path}/texts.txt", test = "{tmp_path}/texts.txt", dev_rows = 6 }}
+        vocabulary = {{ size = 20 }}
+        [model]
+        kind = "decoder"
+        d_model = 16
+        n_heads = 2
+        d_ff = 32
+        n_layers = 1
+        max_length = 16
+        [training]
+        steps = 4
+        batch_tokens = 64
+        evaluate_every = 4
+        learning_rate = 0.01
+        precision = "float32"
+        """,
+        encoding="utf-8",
+    )
+    train(load_recipe(str(tmp_path / "recipe.toml")), tmp_path / "run")
+    done = export(tmp_path / "run", "ctranslate2", tmp_path / "out", "int8")
+    assert done.outcome.compared.difference <= 1e-4
+    assert [each.others for each in done.outcome.compared.searches] == [(), ()]
+    cost = done.outcome.int8
+    assert isinstance(cost, Cost)
+    assert cost.after["loss"] == pytest.approx(cost.before["loss"], abs=0.1)
+    assert "generate_batch" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+def test_without_its_data_int8_is_not_measured(reading_run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    run = tmp_path / "run"
+    shutil.copytree(reading_run, run)
+    recipe = (run / "recipe.toml").read_text(encoding="utf-8")
+    (run / "recipe.toml").write_text(recipe.replace("dev.tsv", "gone.tsv"), encoding="utf-8")
+    done = export(run, "ctranslate2", tmp_path / "out", "int8")
+    assert isinstance(done.outcome.int8, Unmeasured)
+    assert "gone.tsv" in done.outcome.int8.reason
+    assert done.outcome.compared.rows == "100 rows of random ids"
+    assert done.outcome.compared.difference <= 1e-4
+
+
+def test_how_far_an_export_would_be(reading_run: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    assert 0 < exported_difference(load(reading_run, device="cpu"), "ctranslate2") <= 1e-4
+
+
+def test_refusals(reading_run: Path, review_run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="writes texts, ONNX holds encoders; use --to ctranslate2"):
+        export(reading_run, "onnx", out)
+    with pytest.raises(InputError, match="use --to onnx"):
+        export(review_run, "ctranslate2", out)
+    with pytest.raises(InputError, match="'gguf' is no target of an export; choose from"):
+        export(review_run, "gguf", out)
+    with pytest.raises(InputError, match="is not empty"):
+        export(review_run, "onnx", reading_run)
+    assert names_in(tmp_path) == []
+
+
+def test_other_numbers_are_not_kept(
+    reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setattr("jumok.export.ctranslate2.TOLERANCE", 0.0)
+    with pytest.raises(JumokError, match="so it was not kept"):
+        export(reading_run, "ctranslate2", tmp_path / "out")
+    assert names_in(tmp_path) == []
+
+
+def test_every_target_names_its_libraries() -> None:
+    assert all(target.libraries for target in TARGETS.values())

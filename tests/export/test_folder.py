@@ -1,0 +1,54 @@
+"""Folders that are there whole or not at all."""
+
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError, JumokError, StorageError
+from jumok.export.folder import whole_folder
+from tests.export.small import names_in
+
+
+def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def fail() -> None:
+        with whole_folder(out) as scratch:
+            (scratch / "model.bin").write_bytes(b"half")
+            raise JumokError("the rest did not come")
+
+    with pytest.raises(JumokError, match="the rest did not come"):
+        fail()
+    assert names_in(tmp_path) == []
+
+
+def test_an_empty_folder_is_filled_with_folders_too(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with whole_folder(out) as scratch:
+        (scratch / "more").mkdir()
+        (scratch / "more" / "file").write_bytes(b"")
+        assert names_in(out) == []
+    assert names_in(out) == ["more"]
+    assert names_in(tmp_path) == ["out"]
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(InputError, match="is not empty; name a folder"), whole_folder(tmp_path):
+        pass
+    with (
+        pytest.raises(InputError, match="is not a folder; name one"),
+        whole_folder(tmp_path / "mine"),
+    ):
+        pass
+    assert names_in(tmp_path) == ["mine"]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(StorageError, match="cannot be written"),
+        whole_folder(tmp_path / "file" / "out"),
+    ):
+        pass

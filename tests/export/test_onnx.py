@@ -1,0 +1,83 @@
+"""`--to onnx`: the same numbers for any batch, length and padding."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from jumok import load
+from jumok.data.table import Table
+from jumok.export.onnx import TOLERANCE, largest_difference
+from jumok.export.onnx_graph import GRAPH, ByNames, write_graph
+from jumok.export.onnx_session import exported_logits, speaking_for
+from jumok.export.samples import random_rows
+from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
+from jumok.nn.hooks import own_view
+from jumok.tasks.answering import Loaded
+from jumok.tasks.known import task_of
+from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
+from jumok.tasks.scoring import score
+from jumok.training.config import TrainingConfig
+from tests.export.small import MEASURES, config, drawn
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "pairs compared": lambda: TextClassifier(config(n_segments=2), 3, "compare"),
+    "a masked language model": lambda: MaskedLanguageModel(
+        config(positions="relative", norm="rms", norm_first=True, gated=True, activation="silu")
+    ),
+    "a tagger": lambda: TokenClassifier(config(positions="rotary", n_layers=1), 5),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_numbers(name: str, tmp_path: Path) -> None:
+    model = drawn(MODELS[name]())
+    write_graph(model, tmp_path / GRAPH)
+    session = exported_logits(tmp_path)
+    assert largest_difference(model, session, random_rows(model, 24)) <= TOLERANCE
+    ids = torch.tensor([[7]])  # a batch of one, a length of one
+    torch.testing.assert_close(session(ids), ByNames(model)(ids, torch.ones_like(ids)))
+    longest = torch.arange(64)[None] % 40
+    alone = ByNames(model)(longest, torch.ones_like(longest))
+    torch.testing.assert_close(session(longest), alone, atol=1e-5, rtol=1e-5)
+    assert str(Path.cwd()).encode() not in (tmp_path / GRAPH).read_bytes()
+
+
+def test_names_of_inputs_and_outputs() -> None:
+    assert ByNames(Encoder(config())).output == "last_hidden_state"
+    assert ByNames(Encoder(config())).inputs == ("input_ids", "attention_mask")
+    classifier = ByNames(TextClassifier(config(n_segments=2), 2))
+    assert classifier.inputs == ("input_ids", "attention_mask", "token_type_ids")
+    assert classifier.output == "logits"
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "columns"),
+    [
+        ("masked_language_modeling", (), {"text": ["삼 일 오 이", "구"]}),
+        (
+            "tagging",
+            ("O", "B-LC", "I-LC"),
+            {"text": ["삼 일", "오"], "tags": ["B-LC I-LC I-LC", "B-LC"]},
+        ),
+    ],
+)
+def test_whoever_answers_is_scored_as_the_model_is(
+    task: TaskName, labels: tuple[str, ...], columns: dict[str, list[str]], reading_run: Path
+) -> None:
+    vocabulary = load(reading_run).vocabulary
+    measures = ModelConfig(**MEASURES | {"vocabulary_size": len(vocabulary)})
+    recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
+    model = drawn(task_of(recipe).model(measures, labels))
+    loaded = Loaded(model, vocabulary, recipe, labels, torch.device("cpu"))
+    table = Table.from_columns(columns)
+    asked = ByNames(own_view(model))
+    found = score(speaking_for(loaded, asked), table, "dev").scores
+    assert found == score(loaded, table, "dev").scores
+    other = speaking_for(loaded, lambda *inputs: -asked(*inputs))
+    assert score(other, table, "dev").scores != found
