@@ -12,7 +12,7 @@ VERBS = {
     "predict": "answer texts:  predict RUN [TEXT ...]; without TEXT the lines of stdin",
     "import": "bring somebody else's checkpoint into a folder:  import CHECKPOINT OUT",
     "check": "ask a run the same in many ways and compare:  check RUN",
-    "export": "write a run for other programs:  export RUN --to ctranslate2|onnx OUT",
+    "export": "write a run for other programs:  export RUN --to FORMAT OUT",
     "average": "make one run of the last checkpoints of another:  average RUN --last N",
     "plot": "draw positions, a run's history, or the attention to a text",
     "vocab": "train, use and examine a SentencePiece vocabulary",

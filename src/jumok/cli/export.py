@@ -14,7 +14,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="A folder that is not there yet.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="ctranslate2 or onnx.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="hf, ctranslate2 or onnx.")],
     quantize: Annotated[
         Literal["int8"] | None, typer.Option(help="Weights in int8; what that costs is measured.")
     ] = None,
