@@ -4,8 +4,8 @@
 
 An encoder-decoder of the base size (6+6 layers, d 512, 8 heads, d_ff 2048, post-norm, sinusoidal
 positions, tied embeddings; 8,000 and 32,000 tokens) and a GPT-2 of the small size, with random
-weights from a fixed seed: made by transformers, and converted to CTranslate2 with its converter
-and to jumok by the name tables below. Nobody may end early: each row gets exactly 32 tokens.
+weights from a fixed seed: made by transformers, brought to jumok by the name tables below, and from
+there to CTranslate2 by `jumok.export`. Nobody may end early: each row gets exactly 32 tokens.
 Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
 
 Each system is a process of its own with two threads, and they take turns. Output tokens a second
@@ -193,11 +193,12 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 def prepare(case: Case, folder: Path) -> None:
     """The weights of a case on the disk, for each system in its own form."""
-    from ctranslate2.converters.transformers import (
-        GPT2Loader,
-        MarianMTLoader,
-    )
     from safetensors.torch import save_file
+
+    from jumok.export.ctranslate2_model import ComputeType, convert
+    from jumok.export.ctranslate2_spec import Words
+    from jumok.models import EncoderDecoder, LanguageModel
+    from jumok.models.weights import load_weights
 
     model = theirs(case)
     model.save_pretrained(folder / "transformers")  # type: ignore[operator]
@@ -205,30 +206,18 @@ def prepare(case: Case, folder: Path) -> None:
         name: weight.contiguous() for name, weight in renamed(case, model.state_dict()).items()
     }
     save_file(named, folder / "jumok.safetensors")
-    words = [f"w{i}" for i in range(case.vocabulary)]
-    words[PAD], words[END] = "<pad>", "</s>"
-    for quantization in (None, "int8"):
-        loader = GPT2Loader() if case.model == "gpt2" else MarianMTLoader()
-        if case.model == "base":
-            # it drops the last token of Marian's vocabulary; here that is a word like any other,
-            # and a decoder begins with the vector of PAD, not with zeros as Marian's
-            loader._remove_pad_weights = lambda spec: None
-        spec = loader.get_model_spec(model)
-        spec.config.eos_token, spec.config.unk_token = words[END], words[2]
-        if case.model == "gpt2":
-            spec.register_vocabulary(words)
-            spec.config.bos_token = words[END]
-        else:
-            spec.decoder.start_from_zero_embedding = False
-            spec.register_source_vocabulary(words)
-            spec.register_target_vocabulary(words)
-            spec.config.decoder_start_token = words[PAD]
-            spec.config.add_source_eos = False
-        spec.validate()
-        spec.optimize(quantization=quantization)
-        to = folder / f"ctranslate2-{quantization or 'float32'}"
+    plain = ours(case)
+    assert isinstance(plain, EncoderDecoder | LanguageModel)
+    load_weights(plain, named)
+    pieces = [f"w{i}" for i in range(case.vocabulary)]
+    pieces[PAD], pieces[END] = "<pad>", "</s>"
+    begin = pieces[END if case.model == "gpt2" else PAD]
+    words = Words(pieces, pieces, begin, pieces[END], pieces[2], ends_source=False)
+    precisions: tuple[ComputeType, ...] = ("float32", "int8")
+    for precision in precisions:
+        to = folder / f"ctranslate2-{precision}"
         to.mkdir()
-        spec.save(str(to))
+        convert(plain, words, to, precision)
 
 
 # --- the systems ----------------------------------------------------------------------------------
