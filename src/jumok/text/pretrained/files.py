@@ -39,7 +39,7 @@ class TokenizerFiles:
     """The bytes of a folder's tokeniser files, by name.
 
     >>> TokenizerFiles({"vocab.txt": b"[UNK]"}).fingerprint[:8]
-    '6f0bbb7f'
+    'b525587e'
     """
 
     content: Mapping[str, bytes]

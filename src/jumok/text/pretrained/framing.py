@@ -180,8 +180,8 @@ def _fair(first: int, second: int, room: int) -> tuple[int, int]:
 def _even(first: int, second: int, room: int) -> tuple[int, int]:
     """How many pieces two texts keep, as the tokenisers of transformers in Python share them out.
 
-    >>> _even(10, 4, 9), _even(10, 8, 9)
-    ((5, 4), (4, 5))
+    >>> _even(4, 10, 9), _even(9, 9, 9)
+    ((4, 5), (5, 4))
     """
     lost = first + second - room
     difference = min(abs(first - second), lost)

@@ -19,10 +19,10 @@ def library_errors(what: str) -> Iterator[None]:
 
     >>> from tokenizers import models
     >>> with library_errors("tokenizer.json: the library refuses it"):
-    ...     models.Unigram([("a", 0.0)], unk_id=7)
+    ...     models.WordPiece.read_file("none.txt")
     Traceback (most recent call last):
-    jumok.errors.InputError: tokenizer.json: the library refuses it (The `unk_id` is larger than \
-vocabulary size); get the file again from its source
+    jumok.errors.InputError: tokenizer.json: the library refuses it (Error while reading \
+WordPiece file: No such file or directory (os error 2)); get the file again from its source
     """
     try:
         yield

@@ -6,13 +6,13 @@ the `added_tokens` of tokenizer.json.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tokenizers import AddedToken
 
 from jumok.errors import InputError
-from jumok.text.pretrained.files import ADDED, CONFIG, SPECIAL, TokenizerFiles
+from jumok.text.pretrained.files import ADDED, CONFIG, SPECIAL, TOKENIZER, TokenizerFiles
 
 Token = str | AddedToken  # AddedToken: with what it does to the spaces beside it
 
@@ -106,37 +106,52 @@ def read_settings(files: TokenizerFiles, written: Iterable[Mapping[str, Any]]) -
     options = files.table(CONFIG)
     if options.get(_ADDITIONAL) is not None and not options.get(_EXTRA):
         options[_EXTRA] = options.pop(_ADDITIONAL)
-    if "added_tokens_decoder" in options:
-        added = _added_in_config(options.pop("added_tokens_decoder"))
-    else:
-        for name, value in files.table(SPECIAL).items():
-            options[name] = _merged(options.get(_EXTRA), value) if name == _EXTRA else value
-            if isinstance(value, dict):
-                options[name] = {**value, "special": True}
-        added = _added_in_table(files.table(ADDED), options)
-        added |= {_id(token.get("id")): _added(token, "tokenizer.json") for token in written}
-    by_content = {token.content: token for token in added.values()}
-    named: dict[str, Token | None] = {}
-    own: dict[str, Token] = {}
+    listed = options.pop("added_tokens_decoder", None)
+    if listed is None:
+        _merge(options, files.table(SPECIAL))
     extra = options.pop(_EXTRA, ...)
-    if isinstance(extra, dict):
-        own |= {name: _token(value, name) for name, value in extra.items()}
-        extra = ...
-    for name in [name for name in options if name.endswith("_token")]:
-        value = options[name]
-        if name in NAMED:
-            token = None if value is None else _token(value, name)
-            named[name] = by_content.get(str(token), token)
-        elif isinstance(value, str | dict):
-            own[name] = _token(value, name)
-    return Settings(
+    own = dict(extra) if isinstance(extra, dict) else {}
+    own |= {name: options[name] for name in options if _names_a_token(name, options[name])}
+    named = {name: _optional(options[name], name) for name in NAMED if name in options}
+    found = Settings(
         named=named,
-        own=own,
-        extra=None if extra is ... else _tokens(extra, _EXTRA),
+        own={name: _token(value, name) for name, value in own.items()},
+        extra=None if extra is ... or isinstance(extra, dict) else _tokens(extra, _EXTRA),
         additional=_tokens(options[_ADDITIONAL], _ADDITIONAL) if _ADDITIONAL in options else None,
-        added=added,
         options={name: value for name, value in options.items() if name not in NAMED},
     )
+    if listed is None:
+        added = _added_in_table(files.table(ADDED), found)
+        added |= {_id(token.get("id")): _added(token, TOKENIZER) for token in written}
+    else:
+        added = _added_in_config(listed)
+    by_content = {token.content: token for token in added.values()}
+    for name, token in named.items():
+        if token is not None:
+            named[name] = by_content.get(str(token), token)
+    return replace(found, added=added)
+
+
+def _merge(options: dict[str, Any], special: Mapping[str, Any]) -> None:
+    """Lay special_tokens_map.json over the options; a list of extra tokens is added to theirs."""
+    for name, value in special.items():
+        if isinstance(value, dict) and name != _EXTRA:
+            options[name] = {**value, "special": True}
+        elif isinstance(value, list) and name == _EXTRA:
+            known = options.get(name)
+            known = known if isinstance(known, list) else []
+            options[name] = known + [token for token in value if token not in known]
+        else:
+            options[name] = value
+
+
+def _names_a_token(name: str, value: object) -> bool:
+    """Whether an option is a special piece that one model alone has, such as "image_token"."""
+    return name.endswith("_token") and name not in NAMED and isinstance(value, str | dict)
+
+
+def _optional(value: object, name: str) -> Token | None:
+    return None if value is None else _token(value, name)
 
 
 def _added_in_config(table: object) -> dict[int, AddedToken]:
@@ -145,26 +160,13 @@ def _added_in_config(table: object) -> dict[int, AddedToken]:
     return {_id(key): _added(token, CONFIG) for key, token in table.items()}
 
 
-def _added_in_table(table: Mapping[str, Any], options: Mapping[str, Any]) -> dict[int, AddedToken]:
-    """The tokens of added_tokens.json: those that are special elsewhere too are so here."""
-    named = [options[name] for name in NAMED if options.get(name) is not None]
-    special = {str(_token(value, SPECIAL)) for value in named}
-    extra = options.get(_EXTRA)
-    special |= (
-        {str(token) for token in _tokens(extra, _EXTRA)} if isinstance(extra, list) else set()
-    )
+def _added_in_table(table: Mapping[str, Any], told: Settings) -> dict[int, AddedToken]:
+    """The tokens of added_tokens.json: those that are special elsewhere are so here."""
+    special = {str(token) for token in (*told.named.values(), *(told.extra or ()))}
     return {
         _id(index): AddedToken(text, normalized=text not in special, special=text in special)
         for text, index in table.items()
     }
-
-
-def _merged(before: object, value: object) -> object:
-    """A list of extra tokens of special_tokens_map.json, behind those told already."""
-    if not isinstance(value, list):
-        return value
-    known = list(before) if isinstance(before, list) else []
-    return known + [token for token in value if token not in known]
 
 
 def _tokens(values: object, name: str) -> tuple[Token, ...]:

@@ -45,7 +45,7 @@ class PretrainedVocabulary:
     start_id: int | None = None  # what a decoder is given first, as the model's config says
     facts: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
 
-    @property
+    @cached_property
     def target(self) -> "PretrainedVocabulary":
         """The vocabulary of what the model writes: of Marian and mBART another, else this one."""
         cutter = self.target_cutter or self.cutter

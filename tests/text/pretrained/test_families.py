@@ -1,0 +1,92 @@
+"""Every family, line by line, against AutoTokenizer of transformers."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jumok.text.pretrained import Framed, PretrainedVocabulary, read_vocabulary
+from tests.pretrained_vocabularies import FOLDERS, N_LINES
+from tests.text.pretrained.conftest import Folders, config_of
+
+transformers = pytest.importorskip("transformers")
+transformers.logging.set_verbosity_error()
+
+LONG = 10**6
+
+
+def both(folder: Path) -> tuple[PretrainedVocabulary, Any]:
+    ours = read_vocabulary(folder, config_of(folder))
+    assert ours is not None
+    return ours, transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def assert_same(ours: Iterable[Framed], theirs: Any, texts: list[str]) -> None:
+    """The same ids and segments in every row; the first text that differs is told."""
+    rows = list(ours)
+    assert len(rows) == len(theirs["input_ids"]) == len(texts)
+    for row, ids, text in zip(rows, theirs["input_ids"], texts, strict=True):
+        assert row.ids == ids, text
+    for row, segments in zip(rows, theirs.get("token_type_ids", []), strict=False):
+        assert row.segments == segments
+
+
+def compare(folder: Path, lines: list[str]) -> None:
+    """Single texts, pairs that are too long, written texts, and both ways of decoding."""
+    ours, theirs = both(folder)
+    assert len(ours) == len(theirs)
+    rows = ours.encode_framed_batch(lines, max_length=LONG)
+    assert_same(rows, theirs(lines), lines)
+    assert ours.gives_segments == ("token_type_ids" in theirs("a"))
+    pairs = lines[::-1]
+    assert_same(
+        ours.encode_framed_batch(lines, pairs, max_length=24),
+        theirs(lines, pairs, truncation=True, max_length=24),
+        lines,
+    )
+    if ours.target is not ours:
+        rows = ours.target.encode_framed_batch(lines, max_length=LONG)
+        assert_same(rows, theirs(text_target=lines), lines)
+    ids = [row.ids for row in rows]
+    assert ours.target.decode_batch(ids) == theirs.batch_decode(ids, skip_special_tokens=True)
+    some = ids[:500]
+    assert ours.target.decode_batch(some, keep_special=True) == theirs.batch_decode(some)
+    assert (
+        ours.encode_exact(lines[:500]) == theirs(lines[:500], add_special_tokens=False)["input_ids"]
+    )
+    special = {
+        name: getattr(theirs, f"{name.strip('[]').lower()}_token_id") for name in SPECIAL_NAMES
+    }
+    assert ours.special_ids == {name: i for name, i in special.items() if i is not None}
+    limit = theirs.model_max_length
+    assert ours.model_max_length == (None if limit > 10**20 else limit)
+
+
+SPECIAL_NAMES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_ids_and_texts_are_those_of_transformers(
+    family: str, folder: Folders, lines: list[str]
+) -> None:
+    assert len(lines) == N_LINES
+    compare(folder(family), lines)
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_so_are_they_from_what_transformers_saves(
+    family: str, resaved: Folders, lines: list[str]
+) -> None:
+    compare(resaved(family), lines[:1000])
+
+
+@pytest.mark.parametrize("family", FOLDERS)
+def test_no_special_piece_comes_from_a_text(family: str, folder: Folders, lines: list[str]) -> None:
+    ours, _ = both(folder(family))
+    special = set(ours.special_ids.values()) - {ours.special_ids.get("[UNK]")}
+    plain, exact = ours.encode_batch(lines), ours.encode_exact(lines)
+    typed = [i for i, row in enumerate(exact) if not special.isdisjoint(row)]
+    assert typed, "no line of the sample holds a special piece of this family"
+    assert all(special.isdisjoint(row) for row in plain)
+    assert all(plain[i] == exact[i] for i in set(range(len(lines))) - set(typed))
