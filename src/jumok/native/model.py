@@ -1,37 +1,27 @@
 """A plain model's weights, packed for the C++ kernel: in float32, bfloat16 or int8."""
 
-import ctypes
 from collections.abc import Iterator
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import JumokError
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.native.build import KernelError
-from jumok.native.library import DONE, OUT_OF_MEMORY, Measures, library
-from jumok.native.quantize import quantize_rows
-from jumok.nn import (
-    LearnedPositions,
-    MultiHeadAttention,
-    RelativePositionBias,
-    SinusoidalPositions,
-    TransformerLayer,
+from jumok.native.library import Measures
+from jumok.native.packing import (
+    Maps,
+    PackedWeights,
+    Precision,
+    layer_measures,
+    layers_of,
+    norm_vectors,
+    stack_linears,
+    stack_vectors,
 )
-from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-
-Precision = Literal["float32", "bfloat16", "int8"]
-
-PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")  # as door.cpp numbers them
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
-
-_ROWS = 4096  # at a time are quantised: a large vocabulary would double the memory
-
-Named = Iterator[tuple[str, nn.Linear | nn.Embedding | tuple[nn.Linear, ...]]]
+from jumok.nn import LearnedPositions, SinusoidalPositions
 
 
 class NativeModel:
@@ -49,70 +39,28 @@ class NativeModel:
         reason = obstacle(model)
         if reason is not None:
             raise KernelError(reason)
-        if precision not in PRECISIONS:
-            raise KernelError(f"precision {precision!r} is unknown; take one of {PRECISIONS}")
         assert isinstance(model, EncoderDecoder | LanguageModel)
-        self.precision = precision
         self.reads = isinstance(model, EncoderDecoder)
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
-        self._library = library()
-        self.handle: int = self._library.jumok_model(
-            ctypes.byref(_measures(model)), PRECISIONS.index(precision)
-        )
+        self._weights = PackedWeights(_measures(model), precision)
         self._computed = 0  # bytes of tables that no training made
         with torch.no_grad():
             for name, maps in _linears(model):
-                self._give_linear(name, maps)
+                self._weights.give_linear(name, maps)
             for name, vector in _vectors(model):
-                self._give_vector(name, vector)
+                self._weights.give_vector(name, vector)
                 self._computed += 0 if vector.requires_grad else 4 * vector.numel()
 
-    def __del__(self) -> None:
-        if hasattr(self, "handle"):
-            self._library.jumok_free_model(self.handle)
+    @property
+    def handle(self) -> int:
+        """The packed weights, as the kernel knows them."""
+        return self._weights.handle
 
     @property
     def weight_bytes(self) -> int:
         """What the packed weights take in memory; sines and cosines are none."""
-        return int(self._library.jumok_bytes(self.handle)) - self._computed
-
-    def _give_linear(
-        self, name: str, maps: nn.Linear | nn.Embedding | tuple[nn.Linear, ...]
-    ) -> None:
-        together = maps if isinstance(maps, tuple) else (maps,)
-        weights = [part.weight.detach().float().cpu() for part in together]
-        weight = torch.cat(weights) if len(weights) > 1 else weights[0]  # (N, K)
-        biases = [part.bias for part in together if isinstance(part, nn.Linear)]
-        kept = [bias.detach().float().cpu() for bias in biases if bias is not None]
-        bias = torch.cat(kept) if kept else None
-        scale = None
-        if self.precision == "int8":
-            some = [quantize_rows(rows) for rows in torch.split(weight, _ROWS)]
-            packed, scale = torch.cat([q for q, _ in some]), torch.cat([s for _, s in some])
-        else:
-            packed = weight.to(getattr(torch, self.precision))
-        packed = packed.contiguous()
-        answer = self._library.jumok_linear(
-            self.handle, name.encode(), *packed.shape, _at(packed), _at(scale), _at(bias)
-        )
-        self._taken(answer, name)
-
-    def _give_vector(self, name: str, vector: Tensor) -> None:
-        numbers = vector.detach().float().cpu().contiguous()
-        answer = self._library.jumok_vector(
-            self.handle, name.encode(), numbers.numel(), _at(numbers)
-        )
-        self._taken(answer, name)
-
-    @staticmethod
-    def _taken(answer: int, name: str) -> None:
-        if answer == OUT_OF_MEMORY:
-            raise JumokError(
-                f"memory ran out while the weights of {name} were packed; free some, or take a "
-                "smaller precision"
-            )
-        assert answer == DONE, name
+        return self._weights.bytes - self._computed
 
 
 def obstacle(model: nn.Module) -> str | None:
@@ -128,8 +76,8 @@ def obstacle(model: nn.Module) -> str | None:
         )
     if isinstance(model, EncoderDecoder) and model.output_scale != 1.0:
         return (
-            "the model scales its vectors before the output, as T5 does, which the fast kernel does "
-            "not; write with the plain model"
+            "the model scales its vectors before the output, as T5 does, which the fast kernel "
+            "does not; write with the plain model"
         )
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
@@ -155,43 +103,18 @@ _KNOWN = (
 def _measures(model: EncoderDecoder | LanguageModel) -> Measures:
     """The measures of the model, read from its modules: whatever made them, they are the truth."""
     decoder = model.decoder
-    layer = _layers(decoder)[0]
-    attention, around = layer.attention, layer.around_attention
+    layers = layers_of(decoder.stack)
+    read = layers_of(model.encoder.stack) if isinstance(model, EncoderDecoder) else []
     return Measures(
         d_model=decoder.embedding.tokens.embedding_dim,
-        n_heads=attention.n_heads,
-        d_head=attention.query.out_features // attention.n_heads,
-        d_ff=layer.feed_forward.up.out_features,
-        encoder_layers=len(_layers(model.encoder)) if isinstance(model, EncoderDecoder) else 0,
-        decoder_layers=len(_layers(decoder)),
-        cross=layer.cross is not None,
+        encoder_layers=len(read),
+        decoder_layers=len(layers),
         max_length=decoder.embedding.max_length,
         vocabulary=model.output.out_features,
-        activation=ACTIVATIONS.index(_activation(layer.feed_forward)),
-        gated=isinstance(layer.feed_forward, GatedFeedForward),
-        rms=isinstance(around.norm, nn.RMSNorm),
-        norm_first=around.norm_first,
         embedding_norm=not isinstance(decoder.embedding.norm, nn.Identity),
-        norm_eps=around.norm.eps,
-        attention_scale=attention.scale,
         embedding_scale=decoder.embedding.tokens.scale,
+        **layer_measures(layers[0]),
     )
-
-
-def _activation(feed_forward: PositionwiseFeedForward) -> str:
-    match feed_forward.activation:
-        case nn.ReLU():
-            return "relu"
-        case nn.GELU(approximate="tanh"):
-            return "gelu_tanh"
-        case nn.GELU():
-            return "gelu"
-        case _:
-            return "silu"
-
-
-def _layers(tower: Encoder | Decoder) -> list[TransformerLayer]:
-    return list(tower.stack.layers)  # type: ignore[arg-type]
 
 
 def _towers(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Encoder | Decoder]]:
@@ -200,7 +123,7 @@ def _towers(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Encode
     yield "decoder", model.decoder
 
 
-def _linears(model: EncoderDecoder | LanguageModel) -> Named:
+def _linears(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Maps]]:
     """Every linear map and table of embeddings, as kernel/transformer.h names them."""
     yield "output", model.output
     target = model.decoder.embedding.tokens
@@ -211,49 +134,17 @@ def _linears(model: EncoderDecoder | LanguageModel) -> Named:
         if source.weight is not model.output.weight:
             yield "source", source
     for side, tower in _towers(model):
-        for number, layer in enumerate(_layers(tower)):
-            here = f"{side}.{number}."
-            own, cross, feed_forward = layer.attention, layer.cross, layer.feed_forward
-            yield here + "query_key_value", (own.query, own.key, own.value)
-            yield here + "output", own.output
-            if isinstance(cross, MultiHeadAttention):
-                yield here + "cross_query", cross.query
-                yield here + "cross_key_value", (cross.key, cross.value)
-                yield here + "cross_output", cross.output
-            yield here + "up", feed_forward.up
-            if isinstance(feed_forward, GatedFeedForward):
-                yield here + "gate", feed_forward.gate
-            yield here + "down", feed_forward.down
+        yield from stack_linears(side, tower.stack)
 
 
 def _vectors(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Tensor]]:
     """Norms and positions, as kernel/transformer.h names them."""
     for side, tower in _towers(model):
-        yield from _norm(f"{side}.embedding_norm", tower.embedding.norm)
-        yield from _norm(f"{side}.norm", tower.stack.norm)
-        for number, layer in enumerate(_layers(tower)):
-            here = f"{side}.{number}.around_"
-            yield from _norm(here + "attention", layer.around_attention.norm)
-            if layer.around_cross is not None:
-                yield from _norm(here + "cross", layer.around_cross.norm)
-            yield from _norm(here + "feed_forward", layer.around_feed_forward.norm)
+        yield from norm_vectors(f"{side}.embedding_norm", tower.embedding.norm)
+        yield from stack_vectors(side, tower.stack, tower.embedding.max_length)
         added = _added(tower)
         if added is not None:
             yield f"{side}.positions", added
-        places = torch.arange(tower.embedding.max_length)
-        if tower.stack.rotary is not None:
-            turn = tower.stack.rotary.cpu()(places[None])
-            yield f"{side}.cosine", turn.cosine
-            yield f"{side}.sine", turn.sine
-        if tower.stack.relative is not None:
-            yield f"{side}.relative", _relative(tower.stack.relative, len(places))
-
-
-def _norm(name: str, norm: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
-        yield f"{name}.gain", norm.weight
-    if isinstance(norm, nn.LayerNorm):
-        yield f"{name}.shift", norm.bias
 
 
 def _added(tower: Encoder | Decoder) -> Tensor | None:
@@ -268,14 +159,3 @@ def _added(tower: Encoder | Decoder) -> Tensor | None:
         return table
     first = segments.weight[:1].expand(tower.embedding.max_length, -1)  # all text is of segment 0
     return first if table is None else table + first
-
-
-def _relative(bias: RelativePositionBias, max_length: int) -> Tensor:
-    """The bias of every distance from 1 - max_length to max_length - 1: (H, 2 max_length - 1)."""
-    distance = torch.arange(1 - max_length, max_length, device=bias.bias.weight.device)
-    return bias.bias(bias.bucket(distance)).T  # type: ignore[no-any-return]
-
-
-def _at(tensor: Tensor | None) -> int | None:
-    """The address of a tensor's numbers; null for none."""
-    return None if tensor is None else tensor.data_ptr()
