@@ -34,6 +34,7 @@ FUNCTIONS = {
     "jumok_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
     "jumok_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
     "jumok_bytes": (c_int64, (c_void_p,)),
+    "jumok_encode": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int)),
     "jumok_request": (c_void_p, (c_void_p,)),
     "jumok_free_request": (None, (c_void_p,)),
     "jumok_read": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),

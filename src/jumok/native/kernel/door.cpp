@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "encoder.h"
 #include "request.h"
 
 namespace jumok {
@@ -24,6 +25,7 @@ struct AnyModel {
   virtual bool vector(const std::string&, size_t, const float*) = 0;
   virtual size_t bytes() const = 0;
   virtual AnyRequest* request() const = 0;
+  virtual void encode(float*, const int32_t*, int, const int32_t*, int) const = 0;
 };
 
 template <class Format>
@@ -67,6 +69,11 @@ struct ModelOf final : AnyModel {
   }
   size_t bytes() const override { return model.bytes(); }
   AnyRequest* request() const override { return new RequestOf<Format>(model); }
+  void encode(float* x, const int32_t* first, int N, const int32_t* places,
+              int threads) const override {
+    thread_local Workshop<Format> rooms;
+    read_texts(model, rooms, x, first, N, places, threads);
+  }
 };
 
 // No exception passes through the door: what needs much memory answers that there is none.
@@ -108,6 +115,14 @@ int jumok_vector(AnyModel* model, const char* name, int64_t size, const float* n
   });
 }
 int64_t jumok_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
+
+int jumok_encode(const AnyModel* model, float* x, const int32_t* first, int N, const int32_t* places,
+                 int threads) {
+  return jumok::guarded([&] {
+    model->encode(x, first, N, places, threads);
+    return jumok::DONE;
+  });
+}
 
 AnyRequest* jumok_request(const AnyModel* model) { return model->request(); }
 void jumok_free_request(AnyRequest* request) { delete request; }

@@ -77,6 +77,11 @@ class Pass {
       const int token = item / m_.n_heads, head = item % m_.n_heads;
       see(token, head, rooms_.attended.data() + static_cast<size_t>(token) * A_ + head * m_.d_head);
     });
+    collect(output, norm);
+  }
+
+  // x += W of what all heads found.
+  void collect(const Linear<Format>& output, const Norm& norm) const {
     put(rooms_.attended.data(), A_);
     add(output);
     leave(norm);
