@@ -1,0 +1,132 @@
+"""Linear maps for reading: weights packed once for oneDNN, the bend inside the product.
+
+Shapes: n rows, K inputs, N outputs.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from jumok.native.quantize import QuantizedLinear
+
+# Makes the map that reads in the place of a plain one, followed by a bend where one is given.
+Maker = Callable[[nn.Linear, nn.Module | None], nn.Module]
+
+
+class PackedLinear(nn.Module):
+    """act(x W^T + b) with W in the order in which oneDNN reads it, in float32 or bfloat16.
+
+    A float32 product is one of true float32 unless torch was told otherwise (`set_float32_matmul_
+    precision`). Gradients do not pass.
+
+    >>> linear, x = nn.Linear(8, 4), torch.randn(2, 3, 8)
+    >>> with torch.no_grad():
+    ...     plain = nn.functional.gelu(linear(x))
+    >>> torch.allclose(PackedLinear(linear, torch.float32, nn.GELU())(x), plain, atol=1e-6)
+    True
+    """
+
+    weight: Tensor  # (N, K), oneDNN's own: nobody else can read it
+    bias: Tensor | None  # (N)
+
+    def __init__(
+        self, linear: nn.Linear, dtype: torch.dtype, bend: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.bend, self.algorithm = _named(bend)
+        weight = linear.weight.detach().to(dtype).contiguous()
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+        self.register_buffer("weight", packed, persistent=False)
+        bias = None if linear.bias is None else linear.bias.detach().to(dtype)
+        self.register_buffer("bias", bias, persistent=False)
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., K) -> (..., N), in the type of x."""
+        y = torch.ops.mkldnn._linear_pointwise(
+            x.to(self.dtype), self.weight, self.bias, self.bend, [], self.algorithm
+        )
+        return y.to(x.dtype)  # type: ignore[no-any-return]
+
+
+def _named(bend: nn.Module | None) -> tuple[str, str]:
+    """A bend as oneDNN names it, and which way of computing it."""
+    match bend:
+        case None:
+            return "none", ""
+        case nn.ReLU():
+            return "relu", ""
+        case nn.GELU():
+            return "gelu", bend.approximate  # "none" or "tanh"
+        case nn.SiLU():
+            return "swish", ""
+        case _:
+            raise AssertionError(f"{bend} is none of the bends of `jumok.nn.feedforward`")
+
+
+class CastLinear(nn.Module):
+    """act(x W^T + b) in another type than that of x: for processors that oneDNN does not know.
+
+    >>> CastLinear(nn.Linear(8, 4), torch.bfloat16)(torch.randn(2, 8)).dtype
+    torch.float32
+    """
+
+    weight: Tensor  # (N, K)
+    bias: Tensor | None  # (N)
+
+    def __init__(
+        self, linear: nn.Linear, dtype: torch.dtype, bend: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        bias = None if linear.bias is None else linear.bias.detach().to(dtype)
+        self.register_buffer("weight", linear.weight.detach().to(dtype), persistent=False)
+        self.register_buffer("bias", bias, persistent=False)
+        self.bend = bend or nn.Identity()
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., K) -> (..., N), in the type of x."""
+        y = nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
+        return self.bend(y).to(x.dtype)  # type: ignore[no-any-return]
+
+
+def in_type(dtype: torch.dtype) -> Maker:
+    """Maps in float32 or bfloat16: packed where oneDNN has products of that type."""
+    known = torch._C._has_mkldnn and (
+        dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
+    kind = PackedLinear if known else CastLinear
+
+    def make(linear: nn.Linear, bend: nn.Module | None) -> nn.Module:
+        return kind(linear, dtype, bend)
+
+    return make
+
+
+def in_int8(linear: nn.Linear, bend: nn.Module | None) -> nn.Module:
+    """A map of one byte a weight, its inputs quantised row by row.
+
+    >>> in_int8(nn.Linear(64, 512), None)
+    QuantizedLinear()
+    """
+    quantized = QuantizedLinear(linear)
+    return quantized if bend is None else nn.Sequential(quantized, bend)
+
+
+def joined(maps: Sequence[nn.Linear]) -> nn.Linear:
+    """Several maps of the same inputs as one: their outputs side by side.
+
+    >>> joined([nn.Linear(8, 4), nn.Linear(8, 2)])
+    Linear(in_features=8, out_features=6, bias=True)
+    """
+    first = maps[0]
+    outputs = sum(part.out_features for part in maps)
+    with torch.device("meta"):  # its own numbers would be drawn for nothing
+        whole = nn.Linear(first.in_features, outputs, bias=first.bias is not None)
+    with torch.no_grad():
+        whole.weight = nn.Parameter(torch.cat([part.weight for part in maps]))
+        if first.bias is not None:
+            whole.bias = nn.Parameter(torch.cat([part.bias for part in maps]))
+    return whole

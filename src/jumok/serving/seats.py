@@ -1,0 +1,93 @@
+"""No work on padding: the real tokens of a batch stand end to end, texts of like length together.
+
+Shapes: B rows and T places of the batch; b texts of a group, w the width of its longest, n tokens.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from jumok.nn.masks import EVERYTHING, AttentionMask
+
+
+@dataclass(frozen=True)
+class Seats:
+    """Where n tokens that stand end to end would sit in b rows of width w.
+
+    >>> seats = Seats.of(torch.tensor([[True, True], [True, False]]))
+    >>> rows = seats.spread(torch.tensor([[1], [2], [3]]))
+    >>> rows.tolist(), seats.gather(rows).tolist()
+    ([[[1], [2]], [[3], [0]]], [[1], [2], [3]])
+    """
+
+    n_rows: int  # b
+    width: int  # w
+    taken: Tensor | None  # (n) int64: the seats with a token, of all b * w; None when all have one
+    mask: AttentionMask  # who may attend to whom, over (b, w)
+
+    @classmethod
+    def of(cls, real: Tensor) -> "Seats":
+        """The seats of real tokens, (b, w) bool."""
+        b, w = real.shape
+        if bool(real.all()):
+            return cls(b, w, None, EVERYTHING)
+        taken = real.flatten().nonzero().squeeze(1)
+        return cls(b, w, taken, AttentionMask.from_padding(real))
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Tokens (n, ...) to their seats (b, w, ...); zeros where nobody sits."""
+        if self.taken is not None:
+            x = x.new_zeros(self.n_rows * self.width, *x.shape[1:]).index_copy_(0, self.taken, x)
+        return x.view(self.n_rows, self.width, *x.shape[1:])
+
+    def gather(self, x: Tensor) -> Tensor:
+        """What sits on the seats (b, w, ...), end to end again (n, ...)."""
+        x = x.reshape(self.n_rows * self.width, *x.shape[2:])
+        return x if self.taken is None else x[self.taken]
+
+    @property
+    def hides_padding_alone(self) -> bool:
+        """Whether each token may attend to all tokens of its row."""
+        return self.taken is not None or self.mask == EVERYTHING
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens sit in each row: (b) int64."""
+        if self.taken is None:
+            return torch.full((self.n_rows,), self.width)
+        return torch.bincount(self.taken // self.width, minlength=self.n_rows)
+
+    @property
+    def columns(self) -> Tensor:
+        """The place of each token in its row: (n) int64."""
+        if self.taken is None:
+            return torch.arange(self.width).repeat(self.n_rows)
+        return self.taken % self.width
+
+
+def grouped(real: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Texts of like length, about `tokens` of them together.
+
+    real (B, T) bool -> for each group the places (b, w) int64 that its rows cover, of all B * T,
+    from each row's first real token to its last, and which of them are real (b, w). Rows without
+    a real token are in no group.
+
+    >>> real = torch.tensor([[True, False, False], [False, True, True]])
+    >>> [(places.tolist(), some.tolist()) for places, some in grouped(real, tokens=8)]
+    [([[4, 5], [0, 1]], [[True, True], [True, False]])]
+    """
+    B, T = real.shape
+    first = real.int().argmax(1)  # (B)
+    last = T - 1 - real.flip(1).int().argmax(1)  # (B)
+    widths = ((last - first + 1) * real.any(1)).tolist()
+    longest_first = sorted((row for row in range(B) if widths[row]), key=lambda row: -widths[row])
+    while longest_first:
+        count = max(1, tokens // widths[longest_first[0]])
+        rows = torch.tensor(longest_first[:count])  # (b)
+        del longest_first[:count]
+        columns = first[rows, None] + torch.arange(widths[rows[0]])  # (b, w)
+        inside = columns <= last[rows, None]
+        places = rows[:, None] * T + columns.clamp(max=T - 1)
+        yield places, inside & real.flatten()[places]
