@@ -1,0 +1,343 @@
+"""Reading speed of an encoder of BERT-base size against transformers and onnxruntime.
+
+    python benchmarks/encoder_speed.py [--rounds 7] [--quick] [--only "1 x 128"]
+
+12 layers, d 768, 12 heads, d_ff 3072, 30,522 tokens, post-norm, GELU; random weights from a fixed
+seed, made by transformers and opened by jumok and (exported, quantised) by onnxruntime. Texts are
+of 128 tokens, and in the last case of 5 to 128 (lengths as those of reviews), padded to the
+longest: nobody is told more than ids and which tokens are real.
+
+Each system is a process of its own with two threads, and they take turns; tokens a second are real
+tokens. onnxruntime's int8 is `quantize_dynamic`, of the graph as exported and of that graph with
+its BERT fusions: the better of the two counts. Errors are max|a - b| / max(1, max|b|) of hidden
+states against transformers in float32; `equal` is how often the token whose vector is nearest to
+the hidden state (the largest product) is the same one.
+"""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from turns import answer, heading, take_turns
+
+RESULTS = Path(__file__).parent / "results" / "encoder_speed.txt"
+VOCABULARY, LAYERS, LONGEST = 30_522, 12, 128
+
+Read = Callable[[Tensor, Tensor], Tensor]  # ids and real (B, T) -> hidden states (B, T, D)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is read in one turn: `times` batches of `texts` texts."""
+
+    name: str
+    texts: int
+    times: int
+    padded: bool = False
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Ids and real tokens (B, T)."""
+        chance = torch.Generator().manual_seed(1)
+        lengths = torch.full((self.texts,), LONGEST)
+        if self.padded:
+            drawn = 19 * torch.exp(0.7 * torch.randn(self.texts, generator=chance) - 0.245)
+            lengths = drawn.long().clamp(5, LONGEST)
+            lengths[0] = LONGEST
+        real = torch.arange(LONGEST) < lengths[:, None]
+        ids = torch.randint(1000, VOCABULARY, real.shape, generator=chance)
+        return ids.masked_fill(~real, 0), real
+
+
+CASES = (
+    Case("1 x 128", 1, 4),
+    Case("32 x 128", 32, 1),
+    Case("32 x 5 to 128, padded", 32, 1, padded=True),
+)
+
+
+# --- the same weights for everybody ---------------------------------------------------------------
+
+
+def prepare(folder: Path) -> None:
+    """The weights on the disk: transformers' folder, and the graphs of onnxruntime."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=VOCABULARY, num_hidden_layers=LAYERS)
+    model = BertModel(config, add_pooling_layer=False)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim == 1:
+                weight.add_(0.1 * torch.randn_like(weight))
+    model.save_pretrained(folder / "transformers")
+    export(folder)
+
+
+class _Hidden(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor, real: Tensor) -> Tensor:
+        return self.model(input_ids=ids, attention_mask=real).last_hidden_state  # type: ignore[no-any-return]
+
+
+def export(folder: Path) -> None:
+    """The model as a graph; the graph with fused operations; both in int8."""
+    from onnx import TensorProto
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.transformers import optimizer
+
+    model = _Hidden(their_model(folder, attention="eager")).eval()  # whose graph can be fused
+    ids = torch.zeros(2, 16, dtype=torch.int64)
+    axes = {0: "texts", 1: "tokens"}
+    plain, fused = folder / "plain.onnx", folder / "fused.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model,
+            (ids, torch.ones_like(ids)),
+            str(plain),
+            input_names=["ids", "real"],
+            output_names=["hidden"],
+            dynamic_axes={"ids": axes, "real": axes, "hidden": axes},
+            opset_version=17,
+            dynamo=False,  # its graph is the one that the fusions know
+        )
+    optimizer.optimize_model(
+        str(plain), model_type="bert", num_heads=12, hidden_size=768, opt_level=0
+    ).save_model_to_file(str(fused))
+    for graph in (plain, fused):
+        quantize_dynamic(
+            graph,
+            graph.with_suffix(".int8.onnx"),
+            weight_type=QuantType.QInt8,
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
+        )
+
+
+def their_model(folder: Path, attention: str = "sdpa") -> nn.Module:
+    """transformers' model in float32."""
+    from transformers import BertModel
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call, unused-ignore]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call, unused-ignore]
+    model: nn.Module = BertModel.from_pretrained(
+        folder / "transformers", attn_implementation=attention, add_pooling_layer=False
+    )
+    return model.eval()
+
+
+# --- the systems ----------------------------------------------------------------------------------
+
+
+def transformers(folder: Path, how: str) -> Read:
+    """transformers with fused attention, in a type of torch."""
+    model = their_model(folder)
+    if how == "medium":
+        torch.set_float32_matmul_precision("medium")
+    else:
+        model = model.to(getattr(torch, how))
+
+    def read(ids: Tensor, real: Tensor) -> Tensor:
+        mask = None if bool(real.all()) else real.long()
+        return model(input_ids=ids, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
+
+    return read
+
+
+def onnxruntime(folder: Path, how: str) -> Read:
+    """One of the graphs."""
+    from onnxruntime import InferenceSession, SessionOptions
+
+    options = SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = 2, 1
+    # between its turns it does not keep the processors from the others
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    session = InferenceSession(
+        str(folder / f"{how}.onnx"), options, providers=["CPUExecutionProvider"]
+    )
+
+    def read(ids: Tensor, real: Tensor) -> Tensor:
+        given = {"ids": ids.numpy(), "real": real.long().numpy()}
+        return torch.from_numpy(session.run(["hidden"], given)[0])
+
+    return read
+
+
+def jumok(folder: Path, how: str) -> Read:
+    """The plain encoder, or what `optimized` makes of it."""
+    from jumok.nn import EVERYTHING, AttentionMask
+    from jumok.pretrained.checkpoint import open_checkpoint
+    from jumok.pretrained.load import open_model
+    from jumok.serving import optimized
+
+    checkpoint = open_checkpoint(folder / "transformers")
+    model = open_model(checkpoint.config, checkpoint.tensors).model.eval()
+    if how != "plain":
+        model = optimized(model, how)  # type: ignore[arg-type]
+
+    def read(ids: Tensor, real: Tensor) -> Tensor:
+        mask = EVERYTHING if bool(real.all()) else AttentionMask.from_padding(real)
+        return model(ids, mask)  # type: ignore[no-any-return]
+
+    return read
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to read."""
+
+    name: str
+    make: Callable[[Path, str], Read]
+    how: str
+
+
+SYSTEMS = (
+    System("transformers fp32", transformers, "float32"),
+    System('transformers fp32, "medium"', transformers, "medium"),
+    System("transformers bf16", transformers, "bfloat16"),
+    System("onnxruntime fp32", onnxruntime, "plain"),
+    System("onnxruntime int8", onnxruntime, "plain.int8"),
+    System("onnxruntime int8, fused", onnxruntime, "fused.int8"),
+    System("jumok plain fp32", jumok, "plain"),
+    System("jumok fp32", jumok, "float32"),
+    System("jumok bf16", jumok, "bfloat16"),
+    System("jumok int8", jumok, "int8"),
+)
+
+# The figures of the issue: ours, theirs (the best of these counts), how many times as fast.
+WANTED = (
+    ("jumok fp32", ("transformers fp32",), 2.0),
+    ("jumok bf16", ("transformers bf16",), 1.1),
+    ("jumok int8", ("onnxruntime int8", "onnxruntime int8, fused"), 0.95),
+)
+
+
+# --- turns and tables -----------------------------------------------------------------------------
+
+
+def work(system: System, case: Case, folder: Path) -> None:
+    """A worker: takes turns, then leaves the hidden states of real tokens."""
+    read = system.make(folder, system.how)
+    ids, real = case.batch()
+    n_tokens = case.times * int(real.sum())
+
+    def turn() -> int:
+        with torch.inference_mode():
+            for _ in range(case.times):
+                read(ids, real)
+        return n_tokens
+
+    answer(turn)
+    with torch.inference_mode():
+        hidden = read(ids, real)[real].float()
+    torch.save(hidden.clone(), folder / f"hidden-{SYSTEMS.index(system)}.pt")
+
+
+def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str:
+    """The table of one case."""
+    speeds = take_turns(__file__, chosen, rounds, ["--case", case.name, "--folder", str(folder)])
+    medians = {SYSTEMS[number].name: statistics.median(s) for number, s in speeds.items()}
+    hidden = {
+        number: torch.load(folder / f"hidden-{number}.pt", weights_only=True) for number in chosen
+    }
+    truth, words = hidden.get(0), word_vectors(folder)
+    lines = [
+        f"{case.name}: {case.times} x {case.texts} texts a turn",
+        f"{'system':<30} {'min':>7} {'median':>7} {'max':>7} real tokens/s "
+        f"{'GFLOP/s':>8} {'error':>9} {'equal':>7}",
+    ]
+    for number in chosen:
+        s, name = speeds[number], SYSTEMS[number].name
+        compared = "" if truth is None else compare(hidden[number], truth, words)
+        lines.append(
+            f"{name:<30} {min(s):7,.0f} {medians[name]:7,.0f} {max(s):7,.0f} {'':13} "
+            f"{medians[name] * flop_a_token() / 1e9:8,.0f} {compared}"
+        )
+    return "\n".join([*lines, *verdicts(medians)])
+
+
+def verdicts(medians: dict[str, float]) -> list[str]:
+    """What the issue wants, and what was reached."""
+    lines = []
+    for ours, theirs, wanted in WANTED:
+        best = max((medians[name] for name in theirs if name in medians), default=None)
+        if best is not None and ours in medians:
+            reached = medians[ours] / best
+            verdict = "reached" if reached >= wanted else "NOT REACHED"
+            lines.append(f"{reached:5.2f}  {ours} / {theirs[0]}, wanted {wanted}: {verdict}")
+    return lines
+
+
+def flop_a_token() -> float:
+    """Of the linear maps alone: they are nearly all of the work, and the same for everybody."""
+    return 2 * LAYERS * (4 * 768 * 768 + 2 * 768 * 3072)
+
+
+def word_vectors(folder: Path) -> Tensor:
+    """The table of tokens (V, D)."""
+    from safetensors import safe_open
+
+    with safe_open(folder / "transformers" / "model.safetensors", "pt") as file:
+        return file.get_tensor("embeddings.word_embeddings.weight")  # type: ignore[no-any-return]
+
+
+def compare(ours: Tensor, truth: Tensor, words: Tensor) -> str:
+    """The error of hidden states, and how often they are nearest to the same token."""
+    error = (ours - truth).abs().max() / truth.abs().max().clamp(min=1)
+    equal = ((ours @ words.T).argmax(-1) == (truth @ words.T).argmax(-1)).float().mean()
+    return f"{error:9.1e} {equal:7.1%}"
+
+
+def main() -> None:
+    """Prepare the weights, take turns case by case, print the tables, keep them."""
+    words = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    words.add_argument("--rounds", type=int, default=7)
+    words.add_argument("--quick", action="store_true", help="two rounds; nothing is kept")
+    words.add_argument("--only", default="", help="cases whose name begins so; nothing is kept")
+    words.add_argument("--systems", default="", help="systems whose name holds one of these, by |")
+    words.add_argument("--case", help=argparse.SUPPRESS)
+    words.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    words.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    given = words.parse_args()
+    torch.set_num_threads(2)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if given.worker is not None:
+        by_name = {case.name: case for case in CASES}
+        work(SYSTEMS[given.worker], by_name[given.case], given.folder)
+        return
+    if given.folder is not None:
+        prepare(given.folder)
+        return
+    named = given.systems.split("|")
+    chosen = [i for i, system in enumerate(SYSTEMS) if any(n in system.name for n in named)]
+    rounds = 2 if given.quick else given.rounds
+    load = os.getloadavg()[0]
+    tables = []
+    with tempfile.TemporaryDirectory() as folder:
+        own_process = [sys.executable, __file__, "--folder", folder]  # whose memory is given back
+        subprocess.run(own_process, check=True)
+        for case in CASES:
+            if case.name.startswith(given.only):
+                tables.append(measure(case, chosen, rounds, Path(folder)))
+                print(tables[-1], end="\n\n", flush=True)
+    if given.quick or given.only or given.systems:
+        return
+    command = f"python benchmarks/encoder_speed.py --rounds {rounds}"
+    top = heading(command, "transformers", "onnxruntime") + f"load of others {load:.1f}\n"
+    RESULTS.write_text("\n\n".join([top, *tables]) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
