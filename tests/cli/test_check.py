@@ -22,7 +22,6 @@ ROWS = [
     "bf16 vs fp32",
     "int8 vs fp32",
     "original = ours",
-    "exported = ours",
 ]
 KEYS = [
     *("equality", "compared", "result", "difference", "tolerance"),

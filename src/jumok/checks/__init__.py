@@ -7,12 +7,13 @@
 Each equality holds two ways of asking against each other; a way is a function of the subject.
 """
 
-from jumok.checks.equality import Equality, NotApplicable, Outcome, check
+from jumok.checks.equality import Alike, Equality, NotApplicable, Outcome, check
 from jumok.checks.samples import draw_samples, samples_of, some_texts
 from jumok.checks.subject import Answers, Sample, Subject, Way, batched
 from jumok.checks.table import equalities, not_to_be_had
 
 __all__ = [
+    "Alike",
     "Answers",
     "Equality",
     "NotApplicable",

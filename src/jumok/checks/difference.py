@@ -9,7 +9,9 @@ from jumok.errors import JumokError
 
 
 def distance(answers: Answers, wanted: Answers) -> float:
-    """max|a - b| / max(1, max|b|) over all numbers of all answers; infinite for NaN anywhere.
+    """max|a - b| / max(1, max|b|) over all numbers of all answers.
+
+    NaN when one of them is NaN or infinite.
 
     >>> import torch
     >>> distance([torch.tensor([2.0, 4.0])], [torch.tensor([2.0, 5.0])])
@@ -22,7 +24,7 @@ def distance(answers: Answers, wanted: Answers) -> float:
                 "the two ask different things"
             )
         if not (a.isfinite().all() and b.isfinite().all()):
-            return math.inf
+            return math.nan
     largest = max((_largest(b) for b in wanted), default=0.0)
     apart = max((_largest(a - b) for a, b in _pairs(answers, wanted)), default=0.0)
     return apart / max(1.0, largest)

@@ -1,10 +1,10 @@
-"""An equality: two ways of asking one model, how far apart they are, how far they may be."""
+"""An equality: two sides that must answer alike, how far apart they are and may be."""
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from jumok.checks.difference import agreement, distance
 from jumok.checks.subject import Subject, Way, batched
@@ -18,6 +18,15 @@ EXACTLY = 0.0
 
 class NotApplicable(JumokError):  # noqa: N818  (it is no error)
     """A way of asking that makes no sense for a model, or cannot be had here; it says why."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How far two sides are apart and may be; of how many decisions how many were the same."""
+
+    difference: float  # max|a - b| / max(1, max|b|), NaN when there is a NaN or an infinity
+    tolerance: float
+    decisions: tuple[int, int] | None = None  # the same, of all
 
 
 @dataclass(frozen=True)
@@ -35,57 +44,83 @@ class Outcome:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields for a JSON line; a difference that is no number is null, the reason says so.
+        """Its fields for a JSON line, in which there is no NaN: null, and the reason says so.
 
-        >>> Outcome("a = b", "", "fail", math.inf, 1e-5, reason="NaN").as_json()["difference"]
+        >>> Outcome("a = b", "", "fail", math.nan, 1e-5, reason="NaN").as_json()["difference"]
         """
-        finite = self.difference is not None and math.isfinite(self.difference)
-        return self.__dict__ | {"difference": self.difference if finite else None}
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in self.__dict__.items()
+        }
+
+
+class Equality(Protocol):
+    """A row of the table."""
+
+    @property
+    def name(self) -> str:
+        """What is equal to what, in a few words."""
+
+    @property
+    def compared(self) -> str:
+        """The same in a sentence."""
+
+    def measure(self, subject: Subject) -> Outcome:
+        """What comes out; what makes no sense for the subject is not applicable."""
 
 
 @dataclass(frozen=True)
-class Equality:
-    """`way` and `reference` must answer the same up to `tolerance`; decisions are counted if asked.
+class Alike:
+    """Two ways of asking must give the same answers, up to a tolerance.
 
-    >>> Equality("batched = batched", "a batch with itself", batched).tolerance
+    >>> Alike("batched = batched", "a batch with itself", batched).tolerance
     1e-05
     """
 
     name: str
-    compared: str  # in a sentence
+    compared: str
     way: Way
     reference: Way = batched
     tolerance: float | Callable[[Subject], float] = FLOAT32
-    deciding: bool = False
+    deciding: bool = False  # whether decisions are counted
 
     def measure(self, subject: Subject) -> Outcome:
-        """Ask both ways. What makes no sense is not applicable; what breaks has failed."""
-        started = time.perf_counter()
+        """Ask both ways."""
+        return outcome_of(self, lambda: self._measured(subject))
 
-        def outcome(result: Result, **more: Any) -> Outcome:
-            seconds = round(time.perf_counter() - started, 3)
-            return Outcome(self.name, self.compared, result, seconds=seconds, **more)
-
-        try:
-            answers = self.way(subject)
-            wanted = self.reference(subject)
-            apart = distance(answers, wanted)
-            bound = self.tolerance if isinstance(self.tolerance, float) else self.tolerance(subject)
-        except NotApplicable as why:
-            return outcome("not applicable", reason=str(why))
-        except (JumokError, RuntimeError, ValueError) as error:  # torch's among them
-            return outcome("fail", reason=str(error).strip() or type(error).__name__)
+    def _measured(self, subject: Subject) -> Measured:
+        answers, wanted = self.way(subject), self.reference(subject)
+        bound = self.tolerance if isinstance(self.tolerance, float) else self.tolerance(subject)
         n = subject.n_texts or len(wanted)
-        found = agreement(answers[:n], wanted[:n]) if self.deciding else None
-        same, decisions = found or (None, None)
-        return outcome(
-            "pass" if apart <= bound else "fail",
-            difference=apart,
-            tolerance=bound,
-            same=same,
-            decisions=decisions,
-            reason="" if math.isfinite(apart) else "some outputs are NaN or infinite",
-        )
+        same = agreement(answers[:n], wanted[:n]) if self.deciding else None
+        return Measured(distance(answers, wanted), bound, same)
+
+
+def outcome_of(equality: Equality, measure: Callable[[], Measured]) -> Outcome:
+    """What came out of measuring; what breaks on the way has failed."""
+    started = time.perf_counter()
+
+    def outcome(result: Result, **more: Any) -> Outcome:
+        seconds = round(time.perf_counter() - started, 3)
+        return Outcome(equality.name, equality.compared, result, seconds=seconds, **more)
+
+    try:
+        found = measure()
+    except NotApplicable as why:
+        return outcome("not applicable", reason=str(why))
+    except JumokError as error:
+        return outcome("fail", reason=str(error))
+    except Exception as error:  # of torch, of other libraries: the other rows are told all the same
+        return outcome("fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+    same, decisions = found.decisions or (None, None)
+    return outcome(
+        "pass" if found.difference <= found.tolerance else "fail",  # NaN is no equality
+        difference=found.difference,
+        tolerance=found.tolerance,
+        same=same,
+        decisions=decisions,
+        reason="some outputs are NaN or infinite" if math.isnan(found.difference) else "",
+    )
 
 
 def check(subject: Subject, equalities: Sequence[Equality]) -> Iterator[Outcome]:

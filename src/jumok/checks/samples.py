@@ -15,6 +15,7 @@ from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel
 from jumok.tasks.answering import Loaded
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.continuation import prompt
+from jumok.tasks.frames import target_begin
 from jumok.tasks.masking import special_ids
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.scoring import tables_of
@@ -58,7 +59,7 @@ def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
     rows = TextEncoder(vocabulary, longest).of_lines(lines, loaded.recipe.paired)
     segmented = loaded.recipe.model.n_segments > 1
     decodes = isinstance(model, EncoderDecoderClassifier)
-    begun = torch.tensor([vocabulary.bos_id]) if decodes else None
+    begun = torch.tensor([target_begin(vocabulary)]) if decodes else None
     return [
         Sample(
             _ids(row),

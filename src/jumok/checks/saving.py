@@ -3,9 +3,10 @@
 import tempfile
 from pathlib import Path
 
+import torch
+
 from jumok.checks.equality import NotApplicable
 from jumok.checks.subject import Answers, Subject, batched
-from jumok.models import Decoder, Encoder
 from jumok.tasks.loading import load
 from jumok.tasks.run import Run
 
@@ -13,8 +14,11 @@ from jumok.tasks.run import Run
 def restored(subject: Subject) -> Answers:
     """In one batch, by a model that was read from the files of this one."""
     loaded = subject.loaded
-    if isinstance(loaded.model, Encoder | Decoder):
-        raise NotApplicable("a tower without a head has no task, and runs are saved with theirs")
+    with torch.device("meta"):
+        described = loaded.task.model(loaded.recipe.model, loaded.labels)
+    if type(described) is not type(loaded.model):
+        name = type(loaded.model).__name__
+        raise NotApplicable(f"no task of ours has this {name}, and runs are saved with their task")
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
         run = Run(Path(folder))
         run.write_text(run.recipe_path, loaded.recipe.to_toml())

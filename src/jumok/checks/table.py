@@ -1,9 +1,11 @@
 """The table: every equality there is, in the order they are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jumok.checks.compiling import Compiled
-from jumok.checks.equality import EXACTLY, Equality, NotApplicable
+from jumok.checks.equality import EXACTLY, Alike, Equality, NotApplicable
+from jumok.checks.exporting import EXPORTED
+from jumok.checks.original import opened_by_transformers
 from jumok.checks.packing import packed, padded_without_segments
 from jumok.checks.precision import Change, Changed, InInt8
 from jumok.checks.rounding import BFLOAT16, INT8
@@ -24,7 +26,6 @@ def not_to_be_had(reason: str) -> Way:
 
 
 BY_INDUCTOR = Compiled()
-LEFT_OUT = not_to_be_had("left out")
 
 
 def equalities(
@@ -33,57 +34,52 @@ def equalities(
     kernel: Callable[[Precision], Way] = native,
     bfloat16: Change = in_bfloat16,
     int8: Change = in_int8,
-    original: Way = LEFT_OUT,
-    exported: Way = LEFT_OUT,
+    original: Way = opened_by_transformers,
+    exported: Sequence[Equality] = EXPORTED,
 ) -> list[Equality]:
-    """All of them; parts from other floors are handed in.
+    """All of them; other transformations and other programs may be handed in.
 
     `compiled` and `kernel` take long where nothing is compiled yet; `not_to_be_had` in their place
-    leaves them out. `bfloat16`
-    and `int8` make a copy of a model. `original` and `exported` ask somebody else's program that
-    holds the same weights.
+    leaves them out. `bfloat16` and `int8` make a copy of a model. `original` asks another program
+    that holds the same weights; `exported` are rows of their own.
     """
     return [
-        Equality(
-            "alone = batched", "each text by itself, and among longer and shorter ones", alone
-        ),
-        Equality("left = right padding", "the same batch, padded on either side", padded_left),
-        Equality(
+        Alike("alone = batched", "each text by itself, and among longer and shorter ones", alone),
+        Alike("left = right padding", "the same batch, padded on either side", padded_left),
+        Alike(
             "packed = padded",
             "several texts end to end in a row, and each in a row of its own",
             packed,
             padded_without_segments,
         ),
-        Equality("cached = uncached", "token by token from a cache, and all at once", cached),
-        Equality("watched = unwatched", "every attention weight recorded, and none", watched),
-        Equality("compiled = eager", "the towers through torch.compile, and as they are", compiled),
-        Equality(
+        Alike("cached = uncached", "token by token from a cache, and all at once", cached),
+        Alike("watched = unwatched", "every attention weight recorded, and none", watched),
+        Alike("compiled = eager", "the towers through torch.compile, and as they are", compiled),
+        Alike(
             "saved = loaded",
             "the model read from its own files, bit for bit",
             restored,
             tolerance=EXACTLY,
         ),
-        Equality(
+        Alike(
             "native = plain",
             "the C++ kernel in float32 that writes step by step, and all at once",
             kernel("float32"),
         ),
-        Equality(
+        Alike(
             "bf16 vs fp32",
             "a copy in bfloat16; may differ as far as random errors of half a step move fp32",
             Changed(bfloat16),
             tolerance=BFLOAT16,
             deciding=True,
         ),
-        Equality(
+        Alike(
             "int8 vs fp32",
             "a copy with 8-bit linear maps; may differ as far as random errors of half a step do",
             InInt8(kernel("int8"), int8),
             tolerance=INT8,
             deciding=True,
         ),
-        Equality(
-            "original = ours", "the checkpoint opened by transformers, and by jumok", original
-        ),
-        Equality("exported = ours", "the model exported and opened there, and here", exported),
+        Alike("original = ours", "the checkpoint opened by transformers, and by jumok", original),
+        *exported,
     ]

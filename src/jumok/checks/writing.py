@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, of_each, padded
+from jumok.checks.subject import Answers, Subject, headless, of_each, padded
 from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeModel, NativeWriter, Precision
@@ -19,7 +19,7 @@ def cached(subject: Subject) -> Answers:
     """Step by step, keys and values of earlier tokens kept: sources padded right, prompts left."""
     model = subject.loaded.model
     match model:
-        case EncoderDecoder():
+        case EncoderDecoder() if not headless(subject.loaded):
             return _read_and_written(
                 subject,
                 lambda ids, real, room: EncoderDecoderWriter(model, ids, real, room=room),
@@ -29,7 +29,9 @@ def cached(subject: Subject) -> Answers:
                 subject, lambda padding, room: LanguageModelWriter(model, padding, room=room)
             )
         case _:
-            raise NotApplicable(f"a {type(model).__name__} writes nothing, so nothing is kept")
+            raise NotApplicable(
+                f"nothing is written by this {type(model).__name__}, so nothing is kept"
+            )
 
 
 def native(precision: Precision) -> Callable[[Subject], Answers]:
@@ -37,6 +39,8 @@ def native(precision: Precision) -> Callable[[Subject], Answers]:
 
     def way(subject: Subject) -> Answers:
         model = subject.loaded.model
+        if headless(subject.loaded):
+            raise NotApplicable("a model without a head writes nothing")
         if subject.loaded.device.type != "cpu":
             raise NotApplicable("the C++ kernel writes on the CPU, and the model is elsewhere")
         try:
