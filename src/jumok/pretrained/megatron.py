@@ -33,7 +33,15 @@ ENCODER = (
 
 
 def _config(settings: Settings) -> TransformerConfig:
-    return replace(encoder_config(settings), norm_first=True, embedding_norm=False)
+    absent = {
+        "vocab_size": 29_056,
+        "hidden_size": 1_024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4_096,
+    }
+    config = encoder_config(Settings({**absent, **settings.values}))
+    return replace(config, norm_first=True, embedding_norm=False)
 
 
 def _heads(settings: Settings) -> Mapping[str, Head]:

@@ -15,10 +15,10 @@ from jumok.pretrained.names import line, under
 from jumok.pretrained.settings import Settings
 
 
-def _config(settings: Settings) -> TransformerConfig:
+def _config(vocabulary_size: int, settings: Settings) -> TransformerConfig:
     pad = settings.token("pad_token_id")
     first = 1 + (1 if pad is None else pad)
-    config = encoder_config(settings)
+    config = encoder_config(Settings({"vocab_size": vocabulary_size, **settings.values}))
     if config.max_length <= first:
         raise InputError(
             f"config.json: max_position_embeddings {config.max_length} came, and {first} rows of "
@@ -58,11 +58,11 @@ def _heads(name: str, settings: Settings) -> Mapping[str, Head]:
     }
 
 
-def _family(model_type: str, name: str) -> Family:
+def _family(model_type: str, name: str, vocabulary_size: int) -> Family:
     return Family(
         model_type=model_type,
         prefix="roberta.",
-        config=_config,
+        config=lambda settings: _config(vocabulary_size, settings),
         body=lambda config: under("roberta", "", ENCODER),
         heads=lambda settings: _heads(name, settings),
         computed={
@@ -72,5 +72,5 @@ def _family(model_type: str, name: str) -> Family:
     )
 
 
-ROBERTA = _family("roberta", "Roberta")
-XLM_ROBERTA = _family("xlm-roberta", "XLMRoberta")
+ROBERTA = _family("roberta", "Roberta", 50_265)
+XLM_ROBERTA = _family("xlm-roberta", "XLMRoberta", 30_522)

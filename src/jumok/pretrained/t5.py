@@ -66,6 +66,7 @@ def _body(config: TransformerConfig) -> tuple[Line, ...]:
 class _Absent:
     """What an absent key means."""
 
+    vocabulary_size: int
     d_ff: int
     n_layers: int
     n_heads: int
@@ -93,7 +94,7 @@ def _config(settings: Settings, absent: _Absent, *, may_scale: bool) -> Transfor
     layers = settings.layers("num_layers", absent.n_layers)
     rate = settings.share("dropout_rate", 0.1)
     return TransformerConfig(
-        vocabulary_size=settings.size("vocab_size", 32_128),
+        vocabulary_size=settings.size("vocab_size", absent.vocabulary_size),
         d_model=settings.size("d_model", 512),
         n_layers=layers,
         n_decoder_layers=settings.layers("num_decoder_layers", layers),
@@ -150,5 +151,5 @@ def _family(model_type: str, name: str, absent: _Absent, *, may_scale: bool) -> 
     )
 
 
-T5 = _family("t5", "T5", _Absent(2_048, 6, 8, "relu"), may_scale=True)
-MT5 = _family("mt5", "MT5", _Absent(1_024, 8, 6, "gated-gelu"), may_scale=False)
+T5 = _family("t5", "T5", _Absent(32_128, 2_048, 6, 8, "relu"), may_scale=True)
+MT5 = _family("mt5", "MT5", _Absent(250_112, 1_024, 8, 6, "gated-gelu"), may_scale=False)
