@@ -39,7 +39,7 @@ NOT_APPLICABLE = {
 
 def measured(asked: Subject, **parts: Any) -> dict[str, Outcome]:
     """Every row but those that compile; copies in coarser numbers never train, so at rest alone."""
-    parts = {"compiled": LEFT_OUT, "kernel": lambda precision: LEFT_OUT, "exported": []} | parts
+    parts = {"compiled": LEFT_OUT, "kernel": lambda precision: LEFT_OUT, "others": []} | parts
     training = asked.loaded.model.training
     rows = [row for row in equalities(**parts) if not (training and row.deciding)]
     return {outcome.equality: outcome for outcome in check(asked, rows)}

@@ -22,6 +22,7 @@ ROWS = [
     "bf16 vs fp32",
     "int8 vs fp32",
     "original = ours",
+    "optimized = plain",
 ]
 KEYS = [
     *("equality", "compared", "result", "difference", "tolerance"),

@@ -21,7 +21,7 @@ from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 
 DRAWS = 3  # the largest difference of so many counts
-MARGIN = 2.0  # errors that go together, as those of one weight in all tokens do, add up further
+MARGIN = 4.0  # few outputs say little of how far more may go; errors of one weight go together
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,7 @@ class Rounding:
     """
 
     half_step: Callable[[Tensor], Tensor]  # of each number of x, broadcasting to x
-    every_result: (
-        bool  # and parameter; False: weights and inputs of linear maps, and tokens' vectors
-    )
+    everywhere: bool  # True: all weights and results; False: those of linear maps, and their inputs
 
     def __call__(self, subject: Subject) -> float:
         """`MARGIN` times the largest difference of `DRAWS` random draws."""
@@ -62,14 +60,14 @@ class Rounding:
             for parameter in self._parameters(moved):
                 parameter.copy_(move(parameter))
         for module in moved.modules():
-            if self.every_result and not isinstance(module, HookPoint):  # watching is another way
+            if self.everywhere and not isinstance(module, HookPoint):  # watching is another way
                 module.register_forward_hook(move_result)
             elif isinstance(module, nn.Linear):
                 module.register_forward_pre_hook(move_inputs)
         return moved
 
     def _parameters(self, model: nn.Module) -> Iterator[nn.Parameter]:
-        if self.every_result:
+        if self.everywhere:
             return model.parameters()
         maps = (m.weight for m in model.modules() if isinstance(m, nn.Linear | TokenEmbedding))
         return iter(dict.fromkeys(maps))  # one that two share once
@@ -94,5 +92,5 @@ def int8_half_step(x: Tensor) -> Tensor:
     return x.abs().amax(-1, keepdim=True) / (2 * 127)
 
 
-BFLOAT16 = Rounding(bfloat16_half_step, every_result=True)
-INT8 = Rounding(int8_half_step, every_result=False)
+BFLOAT16 = Rounding(bfloat16_half_step, everywhere=True)
+INT8 = Rounding(int8_half_step, everywhere=False)

@@ -35,13 +35,13 @@ def equalities(
     bfloat16: Change = in_bfloat16,
     int8: Change = in_int8,
     original: Way = opened_by_transformers,
-    exported: Sequence[Equality] = EXPORTED,
+    others: Sequence[Equality] = EXPORTED,
 ) -> list[Equality]:
     """All of them; other transformations and other programs may be handed in.
 
     `compiled` and `kernel` take long where nothing is compiled yet; `not_to_be_had` in their place
     leaves them out. `bfloat16` and `int8` make a copy of a model. `original` asks another program
-    that holds the same weights; `exported` are rows of their own.
+    that holds the same weights; `others` are rows of their own.
     """
     return [
         Alike("alone = batched", "each text by itself, and among longer and shorter ones", alone),
@@ -81,5 +81,5 @@ def equalities(
             deciding=True,
         ),
         Alike("original = ours", "the checkpoint opened by transformers, and by jumok", original),
-        *exported,
+        *others,
     ]

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from jumok.checks import Equality, Outcome, Subject
+    from torch import nn
+
+    from jumok.checks import Change, Equality, Outcome, Subject
+    from jumok.native import Precision
     from jumok.tasks.answering import Loaded
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -79,12 +82,39 @@ def _subject(loaded: "Loaded", texts: list[str]) -> "Subject":
 
 
 def _table(quick: bool) -> "list[Equality]":
-    from jumok.checks import equalities, not_to_be_had
+    """The rows of the table, with the copies that serving makes of encoders."""
+    from jumok.checks import EXPORTED, Alike, Changed, equalities, not_to_be_had
+    from jumok.native import in_bfloat16, in_int8
 
+    serving = Alike(
+        "optimized = plain",
+        "a copy whose encoder reads fast, and the plain model",
+        Changed(_fast("float32")),
+    )
     if quick:
         left_out = not_to_be_had("left out by --quick")
-        return equalities(compiled=left_out, kernel=lambda precision: left_out, exported=[])
-    return equalities()
+        return equalities(compiled=left_out, kernel=lambda precision: left_out, others=[serving])
+    return equalities(
+        bfloat16=_fast("bfloat16", in_bfloat16),
+        int8=_fast("int8", in_int8),
+        others=[serving, *EXPORTED],
+    )
+
+
+def _fast(precision: "Precision", otherwise: "Change | None" = None) -> "Change":
+    """What makes a copy for reading; `otherwise` makes those of models that write."""
+    from jumok.checks import NotApplicable
+    from jumok.serving.optimize import obstacle, optimized
+
+    def change(model: "nn.Module") -> "nn.Module":
+        reason = obstacle(model)
+        if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
+            return otherwise(model)
+        if reason is not None:
+            raise NotApplicable(reason)
+        return optimized(model, precision)
+
+    return change
 
 
 def _line(outcome: "Outcome", width: int) -> str:
