@@ -15,6 +15,7 @@ the hidden state (the largest product) is the same one.
 """
 
 import argparse
+import logging
 import os
 import statistics
 import subprocess
@@ -70,7 +71,10 @@ CASES = (
 def prepare(folder: Path) -> None:
     """The weights on the disk: transformers' folder, and the graphs of onnxruntime."""
     from transformers import BertConfig, BertModel
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # type: ignore[no-untyped-call, unused-ignore]
+    logging.getLogger().setLevel(logging.ERROR)  # onnxruntime's advice
     torch.manual_seed(0)
     config = BertConfig(vocab_size=VOCABULARY, num_hidden_layers=LAYERS)
     model = BertModel(config, add_pooling_layer=False)
@@ -128,10 +132,9 @@ def export(folder: Path) -> None:
 def their_model(folder: Path, attention: str = "sdpa") -> nn.Module:
     """transformers' model in float32."""
     from transformers import BertModel
-    from transformers.utils import logging
+    from transformers.utils.logging import disable_progress_bar
 
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call, unused-ignore]
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call, unused-ignore]
+    disable_progress_bar()  # type: ignore[no-untyped-call, unused-ignore]
     model: nn.Module = BertModel.from_pretrained(
         folder / "transformers", attn_implementation=attention, add_pooling_layer=False
     )
