@@ -1,12 +1,13 @@
 """From a foreign checkpoint to a module of our own: every tensor accounted for, none copied."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from jumok.errors import InputError
 from jumok.models import (
@@ -47,6 +48,22 @@ SHOWN = 12  # names in an error
 NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)  # that weights may be
 
 
+class _NoFilling(TorchFunctionMode):
+    """Weights that will be replaced are not drawn first."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 @dataclass(frozen=True)
 class Described:
     """What a config.json describes, in our words."""
@@ -78,6 +95,11 @@ class Described:
                 )
             case "token_classifier":
                 return TokenClassifier(self.config, len(self.labels))
+
+    def unfilled(self) -> nn.Module:
+        """The module it describes without numbers, to hold others: it takes no memory or time."""
+        with torch.device("meta"), _NoFilling():
+            return self.module()
 
     def with_tying(self, tying: Tying) -> "Described":
         """The same with other tables tied: what the file holds decides, not what is said of it."""
@@ -146,8 +168,7 @@ def open_model(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Pret
     given = {canonical: tensors[name] for canonical, name in named.items()}
     described = _untied(described, given)
     refuse_giants(described.config, sum(tensor.numel() for tensor in given.values()))
-    with torch.device("meta"):
-        model = described.module()
+    model = described.unfilled()
     wanted = weights_of(model)
     lines = entries(described.table(), wanted)
     sorted_out = _sort_out(described, lines, model, given)
