@@ -66,7 +66,7 @@ class Rounding:
                 module.register_forward_pre_hook(move_inputs)
         return moved
 
-    def _parameters(self, model: nn.Module) -> Iterator[nn.Parameter]:
+    def _parameters(self, model: nn.Module) -> Iterator[Tensor]:
         if self.everywhere:
             return model.parameters()
         maps = (m.weight for m in model.modules() if isinstance(m, nn.Linear | TokenEmbedding))

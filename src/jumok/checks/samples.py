@@ -53,21 +53,16 @@ def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
         encode = PairEncoder(vocabulary, loaded.target_vocabulary, longest)
         sources, _, targets = zip(*(line.partition("\t") for line in lines), strict=True)
         written = [t or _written(loaded, s) for s, t in zip(sources, targets, strict=True)]
-        read = encode.sources(sources), encode.targets(written)
-        pairs = zip(*read, strict=True)
-        return [Sample(_ids(source), target=_ids(target[:-1])) for source, target in pairs]
+        read, begun = encode.sources(sources), encode.targets(written)
+        return [Sample(_ids(read[i]), target=_ids(begun[i][:-1])) for i in range(len(lines))]
     rows = TextEncoder(vocabulary, longest).of_lines(lines, loaded.recipe.paired)
-    segmented = loaded.recipe.model.n_segments > 1
+    ids = [_ids(rows[i]) for i in range(len(rows))]
+    segments: list[Tensor | None] = [None] * len(ids)
+    if loaded.recipe.model.n_segments > 1:
+        segments = [segments_of(row[None], vocabulary.sep_id)[0] for row in ids]
     decodes = isinstance(model, EncoderDecoderClassifier)
-    begun = torch.tensor([target_begin(vocabulary)]) if decodes else None
-    return [
-        Sample(
-            _ids(row),
-            segments_of(_ids(row)[None], vocabulary.sep_id)[0] if segmented else None,
-            begun,
-        )
-        for row in rows
-    ]
+    begin = torch.tensor([target_begin(vocabulary)]) if decodes else None
+    return [Sample(row, marks, begin) for row, marks in zip(ids, segments, strict=True)]
 
 
 def draw_samples(loaded: Loaded, seed: int = 0) -> list[Sample]:
