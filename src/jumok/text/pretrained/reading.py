@@ -21,7 +21,14 @@ from jumok.text.pretrained.vocabulary import SPECIAL_NAMES, PretrainedVocabulary
 
 logger = logging.getLogger(__name__)
 
-_FACTS = ("model_type", "tokenizer_class", "vocab_size", "decoder_start_token_id")
+_FACTS = (
+    "model_type",
+    "tokenizer_class",
+    "vocab_size",
+    "decoder_vocab_size",
+    "share_encoder_decoder_embeddings",
+    "decoder_start_token_id",
+)
 _JAMO = re.compile("[\u1100-\u11ff]")  # consonants and vowels that make up syllables
 
 
@@ -54,10 +61,11 @@ def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedVocabul
     settings = read_settings(files, written.added if written else ())
     name = class_name(config, files.table(CONFIG))
     side = _side(settings, written)
-    size = config.get("vocab_size")
-    output_size = size if isinstance(size, int) else 0
+    output_size = _size(config, "vocab_size")
     if name == MARIAN:
-        return _marian(files, settings, side, output_size)
+        shared = config.get("share_encoder_decoder_embeddings", True)
+        other = 0 if shared else _size(config, "decoder_vocab_size")
+        return _marian(files, settings, side, (output_size, other or output_size))
     built = kind_of(name, written).build(files, settings, written)
     cutter = LibraryCutter(
         built.tokenizer,
@@ -89,7 +97,10 @@ def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedVocabul
 
 
 def _marian(
-    files: TokenizerFiles, settings: Settings, side: Literal["right", "left"], output_size: int
+    files: TokenizerFiles,
+    settings: Settings,
+    side: Literal["right", "left"],
+    sizes: tuple[int, int],
 ) -> PretrainedVocabulary:
     both = marian(files, settings)
     ids = {
@@ -109,9 +120,16 @@ def _marian(
         special_ids=ids,
         model_max_length=settings.model_max_length or MAX_LENGTH,
         gives_segments=settings.gives_segments(default=False),
-        output_size=output_size,
+        output_size=sizes[0],
         target_cutter=both.target,
+        target_output_size=sizes[1],
     )
+
+
+def _size(config: Mapping[str, Any], key: str) -> int:
+    """A size that the model's config tells; 0 where it does not."""
+    size = config.get(key)
+    return size if isinstance(size, int) else 0
 
 
 def _special_ids(built: Assembly) -> dict[str, int]:

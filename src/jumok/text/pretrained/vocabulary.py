@@ -41,6 +41,7 @@ class PretrainedVocabulary:
     gives_segments: bool = False  # whether AutoTokenizer gives token_type_ids
     output_size: int = 0  # of the model: it may have more rows than the vocabulary has pieces
     target_cutter: Cutter | None = None  # of what the model writes, where that is another
+    target_output_size: int = 0  # the same for that one
     languages: Mapping[str, Frame] = field(default_factory=dict)
     start_id: int | None = None  # what a decoder is given first, as the model's config says
     facts: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
@@ -51,7 +52,10 @@ class PretrainedVocabulary:
         cutter = self.target_cutter or self.cutter
         if cutter is self.cutter and self.writing == self.reading:
             return self
-        return replace(self, cutter=cutter, reading=self.writing, target_cutter=None)
+        size = self.output_size if cutter is self.cutter else self.target_output_size
+        return replace(
+            self, cutter=cutter, reading=self.writing, target_cutter=None, output_size=size
+        )
 
     def with_languages(self, source: str, target: str) -> "PretrainedVocabulary":
         """The same vocabulary for other languages ("ko_KR"), where the frame tells the language."""
