@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 BLANK = "[MASK]"  # what a person types where a piece is to be filled in
 SCORING_TOKENS = 4_096  # of a batch when nothing is learned
 SHOWN = 30  # texts in a report
+BROKEN = "\N{REPLACEMENT CHARACTER}"  # what some bytes of a letter are shown as
 
 
 @dataclass(frozen=True)
@@ -257,9 +258,11 @@ def score_masked(
 def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     """The ids of texts in which somebody typed [MASK], as a model reads them.
 
-    A space beside a blank belongs to the piece that is to fill it.
+    A space before a blank belongs to the piece that is to fill it; so does one behind it, unless
+    an imported tokeniser makes it a part of the next piece.
     """
     vocabulary = encode.vocabulary
+    imported = isinstance(vocabulary, PretrainedVocabulary)
     rows = []
     for text in texts:
         parts = text.split(BLANK)
@@ -269,7 +272,7 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
             bare = part if last else part.rstrip(" ")
             if number:
                 ids.append(vocabulary.mask_id)
-                bare = bare.lstrip(" ")
+                bare = bare if imported else bare.lstrip(" ")
             own = vocabulary.encode(bare) if bare else []
             attached = number > 0 and not part.startswith(" ")
             ids += _without_space(own, vocabulary) if attached else own
@@ -299,10 +302,13 @@ def _filled(
 def _likeliest(
     log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> tuple[str, float]:
-    """The likeliest of the fitting pieces that say something besides white space, and its log p."""
+    """The likeliest of the fitting pieces that write something, and its log p.
+
+    White space alone is nothing, nor are some bytes of a letter.
+    """
     for best in np.argsort(np.where(fitting, -log, np.inf), kind="stable"):
         word = spelled(vocabulary, int(best))
-        if word.strip():
+        if word.strip() and BROKEN not in word:
             return word, float(log[best])
     raise InputError("the vocabulary has no piece but spaces; train one on texts")
 
