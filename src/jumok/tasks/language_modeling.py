@@ -62,6 +62,12 @@ class Documents:
     rows: Ragged
     bytes: int
 
+    def count(self, id_: int) -> int:
+        """How often an id stands between the first and the last of a text."""
+        inside = np.ones(len(self.rows.ids), dtype=np.bool_)
+        inside[self.rows.offsets[:-1]] = inside[self.rows.offsets[1:] - 1] = False
+        return int((self.rows.ids[inside] == id_).sum())
+
     @classmethod
     def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "Documents":
         """Texts as a language model reads them."""
@@ -146,7 +152,7 @@ class LanguageModeling:
         found = score_documents(
             loaded.model, documents, loaded.recipe, loaded.vocabulary, loaded.device
         )
-        unknown = int((documents.rows.ids == loaded.vocabulary.unk_id).sum())
+        unknown = documents.count(loaded.vocabulary.unk_id)
         return Scored(
             {
                 "task": loaded.recipe.task,
@@ -188,7 +194,9 @@ def batches(
 
     def make(numbers: NDArray[np.int64]) -> TokenRows:
         box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
-        counted = box.counted & (box.wanted != vocabulary.bos_id)  # [BOS] is given, never foreseen
+        counted = box.counted
+        if vocabulary.bos_id != vocabulary.eos_id:  # of GPT-2 they are one
+            counted = counted & (box.wanted != vocabulary.bos_id)  # it is given, never foreseen
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
             return torch.from_numpy(array).to(device)
