@@ -51,6 +51,10 @@ class Settings:
         """A number above 0 and at most 1: the epsilon of a norm."""
         return self._number(key, absent, 1e-30, 1.0)
 
+    def number(self, key: str, absent: float) -> float:
+        """Any number of reasonable size."""
+        return self._number(key, absent, -1e6, 1e6)
+
     def flag(self, key: str, absent: bool) -> bool:
         """True or false; null is what the family gives."""
         value = self.values.get(key)

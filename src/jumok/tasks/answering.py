@@ -6,6 +6,7 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
+from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import (
     Decoder,
@@ -54,7 +55,10 @@ class Loaded:
         self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin = origin
-        self.constraints = constraints_of(origin.generation) if origin else []
+        self.constraints: list[Processor] = []
+        if origin is not None:
+            most = min(recipe.decoding.max_length, recipe.model.max_length)
+            self.constraints = constraints_of(origin, most, recipe.model.output_size)
 
     @property
     def own_vocabulary(self) -> Vocabulary | None:
@@ -67,8 +71,9 @@ class Loaded:
         if self._vocabulary is None:
             raise InputError(
                 "the folder has no vocabulary, so no text can be read or written; put its "
-                "vocabulary.model there, or give ids to .logits(...)"
+                "vocabulary.model or its tokeniser's files there, or give ids to .logits(...)"
             )
+        _refuse_larger(self._vocabulary, self.recipe.model.vocabulary_size)
         return self._vocabulary
 
     @property
@@ -81,6 +86,7 @@ class Loaded:
                 "the folder has no vocabulary of the target; put its vocabulary.target.model "
                 "there, or give ids to .logits(...)"
             )
+        _refuse_larger(self._target_vocabulary, self.recipe.model.output_size)
         return self._target_vocabulary
 
     @overload
@@ -236,6 +242,15 @@ class Loaded:
             begin = target_begin(self.vocabulary)
             return torch.full_like(input_ids[:, :1], begin, device=self.device)
         return input_ids[:, :0].to(self.device)  # there is no decoder
+
+
+def _refuse_larger(vocabulary: Vocabulary, size: int) -> None:
+    """Raises InputError for a tokeniser that gives ids its model knows nothing of."""
+    if len(vocabulary) > size:
+        raise InputError(
+            f"the tokeniser has {len(vocabulary):,} pieces, the model knows {size:,}; put the one "
+            "it was trained with into the folder, or give ids to .logits(...)"
+        )
 
 
 def _headless(what: str) -> InputError:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -17,21 +17,21 @@ from jumok.decoding.config import EarlyStop
 from jumok.errors import InputError
 from jumok.jsonfile import read_json
 from jumok.models import TransformerConfig
+from jumok.models.config import Tying
 from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
 from jumok.pretrained.hub import commit_of
 from jumok.pretrained.load import Described, Pretrained, describe, hold, open_model
 from jumok.pretrained.settings import Settings
-from jumok.storage import storage_errors, write_atomically
-from jumok.tasks.origin import Origin
+from jumok.storage import refuse_filled, whole_folder, write_atomically
+from jumok.tasks.origin import FOLDER, Origin
 from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
-from jumok.tasks.run import Run
-from jumok.tasks.vocabularies import Vocabularies, save_imported
+from jumok.tasks.run import FORMAT, Run
+from jumok.tasks.vocabularies import IMPORTED, Vocabularies, read_imported, save_imported
 from jumok.tasks.windows import WindowConfig
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.training.config import TrainingConfig
 
-ORIGIN = "origin"  # the folder in an imported run that tells where it is from
 TASKS: Mapping[str, TaskName] = {
     "text_classifier": "classification",
     "token_classifier": "tagging",
@@ -63,61 +63,85 @@ def open_foreign(folder: Path) -> Imported:
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
     vocabulary = read_vocabulary(folder, checkpoint.config)
-    origin = _origin(checkpoint, found)
+    origin = _origin_of(checkpoint, found)
     return _imported(found.described, found.model.float(), vocabulary, origin, folder)
 
 
 def open_imported(run: Run) -> Imported:
-    """A checkpoint that `jumok import` has brought into a folder of ours."""
-    folder = run.folder / ORIGIN
-    facts = read_json(folder / "origin.json")
+    """A checkpoint that `jumok import` has brought into a folder of ours.
+
+    What its recipe.toml says of everything but the model holds as it stands there. Raises
+    InputError for files of different folders.
+    """
+    folder = run.folder / FOLDER
+    facts = _facts(folder)
     config = read_json(folder / "config.json")
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
-    names = {str(name): str(first) for name, first in facts["names"].items()}
-    described = describe(config, list(names))
-    tensors = tensorfile.read_tensors(run.weights_path)
-    described = described.with_tying(facts["tying"])
+    described = describe(config, list(facts.names)).with_tying(facts.tying)
     model = described.module()
-    load_weights(model, tensors)
-    vocabularies = Vocabularies.existing(run.folder, joint=True)
-    vocabulary = vocabularies.source if vocabularies else None
-    assert vocabulary is None or isinstance(vocabulary, PretrainedVocabulary)
-    answers = described.head.answers
-    origin = Origin(folder, described.architecture, config, generation, names, answers)
-    return _imported(described, model, vocabulary, origin, run.folder)
+    load_weights(model, tensorfile.read_tensors(run.weights_path))
+    vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
+    found = run.read_model_config().get("vocabulary_sha256")
+    if vocabulary is not None and vocabulary.fingerprint != found:
+        raise InputError(
+            f"{run.folder / IMPORTED} is not the tokeniser {run.weights_path.name} came with; "
+            "restore the run's own files"
+        )
+    origin = _origin(folder, described, config, generation, facts.names)
+    imported = _imported(described, model, vocabulary, origin, run.folder)
+    recipe = run.recipe()
+    if recipe.task != imported.recipe.task or recipe.model != imported.recipe.model:
+        raise InputError(
+            f"{run.recipe_path} and {folder / 'config.json'} describe different models; "
+            "restore the run's own files"
+        )
+    return replace(imported, recipe=recipe)
 
 
 def import_checkpoint(folder: Path, out: Path) -> Imported:
     """Bring the checkpoint in `folder` into the new folder `out`, in our format.
 
-    Weights keep their dtype, the tokeniser its very files. Raises InputError when `out` holds a
-    run already; then nothing was written.
+    Weights keep their dtype, the tokeniser its very files. Raises InputError when `out` holds
+    something already; of an import that fails nothing is left.
     """
-    Run(out).refuse_existing()
+    refuse_filled(out)
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
     vocabulary = read_vocabulary(folder, checkpoint.config)
-    imported = _imported(found.described, found.model, vocabulary, _origin(checkpoint, found), out)
-    run, origin = Run(out), out / ORIGIN
-    with storage_errors(f"{origin}: cannot be made"):
-        origin.mkdir(parents=True, exist_ok=True)
+    origin = _origin_of(checkpoint, found)
+    imported = _imported(found.described, found.model, vocabulary, origin, out)
+    with whole_folder(out) as scratch:
+        _write(Run(scratch), checkpoint, found, vocabulary, imported)
+    return imported
+
+
+def _write(
+    run: Run,
+    checkpoint: Checkpoint,
+    found: Pretrained,
+    vocabulary: PretrainedVocabulary | None,
+    imported: Imported,
+) -> None:
+    """The files of an imported run into its folder."""
+    origin = run.folder / FOLDER
+    origin.mkdir()
     if vocabulary is not None:
-        save_imported(vocabulary, out)
+        save_imported(vocabulary, run.folder)
     for name in ("config.json", "generation_config.json"):
-        if (folder / name).is_file():
-            write_atomically(origin / name, (folder / name).read_bytes())
+        if (checkpoint.folder / name).is_file():
+            write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
     write_atomically(origin / "carried.safetensors", tensorfile.pack(_apart(found.carried)))
     facts = {
-        "from": str(folder.name),
-        "commit": commit_of(folder),
+        "from": checkpoint.folder.name,
+        "commit": commit_of(checkpoint.folder),
         "family": found.described.family.model_type,
         "architecture": found.described.architecture,
         "tying": found.described.config.tying,
         "names": dict(found.names),
         "sha256": dict(checkpoint.files),
     }
-    write_atomically(origin / "origin.json", json.dumps(facts, indent=2).encode())
+    run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in weights_of(found.model).items()}
     tied = json.dumps(tied_names(found.model), sort_keys=True)
     write_atomically(run.weights_path, tensorfile.pack(_apart(weights), {"tied": tied}))
@@ -125,15 +149,38 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
     run.write_json(
         run.config_path,
         {
-            "format": 1,
+            "format": FORMAT,
             "task": imported.recipe.task,
             "model": plain(imported.recipe.model),
             "labels": list(imported.labels),
             "vocabulary_sha256": prints.get("vocabulary"),
         },
     )
-    run.write_text(run.recipe_path, imported.recipe.to_toml())  # last: then it is there
-    return imported
+    run.write_text(run.recipe_path, imported.recipe.to_toml())
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What origin.json tells that the other files do not."""
+
+    names: Mapping[str, str]  # what each tensor that came is called in the family's table
+    tying: Tying
+
+
+def _facts(folder: Path) -> _Facts:
+    path = folder / "origin.json"
+    facts = read_json(path)
+    names, tying = facts.get("names"), facts.get("tying")
+    if (
+        not isinstance(names, dict)
+        or not all(type(name) is str for name in names.values())
+        or tying not in get_args(Tying)
+    ):
+        raise InputError(
+            f"{path}: the names of the tensors, or which of them are tied, are not as written; "
+            "restore the file, or import the checkpoint again"
+        )
+    return _Facts(names, tying)  # type: ignore[arg-type]  # it is one of them
 
 
 def original(folder: Path) -> tuple[Pretrained, Path]:
@@ -141,18 +188,15 @@ def original(folder: Path) -> tuple[Pretrained, Path]:
 
     `folder` is that of an `Origin`: a foreign one, or the one an imported run keeps.
     """
-    facts_path = folder / "origin.json"
-    if not facts_path.is_file():
+    if not (folder / "origin.json").is_file():
         return _opened(open_checkpoint(folder)), folder
-    facts = read_json(facts_path)
-    names = {str(name): str(first) for name, first in facts["names"].items()}
-    described = describe(read_json(folder / "config.json"), list(names))
-    described = described.with_tying(facts["tying"])
-    with torch.device("meta"):
-        model = described.module()
+    facts = _facts(folder)
+    described = describe(read_json(folder / "config.json"), list(facts.names))
+    described = described.with_tying(facts.tying)
+    model = described.unfilled()
     hold(model, tensorfile.read_tensors(Run(folder.parent).weights_path))
     carried = tensorfile.read_tensors(folder / "carried.safetensors")
-    return Pretrained(described, model, names, carried), folder
+    return Pretrained(described, model, facts.names, carried), folder
 
 
 def _opened(checkpoint: Checkpoint) -> Pretrained:
@@ -162,23 +206,35 @@ def _opened(checkpoint: Checkpoint) -> Pretrained:
         raise InputError(f"{checkpoint.folder}: {error}") from error
 
 
-def _origin(checkpoint: Checkpoint, found: Pretrained) -> Origin:
-    described = found.described
-    settings = {**_legacy(checkpoint.config), **checkpoint.generation}
+def _origin_of(checkpoint: Checkpoint, found: Pretrained) -> Origin:
+    return _origin(
+        checkpoint.folder, found.described, checkpoint.config, checkpoint.generation, found.names
+    )
+
+
+def _origin(
+    folder: Path,
+    described: Described,
+    config: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    names: Mapping[str, str],
+) -> Origin:
     return Origin(
-        checkpoint.folder,
+        folder,
         described.architecture,
-        checkpoint.config,
-        settings,
-        found.names,
-        described.head.answers,
+        config,
+        generation or _legacy(config),
+        names,
+        answers=described.head.answers,
+        rewrites=described.head.kind == "encoder_decoder",
     )
 
 
 def _legacy(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of generation that older folders keep in config.json."""
-    keys = ("forced_bos_token_id", "bad_words_ids", "num_beams", "length_penalty", "max_length",
-            "no_repeat_ngram_size", "early_stopping")  # fmt: skip
+    keys = ("forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "suppress_tokens",
+            "eos_token_id", "num_beams", "length_penalty", "early_stopping", "max_length",
+            "min_length", "repetition_penalty", "no_repeat_ngram_size")  # fmt: skip
     return {key: config[key] for key in keys if config.get(key) is not None}
 
 
@@ -214,9 +270,8 @@ def _model_config(described: Described) -> ModelConfig:
         "decoder": "decoder",
         "language_model": "decoder",
     }
-    measures = {
-        name: getattr(described.config, name) for name in TransformerConfig.__dataclass_fields__
-    }
+    config = replace(described.config, tie_embeddings=described.config.tying)
+    measures = {name: getattr(config, name) for name in TransformerConfig.__dataclass_fields__}
     return ModelConfig(
         **measures,
         kind=kinds.get(described.head.kind, "encoder"),  # type: ignore[arg-type]
@@ -226,19 +281,28 @@ def _model_config(described: Described) -> ModelConfig:
 
 
 def _decoding(generation: Mapping[str, Any], described: Described) -> DecodingConfig:
-    """What a generation_config.json says, in our words."""
+    """What a generation_config.json says, in our words; what it would draw by lot is left out."""
     said = Settings(generation)
-    stops: Mapping[object, EarlyStop] = {False: "likely", True: "full", "never": "exact"}
-    stop = generation.get("early_stopping")
+    given = int(described.head.kind == "encoder_decoder")  # its lengths count what is given first
     longest = said.count("max_new_tokens", max(said.count("max_length", 257), 2) - 1)
+    longest = min(longest, described.config.max_length)
+    least = max(said.count("min_new_tokens", 0), (said.count("min_length", 0) - 1) * given)
     beam = said.size("num_beams", 1, most=1_000)
     return DecodingConfig(
         beam=beam,
-        length_penalty=float(generation.get("length_penalty") or 1.0) if beam > 1 else 1.0,
-        early_stop=stops.get(stop, "likely"),
+        length_penalty=said.number("length_penalty", 1.0) if beam > 1 else 1.0,
+        early_stop=_early_stop(generation.get("early_stopping")) if beam > 1 else "likely",
         no_repeat_ngram=said.count("no_repeat_ngram_size", 0),
-        max_length=min(longest, described.config.max_length),
+        repetition_penalty=said.number("repetition_penalty", 1.0),
+        min_length=min(max(least, 0), longest),
+        max_length=longest,
     )
+
+
+def _early_stop(value: object) -> EarlyStop:
+    if value == "never":
+        return "exact"
+    return "full" if value is True else "likely"
 
 
 def _name(folder: Path) -> str:

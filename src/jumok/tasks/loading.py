@@ -7,8 +7,9 @@ from jumok.errors import InputError
 from jumok.pretrained.foreign import is_foreign
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import model_size
-from jumok.tasks.imported import ORIGIN, Imported, open_foreign, open_imported
+from jumok.tasks.imported import Imported, open_foreign, open_imported
 from jumok.tasks.known import task_of
+from jumok.tasks.origin import FOLDER
 from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.run import Run
 from jumok.tasks.vocabularies import IMPORTED, SOURCE, TARGET, Vocabularies, read_imported
@@ -29,7 +30,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     if is_foreign(folder):
         return _loaded(open_foreign(folder), device)
     run = Run.existing(folder)
-    if (folder / ORIGIN).is_dir():
+    if (folder / FOLDER).is_dir():
         return _loaded(open_imported(run), device)
     config = run.read_model_config()
     recipe = run.recipe()

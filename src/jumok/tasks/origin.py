@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jumok.decoding.processors import Forbidden, ForcedPrefix, Processor
+from torch import Tensor
+
+from jumok.decoding.processors import NEVER, Context, Forbidden, Processor
+from jumok.errors import InputError
 from jumok.pretrained.settings import Settings
+
+FOLDER = "origin"  # in an imported run: where it is from
 
 
 @dataclass(frozen=True)
@@ -23,18 +28,66 @@ class Origin:
     generation: Mapping[str, Any]
     names: Mapping[str, str]
     answers: bool  # False: it has no head, or one nobody asks for answers
+    rewrites: bool  # an encoder-decoder
 
 
-def constraints_of(generation: Mapping[str, Any]) -> list[Processor]:
-    """What a generation_config.json forces and forbids, as decoding understands it."""
-    settings = Settings(generation)
+def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
+    """What a generation_config.json forces and forbids, as decoding understands it.
+
+    At most `most` tokens are written, each below `size`. What is forced costs a beam nothing, and
+    the end is never forbidden, as in transformers. Raises InputError for ids that are none.
+    """
+    settings = Settings(origin.generation)
     found: list[Processor] = []
-    first = settings.token("forced_bos_token_id")
-    if first is not None:
-        found.append(ForcedPrefix([[first]]))
-    words = generation.get("bad_words_ids") or []
-    lone = generation.get("suppress_tokens") or []
-    forbidden = [[int(i) for i in word] for word in words] + [[int(i)] for i in lone]
+    ends = _rows("eos_token_id", origin.generation, size)
+    words = _rows("bad_words_ids", origin.generation, size)
+    words += _rows("suppress_tokens", origin.generation, size)
+    forbidden = [word for word in words if word not in ends]
     if forbidden:
         found.append(Forbidden(forbidden))
+    if origin.rewrites:
+        for name, place in (("forced_bos_token_id", 0), ("forced_eos_token_id", most - 1)):
+            token = settings.token(name)
+            if token is not None:
+                _check(name, [token], size)
+                found.append(Forced(token, place))
     return found
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Let token number `place` of every answer be this one, whatever the model says to it.
+
+    >>> import torch
+    >>> from jumok.decoding.processors import Context
+    >>> start = Context(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
+    >>> Forced(token=2, place=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
+    tensor([[-inf, -inf, 0.]])
+    """
+
+    token: int
+    place: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        if context.written.shape[1] == self.place:
+            scores.fill_(NEVER)
+            scores[:, self.token] = 0.0
+        return scores
+
+
+def _rows(name: str, generation: Mapping[str, Any], size: int) -> list[list[int]]:
+    """Words of ids: a list of words, of ids that are words by themselves, or one such id."""
+    said = generation.get(name)
+    several = [] if said is None else said if isinstance(said, list) else [said]
+    words = [word if isinstance(word, list) else [word] for word in several]
+    for word in words:
+        _check(name, word, size)
+    return words
+
+
+def _check(name: str, word: list[Any], size: int) -> None:
+    if not word or not all(type(i) is int and 0 <= i < size for i in word):
+        raise InputError(
+            f"generation_config.json: {name} holds {str(word)[:60]}; give ids from 0 to {size - 1}"
+        )

@@ -56,12 +56,18 @@ class Run:
         return self.results_path.is_file()
 
     def refuse_existing(self) -> None:
-        """Raises InputError when there is a run in the folder already."""
+        """Raises InputError when there is a run, or a checkpoint, in the folder already."""
         if self.recipe_path.exists():
             raise InputError(
                 f"{self.folder} holds a run already; go on with jumok train --resume "
                 f"{self.folder}, or choose another --out"
             )
+        for path in (self.config_path, self.weights_path):
+            if path.exists():
+                raise InputError(
+                    f"{self.folder} holds a model already ({path.name}), which would be lost; "
+                    "choose another --out"
+                )
 
     @classmethod
     def begin(cls, folder: Path, recipe: Recipe, vocabularies: Vocabularies) -> "Run":
