@@ -49,18 +49,21 @@ class Taken:
 def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> Taken:
     """Copy into the model what it shares with the run in `folder`.
 
-    The towers' weights go by their names; the head's are taken only when task, kind of model and
-    labels are the same. Raises InputError when the folder holds no finished run, when the run has
-    other measures, and when no weight fits.
+    The towers' weights go by their names; the head's are taken only when task, kind of model,
+    labels and what the head looks at are the same. Raises InputError when the folder holds no
+    finished run, when the run has other measures, and when no weight fits.
     """
     start = _start(folder)
     refuse_other_measures(recipe.model, start.model, folder)
+    pooled = recipe.task in ("classification", "regression")
+    alike = ("kind", "pooling", "pooler") if pooled else ("kind",)
     same_head = (
         start.task == recipe.task
-        and start.model.kind == recipe.model.kind
+        and all(getattr(start.model, name) == getattr(recipe.model, name) for name in alike)
         and start.labels == tuple(labels)
     )
     theirs, own = start.weights, weights_of(model)
+    _refuse_other_tables(folder, theirs, own)
     taken = tuple(
         name
         for name in own
@@ -85,6 +88,19 @@ def vocabularies_of(folder: Path) -> Vocabularies:
     if found is None:
         raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
     return Vocabularies.both(found)
+
+
+def _refuse_other_tables(
+    folder: Path, theirs: Mapping[str, Tensor], own: Mapping[str, nn.Parameter]
+) -> None:
+    """Raises InputError when a tokeniser has not as many pieces as its model knows."""
+    for name in own.keys() & theirs.keys():
+        rows, wanted = len(theirs[name]), len(own[name])
+        if name.endswith(".embedding.tokens.weight") and rows != wanted:
+            raise InputError(
+                f"{folder} knows {rows:,} pieces, its tokeniser has {wanted:,}; put the "
+                "tokeniser it was trained with there"
+            )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from jumok.config import override, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.foreign import is_foreign, measures_of
+from jumok.tasks.origin import FOLDER
 
 # What is a matter of the task, of its vocabularies or of how it is learnt.
 _FREE = {
@@ -68,11 +69,12 @@ def _measures_of(folder: Path) -> dict[str, Any]:
         return {name: value for name, value in measures.items() if value is not None}
     if not path.is_file():
         return {}
+    names = (*MEASURES, *_OF_FOREIGN) if (folder / FOLDER).is_dir() else MEASURES
     stated: dict[str, Any] = read_toml(path).get("model", {})
     return {
         name: value
         for name, value in stated.items()
-        if name in MEASURES and not _may_be_added(name, value)
+        if name in names and not _may_be_added(name, value)
     }
 
 

@@ -54,6 +54,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     Kernels(recipe.decoding).refuse_missing()  # not only when the test is scored
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabularies = _new_vocabularies(recipe, splits.train)
+    vocabularies.refuse(recipe)
     model = _new_model(recipe, vocabularies, splits.labels)
     frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
     taken = _begin(recipe, model, splits.labels)

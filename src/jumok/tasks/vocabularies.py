@@ -15,7 +15,7 @@ from jumok.jsonfile import read_json
 from jumok.storage import storage_errors, write_atomically
 from jumok.tasks.frames import model_size
 from jumok.tasks.known import task_of
-from jumok.tasks.recipe import Recipe, VocabularyChoice
+from jumok.tasks.recipe import WRITING, Recipe, VocabularyChoice
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
@@ -52,6 +52,25 @@ class Vocabularies:
         """The recipe with the sizes of these vocabularies in its model."""
         target = None if self.joint else model_size(self.target)
         return recipe.with_vocabulary(model_size(self.source), target)
+
+    def refuse(self, recipe: Recipe) -> None:
+        """Raises InputError for a recipe that asks of them what they cannot do."""
+        imported = isinstance(self.source, PretrainedVocabulary)
+        if imported and recipe.augmentation.subword_sampling:
+            raise InputError(
+                f"augmentation.subword_sampling {recipe.augmentation.subword_sampling} came, and "
+                "an imported tokeniser cuts every text one way; set it to 0"
+            )
+        wanted = {
+            "mask_id": recipe.augmentation.token_dropout > 0
+            or recipe.task == "masked_language_modeling",
+            "sep_id": recipe.paired,
+            "eos_id": recipe.task in WRITING,
+            "bos_id": recipe.task == "language_modeling",
+        }
+        for name, needed in wanted.items():
+            if needed:
+                getattr(self.source, name)  # which says what is missing
 
     def save(self, folder: Path) -> None:
         """Write them into the folder of a run."""
