@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
-from jumok.export.folder import refuse_filled, whole_folder
 from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
 from jumok.export.report import Outcome
 from jumok.export.samples import random_samples, samples_of
 from jumok.export.target import Quantization, Target, Tell, refuse_missing
+from jumok.storage import refuse_filled, whole_folder
 from jumok.tasks.answering import Loaded
 from jumok.tasks.loading import load
 from jumok.tasks.vocabularies import Vocabularies

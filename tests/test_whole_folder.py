@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError, JumokError, StorageError
-from jumok.export.folder import whole_folder
-from tests.export.small import names_in
+from jumok.storage import whole_folder
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
