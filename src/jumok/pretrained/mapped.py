@@ -1,7 +1,7 @@
 """A safetensors file as tensors that are the file itself, mapped into memory: nothing is copied.
 
-Opening reads the header alone; a page of the file is fetched when a sum first needs it, and two
-processes that open the same file share its pages. The mapping is private: whoever changes such a
+Opening fetches the pages of the file (of a very large one each when a sum first needs it), and two
+processes that open the same file share them. The mapping is private: whoever changes such a
 tensor, a training for example, gets a page of its own, and the file stays as it was.
 
 What a mapping cannot survive is the file being cut short in place by somebody else: the operating
@@ -9,7 +9,9 @@ system ends the process then (SIGBUS). Replacing the file by another of the same
 downloader does, is harmless. For a process that must outlive that too, `own` copies.
 """
 
+import contextlib
 import mmap
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -20,6 +22,9 @@ from torch import Tensor
 from jumok.errors import InputError
 from jumok.storage import open_regular
 from jumok.tensorfile import MAX_HEADER_BYTES, Entry, parse_header
+
+FETCHED_AT_ONCE = 2**31  # bytes; of a larger file pages are fetched when they are needed
+_POPULATE_READ = 22  # MADV_POPULATE_READ of Linux, which Python 3.11 has no name for
 
 _DTYPES = {
     "BOOL": torch.bool,
@@ -72,7 +77,15 @@ def map_tensors(file: BinaryIO, size: int) -> dict[str, Tensor]:
     length = int.from_bytes(pages[:8], "little")
     begin = 8 + length
     header = parse_header(pages[: min(begin, 8 + MAX_HEADER_BYTES)], size)
+    _fetch(pages, size)
     return {name: _view(pages, begin + entry.start, entry) for name, entry in header.items()}
+
+
+def _fetch(pages: mmap.mmap, size: int) -> None:
+    """Have all pages ready at once where the system can, three times quicker than one by one."""
+    if size <= FETCHED_AT_ONCE and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # older than Linux 5.14: they come when asked for
+            pages.madvise(_POPULATE_READ)
 
 
 def own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
