@@ -24,6 +24,13 @@ def test_a_writer_in_ctranslate2(reading_run: Path) -> None:
     assert 0.0 < outcome.difference < 1e-4
 
 
+@pytest.mark.filterwarnings("ignore")  # transformers' own
+def test_a_writer_in_transformers(reading_run: Path) -> None:
+    pytest.importorskip("transformers")
+    outcome = row("hf").measure(Subject(jumok.load(reading_run), []))
+    assert outcome.result == "pass", outcome
+
+
 @pytest.mark.filterwarnings("ignore")  # of the exporter's own libraries
 def test_a_tagger_in_onnx() -> None:
     for library in ("onnx", "onnxruntime", "onnxscript"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jumok.checks.equality import Measured, NotApplicable, Outcome, outcome_of
 from jumok.checks.subject import Subject
 from jumok.errors import InputError
-from jumok.export import ctranslate2, exported_difference, onnx
+from jumok.export import ctranslate2, exported_difference, huggingface, onnx
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Exported:
 
 
 EXPORTED = (
+    Exported("hf", huggingface.TOLERANCE),
     Exported("onnx", onnx.TOLERANCE),
     Exported("ctranslate2", ctranslate2.TOLERANCE),
 )
