@@ -85,6 +85,7 @@ class _Way:
     model_type: str
     adapted: Callable[[Ours], Ours]  # said as the family says it
     config: Callable[[Ours], Json]  # without what all have in common
+    computed: Callable[[Ours], Weights] = lambda ours: {}  # what it stores without need
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _attempt(ours: Ours, way: _Way) -> Expressed | _Obstacles:
     for second, first in described.head.same.items():  # written by transformers, never read
         if any(re.fullmatch(name, second) for name in described.head.carried) and first in tensors:
             tensors[second] = tensors[first].clone()
-    return Expressed(described, config, tensors)
+    return Expressed(described, config, tensors | way.computed(adapted))
 
 
 def _differences(kind: Kind, ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
@@ -133,7 +134,7 @@ def _differences(kind: Kind, ours: TransformerConfig, theirs: TransformerConfig)
     if kind != "masked_language_model":  # no other head has a bend of its own
         plain = replace(plain, head_activation=other.head_activation)
     return [
-        f"model.{field.name} = {_toml(getattr(other, field.name))}"
+        _wanted(field.name, getattr(other, field.name))
         for field in fields(TransformerConfig)
         if field.name not in _OF_TRAINING
         and getattr(plain, field.name) != getattr(other, field.name)
@@ -157,10 +158,17 @@ def _plain(config: TransformerConfig) -> TransformerConfig:
     )
 
 
-def _toml(value: object) -> str:
+def _wanted(name: str, value: object) -> str:
+    """What a recipe has to say.
+
+    >>> _wanted("norm_first", True), _wanted("norm", "layer"), _wanted("d_head", None)
+    ('model.norm_first = true', 'model.norm = "layer"', 'no model.d_head')
+    """
+    if value is None:
+        return f"no model.{name}"
     if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+        return f"model.{name} = {str(value).lower()}"
+    return f"model.{name} = " + (f'"{value}"' if isinstance(value, str) else str(value))
 
 
 def _encoder(ours: Ours) -> Ours:
@@ -205,6 +213,13 @@ def _in_halves(ours: Ours) -> Ours:
         weights = {name: _reordered(name, tensor, order) for name, tensor in weights.items()}
         config = replace(config, positions="sinusoidal_halves")
     return _with_bias(replace(ours, config=config, weights=weights))
+
+
+def _sines(ours: Ours) -> Weights:
+    """Tables of positions that transformers would compute, and still looks for."""
+    table = sinusoids(ours.config.max_length, ours.config.d_model, halves=True)
+    towers = ("encoder", "decoder")
+    return {f"model.{tower}.embed_positions.weight": table.clone() for tower in towers}
 
 
 def _two_rows_ahead(ours: Ours) -> Ours:
@@ -343,7 +358,7 @@ _WAYS: Mapping[Kind, tuple[_Way, ...]] = {
     "language_model": (_Way("gpt2", _decoder, _gpt2_words),),
     "encoder_decoder": (
         _Way("marian", _in_halves, _marian_words),
-        _Way("pegasus", _in_halves, _bart_words),
+        _Way("pegasus", _in_halves, _bart_words, _sines),
         _Way("bart", _two_rows_ahead, _bart_words),
         _Way("mbart", _two_rows_ahead, _bart_words),
         _Way("t5", _any_length, _t5_words),
