@@ -1,6 +1,7 @@
 """A vocabulary trained here as the tokenizer.json that transformers opens, with the same ids.
 
-What differs there: a user who types "[MASK]" has typed the special piece.
+What differs there: a user who types "[MASK]" has typed the special piece, and one who types
+"<0x41>" the byte, where a unigram vocabulary has bytes for what has no piece.
 """
 
 import json
