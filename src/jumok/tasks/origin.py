@@ -39,7 +39,7 @@ def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     """
     settings = Settings(origin.generation)
     found: list[Processor] = []
-    ends = _rows("eos_token_id", origin.generation, size)
+    ends = _words("eos_token_id", origin.generation)  # one that no model writes does no harm
     words = _rows("bad_words_ids", origin.generation, size)
     words += _rows("suppress_tokens", origin.generation, size)
     forbidden = [word for word in words if word not in ends]
@@ -77,13 +77,18 @@ class Forced:
 
 
 def _rows(name: str, generation: Mapping[str, Any], size: int) -> list[list[int]]:
-    """Words of ids: a list of words, of ids that are words by themselves, or one such id."""
-    said = generation.get(name)
-    several = [] if said is None else said if isinstance(said, list) else [said]
-    words = [word if isinstance(word, list) else [word] for word in several]
+    """The words of ids under a name, each id one the model can write."""
+    words = _words(name, generation)
     for word in words:
         _check(name, word, size)
     return words
+
+
+def _words(name: str, generation: Mapping[str, Any]) -> list[list[Any]]:
+    """Words of ids: a list of words, of ids that are words by themselves, or one such id."""
+    said = generation.get(name)
+    several = [] if said is None else said if isinstance(said, list) else [said]
+    return [word if isinstance(word, list) else [word] for word in several]
 
 
 def _check(name: str, word: list[Any], size: int) -> None:
