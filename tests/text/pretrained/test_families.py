@@ -14,6 +14,7 @@ transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 
 LONG = 10**6
+VARIANTS = ("gpt2-bos", "mt5", "mbart50", "umt5")  # of families whose 10,000 lines are compared
 
 
 def both(folder: Path) -> tuple[PretrainedVocabulary, Any]:
@@ -39,11 +40,12 @@ def compare(folder: Path, lines: list[str]) -> None:
     rows = ours.encode_framed_batch(lines, max_length=LONG)
     assert_same(rows, theirs(lines), lines)
     assert ours.gives_segments == ("token_type_ids" in theirs("a"))
-    pairs = lines[::-1]
+    half = len(lines) // 2
+    first, second = lines[:half], lines[half:]
     assert_same(
-        ours.encode_framed_batch(lines, pairs, max_length=24),
-        theirs(lines, pairs, truncation=True, max_length=24),
-        lines,
+        ours.encode_framed_batch(first, second, max_length=32),
+        theirs(first, second, truncation=True, max_length=32),
+        first,
     )
     if ours.target is not ours:
         rows = ours.target.encode_framed_batch(lines, max_length=LONG)
@@ -71,7 +73,7 @@ def test_ids_and_texts_are_those_of_transformers(
     family: str, folder: Folders, lines: list[str]
 ) -> None:
     assert len(lines) == N_LINES
-    compare(folder(family), lines)
+    compare(folder(family), lines[:2000] if family in VARIANTS else lines)
 
 
 @pytest.mark.parametrize("family", FOLDERS)
@@ -83,8 +85,11 @@ def test_so_are_they_from_what_transformers_saves(
 
 @pytest.mark.parametrize("family", FOLDERS)
 def test_no_special_piece_comes_from_a_text(family: str, folder: Folders, lines: list[str]) -> None:
-    ours, _ = both(folder(family))
-    special = set(ours.special_ids.values()) - {ours.special_ids.get("[UNK]")}
+    ours, theirs = both(folder(family))
+    special = {i for i, token in theirs.added_tokens_decoder.items() if token.special}
+    if family not in ("gpt2", "gpt2-bos"):  # whose unknown piece is the end, and never needed
+        special -= {ours.special_ids.get("[UNK]") or ours.id("<unk>")}
+    lines = lines[:2000]
     plain, exact = ours.encode_batch(lines), ours.encode_exact(lines)
     typed = [i for i, row in enumerate(exact) if not special.isdisjoint(row)]
     assert typed, "no line of the sample holds a special piece of this family"
