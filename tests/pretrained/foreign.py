@@ -6,7 +6,7 @@ All their dropouts are 0, so that train and eval mode are the same.
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Variant:
         for name in self.apart:
             module = model.get_submodule(name)
             module.weight = nn.Parameter(torch.empty_like(module.weight))
-        return redrawn(model, seed + zlib.crc32(self.name.encode()))
+        return redrawn(model, seed + zlib.crc32(self.name.encode()), LOUD)
 
     def save(self, folder: Path, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
         """The model, also saved as transformers saves it, or as `stored` says."""
@@ -68,8 +68,11 @@ class Variant:
 
 
 @torch.no_grad()
-def redrawn(model: Any, seed: int) -> Any:
-    """Every parameter and every bias kept as a buffer drawn anew."""
+def redrawn(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -> Any:
+    """Every parameter and every bias kept as a buffer drawn anew.
+
+    Matrices with one of these patterns in their names are that many times louder than the rest.
+    """
     generator = torch.Generator().manual_seed(seed)
     fixed = ("position_ids", "token_type_ids", "embed_positions", "attn.bias", "masked_bias")
     learned = "embed_positions" if "bart" in type(model).__name__.lower() else "-"
@@ -82,7 +85,7 @@ def redrawn(model: Any, seed: int) -> Any:
         gain = "norm" in name.lower() or re.search(r"\bln(_\w+)?\.", name)
         scale = 0.3 if tensor.ndim < 2 or "bias" in name else tensor.shape[-1] ** -0.5
         if tensor.ndim == 2:
-            scale *= next((loud for part, loud in LOUD if re.search(part, name)), 1.0)
+            scale *= next((loud for part, loud in louder if re.search(part, name)), 1.0)
         drawn = drawn * scale + (1.0 if gain and name.endswith("weight") else 0.0)
         tensor.copy_(drawn.to(tensor.dtype))
     return model
