@@ -24,7 +24,8 @@ from jumok.models import (
 )
 from jumok.models.weights import weights_of
 from jumok.nn.masks import AttentionMask
-from jumok.pretrained.express import Expressed, Ours, express
+from jumok.pretrained.adapting import Ours
+from jumok.pretrained.express import Expressed, express
 from jumok.pretrained.family import Kind
 from jumok.pretrained.load import open_model
 from tests.nn.measure import shaken

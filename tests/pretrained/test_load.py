@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from jumok.errors import InputError
-from jumok.pretrained.load import FAMILIES, Pretrained, describe, open_model
+from jumok.pretrained.described import FAMILIES, describe
+from jumok.pretrained.load import Pretrained, open_model
 from tests.pretrained.foreign import VARIANTS
 from tests.pretrained.old_files import Change, holds, lacks, renamed
 

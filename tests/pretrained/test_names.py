@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.models.weights import weights_of
-from jumok.pretrained.load import FAMILIES
+from jumok.pretrained.described import FAMILIES
 from jumok.pretrained.names import CONV1D, ROW, SAME, Entry, Turn, entries, line, under
 from tests.pretrained.foreign import VARIANTS
 from tests.pretrained.pairs import pair_of

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.load import Pretrained, describe, open_model
+from jumok.pretrained.described import describe
+from jumok.pretrained.load import Pretrained, open_model
 from jumok.pretrained.save import names_of, to_tensors
 from jumok.tensorfile import pack, unpack
 from tests.pretrained.foreign import VARIANTS, Variant

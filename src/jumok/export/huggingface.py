@@ -22,6 +22,7 @@ from jumok.errors import InputError
 from jumok.export.report import Compared, Outcome, Searched
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
+from jumok.jsonfile import read_json
 from jumok.models import (
     EncoderDecoder,
     LanguageModel,
@@ -30,7 +31,8 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.models.weights import weights_of
-from jumok.pretrained.express import Expressed, Ours, express
+from jumok.pretrained.adapting import Ours
+from jumok.pretrained.express import Expressed, express
 from jumok.pretrained.family import Kind
 from jumok.pretrained.save import to_tensors
 from jumok.pretrained.settings import Settings
@@ -39,8 +41,11 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import filler, target_begin
 from jumok.tasks.imported import original
 from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained.choosing import class_name
+from jumok.text.pretrained.files import CONFIG
 from jumok.text.pretrained.writing import CLASSIFYING, CONTINUING, READING, tokenizer_files
 from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.vocabulary import Vocabulary
 
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together
@@ -108,7 +113,7 @@ class HuggingFace:
             _write_back(loaded, folder)
             return
         found = _expressed(loaded)
-        _write_json(folder / "config.json", found.config)
+        _write_json(folder / "config.json", found.config | _tokenizer_class(loaded.vocabulary))
         _write_json(folder / "generation_config.json", _generation(loaded, found.config))
         weights = tensorfile.pack(found.tensors, {"format": "pt"})
         write_atomically(folder / "model.safetensors", weights)
@@ -116,7 +121,7 @@ class HuggingFace:
 
     def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
         """Of the logits of padded batches, over real tokens: max|a-b| / max(1, max|b|)."""
-        model = _opened(folder)
+        model = _opened(folder, None if loaded.origin is None else loaded.origin.architecture)
         far, largest = 0.0, 1.0
         for ids, real, decoded in _batches(loaded, samples.rows):
             ours, theirs = _both(loaded, model, ids, real, decoded)
@@ -126,11 +131,17 @@ class HuggingFace:
 
     def opening(self, loaded: Loaded) -> str:
         """transformers."""
-        name = _CLASSES.get(_KINDS.get(type(loaded.model), "encoder_decoder"), "AutoModel")
-        return f"""\
-from transformers import {name}, AutoTokenizer
-
-model, tokenizer = {name}.from_pretrained("."), AutoTokenizer.from_pretrained(".")"""
+        kind = _KINDS.get(type(loaded.model))
+        headless = kind is None or (loaded.origin is not None and not loaded.origin.answers)
+        name = "AutoModel" if headless or kind is None else _CLASSES[kind]
+        lines = [
+            f"from transformers import {name}, AutoTokenizer",
+            "",
+            f'model, tokenizer = {name}.from_pretrained("."), AutoTokenizer.from_pretrained(".")',
+        ]
+        if not loaded.recipe.vocabulary.joint and loaded.origin is None:
+            lines.append(f'written = AutoTokenizer.from_pretrained("./{TARGET_TOKENIZER}")')
+        return "\n".join(lines)
 
 
 def _expressed(loaded: Loaded) -> Expressed:
@@ -154,9 +165,11 @@ def _generation(loaded: Loaded, config: dict[str, Any]) -> dict[str, Any]:
     ids = {key: config[key] for key in keys if key in config}
     if not isinstance(loaded.model, EncoderDecoder | LanguageModel):
         return ids
+    held = loaded.recipe.model.max_length  # of a language model the prompt is part of it
+    fits = decoding.max_length < held or isinstance(loaded.model, EncoderDecoder)
     return ids | {
         "num_beams": decoding.beam,
-        "max_new_tokens": decoding.max_length,
+        **({"max_new_tokens": min(decoding.max_length, held)} if fits else {"max_length": held}),
         **(
             {
                 "length_penalty": decoding.length_penalty,
@@ -181,6 +194,13 @@ def _write_back(loaded: Loaded, folder: Path) -> None:
     vocabulary = loaded.own_vocabulary
     if isinstance(vocabulary, PretrainedVocabulary):
         vocabulary.save(folder)
+
+
+def _tokenizer_class(vocabulary: Vocabulary) -> dict[str, str]:
+    """Of what kind the files of an imported tokeniser are, where the family would not tell."""
+    if not isinstance(vocabulary, PretrainedVocabulary):
+        return {}
+    return {"tokenizer_class": class_name(vocabulary.facts, vocabulary.files.table(CONFIG))}
 
 
 def _write_tokenizer(loaded: Loaded, folder: Path) -> None:
@@ -210,11 +230,11 @@ def _write_json(path: Path, tree: dict[str, Any]) -> None:
     write_atomically(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode())
 
 
-def _opened(folder: Path) -> Any:
-    """The model in a folder as transformers opens it."""
+def _opened(folder: Path, architecture: str | None) -> Any:
+    """The model in a folder as transformers opens it; None: as config.json says."""
     import transformers
 
-    (name,) = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"]
+    name = architecture or read_json(folder / "config.json")["architectures"][0]
     model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float32)
     return model.eval()
 
@@ -226,7 +246,8 @@ def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Ten
     pad = _pad_id(loaded)
     for start in range(0, len(rows), AT_ONCE):
         batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
-        batch = [[i if i != pad else pad + 1 for i in row] for row in batch]  # RoBERTa skips [PAD]
+        other = 0 if pad else 1
+        batch = [[other if i == pad else i for i in row] for row in batch]  # RoBERTa skips [PAD]
         width = max(map(len, batch))
         ids = torch.full((len(batch), width), pad)
         real = torch.zeros_like(ids)

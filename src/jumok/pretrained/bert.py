@@ -75,7 +75,8 @@ def stored_twice(words: str, decoder: str, bias: str, *, tied: bool) -> dict[str
     return {f"{decoder}.weight": words, second: first}
 
 
-def _heads(settings: Settings) -> Mapping[str, Head]:
+def heads(name: str, settings: Settings) -> Mapping[str, Head]:
+    """The architectures of BERT and MegatronBERT."""
     tied = settings.flag("tie_word_embeddings", True)
     decoder, bias = "cls.predictions.decoder", "cls.predictions.bias"
     pooler = r"bert\.pooler\.dense\.(?:weight|bias)"
@@ -93,17 +94,17 @@ def _heads(settings: Settings) -> Mapping[str, Head]:
         same=stored_twice("bert.embeddings.word_embeddings.weight", decoder, bias, tied=tied),
     )
     return {
-        "BertForMaskedLM": masked,
-        "BertForPreTraining": masked,
-        "BertForSequenceClassification": Head(
+        f"{name}ForMaskedLM": masked,
+        f"{name}ForPreTraining": masked,
+        f"{name}ForSequenceClassification": Head(
             "text_classifier",
             (line("bert.pooler.dense", "pooler.0"), line("classifier", "output")),
             pooler="tanh",
         ),
-        "BertForTokenClassification": Head(
+        f"{name}ForTokenClassification": Head(
             "token_classifier", (line("classifier", "output"),), carried=(pooler,)
         ),
-        "BertModel": Head("encoder", carried=(pooler,), answers=False),
+        f"{name}Model": Head("encoder", carried=(pooler,), answers=False),
     }
 
 
@@ -112,6 +113,6 @@ BERT = Family(
     prefix="bert.",
     config=encoder_config,
     body=lambda config: under("bert", "", ENCODER),
-    heads=_heads,
+    heads=lambda settings: heads("Bert", settings),
     computed=POSITION_IDS,
 )

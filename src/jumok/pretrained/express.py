@@ -1,52 +1,38 @@
 """Our own models in the words of a foreign family: the config.json and the tensors that mean them.
 
-What a family lacks but can say otherwise is said otherwise: sines become a table of positions, a
-scale goes into the table of tokens, a bias that is not there is zero, and sines beside cosines
-become sines before cosines by another order of the width. What it cannot say is refused.
+What a family lacks but can say otherwise is said otherwise (`adapting`); what it cannot is refused.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import Pooler, Pooling
-from jumok.nn.feedforward import Activation
-from jumok.nn.positions import sinusoids
+from jumok.pretrained.adapting import (
+    Ours,
+    Weights,
+    any_length,
+    as_decoder,
+    as_encoder,
+    in_halves,
+    sines,
+    two_rows_ahead,
+)
+from jumok.pretrained.described import Described, describe
 from jumok.pretrained.family import Kind
-from jumok.pretrained.load import Described, describe
 from jumok.pretrained.names import entries
 from jumok.pretrained.settings import Settings
-from jumok.pretrained.t5 import ANY_LENGTH
+from jumok.pretrained.wording import (
+    Json,
+    bart_words,
+    bert_words,
+    gpt2_words,
+    marian_words,
+    t5_words,
+)
 
-Weights = dict[str, Tensor]
-Json = dict[str, Any]
-
-WORDS: Mapping[Activation, str] = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_tanh": "gelu_new",
-    "silu": "silu",
-}
 _OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
-
-
-@dataclass(frozen=True)
-class Ours:
-    """A model of ours: its kind, measures, weights by our names, labels and special ids."""
-
-    kind: Kind
-    config: TransformerConfig
-    weights: Mapping[str, Tensor]
-    labels: tuple[str, ...] = ()
-    pooling: Pooling = "first"
-    pooler: Pooler = "none"
-    ids: Mapping[str, int] | None = None  # {"pad": 0, "bos": 2, "eos": 3}
 
 
 @dataclass(frozen=True)
@@ -171,196 +157,20 @@ def _wanted(name: str, value: object) -> str:
     return f"model.{name} = " + (f'"{value}"' if isinstance(value, str) else str(value))
 
 
-def _encoder(ours: Ours) -> Ours:
-    """An encoder with learned positions, a table of segments and no scale."""
-    tower = _towered(ours, "encoder")
-    config, weights = tower.config, dict(tower.weights)
-    if not config.n_segments:
-        weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.width)
-        config = replace(config, n_segments=1)
-    return replace(tower, config=config, weights=weights)
-
-
-def _decoder(ours: Ours) -> Ours:
-    """A decoder with learned positions and no scale."""
-    return _towered(ours, "decoder")
-
-
-def _towered(ours: Ours, name: str) -> Ours:
-    config, weights = ours.config, dict(ours.weights)
-    tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
-    if config.positions in ("sinusoidal", "sinusoidal_halves"):
-        halves = config.positions == "sinusoidal_halves"
-        weights[positions] = sinusoids(config.max_length, config.width, halves=halves)
-        config = replace(config, positions="learned")
-    elif config.positions == "learned" and config.first_position:
-        weights[positions] = weights[positions][config.first_position :]
-    config = replace(config, first_position=0)
-    if config.scale_embedding:
-        if ours.kind in ("masked_language_model", "language_model") and config.tying != "none":
-            weights["output.weight"] = weights[tokens]
-            config = replace(config, tie_embeddings="none")
-        weights[tokens] = weights[tokens] * config.width**0.5
-        config = replace(config, scale_embedding=False)
-    return replace(ours, config=config, weights=weights)
-
-
-def _in_halves(ours: Ours) -> Ours:
-    """An encoder-decoder whose sines stand before its cosines, with a bias on its output."""
-    config, weights = ours.config, dict(ours.weights)
-    if config.positions == "sinusoidal":
-        order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
-        weights = {name: _reordered(name, tensor, order) for name, tensor in weights.items()}
-        config = replace(config, positions="sinusoidal_halves")
-    return _with_bias(replace(ours, config=config, weights=weights))
-
-
-def _sines(ours: Ours) -> Weights:
-    """Tables of positions that transformers would compute, and still looks for."""
-    table = sinusoids(ours.config.max_length, ours.config.d_model, halves=True)
-    towers = ("encoder", "decoder")
-    return {f"model.{tower}.embed_positions.weight": table.clone() for tower in towers}
-
-
-def _two_rows_ahead(ours: Ours) -> Ours:
-    """An encoder-decoder whose tables of positions begin with two rows nobody uses."""
-    config, weights = ours.config, dict(ours.weights)
-    if config.positions == "learned" and config.first_position == 0:
-        for tower in ("encoder", "decoder"):
-            name = f"{tower}.embedding.positions.weight"
-            weights[name] = torch.cat([torch.zeros(2, config.width), weights[name]])
-        config = replace(config, first_position=2)
-    return _with_bias(replace(ours, config=config, weights=weights))
-
-
-def _any_length(ours: Ours) -> Ours:
-    """An encoder-decoder of relative positions, which no table ends."""
-    relative = ours.config.positions == "relative"
-    return replace(ours, config=replace(ours.config, max_length=ANY_LENGTH)) if relative else ours
-
-
-def _with_bias(ours: Ours) -> Ours:
-    weights = dict(ours.weights)
-    weights.setdefault("output.bias", torch.zeros(ours.config.output_size))
-    return replace(ours, config=replace(ours.config, output_bias=True), weights=weights)
-
-
-def _reordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
-    """A weight of a model whose width stands in another order."""
-    module, _, parameter = name.rpartition(".")
-    writes = module.endswith((".norm", "attention.output", "cross.output", "feed_forward.down"))
-    reads = module == "output" or module.endswith(
-        (".tokens", ".query", ".key", ".value", "feed_forward.up", "feed_forward.gate")
-    )
-    if writes:
-        return tensor[order]
-    return tensor[:, order] if reads and parameter == "weight" else tensor
-
-
-def _bert_words(ours: Ours) -> Json:
-    config = ours.config
-    return {
-        "vocab_size": config.vocabulary_size,
-        "hidden_size": config.d_model,
-        "num_hidden_layers": config.n_layers,
-        "num_attention_heads": config.n_heads,
-        "intermediate_size": config.d_ff,
-        "hidden_act": WORDS[config.activation],
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "max_position_embeddings": config.max_length,
-        "type_vocab_size": config.n_segments,
-        "layer_norm_eps": config.norm_eps,
-        "tie_word_embeddings": config.tying != "none",
-    }
-
-
-def _gpt2_words(ours: Ours) -> Json:
-    config = ours.config
-    return {
-        "vocab_size": config.vocabulary_size,
-        "n_embd": config.d_model,
-        "n_layer": config.n_layers,
-        "n_head": config.n_heads,
-        "n_inner": config.d_ff,
-        "n_positions": config.max_length,
-        "activation_function": WORDS[config.activation],
-        "resid_pdrop": config.dropout,
-        "embd_pdrop": config.dropout,
-        "attn_pdrop": config.attention_dropout,
-        "layer_norm_epsilon": config.norm_eps,
-        "tie_word_embeddings": config.tying != "none",
-    }
-
-
-def _bart_words(ours: Ours) -> Json:
-    config = ours.config
-    return {
-        "vocab_size": config.vocabulary_size,
-        "d_model": config.d_model,
-        "encoder_layers": config.n_layers,
-        "decoder_layers": config.n_decoder_layers or config.n_layers,
-        "encoder_attention_heads": config.n_heads,
-        "decoder_attention_heads": config.n_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
-        "max_position_embeddings": config.max_length,
-        "activation_function": WORDS[config.activation],
-        "scale_embedding": config.scale_embedding,
-        "tie_word_embeddings": config.tying != "none",
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
-        "is_encoder_decoder": True,
-        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
-        "forced_eos_token_id": None,
-    }
-
-
-def _marian_words(ours: Ours) -> Json:
-    config = ours.config
-    return _bart_words(ours) | {
-        "share_encoder_decoder_embeddings": config.tying == "all",
-        "decoder_vocab_size": config.output_size,
-    }
-
-
-def _t5_words(ours: Ours) -> Json:
-    config = ours.config
-    bend = "gelu" if config.gated and config.activation == "gelu_tanh" else WORDS[config.activation]
-    return {
-        "vocab_size": config.vocabulary_size,
-        "d_model": config.d_model,
-        "d_kv": config.d_head or config.d_model // config.n_heads,
-        "d_ff": config.d_ff,
-        "num_layers": config.n_layers,
-        "num_decoder_layers": config.n_decoder_layers or config.n_layers,
-        "num_heads": config.n_heads,
-        "relative_attention_num_buckets": config.relative_buckets,
-        "relative_attention_max_distance": config.relative_distance,
-        "dropout_rate": config.dropout,
-        "layer_norm_epsilon": config.norm_eps,
-        "feed_forward_proj": f"gated-{bend}" if config.gated else bend,
-        "tie_word_embeddings": config.scale_output,
-        "is_encoder_decoder": True,
-        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
-    }
-
-
 _ENCODERS = (
-    _Way("bert", _encoder, _bert_words),
-    _Way("megatron-bert", _encoder, _bert_words),
+    _Way("bert", as_encoder, bert_words),
+    _Way("megatron-bert", as_encoder, bert_words),
 )
 _WAYS: Mapping[Kind, tuple[_Way, ...]] = {
     "text_classifier": _ENCODERS,
     "token_classifier": _ENCODERS,
     "masked_language_model": _ENCODERS,
-    "language_model": (_Way("gpt2", _decoder, _gpt2_words),),
+    "language_model": (_Way("gpt2", as_decoder, gpt2_words),),
     "encoder_decoder": (
-        _Way("marian", _in_halves, _marian_words),
-        _Way("pegasus", _in_halves, _bart_words, _sines),
-        _Way("bart", _two_rows_ahead, _bart_words),
-        _Way("mbart", _two_rows_ahead, _bart_words),
-        _Way("t5", _any_length, _t5_words),
+        _Way("marian", in_halves, marian_words),
+        _Way("pegasus", in_halves, bart_words, sines),
+        _Way("bart", two_rows_ahead, bart_words),
+        _Way("mbart", two_rows_ahead, bart_words),
+        _Way("t5", any_length, t5_words),
     ),
 }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jumok.jsonfile import read_json
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.load import describe
+from jumok.pretrained.described import describe
 
 
 def is_foreign(folder: Path) -> bool:

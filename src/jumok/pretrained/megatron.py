@@ -3,13 +3,12 @@
 Hardly anybody publishes one; the encoders that jumok trains go out as it.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.bert import encoder_config, stored_twice, transform, vocabulary_lines
+from jumok.pretrained.bert import encoder_config, heads
 from jumok.pretrained.computed import counted_from_zero
-from jumok.pretrained.family import Family, Head
+from jumok.pretrained.family import Family
 from jumok.pretrained.names import line, under
 from jumok.pretrained.settings import Settings
 
@@ -44,37 +43,11 @@ def _config(settings: Settings) -> TransformerConfig:
     return replace(config, norm_first=True, embedding_norm=False)
 
 
-def _heads(settings: Settings) -> Mapping[str, Head]:
-    tied = settings.flag("tie_word_embeddings", True)
-    decoder, bias = "cls.predictions.decoder", "cls.predictions.bias"
-    pooler = r"bert\.pooler\.dense\.(?:weight|bias)"
-    return {
-        "MegatronBertForMaskedLM": Head(
-            "masked_language_model",
-            (
-                *transform("cls.predictions.transform", "LayerNorm"),
-                *vocabulary_lines(decoder, bias, tied=tied),
-            ),
-            carried=(pooler, *(() if tied else (r"cls\.predictions\.bias",))),
-            same=stored_twice("bert.embeddings.word_embeddings.weight", decoder, bias, tied=tied),
-        ),
-        "MegatronBertForSequenceClassification": Head(
-            "text_classifier",
-            (line("bert.pooler.dense", "pooler.0"), line("classifier", "output")),
-            pooler="tanh",
-        ),
-        "MegatronBertForTokenClassification": Head(
-            "token_classifier", (line("classifier", "output"),), carried=(pooler,)
-        ),
-        "MegatronBertModel": Head("encoder", carried=(pooler,), answers=False),
-    }
-
-
 MEGATRON_BERT = Family(
     model_type="megatron-bert",
     prefix="bert.",
     config=_config,
     body=lambda config: under("bert", "", ENCODER),
-    heads=_heads,
+    heads=lambda settings: heads("MegatronBert", settings),
     computed={r"bert\.embeddings\.position_ids": counted_from_zero},
 )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
-from jumok.pretrained.load import Described
+from jumok.pretrained.described import Described
 from jumok.pretrained.names import entries
 
 

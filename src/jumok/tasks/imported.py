@@ -20,9 +20,11 @@ from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
+from jumok.pretrained.described import Described, describe
 from jumok.pretrained.hub import commit_of
-from jumok.pretrained.load import Described, Pretrained, describe, hold, open_model
+from jumok.pretrained.load import Pretrained, open_model
 from jumok.pretrained.settings import Settings
+from jumok.pretrained.unfilled import hold
 from jumok.storage import refuse_filled, whole_folder, write_atomically
 from jumok.tasks.origin import FOLDER, Origin
 from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
