@@ -185,7 +185,7 @@ T5: Mapping[str, Any] = {
         ("t5", T5),
         ("t5", {**T5, "gated": True, "activation": "gelu_tanh", "d_head": 5}),
         ("t5", {**T5, "activation": "relu", "scale_output": True, "relative_buckets": 8}),
-        ("t5", {**T5, "tie_embeddings": "inputs", "activation": "silu"}),
+        ("t5", {**T5, "tie_embeddings": "inputs", "activation": "silu", "max_length": 2**17}),
     ],
 )
 def test_what_reads_and_writes(tmp_path: Path, wanted: str, measures: dict[str, Any]) -> None:

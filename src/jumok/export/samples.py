@@ -79,8 +79,8 @@ def read(loaded: Loaded, table: Table) -> Ragged:
 def random_samples(loaded: Loaded, n: int, reason: str) -> Samples:
     """Rows of random ids, each ended as a source is; the reason tells why there is no better."""
     rows = random_rows(loaded.model, n)
-    if isinstance(loaded.model, EncoderDecoder):
-        rows.ids[rows.offsets[1:] - 1] = loaded.vocabulary.eos_id
+    if isinstance(loaded.model, EncoderDecoder) and loaded.own_vocabulary is not None:
+        rows.ids[rows.offsets[1:] - 1] = loaded.own_vocabulary.eos_id
     return Samples(rows, f"{n} rows of random ids", None, reason)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from jumok.nn.feedforward import Activation
 from jumok.pretrained.adapting import Ours
+from jumok.pretrained.bart import MOST_POSITIONS
 
 Json = dict[str, Any]
 
@@ -55,7 +56,7 @@ def gpt2_words(ours: Ours) -> Json:
 
 
 def bart_words(ours: Ours) -> Json:
-    """BART's, mBART's and Pegasus' config.json."""
+    """BART's, mBART's and Pegasus' config.json; what is longer than these hold is a T5."""
     config = ours.config
     return {
         "vocab_size": config.vocabulary_size,
@@ -66,7 +67,7 @@ def bart_words(ours: Ours) -> Json:
         "decoder_attention_heads": config.n_heads,
         "encoder_ffn_dim": config.d_ff,
         "decoder_ffn_dim": config.d_ff,
-        "max_position_embeddings": config.max_length,
+        "max_position_embeddings": min(config.max_length, MOST_POSITIONS),
         "activation_function": WORDS[config.activation],
         "scale_embedding": config.scale_embedding,
         "tie_word_embeddings": config.tying != "none",
