@@ -372,6 +372,15 @@ def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: s
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
+def test_a_folder_of_the_hub_keeps_its_name_and_commit(made: Made, tmp_path: Path) -> None:
+    commit = "0a" * 20
+    cached = tmp_path / "models--klue--bert-base" / "snapshots" / commit
+    shutil.copytree(made("masked"), cached)
+    import_checkpoint(cached, tmp_path / "out")
+    origin = json.loads((tmp_path / "out" / "origin" / "origin.json").read_text())
+    assert (origin["from"], origin["commit"]) == ("klue/bert-base", commit)
+
+
 def test_weights_keep_their_dtype(made: Made, tmp_path: Path) -> None:
     import_checkpoint(made("bfloat16"), tmp_path / "out")
     stored = tensorfile.read_tensors(tmp_path / "out" / "model.safetensors")
@@ -661,6 +670,7 @@ def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]
 def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
     both = vocabularies_of(made("marian-separate"))
     assert not both.joint
+    assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
     spoken, wanted = zip(*readings(4, 9), strict=True)
     _, tokenizer = theirs(made("marian-separate"))
     assert [both.target.encode(text) for text in wanted] == [

@@ -70,6 +70,19 @@ def commit_of(folder: Path) -> str | None:
     return folder.name if in_cache else None
 
 
+def name_of(folder: Path) -> str:
+    """What a folder of the Hub's cache is called there, or the name of any other folder.
+
+    >>> name_of(Path("hub/models--klue--bert-base/snapshots/" + "0a" * 20))
+    'klue/bert-base'
+    >>> name_of(Path("runs/nsmc"))
+    'nsmc'
+    """
+    if commit_of(folder) is None:
+        return folder.name
+    return folder.parent.parent.name.removeprefix("models--").replace("--", "/")
+
+
 def _fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
     """The folder in the Hub's cache with those of `files` that the model has."""
     try:

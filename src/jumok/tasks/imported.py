@@ -21,7 +21,7 @@ from jumok.models.config import Tying
 from jumok.models.weights import load_weights, tied_names, weights_of
 from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
 from jumok.pretrained.described import Described, describe
-from jumok.pretrained.hub import commit_of
+from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.load import Pretrained, open_model
 from jumok.pretrained.settings import Settings
 from jumok.pretrained.unfilled import hold
@@ -135,7 +135,7 @@ def _write(
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
     write_atomically(origin / "carried.safetensors", tensorfile.pack(_apart(found.carried)))
     facts = {
-        "from": checkpoint.folder.name,
+        "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
         "family": found.described.family.model_type,
         "architecture": found.described.architecture,

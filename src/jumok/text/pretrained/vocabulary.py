@@ -1,5 +1,6 @@
 """A vocabulary of somebody else's model: its pieces, its special ids and its frames."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,6 +44,7 @@ class PretrainedVocabulary:
     target_cutter: Cutter | None = None  # of what the model writes, where that is another
     target_output_size: int = 0  # the same for that one
     languages: Mapping[str, Frame] = field(default_factory=dict)
+    written: bool = False  # of two that cut otherwise, the one of what the model writes
     start_id: int | None = None  # what a decoder is given first, as the model's config says
     facts: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
 
@@ -52,9 +54,14 @@ class PretrainedVocabulary:
         cutter = self.target_cutter or self.cutter
         if cutter is self.cutter and self.writing == self.reading:
             return self
-        size = self.output_size if cutter is self.cutter else self.target_output_size
+        own = cutter is not self.cutter
         return replace(
-            self, cutter=cutter, reading=self.writing, target_cutter=None, output_size=size
+            self,
+            cutter=cutter,
+            reading=self.writing,
+            target_cutter=None,
+            written=own,
+            output_size=self.target_output_size if own else self.output_size,
         )
 
     def with_languages(self, source: str, target: str) -> "PretrainedVocabulary":
@@ -74,8 +81,9 @@ class PretrainedVocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 over the tokeniser's files, in hexadecimal."""
-        return self.files.fingerprint
+        """The SHA-256 over the tokeniser's files and which of two it is, in hexadecimal."""
+        own = self.files.fingerprint
+        return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.written else own
 
     def save(self, folder: Path) -> None:
         """Write the very files it was read from into `folder`."""
