@@ -25,6 +25,7 @@ from jumok.data.corpora import SEQUENCES, load_splits
 from jumok.evaluation import score_sequences
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
+from jumok.text.sentencepiece import SentencePieceVocabulary
 
 RESULTS = Path(__file__).parent / "results"
 DEV_ROWS = 500  # at most: it scores them again and again, and its time is ours
@@ -46,6 +47,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     tests = write_data(recipe, folder)
     pieces = run.vocabularies().source
+    assert isinstance(pieces, SentencePieceVocabulary)
     pieces.save(folder / "pieces.model")
     special = set(SPECIAL.values())
     spelled = [pieces.piece(i) for i in range(len(pieces))]

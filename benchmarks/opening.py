@@ -47,7 +47,6 @@ SYSTEMS = {
     "transformers": THEIRS,
     "transformers, its BERT imported before": IMPORTED,
 }
-SIZES = {"vocab_size": 30_522, "hidden_size": 768, "num_hidden_layers": 12}
 
 
 def main() -> None:
@@ -91,7 +90,7 @@ def made(folder: Path) -> Path:
     """A checkpoint of BERT-base's size."""
     from transformers import BertConfig, BertForMaskedLM
 
-    BertForMaskedLM(BertConfig(**SIZES)).save_pretrained(folder)
+    BertForMaskedLM(BertConfig()).save_pretrained(folder)  # BERT-base is the default
     return folder
 
 
