@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ from jumok.export.report import Cost, Unmeasured
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
 from tests.export.small import names_in
-from tests.tiny import DIGITS
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,9 @@ def test_a_classifier_in_int8(classifier: tuple[Path, list[str]], review_run: Pa
     assert not torch.allclose(theirs, ours, atol=1e-5)
 
 
-def test_its_card(classifier: tuple[Path, list[str]]) -> None:
+def test_its_card(
+    classifier: tuple[Path, list[str]], review_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = (classifier[0] / "README.md").read_text(encoding="utf-8")
     for part in (
         "# reviews\n",
@@ -59,12 +61,19 @@ def test_its_card(classifier: tuple[Path, list[str]]) -> None:
         "글 하나(또는 두 글)에 이름표 하나를 붙이는 모델",
     ):
         assert part in text
+    monkeypatch.chdir(classifier[0])
+    opened: dict[str, Any] = {}
+    exec(how_to_open(classifier[0]).replace("[[...]]", "[[5, 9, 11], [6, 7, 8]]"), opened)
+    assert opened["found"].shape == (2, len(load(review_run).labels))
 
 
-def test_a_writer(reading_run: Path, tmp_path: Path) -> None:
+def test_a_writer(
+    reading_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     pytest.importorskip("ctranslate2")
-    import ctranslate2
-
     out = tmp_path / "out"
     done = export(reading_run, "ctranslate2", out, "int8")
     assert names_in(out) == [
@@ -82,12 +91,11 @@ def test_a_writer(reading_run: Path, tmp_path: Path) -> None:
     ]
     assert isinstance(done.outcome.int8, Cost)
     assert {"exact_match", "bleu", "chrf"} <= done.outcome.int8.after.keys()
-    vocabulary = load(reading_run).vocabulary
-    (answer,) = ctranslate2.Translator(str(out)).translate_batch(
-        [vocabulary.pieces("삼 일")], beam_size=1
-    )
-    ids = [vocabulary.id(piece) for piece in answer.hypotheses[0]]
-    assert set(vocabulary.decode(ids).split()) <= set(DIGITS.values())
+    monkeypatch.chdir(out)
+    capsys.readouterr()
+    exec(how_to_open(out).replace('"..."', '"삼 일 오"'), {})
+    beam = load(reading_run).with_decoding(["beam=4", "early_stop=full"])
+    assert capsys.readouterr().out == f"{beam('삼 일 오').shown}\n"
 
 
 def test_a_language_model(tmp_path: Path) -> None:
@@ -169,3 +177,9 @@ def test_other_numbers_are_not_kept(
 
 def test_every_target_names_its_libraries() -> None:
     assert all(target.libraries for target in TARGETS.values())
+
+
+def how_to_open(folder: Path) -> str:
+    """The Python of a card."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    return text.split("```python\n")[1].split("```")[0]

@@ -41,7 +41,7 @@ def card(
         *_data(loaded),
         "## How to open it\n",
         f"```python\n{opening}\n```\n",
-        *_reading(loaded),
+        *_reading(loaded, to),
         *_korean(loaded, results, to),
     ]
     return "\n".join(parts)
@@ -114,12 +114,14 @@ def _data(loaded: Loaded) -> Iterator[str]:
     )
 
 
-def _reading(loaded: Loaded) -> Iterator[str]:
+def _reading(loaded: Loaded, to: str) -> Iterator[str]:
     """What stands around the pieces of a text."""
     if loaded.origin is not None:
         yield "What stands around the pieces of a text, the tokenizer's own files say.\n"
         return
     match loaded.recipe.task:
+        case "sequence_to_sequence" if to == "ctranslate2":
+            yield "CTranslate2 itself puts [EOS] behind a source and [BOS] before a target.\n"
         case "sequence_to_sequence":
             yield "A source is its pieces and then [EOS], a target begins with [BOS].\n"
         case "language_modeling":
