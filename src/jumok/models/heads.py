@@ -42,7 +42,7 @@ def pool(hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "ma
     if real is None:
         real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
     if kind == "first":
-        pooled = hidden[torch.arange(len(hidden), device=hidden.device), real.int().argmax(-1)]
+        pooled = hidden[torch.arange(hidden.shape[0], device=hidden.device), real.int().argmax(-1)]
     elif kind == "mean":
         pooled = (hidden * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
     else:
