@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/jumok train numbers --out $(RUN)
 
 test: $(READY)
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --cov --cov-report=term
 
 lint: $(READY)
 	$(BIN)/ruff format --check
