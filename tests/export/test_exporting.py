@@ -15,6 +15,7 @@ from jumok.export.report import Cost, Unmeasured
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
 from tests.export.small import names_in
+from tests.foreign_folders import gpt2, marian
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +146,25 @@ def test_without_its_data_int8_is_not_measured(reading_run: Path, tmp_path: Path
     assert "gone.tsv" in done.outcome.int8.reason
     assert done.outcome.compared.rows == "100 rows of random ids"
     assert done.outcome.compared.difference <= 1e-4
+
+
+def test_an_imported_writer(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    folder = tmp_path / "marian"
+    folder.mkdir()
+    marian(folder)
+    done = export(folder, "ctranslate2", tmp_path / "out")
+    assert done.outcome.compared.difference <= 1e-4
+    assert [each.others for each in done.outcome.compared.searches] == [(), ()]
+    assert {"source.spm", "target.spm", "vocab.json"} <= set(names_in(tmp_path / "out"))
+    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "imported from a MarianMTModel" in text
+    compile(how_to_open(tmp_path / "out"), "README.md", "exec")
+    body = tmp_path / "gpt2"
+    body.mkdir()
+    gpt2(body, "Model")
+    with pytest.raises(InputError, match="a GPT2Model has no head that writes"):
+        export(body, "ctranslate2", tmp_path / "other")
 
 
 def test_how_far_an_export_would_be(reading_run: Path) -> None:

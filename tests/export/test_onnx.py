@@ -26,6 +26,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 MODELS: dict[str, Callable[[], nn.Module]] = {
+    "the first token": lambda: TextClassifier(config(positions="learned"), 3, "first", "tanh"),
     "pairs compared": lambda: TextClassifier(config(n_segments=2), 3, "compare"),
     "a masked language model": lambda: MaskedLanguageModel(
         config(positions="relative", norm="rms", norm_first=True, gated=True, activation="silu")

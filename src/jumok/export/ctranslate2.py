@@ -80,11 +80,12 @@ class CTranslate2:
 translator = ctranslate2.Translator(".")
 (answer,) = translator.translate_batch([tokens], beam_size=4, min_decoding_length=0)
 print({read}(answer.hypotheses[0]))"""
-        begin = vocabulary.piece(target_begin(vocabulary))
+        alone = loaded.recipe.windows.across_documents
+        begin = "" if alone else f'"{vocabulary.piece(target_begin(vocabulary))}", '
         return f"""\
 {cut}
 generator = ctranslate2.Generator(".")
-(answer,) = generator.generate_batch([["{begin}", *tokens]], max_length=64)
+(answer,) = generator.generate_batch([[{begin}*tokens]], max_length=64)
 print({read}(answer.sequences[0]))"""
 
 
@@ -101,8 +102,8 @@ _TOKENIZER = """\
 import ctranslate2
 from transformers import AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained(".")
-tokens = tokenizer.tokenize("...")"""
+tokenizer = AutoTokenizer.from_pretrained("the checkpoint this came from")
+tokens = tokenizer.convert_ids_to_tokens(tokenizer("...").input_ids)"""
 
 
 def _compared(twin: Twin, folder: Path, samples: Samples, tell: Tell) -> Compared:

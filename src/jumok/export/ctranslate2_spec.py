@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
-from jumok.export.samples import lists
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.nn import (
     LearnedPositions,
@@ -18,7 +16,8 @@ from jumok.nn import (
     TransformerLayer,
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.tasks.frames import framed_sources, target_begin
+from jumok.tasks.frames import target_begin
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
 class Words:
     """What the ids of a model stand for, and which of them frame a text.
 
-    Where sources end as targets do CTranslate2 puts the end behind them itself; whatever else
-    frames a source stands among the pieces it is given.
+    CTranslate2 puts the end behind a source itself; whole sources, of imported tokenisers with
+    frames of their own, stand as they are.
     """
 
     source: Sequence[str]
@@ -54,10 +53,9 @@ class Words:
         Raises InputError for a vocabulary with twins.
         """
         source, target = _pieces(reading, n_source), _pieces(writing, n_target)
-        (nothing,) = lists(framed_sources(reading, Ragged.from_lists([[]]), max_length=8))
         begin, end = target[target_begin(writing)], target[writing.eos_id]
-        ends_source = [source[i] for i in nothing[-1:]] == [end]
-        return cls(source, target, begin, end, source[reading.unk_id], ends_source)
+        whole = isinstance(reading, PretrainedVocabulary)
+        return cls(source, target, begin, end, source[reading.unk_id], ends_source=not whole)
 
 
 def _pieces(vocabulary: Vocabulary, n: int) -> list[str]:
@@ -97,8 +95,8 @@ def obstacle(model: nn.Module) -> str | None:
             )
     if isinstance(model, LanguageModel) and model.decoder.stack.relative is not None:
         return (
-            "a language model with relative positions came, for which CTranslate2 searches with a "
-            'beam as if it were another; train one with model.positions = "rotary"'
+            "a language model with relative positions came, whose prompts CTranslate2 reads with "
+            'others from the second layer on; train one with model.positions = "rotary"'
         )
     return None
 

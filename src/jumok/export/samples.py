@@ -1,6 +1,7 @@
 """What an export is tried on: rows of the development set, or random ids where there is none."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ from torch import nn
 
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.errors import JumokError
+from jumok.errors import InputError, JumokError
 from jumok.export.report import Cost, Unmeasured
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.tasks.answering import Loaded
@@ -77,10 +78,17 @@ def read(loaded: Loaded, table: Table) -> Ragged:
 
 
 def random_samples(loaded: Loaded, n: int, reason: str) -> Samples:
-    """Rows of random ids, each ended as a source is; the reason tells why there is no better."""
+    """Rows of random ids, the end at the end of a source and nowhere else.
+
+    The reason tells why there is nothing better.
+    """
     rows = random_rows(loaded.model, n)
-    if isinstance(loaded.model, EncoderDecoder) and loaded.own_vocabulary is not None:
-        rows.ids[rows.offsets[1:] - 1] = loaded.own_vocabulary.eos_id
+    with suppress(InputError):  # without a vocabulary nothing tells of an end
+        if isinstance(loaded.model, EncoderDecoder | LanguageModel):
+            end = loaded.vocabulary.eos_id
+            rows.ids[rows.ids == end] = end - 1 if end else 1
+            if isinstance(loaded.model, EncoderDecoder):
+                rows.ids[rows.offsets[1:] - 1] = end
     return Samples(rows, f"{n} rows of random ids", None, reason)
 
 
