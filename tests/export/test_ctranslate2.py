@@ -87,6 +87,9 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
         how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
         answers = continue_texts(model, torch.tensor(prompts), None, how, end_id=3)
         assert converted.write(prompts, beam, 12) == [best.ids for (best,) in answers]
+    unequal = [text[: 1 + number % 5] for number, text in enumerate(texts)]
+    alone = [converted.write([prompt], 1, 12)[0] for prompt in unequal]
+    assert converted.write(unequal, 1, 12) == alone
 
 
 def test_two_vocabularies_and_int8(tmp_path: Path) -> None:

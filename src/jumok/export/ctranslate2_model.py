@@ -44,19 +44,25 @@ class Converted:
 
         As our `DecodingConfig(beam=beam, early_stop="full", max_length=limit)` does.
         """
-        tokens = [self._tokens(row) for row in rows]
         # the end counts for the length that scores are divided by, so it is asked for
         how = {"beam_size": beam, "return_end_token": True, "max_batch_size": AT_ONCE}
         if self._reads:
             answers = self._system.translate_batch(
-                tokens, max_decoding_length=limit, min_decoding_length=0, max_input_length=0, **how
+                [self._tokens(row) for row in rows],
+                max_decoding_length=limit,
+                min_decoding_length=0,
+                max_input_length=0,
+                **how,
             )
             written = [[self._number[word] for word in each.hypotheses[0]] for each in answers]
         else:
-            answers = self._system.generate_batch(
-                tokens, max_length=limit, include_prompt_in_result=False, **how
-            )
-            written = [list(each.sequences_ids[0]) for each in answers]
+            how |= {"max_length": limit, "include_prompt_in_result": False}
+            written = [[] for _ in rows]
+            for length in {len(row) for row in rows}:  # of unequal ones it makes something else
+                alike = [i for i, row in enumerate(rows) if len(row) == length]
+                answers = self._system.generate_batch([self._tokens(rows[i]) for i in alike], **how)
+                for i, answer in zip(alike, answers, strict=True):
+                    written[i] = list(answer.sequences_ids[0])
         return [ids[:-1] if ids[-1:] == [self._end] else ids for ids in written]
 
     def log_probabilities(self, rows: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
