@@ -38,7 +38,7 @@ def test_each_verb_has_its_help(capsys: Capture, verb: str) -> None:
     ("words", "sentence"),
     [
         (("trian",), "jumok: 'trian' is no verb of jumok; did you mean train?\n"),
-        (("zzz", "--json"), "jumok: 'zzz' is no verb of jumok; known: average, data, evaluate, "),
+        (("zzz", "--json"), "jumok: 'zzz' is no verb of jumok; known: average, check, data, "),
         (("predict", "nowhere", "안녕"), "jumok: nowhere holds no run (no recipe.toml); name a "),
     ],
 )
