@@ -122,12 +122,12 @@ class HuggingFace:
     def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
         """Of the logits of padded batches, over real tokens: max|a-b| / max(1, max|b|)."""
         model = _opened(folder, None if loaded.origin is None else loaded.origin.architecture)
-        far, largest = 0.0, 1.0
+        far, largest = torch.zeros(()), torch.ones(())
         for ids, real, decoded in _batches(loaded, samples.rows):
             ours, theirs = _both(loaded, model, ids, real, decoded)
-            far = max(far, float((ours - theirs).abs().max()))
-            largest = max(largest, float(theirs.abs().max()))
-        return far / largest
+            far = torch.maximum(far, (ours - theirs).abs().max())  # NaN stays
+            largest = torch.maximum(largest, theirs.abs().max())
+        return float(far / largest)
 
     def opening(self, loaded: Loaded) -> str:
         """transformers."""
