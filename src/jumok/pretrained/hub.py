@@ -51,7 +51,10 @@ def resolve(name_or_folder: str | Path, revision: str | None = None) -> Path:
     if folder.exists():
         raise InputError(f"{name}: a file; give the folder it is in")
     if not _NAME.fullmatch(name) or ".." in name or "--" in name:
-        raise InputError(f"{name}: no such folder, and no name of a model on the Hub either")
+        raise InputError(
+            f"{name}: no such folder, and no name of a model on the Hub either; give a folder with "
+            "config.json and weights, or OWNER/NAME"
+        )
     fetched = _fetch(name, revision, (*_SETTINGS, *_SAFETENSORS))
     if any(path.suffix == ".safetensors" for path in fetched.glob("*")):
         return fetched

@@ -54,7 +54,7 @@ def optimized(model: nn.Module, precision: Precision = "float32") -> nn.Module:
     float32: the plain numbers but for the order of sums (1e-5). bfloat16: weights and what passes
     between the layers rounded to 8 bits. int8: one byte a weight, each token's inputs rounded to
     a byte by a scale of its own, the rest float32; in the C++ kernel, or slower where there is no
-    compiler. Measured errors and speeds: benchmarks/results/encoder_speed.txt.
+    compiler. Errors and speeds: `benchmarks/encoder_speed.py` measures them.
 
     Raises InputError, in a sentence, for a model it does not know.
 
