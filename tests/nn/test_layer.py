@@ -31,6 +31,14 @@ def test_the_defaults_are_the_papers_base_model() -> None:
         ({"n_heads": 0}, "n_heads 0 is not a size; give 1 or more"),
         ({"d_model": -8}, "d_model -8 is not a size; give 1 or more"),
         ({"d_ff": 0}, "d_ff 0 is not a size; give 1 or more"),
+        (
+            {"d_model": 2**63, "n_heads": 7},
+            "d_model 9223372036854775808 is beyond every machine; give 2,147,483,648 or less",
+        ),
+        (
+            {"d_model": 2**31 - 1, "n_heads": 7},
+            "d_model 2147483647 does not divide into 7 heads; try 1",
+        ),
         ({"dropout": 1.0}, "dropout 1.0 is not a probability; give 0 or more, below 1"),
         ({"dropout": -0.1}, "dropout -0.1 is not a probability; give 0 or more, below 1"),
         (

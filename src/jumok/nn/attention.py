@@ -27,10 +27,23 @@ def attention_weights(
     q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), in float32 at least.
     The weights of a query that may see nothing are all 0.
     """
-    scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale  # (B, H, T, S)
-    if bias is not None:
-        scores = scores + bias
-    table = mask.table(q.shape[-2], k.shape[-2], scores.device)
+    table = mask.table(q.shape[-2], k.shape[-2], q.device)
+    return masked_softmax(attention_scores(q, k, bias, scale), table)
+
+
+def attention_scores(q: Tensor, k: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """Q K^T scale + bias, how much each query asks of each key: (B, H, T, S), float32 at least."""
+    scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale
+    return scores if bias is None else scores + bias
+
+
+def masked_softmax(scores: Tensor, table: Tensor | None) -> Tensor:
+    """The softmax of scores (B, H, T, S) over the keys where the table, (T, S) at least, is True.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [True, True]]))
+    tensor([[1.0000, 0.0000],
+            [0.5000, 0.5000]])
+    """
     if table is None:
         return scores.softmax(-1)
     lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query that may see nothing
@@ -73,7 +86,8 @@ class MultiHeadAttention(nn.Module):
         attention(x, memory, mask)          cross-attention
         attention.attend(x, k, v, mask)     the same, over keys and values kept from earlier
 
-    The weights exist only while somebody watches `self.weights`; otherwise the fused kernel runs.
+    While somebody watches one of its hook points, equation (1) runs written out and each of them
+    is passed; otherwise the fused kernel runs. A head is switched off by a hook on `weights`.
 
     >>> attention = MultiHeadAttention(d_model=8, n_heads=2)
     >>> x = torch.zeros(1, 3, 8)
@@ -100,7 +114,18 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.output = nn.Linear(n_heads * d_head, d_model, bias=bias)
-        self.weights = HookPoint()
+        self.queries = HookPoint()  # (B, H, T, K), turned where positions are rotary
+        self.keys = HookPoint()  # (B, H, S, K), the same
+        self.values = HookPoint()  # (B, H, S, K)
+        self.scores = HookPoint()  # (B, H, T, S) before the mask, bias included
+        self.allowed = HookPoint()  # (..., T, S) bool: the mask
+        self.weights = HookPoint()  # (B, H, T, S) after the softmax
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody watches what happens inside."""
+        points = (self.queries, self.keys, self.values, self.scores, self.allowed, self.weights)
+        return any(point.watched for point in points)
 
     def forward(
         self,
@@ -130,12 +155,32 @@ class MultiHeadAttention(nn.Module):
         """What the positions of x (B, T, D) find among keys and values (B, H, S, K)."""
         q = rotation(self.split(self.query(x)))  # (B, H, T, K)
         p_dropout = self.dropout if self.training else 0.0
-        if self.weights.watched:
-            weights = self.weights(attention_weights(q, k, mask, bias, self.scale))  # (B, H, T, S)
-            y = dropout(weights, p_dropout).to(v.dtype) @ v  # (B, H, T, K)
+        if self.watched:
+            y = self._written_out(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
         else:
             y = fused_attention(q, k, v, mask, bias, self.scale, p_dropout)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
+
+    def _written_out(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: AttentionMask,
+        bias: Tensor | None,
+        p_dropout: float,
+    ) -> Tensor:
+        """Equation (1), everybody who watches looking on: (B, H, T, K)."""
+        q, k, v = self.queries(q), self.keys(k), self.values(v)
+        T, S = q.shape[-2], k.shape[-2]
+        scores = self.scores(attention_scores(q, k, bias, self.scale))  # (B, H, T, S)
+        table = mask.table(T, S, q.device)
+        if self.allowed.watched:
+            table = self.allowed(
+                scores.new_ones(T, S, dtype=torch.bool) if table is None else table
+            )
+        weights = self.weights(masked_softmax(scores, table))  # (B, H, T, S)
+        return dropout(weights, p_dropout).to(v.dtype) @ v
 
     def split(self, x: Tensor) -> Tensor:
         """One row for all heads -> one row a head."""

@@ -70,7 +70,7 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     hooks = [
         point.register_forward_hook(keep(name.removesuffix("weights").removesuffix(".")))
         for name, point in model.named_modules()
-        if isinstance(point, HookPoint)
+        if isinstance(point, HookPoint) and name.rpartition(".")[2] in ("weights", "")
     ]
     try:
         with torch.compiler.set_stance("force_eager"):

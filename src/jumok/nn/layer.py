@@ -3,9 +3,10 @@
 Shapes: B batch, H heads, T positions, S positions of the memory, D model width.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from torch import Tensor, nn
 
@@ -18,6 +19,9 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+LARGEST: Final = 2**31  # of a measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +47,7 @@ class LayerConfig:
 
     def __post_init__(self) -> None:
         for name in ("d_model", "n_heads", "d_ff"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} {getattr(self, name)} is not a size; give 1 or more")
+            refuse_no_size(name, getattr(self, name))
         if self.d_head is None and self.d_model % self.n_heads:
             raise InputError(
                 f"d_model {self.d_model} does not divide into {self.n_heads} heads; "
@@ -57,13 +60,24 @@ class LayerConfig:
                 )
 
 
+def refuse_no_size(name: str, size: int) -> None:
+    """Raises InputError for what is no measure of a model: below 1, or beyond every machine."""
+    if size < 1:
+        raise InputError(f"{name} {size} is not a size; give 1 or more")
+    if size > LARGEST:
+        raise InputError(
+            f"{name} {str(size)[:24]} is beyond every machine; give {LARGEST:,} or less"
+        )
+
+
 def _nearest_divisor(n: int, wanted: int) -> int:
     """The divisor of n nearest to `wanted`, the larger of two.
 
     >>> _nearest_divisor(512, 7)
     8
     """
-    divisors = (i for i in range(1, n + 1) if n % i == 0)
+    smaller = (i for i in range(1, math.isqrt(n) + 1) if n % i == 0)
+    divisors = (divisor for i in smaller for divisor in (i, n // i))
     return min(divisors, key=lambda i: (abs(i - wanted), -i))
 
 
