@@ -1,0 +1,1 @@
+"""Looking at a model while it works: traces, muted heads, explanations."""

@@ -1,0 +1,65 @@
+"""What is seen of many heads at once: small pictures of their weights, and how far they look.
+
+Shapes: B sequences, L layers, H heads, T queries, S keys, P side of a thumbnail.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+SIDE = 64  # of a thumbnail at most
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+
+
+def thumbnail(weights: Floats, side: int = SIDE) -> Bytes:
+    """round(255 √w) of the largest weight in each tile: (..., T, S) -> (..., P, P').
+
+    Tile i of the queries goes from floor(i T / P) up to floor((i + 1) T / P). The root shows small
+    weights; the largest, so that one bright line in a wide table is not lost.
+
+    >>> thumbnail(np.array([[0.0, 0.25], [1.0, 0.0]], np.float32)).tolist()
+    [[0, 128], [255, 0]]
+    """
+    if 0 in weights.shape:
+        return np.zeros(
+            (*weights.shape[:-2], *(min(n, side) for n in weights.shape[-2:])), np.uint8
+        )
+    for axis in (-2, -1):
+        n = weights.shape[axis]
+        sides = min(n, side)
+        starts = np.arange(sides) * n // sides
+        weights = np.maximum.reduceat(weights, starts, axis=axis)
+    shown = np.sqrt(np.clip(np.nan_to_num(weights), 0.0, 1.0))
+    tiles: Bytes = np.rint(255 * shown).astype(np.uint8)
+    return tiles
+
+
+def mean_entropy(weights: Floats, real: NDArray[np.bool_]) -> Floats:
+    """The mean over the real queries of -Σ w log₂ w, in bits: (B, H, T, S), (B, T) -> (B, H).
+
+    0: every query looks at one key; log₂ S: at all alike. A query that sees nothing counts as 0,
+    a sequence without real queries gives 0.
+
+    >>> even = np.full((1, 1, 1, 4), 0.25, np.float32)
+    >>> mean_entropy(even, np.array([[True]])).tolist()
+    [[2.0]]
+    """
+    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+    bits = -(weights * logs).sum(-1)  # (B, H, T)
+    n_real = np.maximum(real.sum(-1), 1)[:, None]
+    means: Floats = ((bits * real[:, None, :]).sum(-1) / n_real).astype(np.float32)
+    return means
+
+
+def summaries(layers: Sequence[Floats], real: NDArray[np.bool_]) -> tuple[Bytes, Floats]:
+    """Thumbnails (B, L, H, P, P') and entropies (B, L, H) of all layers of a block.
+
+    layers: the weights (B, H, T, S) of each; real (B, T): the queries that are no padding.
+    """
+    return (
+        np.stack([thumbnail(weights) for weights in layers], 1),
+        np.stack([mean_entropy(weights, real) for weights in layers], 1),
+    )

@@ -1,0 +1,260 @@
+"""The tokens of a trace: pieces, and which characters and which eojeol of the text they stand for.
+
+An eojeol (어절) is what stands between white space.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from typing import Protocol
+
+from jumok.errors import InputError
+from jumok.interpret.header import Tokens
+from jumok.tasks.frames import filler
+from jumok.text.offsets import Span, offsets
+from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.vocabulary import Vocabulary
+
+NO_WORD = -1
+_BROKEN = "\ufffd"  # what some bytes of a letter are decoded to
+
+
+@dataclass(frozen=True)
+class Row:
+    """The ids of one sequence, which of them stand for the text, and where in it.
+
+    `spans` has a span for each id, None for one that frames: [CLS], [EOS] and the like.
+    """
+
+    text: str
+    ids: Sequence[int]
+    spans: Sequence[Span | None]
+    segments: Sequence[int] | None = None
+    left_out: int = 0  # pieces of the text that the model had no room for
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def newest(self, most: int) -> "Row":
+        """The last `most` tokens alone."""
+        lost = max(len(self) - most, 0)
+        return replace(
+            self,
+            ids=self.ids[lost:],
+            spans=self.spans[lost:],
+            left_out=self.left_out + sum(span is not None for span in self.spans[:lost]),
+        )
+
+
+class Detokenizer(Protocol):
+    """Whatever makes texts of ids; every `Vocabulary` does."""
+
+    def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
+        """The texts of many rows of ids, special pieces left out."""
+
+
+def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
+    """A row as the header has it, padded on the right to `width` tokens."""
+    padding, end = width - len(row), len(row.text)
+    pieces = [piece(vocabulary, i) for i in row.ids]
+    shown: list[Span] = []
+    for span in reversed(row.spans):  # what frames stands where the next piece begins
+        place = shown[-1][0] if shown else end
+        shown.append((place, place) if span is None else _trimmed(row.text, span))
+    shown.reverse()
+    eojeols = words(row.text)
+    numbers = [
+        NO_WORD if own is None else word_at(eojeols, span, name)
+        for own, span, name in zip(row.spans, shown, pieces, strict=True)
+    ]
+    return Tokens(
+        text=row.text,
+        pieces=(*pieces, *[_padding_piece(vocabulary)] * padding),
+        ids=(*map(int, row.ids), *[filler(vocabulary)] * padding),
+        spans=(*shown, *[(end, end)] * padding),
+        special=(*(int(span is None) for span in row.spans), *[1] * padding),
+        real=(*[1] * len(row), *[0] * padding),
+        words=(*numbers, *[NO_WORD] * padding),
+        segments=None if row.segments is None else (*row.segments, *[0] * padding),
+    )
+
+
+def words(text: str) -> list[Span]:
+    r"""The eojeols of a text: where each begins and ends.
+
+    >>> words("겨울은  추워요.\t감기")
+    [(0, 3), (5, 9), (10, 12)]
+    """
+    return [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+
+
+def piece(vocabulary: Vocabulary, id_: int) -> str:
+    """The piece with this id; nothing for one that a model knows and its vocabulary does not."""
+    try:
+        return vocabulary.piece(int(id_))
+    except InputError:
+        return ""
+
+
+def is_space(name: str) -> bool:
+    """Whether a piece is nothing but the space before a word, as SentencePiece or GPT-2 write it.
+
+    >>> is_space("▁"), is_space("▁영화"), is_space("Ġ")
+    (True, False, True)
+    """
+    return bool(name) and not name.strip("▁Ġ ")
+
+
+def spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
+    """The characters of a text that each of its ids stands for, as exactly as can be told.
+
+    The vocabulary's own offsets where it has some; else the text is compared with what the ids
+    spell (`spelled_spans`).
+    """
+    pieces = [piece(vocabulary, i) for i in ids]
+    if isinstance(vocabulary, PretrainedVocabulary):
+        try:
+            cut = vocabulary.encode_with_offsets(text)
+        except InputError:  # Marian's tokenisers have none
+            return spelled_spans(text, ids, vocabulary, pieces)
+        if cut.ids != list(ids):  # somebody typed "[CLS]"
+            return spelled_spans(text, ids, vocabulary, pieces)
+        # a space put before a word is laid on the word's first letter
+        return [
+            (a, a) if is_space(name) and text[a:b].strip() else (a, b)
+            for name, (a, b) in zip(pieces, cut.spans, strict=True)
+        ]
+    try:
+        return offsets(text, vocabulary.pieces(text))
+    except InputError:  # it rewrites the text, or spells letters as bytes
+        return spelled_spans(text, ids, vocabulary, pieces)
+
+
+def spelled_spans(
+    text: str, ids: Sequence[int], vocabulary: Detokenizer, pieces: Sequence[str] | None = None
+) -> list[Span]:
+    """The characters of a text that ids stand for, told by what the vocabulary makes of them.
+
+    Letters are compared without case, accents and ways of composing; bytes of one letter all
+    stand for it; the words between two known places belong to the unknown pieces between them,
+    in order, as `pieces`, those of the ids, begin words.
+    """
+    increments = _increments(ids, vocabulary)
+    owners = [number for number, part in enumerate(increments) for _ in _letters(part)]
+    spelling = [letter for part in increments for letter in _letters(part)]
+    letters = [(letter, at) for at, character in enumerate(text) for letter in _letters(character)]
+    given = [letter for letter, _ in letters]
+    places: list[Span | None] = [None] * len(ids)
+    for mine, theirs, size in _matches(spelling, given):
+        for i in range(size):
+            number, at = owners[mine + i], letters[theirs + i][1]
+            begin, end = places[number] or (at, at)
+            places[number] = (min(begin, at), max(end, at + 1))
+    for number, partial in enumerate(_partial(ids, vocabulary)):
+        later = next((place for place in places[number + 1 :] if place is not None), None)
+        if partial and places[number] is None and later is not None:
+            places[number] = (later[0], later[0] + 1)  # its last byte has found the letter
+    return _filled(text, places, pieces or [""] * len(ids))
+
+
+def _increments(ids: Sequence[int], vocabulary: Detokenizer) -> list[str]:
+    """What each id adds to the text of those before it."""
+    rows = [list(ids[: n + 1]) for n in range(len(ids))]
+    whole = vocabulary.decode_batch(rows) if rows else []
+    added, before = [], ""
+    for n, text in enumerate(whole):
+        last = n == len(whole) - 1
+        sure = text if last else text.rstrip(_BROKEN)
+        added.append(sure[len(before) :] if sure.startswith(before) else "")
+        before = sure if sure.startswith(before) else before
+    return added
+
+
+def _partial(ids: Sequence[int], vocabulary: Detokenizer) -> list[bool]:
+    """Which ids are some bytes of a letter."""
+    return [_BROKEN in text for text in vocabulary.decode_batch([[i] for i in ids])]
+
+
+def _filled(text: str, places: Sequence[Span | None], pieces: Sequence[str]) -> list[Span]:
+    """Places for pieces that have none, in the text between those that have."""
+    found: list[Span] = []
+    while len(found) < len(places):
+        begin = len(found)
+        known = places[begin]
+        if known is not None:
+            found.append(known)
+            continue
+        stop = next((i for i in range(begin, len(places)) if places[i] is not None), len(places))
+        following = places[stop] if stop < len(places) else None
+        left = max((end for _, end in found), default=0)
+        right = max(left, following[0] if following else len(text))
+        inside = [(left + a, left + b) for a, b in words(text[left:right])]
+        found += _shared(inside, pieces[begin:stop], (left, right))
+    return found
+
+
+def _shared(inside: Sequence[Span], pieces: Sequence[str], gap: Span) -> list[Span]:
+    """The words of a gap, one after the other, for its pieces; the last for all that are more.
+
+    A bare space stands before its word, or at the end when no word is left, and the piece behind
+    it goes on with that word.
+
+    >>> _shared([(0, 2), (3, 5)], ["▁", "<unk>", "▁", "<unk>"], (0, 5))
+    [(0, 0), (0, 2), (3, 3), (3, 5)]
+    """
+    if not inside:
+        return [gap] * len(pieces)
+    found, number, begun = [], -1, False
+    for name in pieces:
+        number += not begun
+        begun = is_space(name)
+        if begun:
+            place = inside[number][0] if number < len(inside) else gap[1]
+            found.append((place, place))
+        else:
+            found.append(inside[min(number, len(inside) - 1)])
+    return found
+
+
+def _matches(mine: Sequence[str], theirs: Sequence[str]) -> list[tuple[int, int, int]]:
+    if list(mine) == list(theirs):
+        return [(0, 0, len(mine))]
+    blocks = SequenceMatcher(None, mine, theirs, autojunk=False).get_matching_blocks()
+    return [(block.a, block.b, block.size) for block in blocks]
+
+
+def _letters(text: str) -> list[str]:
+    """The letters of a text, taken apart, in small letters, without accents and white space."""
+    parts = unicodedata.normalize("NFKD", text.casefold())
+    return [c for c in parts if not c.isspace() and unicodedata.category(c) != "Mn"]
+
+
+def _trimmed(text: str, span: Span) -> Span:
+    """A span without the white space around it, if anything is left."""
+    begin, end = span
+    inside = text[begin:end]
+    if not inside.strip():
+        return span
+    return begin + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
+
+
+def word_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
+    """The number of the first eojeol that a piece touches; of a bare space, the one behind it.
+
+    >>> word_at([(0, 2), (3, 5)], (3, 4)), word_at([(0, 2), (3, 5)], (2, 3), "▁")
+    (1, 1)
+    """
+    begin, end = span
+    for number, (start, stop) in enumerate(eojeols):
+        if (begin < stop and end > start) or (is_space(name) and start >= end):
+            return number
+    return NO_WORD
+
+
+def _padding_piece(vocabulary: Vocabulary) -> str:
+    try:
+        return vocabulary.piece(vocabulary.pad_id)
+    except InputError:
+        return "[PAD]"

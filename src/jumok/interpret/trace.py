@@ -1,0 +1,345 @@
+"""A trace: what a model did, in memory or in a file, read a head at a time.
+
+Shapes: B sequences, H heads, G key heads, T queries, S keys, K width of a head, D width of the
+model, L layers, P side of a thumbnail. docs/trace.md describes the file.
+"""
+
+import os
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from jumok import tensorfile
+from jumok.errors import InputError
+from jumok.interpret.header import Block, TraceInfo
+from jumok.interpret.trace_file import check_tensors, read_info
+from jumok.interpret.words import Measure, Specials, Unit
+from jumok.interpret.writing import Array, Arrays, parts, settle
+from jumok.storage import storage_errors, write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from jumok.interpret.bertviz import BertViz
+    from jumok.interpret.plain import Layers, Pieces
+
+Floats = NDArray[np.float32]
+Bytes = NDArray[np.uint8]
+
+
+class Numbers(Protocol):
+    """Where the tensors of a trace are."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each tensor by its name."""
+
+    def read(self, name: str, *place: int) -> Array:
+        """A tensor, or the part of it at the first indices."""
+
+    def parts(self, info: TraceInfo) -> Iterable[bytes]:
+        """The file of the trace, part by part."""
+
+
+class Trace:
+    """What passed through every head while a model worked; `jumok.trace` makes one.
+
+    `info` is the header: tokens, blocks, the answer. Numbers are float32 whatever the file holds,
+    and are read when they are asked for.
+
+        trace = Trace.open("review.safetensors")
+        trace.weights("encoder", layer=0)[2]  # (T, S) of head 2
+    """
+
+    def __init__(self, info: TraceInfo, numbers: Numbers) -> None:
+        self.info = info
+        self._numbers = numbers
+        self._shapes = numbers.shapes()
+        check_tensors(info, self._shapes)
+
+    @classmethod
+    def of(cls, tensors: Arrays, info: TraceInfo) -> "Trace":
+        """A trace of these tensors, settled: dtypes, thumbnails, entropies, what is left out."""
+        kept, settled = settle(tensors, info)
+        return cls(settled, _InMemory(kept))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Trace":
+        """The trace in a file, its numbers mapped, not read.
+
+        Raises StorageError for what cannot be read, InputError for what is no whole trace; both
+        name the file.
+        """
+        path = Path(path)
+        info = read_info(path)
+        try:
+            with storage_errors(f"{path}: cannot be read"):
+                return cls(info, _InFile(path, tensorfile.read_header(path)))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_attention(
+        cls,
+        attention: "Layers | None" = None,
+        tokens: "Pieces | None" = None,
+        sentence_b_start: int | None = None,
+        encoder_attention: "Layers | None" = None,
+        decoder_attention: "Layers | None" = None,
+        cross_attention: "Layers | None" = None,
+        encoder_tokens: "Pieces | None" = None,
+        decoder_tokens: "Pieces | None" = None,
+        title: str = "attention",
+    ) -> "Trace":
+        """A trace of weights alone, given in the words of `bertviz.head_view`.
+
+        One tensor (B, H, T, S) a layer, of whatever library, with the tokens of its rows:
+
+        >>> weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], dtype=np.float32)
+        >>> Trace.from_attention([weights], ["▁겨울", "은"])
+        Trace('attention': decoder 1x1, 1 sequences)
+
+        `jumok.interpret.plain` says what each word means. Raises InputError for tensors of other
+        shapes, and where tokens are missing or too few.
+        """
+        from jumok.interpret.plain import from_attention
+
+        return from_attention(
+            attention, tokens, sentence_b_start, encoder_attention, decoder_attention,
+            cross_attention, encoder_tokens, decoder_tokens, title,
+        )  # fmt: skip
+
+    def to_bertviz(self, sequence: int = 0) -> "BertViz":
+        """The words with which `bertviz.head_view` and `bertviz.model_view` show a sequence.
+
+            bertviz.head_view(**trace.to_bertviz())
+
+        Padding is cut off.
+        """
+        from jumok.interpret.bertviz import to_bertviz
+
+        return to_bertviz(self, sequence)
+
+    def with_info(self, info: TraceInfo) -> "Trace":
+        """The same numbers under another header."""
+        return Trace(info, self._numbers)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trace to a file, whole or not at all, and return its path."""
+        path = Path(path)
+        write_atomically(path, lambda file: file.writelines(self._numbers.parts(self.info)))
+        return path
+
+    def to_bytes(self) -> bytes:
+        """The bytes of the file."""
+        return b"".join(self._numbers.parts(self.info))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tensors, sorted."""
+        return tuple(sorted(self._shapes))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor. Raises InputError when the trace does not hold it."""
+        if name not in self._shapes:
+            raise InputError(f"the trace holds no {name!r}; it holds {_some(self._shapes)}")
+        return self._shapes[name]
+
+    def tensor(self, name: str) -> Array:
+        """A whole tensor: float32, or bytes of masks and thumbnails."""
+        self.shape(name)
+        return _wide(self._numbers.read(name))
+
+    def weights(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """Equation (1) after the softmax: (H, T, S)."""
+        return self._part(block, layer, "weights", sequence)
+
+    def scores(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """q·k·scale + bias before the mask, (H, T, S): as recorded, or made again of q and k."""
+        if f"{block}.{layer}.scores" in self._shapes:
+            return self._part(block, layer, "scores", sequence)
+        described = self._block(block, layer)
+        q, k = self.q(block, layer, sequence), self.k(block, layer, sequence)
+        k = np.repeat(k, described.heads // described.key_heads, axis=0)  # (H, S, K)
+        scores = (q @ k.swapaxes(-1, -2)) * np.float32(described.scale)
+        bias = self.bias(block, layer)
+        return scores if bias is None else scores + bias
+
+    def q(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """The queries as they meet the keys, (H, T, K)."""
+        return self._part(block, layer, "q", sequence)
+
+    def k(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """The keys, (G, S, K): head h reads key head h·G/H."""
+        return self._part(block, layer, "k", sequence)
+
+    def v(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """The values, (G, S, K)."""
+        return self._part(block, layer, "v", sequence)
+
+    def bias(self, block: str, layer: int) -> Floats | None:
+        """What relative positions add to the scores, (H, T, S); None where they do not."""
+        if f"{block}.{layer}.bias" not in self._shapes:
+            return None
+        return self._part(block, layer, "bias", 0)
+
+    def value_norms(self, block: str, layer: int, sequence: int = 0) -> Floats:
+        """‖v_j W_O‖ of each head and key, (H, S): times a weight, what really arrives."""
+        return self._part(block, layer, "value_norms", sequence)
+
+    def mask(self, block: str, sequence: int = 0) -> NDArray[np.bool_]:
+        """Who may attend to whom, (T, S); the same in all layers."""
+        return self._of_block(block, "mask", sequence).astype(np.bool_)
+
+    def thumbnails(self, block: str, sequence: int = 0) -> Bytes:
+        """Small pictures of all heads, (L, H, P, P'): 255 √ of the largest weight in a tile."""
+        return self._of_block(block, "thumbnails", sequence).astype(np.uint8)
+
+    def entropy(self, block: str, sequence: int = 0) -> Floats:
+        """The mean entropy of the rows of each head in bits, (L, H)."""
+        return _floats(self._of_block(block, "entropy", sequence))
+
+    def hidden(self, side: str, layer: int, sequence: int = 0) -> Floats:
+        """What enters a layer, (T, D); number L is what leaves the last one."""
+        name = f"{side}.hidden.{layer}"
+        self.shape(name)
+        return _floats(self._numbers.read(name, self._sequence(sequence)))
+
+    def figure(
+        self,
+        kind: str = "attention",
+        block: str | None = None,
+        layer: int = -1,
+        head: int | str | None = None,
+        sequence: int = 0,
+        query: int | None = None,
+        unit: Unit = "piece",
+        specials: Specials = "plain",
+        measure: Measure = "weights",
+        rows: str = "predicted",
+        width: float | None = None,
+        font_size: float | None = None,
+        title: bool | str = True,
+        palette: str = "ink",
+        scale: str = "linear",
+    ) -> "Figure":
+        """A figure for a paper or a slide; save it as .pdf, .svg or .png.
+
+            trace.figure(layer=2, head=0, width=3.3).savefig("head.pdf")
+
+        kind: attention, heads, model, alignment, neuron, positions or explanation. All else is
+        said at `jumok.viewer.figures.figure.figure_of`, which draws it. Raises InputError for
+        what the trace does not hold.
+        """
+        draw = _above("figures.figure", "figure_of")
+        figure: Figure = draw(
+            self, kind, block, layer, head, sequence, query, unit, specials, measure, rows, width,
+            font_size, title, palette, scale,
+        )  # fmt: skip
+        return figure
+
+    def show(self, state: str = "", full: bool = False) -> object:
+        """The page of this trace as what the last line of a notebook cell shows.
+
+        `state` is what the page shows first, as its address says it: "v=matrix&L=2&H=0". A large
+        trace is embedded in part, with `full` whole.
+        """
+        shown: object = _above("notebook", "show")(self, state, full)
+        return shown
+
+    def html(self, path: str | os.PathLike[str], state: str = "", full: bool = False) -> Path:
+        """Write the page of this trace as one file that asks nobody for anything.
+
+        `state` and `full` as in `show`.
+        """
+        path = Path(path)
+        content: bytes = _above("page", "html")(self, state, full)
+        write_atomically(path, content)
+        return path
+
+    def __repr__(self) -> str:
+        blocks = ", ".join(f"{b.name} {b.layers}x{b.heads}" for b in self.info.blocks)
+        return f"Trace({self.info.title!r}: {blocks}, {self.info.sequences} sequences)"
+
+    def _block(self, name: str, layer: int) -> Block:
+        block = self.info.block(name)
+        if not 0 <= layer < block.layers:
+            raise InputError(
+                f"layer {layer} of block {name}, which has {block.layers}; layers count from 0"
+            )
+        return block
+
+    def _sequence(self, number: int) -> int:
+        if not 0 <= number < self.info.sequences:
+            raise InputError(f"sequence {number} of {self.info.sequences}; they count from 0")
+        return number
+
+    def _part(self, block: str, layer: int, name: str, sequence: int) -> Floats:
+        self._block(block, layer)
+        full = f"{block}.{layer}.{name}"
+        self.shape(full)
+        return _floats(self._numbers.read(full, self._sequence(sequence)))
+
+    def _of_block(self, block: str, name: str, sequence: int) -> Array:
+        self.info.block(block)
+        self.shape(f"{block}.{name}")
+        return self._numbers.read(f"{block}.{name}", self._sequence(sequence))
+
+
+class _InMemory:
+    """Tensors in memory."""
+
+    def __init__(self, tensors: Arrays) -> None:
+        self._tensors = tensors
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tensor.shape for name, tensor in self._tensors.items()}
+
+    def read(self, name: str, *place: int) -> Array:
+        return np.asarray(self._tensors[name][place])
+
+    def parts(self, info: TraceInfo) -> Iterable[bytes]:
+        return parts(self._tensors, info)
+
+
+class _InFile:
+    """Tensors in a safetensors file, mapped."""
+
+    def __init__(self, path: Path, entries: dict[str, tensorfile.Entry]) -> None:
+        self._path, self._entries = path, entries
+        try:
+            self._file: Any = safetensors.safe_open(path, framework="numpy")
+        except safetensors.SafetensorError as error:
+            raise InputError(f"not a usable safetensors file: {error}; get it again") from error
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: entry.shape for name, entry in self._entries.items()}
+
+    def read(self, name: str, *place: int) -> Array:
+        found: Array = self._file.get_slice(name)[place or ...]
+        return found
+
+    def parts(self, info: TraceInfo) -> Iterable[bytes]:
+        return parts({name: self.read(name) for name in self._entries}, info)
+
+
+def _above(module: str, name: str) -> Any:
+    """What the viewer has under this name: it stands above, and is loaded when it is asked for."""
+    return getattr(import_module(f"jumok.viewer.{module}"), name)
+
+
+def _wide(array: Array) -> Array:
+    return array if array.dtype == np.uint8 else array.astype(np.float32)
+
+
+def _floats(array: Array) -> Floats:
+    return array.astype(np.float32)
+
+
+def _some(shapes: dict[str, tuple[int, ...]]) -> str:
+    names = sorted(shapes)
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,440 @@
+"""jumok.trace: what is told is what happened, for every kind of model, and nobody is disturbed."""
+
+import copy
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jumok
+from jumok.errors import InputError
+from jumok.interpret import tracing
+from jumok.interpret.collect import towers
+from jumok.interpret.header import Tokens
+from jumok.interpret.trace import Trace
+from jumok.interpret.tracing import trace
+from jumok.interpret.writing import NO_PARAMETERS
+from jumok.models import EncoderDecoder, EncoderDecoderClassifier
+from jumok.nn.hooks import HookPoint, record
+from jumok.tasks.answering import Loaded
+from tests import foreign_folders
+from tests.interpret.kinds import KINDS, READINGS, REVIEWS, loaded_of, texts_of
+from tests.models.small import POSITIONS
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_position = pytest.mark.parametrize("positions", POSITIONS)
+
+FOREIGN = {
+    "bert": foreign_folders.bert,
+    "bert classifier": lambda folder: foreign_folders.bert(
+        folder, "ForSequenceClassification", ("아니오", "예")
+    ),
+    "bert tower": lambda folder: foreign_folders.bert(folder, "Model"),
+    "roberta": foreign_folders.roberta,
+    "gpt2": foreign_folders.gpt2,
+    "t5": foreign_folders.t5,
+    "bart": foreign_folders.bart,
+    "marian": foreign_folders.marian,
+}
+
+
+def tensor(rows: tuple[Tokens, ...], name: str) -> Tensor:
+    return torch.tensor([getattr(row, name) for row in rows])
+
+
+def asked(loaded: Loaded, made: Trace) -> dict[str, Any]:
+    """What to ask of `logits` or `hidden_states` to have the model read the same."""
+    sides = made.info.sides
+    if "source" not in sides:
+        row = sides["target"]
+        return {"input_ids": tensor(row, "ids"), "attention_mask": tensor(row, "real")}
+    row = sides["source"]
+    said = {"input_ids": tensor(row, "ids"), "attention_mask": tensor(row, "real")}
+    if row[0].segments is not None:
+        said["token_type_ids"] = tensor(row, "segments")
+    if "target" in sides:
+        said["decoder_input_ids"] = tensor(sides["target"], "ids")
+    return said
+
+
+def assert_true(loaded: Loaded, made: Trace) -> None:
+    """What the trace holds is what the untouched model does, and the equations hold in it."""
+    written_side = "target" if "target" in made.info.sides else "source"
+    last = max(block.layers for block in made.info.blocks if block.queries == written_side)
+    hidden = loaded.hidden_states(**asked(loaded, made)).numpy()
+    for number, tokens in enumerate(made.info.sides[written_side]):  # type: ignore[index]
+        n = sum(tokens.real)
+        found = made.hidden(written_side, last, number)[:n]
+        # the fused kernel sums in another order
+        assert np.abs(found - hidden[number, :n]).max() < 2e-5 * max(1, np.abs(hidden).max())
+    with record(loaded.model) as seen:
+        loaded.hidden_states(**asked(loaded, made))
+    for block in made.info.blocks:
+        for layer in range(block.layers):
+            place = {"cross": f"decoder.stack.layers.{layer}.cross"}.get(
+                block.name, f"{block.name}.stack.layers.{layer}.attention"
+            )
+            lone = loaded.model in towers(loaded.model).values()
+            weights = seen[place.partition(".")[2] if lone else place][0].numpy()
+            for number in range(made.info.sequences):
+                real = np.array(made.info.tokens(block.queries, number).real, bool)
+                mine = made.weights(block.name, layer, number)
+                assert np.array_equal(mine[:, real], weights[number][:, real])
+                _check_equations(made, block.name, layer, number)
+
+
+def _check_equations(made: Trace, block: str, layer: int, number: int) -> None:
+    """softmax(q k^T scale + bias, over what may be seen) v, step by step."""
+    mask = made.mask(block, number)
+    weights, scores = made.weights(block, layer, number), made.scores(block, layer, number)
+    assert (weights[:, ~mask] == 0).all()
+    sums = weights.sum(-1)
+    assert np.abs(sums - 1).max() < 1e-6  # in float32
+    raised = np.exp(scores - scores.max(-1, keepdims=True, where=mask, initial=-1e30)) * mask
+    assert np.abs(raised / raised.sum(-1, keepdims=True) - weights).max() < 1e-6
+    q, k, v = (getattr(made, name)(block, layer, number) for name in "qkv")
+    again = q @ k.swapaxes(-1, -2) * np.float32(made.info.block(block).scale)
+    bias = made.bias(block, layer)
+    again = again if bias is None else again + bias
+    assert np.abs(again - scores).max() < 1e-5 * max(1, np.abs(scores).max())
+    mixed = made.tensor(f"{block}.{layer}.mixed")[number]
+    assert np.abs(weights @ v - mixed).max() < 1e-5 * max(1, np.abs(v).max())
+    side = made.info.block(block).queries
+    part = "cross" if block == "cross" else "attention"
+    output = made.tensor(f"parameters.{side}.{layer}.{part}.output.weight")  # (D, H K)
+    H, S, K = v.shape
+    norms = made.value_norms(block, layer, number)
+    for h in range(H):
+        for s in range(S):
+            arriving = output[:, h * K : (h + 1) * K] @ v[h, s]
+            assert abs(norms[h, s] - np.linalg.norm(arriving)) < 1e-4 * max(1, norms[h, s])
+
+
+@every_kind
+@every_position
+def test_a_trace_is_what_the_model_does(kind: str, positions: str) -> None:
+    loaded = loaded_of(kind, positions)
+    assert_true(loaded, trace(loaded, texts_of(kind), explain=False))
+
+
+@pytest.mark.parametrize("family", FOREIGN)
+def test_a_trace_of_an_imported_model_is_what_the_model_does(family: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    FOREIGN[family](tmp_path / "model")
+    loaded = jumok.load(tmp_path / "model", device="cpu")
+    writes = loaded.recipe.task in ("sequence_to_sequence", "language_modeling")
+    texts = ["삼 일 오", "이 영화 정말 재미있어요"]
+    targets = ["3 1 5", "2"] if writes else None
+    made = trace(loaded, texts, targets, explain=False)
+    assert made.info.model.family == loaded.origin.config["model_type"]  # type: ignore[union-attr]
+    assert_true(loaded, made)
+
+
+def test_a_trace_says_which_weights_it_saw(review_run: Path, tmp_path: Path) -> None:
+    loaded = jumok.load(review_run, device="cpu")
+    wanted = hashlib.sha256((review_run / "model.safetensors").read_bytes()).hexdigest()
+    assert trace(loaded, REVIEWS[0]).info.model.weights_sha256 == wanted
+    assert trace(loaded_of("classifier"), REVIEWS[0]).info.model.weights_sha256 is None
+
+
+def test_a_trace_does_not_change_when_the_model_does() -> None:
+    loaded = copy.copy(loaded_of("pairs", "learned"))
+    loaded.model = copy.deepcopy(loaded.model)
+    made = trace(loaded, texts_of("pairs")[0], explain=False)
+    before = made.to_bytes()
+    with torch.no_grad():
+        for weight in loaded.model.parameters():
+            weight.add_(1.0)
+    assert made.to_bytes() == before
+
+
+@every_kind
+def test_looking_leaves_the_model_as_it_was(kind: str) -> None:
+    loaded = loaded_of(kind)
+    text = texts_of(kind)[0]
+    before = loaded(text)
+    trace(loaded, text, mute=[("decoder" if kind == "language model" else "encoder", 0, 0)])
+    assert loaded(text) == before
+    points = [module for module in loaded.model.modules() if isinstance(module, HookPoint)]
+    assert not any(point.watched for point in points)
+
+
+def test_every_step_of_the_calculation_can_be_made_again() -> None:
+    made = trace(loaded_of("first token"), REVIEWS[0])
+    assert made.info.model.norm_first
+    for layer in range(2):
+        steps = {
+            name: made.tensor(f"source.steps.{layer}.{name}")[0]
+            for name in ("attention", "after_attention", "hidden", "feed_forward")
+        }
+        own = {
+            name.partition(f"source.{layer}.")[2]: made.tensor(name)
+            for name in made.names
+            if name.startswith(f"parameters.source.{layer}.")
+        }
+        x = made.hidden("source", layer)
+        mixed = made.tensor(f"encoder.{layer}.mixed")[0]  # (H, T, K)
+        rows = mixed.transpose(1, 0, 2).reshape(len(x), -1)  # (T, H K)
+        attention = rows @ own["attention.output.weight"].T + own["attention.output.bias"]
+        assert np.abs(attention - steps["attention"]).max() < 1e-4
+        assert np.abs(x + attention - steps["after_attention"]).max() < 1e-4
+        narrow = steps["hidden"] @ own["feed_forward.down.weight"].T + own["feed_forward.down.bias"]
+        assert np.abs(narrow - steps["feed_forward"]).max() < 1e-4
+        end = made.tensor(f"source.steps.{layer}.after_feed_forward")[0]
+        if layer == 0:
+            assert np.array_equal(end, made.hidden("source", 1))
+
+
+def test_positions_embeddings_and_segments_add_up() -> None:
+    made = trace(loaded_of("pairs", "learned"), texts_of("pairs")[0])
+    tokens = made.info.tokens("source")
+    assert tokens.segments is not None
+    assert set(tokens.segments) == {0, 1}
+    summed = (
+        made.tensor("source.embedding")[0]
+        + made.tensor("source.positions")
+        + made.tensor("source.segments")[list(tokens.segments)]
+    )
+    assert np.abs(summed - made.hidden("source", 0)).max() < 1e-6
+
+
+def test_parameters_of_large_models_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = trace(loaded_of("classifier"), REVIEWS[0])
+    assert any(name.startswith("parameters.") for name in made.names)
+    assert made.info.notes == ()
+    monkeypatch.setattr(tracing, "SMALL", 4 * loaded_of("classifier").model.output.weight.numel())
+    made = trace(loaded_of("classifier"), REVIEWS[0])
+    assert not any(name.startswith("parameters.") for name in made.names)
+    assert made.info.notes == (NO_PARAMETERS,)
+
+
+def test_rotary_angles_are_told() -> None:
+    made = trace(loaded_of("classifier", "rotary"), REVIEWS[0])
+    K = made.info.block("encoder").d_head
+    wanted = [10_000 ** (-2 * i / K) for i in range(K // 2)]
+    assert np.allclose(made.tensor("rotary"), wanted, rtol=1e-6)
+
+
+def test_relative_positions_tell_their_bias() -> None:
+    made = trace(loaded_of("classifier", "relative"), REVIEWS[0])
+    bias = made.bias("encoder", 1)
+    assert bias is not None
+    assert bias.std() > 0
+    assert trace(loaded_of("classifier"), REVIEWS[0]).bias("encoder", 1) is None
+
+
+def test_a_batch_is_each_text_alone_with_padding_that_nobody_sees() -> None:
+    loaded = loaded_of("classifier")
+    both = trace(loaded, REVIEWS, pad_to=20)
+    for number, text in enumerate(REVIEWS):
+        alone = trace(loaded, text)
+        n = len(alone.info.tokens("source"))
+        padded = both.info.tokens("source", number)
+        assert sum(padded.real) == n
+        assert len(padded) == 20
+        assert padded.special[n:] == (1,) * (20 - n)
+        assert padded.pieces[n:] == ("[PAD]",) * (20 - n)
+        mine, theirs = both.weights("encoder", 1, number), alone.weights("encoder", 1)
+        assert np.abs(mine[:, :n, :n] - theirs).max() < 1e-6
+        assert (mine[:, :, n:] == 0).all()
+
+
+def test_models_that_write_are_watched_while_they_read_their_own_answer() -> None:
+    loaded = loaded_of("sequences")
+    text = texts_of("sequences")[0]
+    made = trace(loaded, text)
+    assert made.info.decoding is not None
+    assert made.info.decoding.output == loaded(text).output  # type: ignore[attr-defined]
+    assert made.info.decoding.method == "greedy"
+    chosen = [step.chosen.id for step in made.info.decoding.steps if step.chosen]
+    read = made.info.tokens("target").ids
+    assert read[0] == loaded.vocabulary.bos_id
+    assert list(read[1:]) == chosen[: len(read) - 1]
+    assert made.info.next is not None
+    assert [best[0].id for best in made.info.next][: len(chosen)] == chosen
+
+
+def test_settings_of_decoding_are_laid_over_the_recipe() -> None:
+    made = trace(loaded_of("sequences"), texts_of("sequences")[0], decode={"beam": 3})
+    assert made.info.decoding is not None
+    assert made.info.decoding.method == "beam"
+    assert made.info.decoding.settings["beam"] == 3
+    with pytest.raises(InputError, match="beem"):
+        trace(loaded_of("sequences"), "삼", decode={"beem": 3})
+
+
+def test_the_score_of_a_regression_is_told() -> None:
+    loaded, texts = loaded_of("regression"), texts_of("regression")
+    scores = [answer.score for answer in loaded(texts)]
+    assert trace(loaded, texts).info.regression == pytest.approx(scores, abs=1e-5)  # other kernel
+    assert trace(loaded_of("classifier"), REVIEWS[0]).info.regression is None
+
+
+def test_an_answer_that_fills_the_model_is_traced_without_its_last_token() -> None:
+    loaded = loaded_of("sequences")
+    most = loaded.recipe.model.max_length
+    long = {"min_length": most, "max_length": most}
+    made = trace(loaded, READINGS[0], decode=long)
+    [row], told = made.info.sides["target"], made.info.decoding
+    assert told is not None
+    assert len(told.steps) == most
+    assert len(row) == most
+    assert row.ids[1:] == tuple(s.chosen.id for s in told.steps if s.chosen)[:-1]
+    assert row.text == told.output
+    [note] = [note for note in made.info.notes if "target" in note]
+    assert "1 pieces of it were not read" in note
+
+
+def test_a_target_that_is_given_is_read_and_nothing_is_written() -> None:
+    loaded = loaded_of("sequences")
+    made = trace(loaded, "삼 일", "3 1")
+    assert made.info.decoding is not None
+    assert made.info.decoding.method == "given"
+    assert made.info.tokens("target").text == "3 1"
+    assert made.info.tokens("target").ids[1:] == tuple(loaded.vocabulary.encode("3 1"))
+
+
+def test_a_language_model_goes_on_from_its_text() -> None:
+    loaded = loaded_of("language model")
+    made = trace(loaded, REVIEWS[0])
+    tokens, decoding = made.info.tokens("target"), made.info.decoding
+    assert decoding is not None
+    assert tokens.text.startswith(REVIEWS[0])
+    assert decoding.prompt == 1 + len(loaded.vocabulary.encode(REVIEWS[0]))
+    only = trace(loaded, REVIEWS[0], "")
+    assert only.info.decoding is None
+    assert len(only.info.tokens("target")) == decoding.prompt
+    n = decoding.prompt  # what follows changes nothing of what was read before
+    mine, theirs = only.weights("decoder", 1), made.weights("decoder", 1)[:, :n, :n]
+    assert np.abs(mine - theirs).max() < 1e-6
+
+
+def test_a_text_longer_than_the_model_is_cut_and_that_is_said() -> None:
+    loaded = loaded_of("classifier")
+    made = trace(loaded, " ".join(REVIEWS * 5), explain=False)
+    assert len(made.info.tokens("source")) == loaded.recipe.model.max_length
+    assert any("were not read" in note for note in made.info.notes)
+    written = trace(loaded_of("language model"), " ".join(REVIEWS * 5))
+    assert len(written.info.tokens("target")) == loaded.recipe.model.max_length
+    assert any("were not read" in note for note in written.info.notes)
+
+
+def test_texts_without_words_are_traced_too() -> None:
+    for kind in KINDS:
+        text = "\t" if kind in ("pairs", "regression") else ""
+        made = trace(loaded_of(kind), text)
+        assert made.info.sequences == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ({"text": []}, "0 texts"),
+        ({"text": ["가", "나"], "target": "다"}, "2 texts and 1 targets"),
+        ({"text": "가", "target": "나"}, "writes nothing; leave the target out"),
+        ({"text": "가", "decode": {"beam": 2}}, "writes nothing; leave decode out"),
+        ({"text": "가", "mute": [("decoder", 0, 0)]}, "'decoder' cannot be muted; the model has"),
+        ({"text": "가", "mute": [("encoder", 2, 0)]}, "layers 0 to 1 with heads 0 to 1"),
+        ({"text": "가", "mute": [("encoder", 0, 2)]}, "layers 0 to 1 with heads 0 to 1"),
+        ({"text": "가\ud800나"}, "half of a surrogate pair"),
+    ],
+)
+def test_wrong_questions_are_refused_in_one_sentence(call: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        trace(loaded_of("classifier"), **call)
+
+
+# Muting
+
+
+def without_head(model: nn.Module, block: str, layer: int, head: int) -> nn.Module:
+    """A copy of the model in which W_O is zero where that head arrives."""
+    other = copy.deepcopy(model)
+    found = towers(other)["source" if block == "encoder" else "target"].stack.layers[layer]
+    attention = found.cross if block == "cross" else found.attention
+    K = attention.output.in_features // attention.n_heads
+    with torch.no_grad():
+        attention.output.weight[:, head * K : (head + 1) * K] = 0
+    return other
+
+
+@pytest.mark.parametrize("kind", ["classifier", "language model", "sequences", "note 002"])
+def test_a_muted_head_is_one_whose_output_is_zero(kind: str) -> None:
+    loaded = loaded_of(kind)
+    target = [""] if kind == "language model" else ["3 1"] if kind == "sequences" else None
+    text = texts_of(kind)[:1]
+    plain = trace(loaded, text, target)
+    for block in plain.info.blocks:
+        muted = trace(loaded, text, target, mute=[(block.name, 0, 1), (block.name, 0, 1)])
+        assert muted.info.muted == ((block.name, 0, 1),)
+        assert (muted.weights(block.name, 0)[1] == 0).all()
+        other = copy.copy(loaded)
+        other.model = without_head(loaded.model, block.name, 0, 1)
+        by_hand = trace(other, text, target)
+        for name in plain.names:
+            if "weights" in name or "mixed" in name or name.startswith("parameters"):
+                continue
+            if name.startswith((f"{block.name}.0.", f"{block.name}.thumb", f"{block.name}.entr")):
+                continue
+            difference = np.abs(muted.tensor(name) * 1.0 - by_hand.tensor(name)).max()
+            assert difference < 1e-5 * max(1.0, np.abs(by_hand.tensor(name)).max()), name
+        # what happens before, and beside it, is not touched
+        assert np.array_equal(muted.weights(block.name, 0)[0], plain.weights(block.name, 0)[0])
+        assert not np.array_equal(
+            muted.hidden(block.queries, block.layers), plain.hidden(block.queries, block.layers)
+        )
+
+
+def test_a_muted_model_writes_by_what_is_left_of_it() -> None:
+    loaded = loaded_of("sequences")
+    text = texts_of("sequences")[0]
+    mute = [(block, layer, 0) for block in ("decoder", "cross") for layer in (0, 1)]
+    muted = trace(loaded, text, mute=mute)
+    assert muted.info.next is not None
+    chosen = [best[0].id for best in muted.info.next]
+    assert muted.info.tokens("target").ids[1:] == tuple(chosen[: len(muted.info.next) - 1])
+    assert muted.info.decoding is not None
+    plain = trace(loaded, text)
+    assert plain.info.decoding is not None
+    assert plain.info.decoding.steps[0].before != muted.info.decoding.steps[0].before
+
+
+# Side by side
+
+
+def test_watched_muted_and_plain_requests_do_not_disturb_one_another() -> None:
+    loaded = loaded_of("classifier")
+    texts = [text for text in REVIEWS for _ in range(8)]
+    mute = [("encoder", 0, 0), ("encoder", 1, 1)]
+
+    def watched(text: str) -> bytes:
+        return trace(loaded, text, explain=False).to_bytes()
+
+    def muted(text: str) -> bytes:
+        return trace(loaded, text, mute=mute, explain=False).to_bytes()
+
+    def plain(text: str) -> str:
+        return repr(loaded(text))
+
+    wanted = [(watched(text), muted(text), plain(text)) for text in texts]
+    with ThreadPoolExecutor(6) as pool:
+        jobs = [[pool.submit(ask, text) for ask in (watched, muted, plain)] for text in texts]
+        found = [tuple(job.result() for job in three) for three in jobs]
+    assert found == wanted
+    assert all(one != other for one, other, _ in wanted)
+
+
+def test_models_of_other_kinds_are_known_by_their_blocks() -> None:
+    for kind in KINDS:
+        loaded = loaded_of(kind)
+        names = [block.name for block in trace(loaded, texts_of(kind)[0]).info.blocks]
+        both = isinstance(loaded.model, EncoderDecoder | EncoderDecoderClassifier)
+        if both:
+            assert names == ["encoder", "decoder", "cross"]
+        else:
+            assert names == ["decoder" if kind == "language model" else "encoder"]
