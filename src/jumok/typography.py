@@ -5,10 +5,12 @@ Jumok Hangul, which comes with jumok, draws what is missing there. No font of th
 so a picture looks the same everywhere.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 FAMILY = "Jumok Hangul"
 FONT_FILE = Path(__file__).parent / "fonts" / "JumokHangul-Regular.ttf"
 NO_GLYPH = "□"  # stands for a character that neither font can draw
+FORMATS = ("pdf", "svg", "png")  # what papers and pages take
 
 
 @contextmanager
@@ -45,7 +48,8 @@ def style() -> Iterator[None]:
             "axes.unicode_minus": True,
             "text.parse_math": False,  # "$" in a token is a dollar
             "text.usetex": False,
-            "savefig.dpi": 150,
+            "figure.dpi": 150,
+            "savefig.dpi": "figure",
             "pdf.fonttype": 42,  # TrueType: text in the file stays text
             "ps.fonttype": 42,
             "svg.fonttype": "path",  # outlines: the reader's machine needs no font
@@ -58,8 +62,10 @@ def style() -> Iterator[None]:
 def drawable(text: str) -> str:
     r"""The text as it can be drawn on one line: NFC, with □ for what no font here has.
 
-    >>> drawable("ㅋㅋ ▁영화 漢\n")
-    'ㅋㅋ ▁영화 □□'
+    So are the marks that turn a line around or vanish in it.
+
+    >>> drawable("ㅋㅋ ▁영화 漢\n\u202e")
+    'ㅋㅋ ▁영화 □□□'
     """
     known = _characters()
     return "".join(c if c in known else NO_GLYPH for c in unicodedata.normalize("NFC", text))
@@ -77,9 +83,31 @@ def save(figure: "Figure", path: Path) -> None:
         raise InputError(
             f"a picture cannot be saved as {path.name!r}; end it with .png, .svg or .pdf"
         )
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+    write_atomically(path, file_of(figure, ending))
+
+
+def file_of(figure: "Figure", ending: str) -> bytes:
+    r"""The bytes of a figure as a file of this kind; the same figure always gives the same bytes.
+
+    An SVG holds nothing but shapes: no script, no date, no address that a reader might fetch.
+
+    >>> from matplotlib.figure import Figure
+    >>> file_of(Figure(), "svg")[:60]
+    b'<?xml version="1.0" encoding="utf-8" standalone="no"?>\n<svg '
+    """
+    made = BytesIO()
     with style():
-        write_atomically(path, lambda file: figure.savefig(file, format=ending, metadata=undated))
+        figure.savefig(made, format=ending, metadata=_UNSIGNED.get(ending))
+    if ending != "svg":
+        return made.getvalue()
+    return re.sub(rb"<!DOCTYPE[^>]*>\n", b"", made.getvalue(), count=1)
+
+
+_UNSIGNED: dict[str, dict[str, None]] = {  # what would change from day to day, or lead elsewhere
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
+}
 
 
 @lru_cache(maxsize=1)
@@ -99,4 +127,5 @@ def _characters() -> frozenset[str]:
     latin = Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"
     files = (latin, FONT_FILE)
     codes = {code for file in files for code in FT2Font(str(file)).get_charmap()}
-    return frozenset(map(chr, codes)) - {chr(code) for code in range(0x20)}
+    unseen = ("Cc", "Cf", "Zl", "Zp")  # controls, joiners and bidi marks, ends of lines
+    return frozenset(c for c in map(chr, codes) if unicodedata.category(c) not in unseen)

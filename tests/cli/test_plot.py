@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from jumok.cli import main
+from jumok.interpret.trace import Trace
 from jumok.training.history import History
+from jumok.typography import file_of
+from jumok.viewer.figures.figure import figure_of
+from tests.viewer.traces import trace_of
 
 
 def jumok(*words: str) -> int:
@@ -54,6 +58,8 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (("positions", "--out", "a.docx"), 2, "end it with .png, .svg or .pdf"),
         (("history", "nowhere"), 2, "nowhere holds no metrics.jsonl"),
         (("attention", "nowhere", "안녕"), 2, "nowhere"),
+        (("attention", "nowhere"), 2, "no text came for nowhere to read"),
+        (("attention", "nowhere", "안녕", "--head", "min"), 2, "head 'min'; give its number"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
@@ -63,6 +69,59 @@ def test_mistakes_are_told_in_a_sentence(
     captured = capsys.readouterr()
     assert sentence in captured.err
     assert captured.out == ""
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A trace in a file."""
+    return trace_of().save(tmp_path / "kept.safetensors")
+
+
+def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert jumok("plot", "attention", str(kept)) == 0
+    assert capsys.readouterr().out == f"{kept.with_suffix('.png')}\n"
+    out = kept.with_name("머리.svg")
+    words = ("--kind", "attention", "--block", "encoder", "--layer", "0", "--head", "max")
+    words += ("--unit", "word", "--measure", "values", "--specials", "dim", "--query", "2")
+    code = jumok("plot", "attention", str(kept), *words, "--width", "3.3", "--out", str(out))
+    assert code == 0
+    wanted = figure_of(
+        Trace.open(kept),
+        block="encoder",
+        layer=0,
+        head="max",
+        unit="word",
+        measure="values",
+        specials="dim",
+        query=2,
+        width=3.3,
+    )
+    assert out.read_bytes() == file_of(wanted, "svg")
+
+
+def test_a_kept_trace_has_read_its_text(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert jumok("plot", "attention", str(kept), "다른 글") == 2
+    assert "its text was read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [None, "explanation", "neuron"])
+def test_attention_of_a_run(
+    review_run: Path, tmp_path: Path, kind: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.png"
+    words = () if kind is None else ("--kind", kind)
+    assert jumok("plot", "attention", str(review_run), "이 영화", *words, "--out", str(out)) == 0
+    assert capsys.readouterr().out == f"{out}\n"
+    assert out.is_file()
+
+
+def test_a_target_is_given_to_a_model_that_writes(
+    reading_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.svg"
+    words = ("삼 일", "--target", "3 1", "--out", str(out))
+    assert jumok("plot", "attention", str(reading_run), *words) == 0
+    assert out.is_file()
 
 
 def test_importing_the_verb_draws_in_nothing_heavy() -> None:

@@ -1,93 +1,420 @@
-"""Attention drawn: what is handed over is what is shown, and every label has a glyph."""
+"""Figures of traces: what is drawn is what the trace holds; it fits, can be read, and is inert."""
 
+import inspect
 import logging
+import re
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.typography import save
-from jumok.viewer.figures import attention_map, head_grid
+from jumok.interpret.merging import groups, merged, renormalised
+from jumok.interpret.trace import Trace
+from jumok.typography import file_of
+from jumok.viewer.figures.figure import figure_of, first_kind
+from jumok.viewer.figures.model_map import mosaic, tiled
+from jumok.viewer.figures.words import KINDS, Kind
+from tests.viewer.traces import HOSTILE, READ, WRITTEN, trace_of
 
-QUERIES = ["[BOS]", "▁2026", "년", "−3", "$x_", "</script>"]
-KEYS = ["▁이천이십육", "▁년", "ㅋㅋㅠㅠ", "뷁", "漢\n🦖", "", "…"]
-
-
-def weights(*shape: int) -> NDArray[np.float64]:
-    """Rows that sum to 1."""
-    table = np.random.default_rng(0).random(shape)
-    return np.asarray(table / table.sum(-1, keepdims=True))
-
-
-def cells(figure: Figure, panel: int) -> NDArray[np.float64]:
-    """The values that a panel shows."""
-    mesh = figure.axes[panel].collections[0]
-    assert isinstance(mesh, QuadMesh)
-    return np.asarray(mesh.get_array())
+TRACE = trace_of(classifies=True)
+ALONE = trace_of(written=None, padding=3)
 
 
-def assert_draws(figure: Figure, path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is written, and matplotlib neither warns (an error here) nor grumbles in the log."""
-    with caplog.at_level(logging.WARNING):
-        save(figure, path)
-    assert path.stat().st_size > 1000
-    assert not caplog.records
+def cells(figure: Figure, panel: int = 0) -> NDArray[np.float64]:
+    """The numbers behind the colours of a panel."""
+    return np.ma.filled(picture_of(figure, panel).get_array().astype(np.float64), np.nan)
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
-def test_a_map_with_every_kind_of_token(
-    tmp_path: Path, ending: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    table = weights(len(QUERIES), len(KEYS))
-    figure = attention_map(table, QUERIES, KEYS, "교차 주목, layer 0 −1 $")
-    assert_draws(figure, tmp_path / f"map.{ending}", caplog)
-    np.testing.assert_array_equal(cells(figure, 0), table)
-    axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == QUERIES
-    assert [label.get_text() for label in axes.get_xticklabels()][4] == "□□□"
-    assert axes.yaxis_inverted()  # the first query is on top
+def picture_of(figure: Figure, panel: int) -> QuadMesh | AxesImage:
+    drawn = [*figure.axes[panel].collections, *figure.axes[panel].images]
+    assert isinstance(drawn[0], QuadMesh | AxesImage)
+    return drawn[0]
 
 
-def test_a_map_saved_by_matplotlib_itself_keeps_its_letters(tmp_path: Path) -> None:
-    attention_map(weights(1, 2), ["가"], ["나", "▁"]).savefig(tmp_path / "own.png")
+def texts(figure: Figure) -> list[Text]:
+    """All that is written and can be seen; matplotlib keeps ticks that lie out of sight, too."""
+    found = [*figure.texts]
+    for axes in figure.axes:
+        found += [axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        for axis, bounds in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            for place, label in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True):
+                if min(bounds) <= place <= max(bounds):
+                    found.append(label)
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
 
 
-def test_heads_share_their_colours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    heads = weights(6, len(QUERIES), len(KEYS))
-    figure = head_grid(heads, QUERIES, KEYS, "층 0")
-    assert_draws(figure, tmp_path / "heads.png", caplog)
-    for number, head in enumerate(heads):
-        np.testing.assert_array_equal(cells(figure, number), head)
-        assert figure.axes[number].collections[0].get_clim() == (0.0, heads.max())
+def rows(figure: Figure, panel: int = 0) -> list[str]:
+    return [label.get_text() for label in figure.axes[panel].get_yticklabels()]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (130, 200)])
-def test_any_length_is_drawn(
-    tmp_path: Path, shape: tuple[int, int], caplog: pytest.LogCaptureFixture
-) -> None:
-    figure = attention_map(weights(*shape), ["가나"] * shape[0], ["▁다"] * shape[1])
-    assert max(figure.get_size_inches()) < 20
-    assert_draws(figure, tmp_path / "a.png", caplog)
+def columns(figure: Figure, panel: int = 0) -> list[str]:
+    return [label.get_text() for label in figure.axes[panel].get_xticklabels()]
 
 
-def test_a_query_that_sees_nothing_is_white(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert_draws(
-        attention_map(np.zeros((2, 2)), ["가", "나"], ["다", "라"]), tmp_path / "0.png", caplog
+# What is drawn is what the trace holds
+
+
+def test_a_head_is_drawn_as_it_is() -> None:
+    figure = figure_of(TRACE, block="encoder", layer=1, head=2)
+    np.testing.assert_array_equal(cells(figure), TRACE.weights("encoder", 1)[2])
+    assert rows(figure) == columns(figure)
+    assert rows(figure)[:3] == ["[CLS]", "·이", "·영화"]
+    assert figure.axes[0].yaxis_inverted()  # the first query is on top
+
+
+@pytest.mark.parametrize("pool", ["mean", "max"])
+def test_heads_as_one(pool: str) -> None:
+    figure = figure_of(TRACE, block="decoder", layer=0, head=pool)  # type: ignore[arg-type]
+    wanted = getattr(TRACE.weights("decoder", 0), pool)(0)
+    np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
+
+
+def test_padding_is_not_drawn() -> None:
+    figure = figure_of(ALONE, head=0)
+    np.testing.assert_array_equal(cells(figure), ALONE.weights("encoder", 1)[0, :9, :9])
+    assert "[PAD]" not in rows(figure)
+
+
+def test_all_heads_share_their_colours() -> None:
+    figure = figure_of(TRACE, "heads", block="encoder", layer=0)
+    weights = TRACE.weights("encoder", 0)
+    for head in range(4):
+        np.testing.assert_array_equal(cells(figure, head), weights[head])
+        assert picture_of(figure, head).get_clim() == (0.0, weights.max())
+    assert [t.get_text() for t in figure.texts if "head " in t.get_text()][-1] == "head 3"
+
+
+def test_the_map_of_a_model_has_every_head() -> None:
+    figure = figure_of(TRACE, "model")
+    for panel, block in enumerate(("encoder", "decoder", "cross")):
+        layers = np.stack([TRACE.weights(block, layer) for layer in range(2)])
+        np.testing.assert_array_equal(cells(figure, panel), mosaic(layers))
+
+
+def test_tiles_are_those_of_the_thumbnails() -> None:
+    heads = np.random.default_rng(0).random((2, 150, 70)).astype(np.float32)
+    from jumok.interpret.summaries import thumbnail
+
+    shown = np.rint(255 * np.sqrt(tiled(heads))).astype(np.uint8)
+    np.testing.assert_array_equal(shown, thumbnail(heads))
+
+
+def test_an_alignment_stands_under_what_was_predicted_or_read() -> None:
+    weights = TRACE.weights("cross", 1).mean(0)
+    read = figure_of(TRACE, "alignment", rows="read")
+    np.testing.assert_allclose(cells(read), weights, rtol=1e-6)
+    assert rows(read)[:2] == ["[BOS]", "·2026"]
+    predicted = figure_of(TRACE, "alignment")
+    np.testing.assert_allclose(cells(predicted), weights[:-1], rtol=1e-6)
+    assert rows(predicted)[:2] == ["·2026", "년"]  # what was written while reading [BOS] and 2026
+    said = [text.get_text() for text in predicted.texts]
+    assert "token predicted" in said
+
+
+def test_alignment_marks_the_largest_cells_and_sums_the_columns() -> None:
+    figure = figure_of(TRACE, "alignment", head=1, rows="read")
+    table = TRACE.weights("cross", 1)[1]
+    mutual, others = figure.axes[0].get_lines()
+    marked = {
+        (int(y), int(x))
+        for line in (mutual, others)
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+    assert marked == {(row, int(table[row].argmax())) for row in range(len(table))}
+    for x, y in zip(mutual.get_xdata(), mutual.get_ydata(), strict=True):
+        assert table[:, int(x)].argmax() == int(y)
+    for x, y in zip(others.get_xdata(), others.get_ydata(), strict=True):
+        assert table[:, int(x)].argmax() != int(y)
+    heights = [bar.get_height() for bar in figure.axes[1].patches]
+    np.testing.assert_allclose(heights, table.sum(0), rtol=1e-6)
+
+
+def test_a_neuron_view_adds_up_to_the_score() -> None:
+    place = {"block": "cross", "layer": 0, "head": 3, "query": 2}
+    figure = figure_of(TRACE, "neuron", **place)  # type: ignore[arg-type]
+    q, k = TRACE.q("cross", 0)[3, 2], TRACE.k("cross", 0)[1]  # two heads share a key head
+    np.testing.assert_allclose(cells(figure, 0), k)
+    np.testing.assert_allclose(cells(figure, 1), q[None])
+    np.testing.assert_allclose(cells(figure, 2), q * k, rtol=1e-6)
+    np.testing.assert_allclose(cells(figure, 3)[:, -1], k @ q, rtol=1e-5, atol=1e-6)
+    scores = [bar.get_width() for bar in figure.axes[4].patches]
+    np.testing.assert_allclose(scores, TRACE.scores("cross", 0)[3, 2], rtol=1e-4, atol=1e-6)
+    shares = [bar.get_width() for bar in figure.axes[5].patches]
+    np.testing.assert_allclose(shares, TRACE.weights("cross", 0)[3, 2], rtol=1e-6)
+    assert [text.get_text() for text in figure.axes[5].texts][:1] == [f"{shares[0]:.3f}"]
+
+
+def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
+    trace = trace_of(positions="relative")
+    figure = figure_of(trace, "neuron", block="decoder", layer=0, head=0, query=3)
+    scaled, bias, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
+    np.testing.assert_allclose(bias, trace.bias("decoder", 0)[0, 3], rtol=1e-6)
+    wanted = trace.scores("decoder", 0)[0, 3]
+    np.testing.assert_allclose(np.add(scaled, bias), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_positions_are_the_models_own() -> None:
+    table = TRACE.tensor("source.positions")
+    figure = figure_of(TRACE, "positions", block="encoder")
+    np.testing.assert_allclose(cells(figure, 0), table)
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True)
+    np.testing.assert_allclose(cells(figure, 2), unit @ unit.T, atol=1e-6)
+    assert picture_of(figure, 0).get_cmap().name == "RdBu"  # as the notes draw it
+
+
+def test_angles_and_biases_are_positions_too() -> None:
+    trace = trace_of(positions="rotary")
+    angles = trace.tensor("rotary").astype(np.float64)
+    wanted = [[np.cos(p * angle) for angle in angles] for p in range(len(READ))]
+    np.testing.assert_allclose(cells(figure_of(trace, "positions")), wanted, rtol=1e-12)
+    trace = trace_of(positions="relative")
+    shown = cells(figure_of(trace, "positions", block="decoder", layer=0))
+    bias = trace.bias("decoder", 0)
+    for query in range(6):
+        for key in range(6):
+            assert (shown[:, key - query + 5] == bias[:, query, key]).all()
+    with pytest.raises(InputError, match="holds no positions"):
+        figure_of(trace_of(positions="none"), "positions")
+
+
+def test_an_explanation_shows_what_each_word_does() -> None:
+    figure = figure_of(TRACE, "explanation")
+    answer = TRACE.info.classification
+    assert answer is not None
+    widths = [bar.get_width() for bar in figure.axes[-1].patches]
+    wanted = [0.7 - word.without[1] for word in answer.sequences[0].words]
+    np.testing.assert_allclose(widths, wanted, rtol=1e-6)
+    assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
+    with pytest.raises(InputError, match="no answer of a classifier"):
+        figure_of(ALONE, "explanation")
+
+
+# As they are to be shown
+
+
+def test_words_without_special_tokens_times_what_arrives() -> None:
+    figure = figure_of(
+        TRACE, block="encoder", head=0, unit="word", specials="renormalise", measure="values"
     )
+    row = TRACE.info.tokens("source")
+    words = groups(row, "word")
+    values = TRACE.weights("encoder", 1)[0] * TRACE.value_norms("encoder", 1)[0]
+    special = [bool(row.special[pieces[0]]) for pieces in words]
+    wanted = renormalised(merged(values, words, words), special)
+    np.testing.assert_allclose(cells(figure), wanted, rtol=1e-5)
+    assert rows(figure) == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
+    assert "weight × ‖v W_O‖, without special tokens" in [t.get_text() for t in figure.texts]
 
 
-def test_weights_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match=r"shape \(2, 3\) came for tokens that make \(2, 2\)"):
-        attention_map(weights(2, 3), ["가", "나"], ["다", "라"])
-    with pytest.raises(InputError, match="at least one"):
-        attention_map(np.zeros((0, 0)), [], [])
-    with pytest.raises(InputError, match="NaN or infinity"):
-        attention_map([[float("nan")]], ["가"], ["나"])
-    with pytest.raises(InputError, match=r"heads of shape \(2, 3\) came"):
-        head_grid(weights(2, 3), ["가", "나"], ["다", "라", "마"])
+def test_the_query_is_framed_in_the_row_of_its_word() -> None:
+    framed = figure_of(TRACE, block="encoder", head=0, unit="word", query=3)
+    (frame,) = (p for p in framed.axes[0].patches if not p.get_fill() and p.get_hatch() is None)
+    assert frame.get_xy() == (0, 2)
+
+
+def test_what_may_not_be_seen_is_hatched() -> None:
+    hatched = [
+        list(figure_of(TRACE, block=block, head=0).axes[0].patches)
+        for block in ("decoder", "encoder")
+    ]
+    assert [len(patches) for patches in hatched] == [1, 0]
+    path = hatched[0][0].get_path()
+    inside = path.contains_points([(1.5, 0.5), (5.5, 4.5), (0.5, 0.5), (2.5, 3.5)])
+    assert inside.tolist() == [True, True, False, False]
+
+
+# It fits and can be read
+
+
+@pytest.mark.parametrize("width", [3.3, 6.9, None])
+@pytest.mark.parametrize("kind", KINDS)
+def test_everything_fits_and_can_be_read(
+    kind: Kind, width: float | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    for trace in (TRACE, hostile()):
+        with caplog.at_level(logging.WARNING):
+            figure = figure_of(trace, kind, width=width)
+            assert_fits(figure)
+        assert not caplog.records
+        if width is not None:
+            assert figure.get_figwidth() == width
+            assert figure.get_figheight() < 9.5
+
+
+def hostile() -> Trace:
+    """Whatever a text can hold."""
+    return trace_of(read=HOSTILE, written=HOSTILE, classifies=True)
+
+
+def assert_fits(figure: Figure) -> None:
+    """Every letter is on the paper and large enough for print."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    paper = figure.bbox.padded(0.5 * figure.dpi / 72)  # half a point
+    for text in texts(figure):
+        assert text.get_fontsize() >= 5.0, text.get_text()
+        box = text.get_window_extent(canvas.get_renderer())
+        lies_out = [box.x0 < paper.x0, box.x1 > paper.x1, box.y0 < paper.y0, box.y1 > paper.y1]
+        assert not any(lies_out), (text.get_text()[:40], lies_out)
+
+
+@pytest.mark.parametrize("width", [3.3, 6.9])
+def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> None:
+    pieces = [f"▁{'가나다'[i % 3]}{i}" for i in range(300)]
+    trace = trace_of(read=pieces, written=None)
+    figure = figure_of(trace, head=0, width=width)
+    assert isinstance(picture_of(figure, 0), AxesImage)
+    np.testing.assert_array_equal(cells(figure), trace.weights("encoder", 1)[0])
+    assert 15 < len(rows(figure)) < 150
+    assert_fits(figure)
+    assert len(file_of(figure, "pdf")) < 1_000_000
+    assert file_of(figure, "svg").count(b"<image") == 2  # the cells and the colour bar
+
+
+@pytest.mark.parametrize(("n_read", "n_written"), [(1, 1), (1, 40), (60, 1)])
+@pytest.mark.parametrize("kind", ["attention", "heads", "model", "alignment", "neuron"])
+def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
+    trace = trace_of(read=["가나"] * n_read, written=["▁다"] * n_written)
+    block = None if kind == "model" else "cross"
+    figure = figure_of(trace, kind, block=block, rows="read", width=3.3)
+    assert_fits(figure)
+
+
+def test_nothing_to_predict_is_told() -> None:
+    with pytest.raises(InputError, match="no tokens to draw"):
+        figure_of(trace_of(written=["[BOS]"]), "alignment")
+
+
+def test_titles() -> None:
+    said = [text.get_text() for text in figure_of(TRACE, layer=0, head=1, width=3.3).texts]
+    assert "encoder · layer 0 · head 1" in said
+    mine = figure_of(TRACE, head=1, title="그림 1: −$")
+    assert "그림 1: −$" in [text.get_text() for text in mine.texts]
+    assert len(figure_of(TRACE, head=1, title=False).texts) == len(said) - 1
+
+
+@pytest.mark.parametrize("palette", ["ink", "cividis", "viridis", "grey"])
+def test_more_is_darker_in_every_palette(palette: str) -> None:
+    colours = picture_of(figure_of(TRACE, head=0, palette=palette), 0).get_cmap()  # type: ignore[arg-type]
+    grey = [np.dot(colours(i)[:3], [0.2126, 0.7152, 0.0722]) for i in (0, 128, 255)]
+    assert grey[0] > grey[1] > grey[2]
+
+
+def test_a_root_lifts_small_weights_and_changes_no_number() -> None:
+    plain, lifted = (figure_of(TRACE, head=0, scale=s) for s in ("linear", "sqrt"))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(cells(plain), cells(lifted))
+    assert picture_of(lifted, 0).norm(0.01) > picture_of(plain, 0).norm(0.01)
+
+
+# The files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vector_picture_is_inert(kind: Kind) -> None:
+    svg = file_of(figure_of(hostile(), kind, width=3.3), "svg")
+    tree = ElementTree.fromstring(svg)  # it parses
+    names = {element.tag.rpartition("}")[2] for element in tree.iter()}
+    assert not names & {"script", "foreignObject", "a", "iframe", "text"}  # outlines alone
+    for element in tree.iter():
+        for name, value in element.attrib.items():
+            assert not name.rpartition("}")[2].startswith("on")
+            if name.endswith("href"):
+                assert value.startswith(("#", "data:image/png;base64,"))
+    assert b"<!DOCTYPE" not in svg
+    assert b"url(http" not in svg
+
+
+def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
+    figure = figure_of(TRACE, head=0, width=3.3)
+    figure.savefig(tmp_path / "own.pdf")  # by matplotlib's own door, outside our style
+    for pdf in (file_of(figure, "pdf"), (tmp_path / "own.pdf").read_bytes()):
+        assert b"/Type3" not in pdf
+        assert pdf.count(b"/FontFile2") >= 2  # TrueType, embedded: what a press calls Type 42
+        fonts = set(re.findall(rb"/BaseFont /(?:[A-Z]{6}\+)?([\w-]+)", pdf))
+        assert fonts == {b"DejaVuSans", b"JumokHangul-Regular"}
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
+def test_the_same_figure_is_the_same_file(ending: str) -> None:
+    first, second = (file_of(figure_of(TRACE, head=0, width=3.3), ending) for _ in range(2))
+    assert first == second
+
+
+def test_a_png_for_print_has_300_dots_an_inch() -> None:
+    png = file_of(figure_of(TRACE, head=0, width=3.3), "png")
+    assert int.from_bytes(png[16:20], "big") == 990
+
+
+def test_a_notebook_shows_it() -> None:
+    assert figure_of(TRACE, head=0)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_torch_is_not_needed(tmp_path: Path) -> None:
+    TRACE.save(tmp_path / "made.safetensors")
+    code = (
+        "import sys; from jumok.interpret.trace import Trace;"
+        "from jumok.viewer.figures.figure import figure_of;"
+        f"figure_of(Trace.open({str(tmp_path / 'made.safetensors')!r}), 'heads');"
+        "print('torch' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
+
+
+def test_a_trace_draws_itself() -> None:
+    theirs = inspect.signature(TRACE.figure).parameters
+    ours = list(inspect.signature(figure_of).parameters.values())[1:]
+    assert [(p.name, p.default) for p in theirs.values()] == [(p.name, p.default) for p in ours]
+    one = TRACE.figure("heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
+    two = figure_of(TRACE, "heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
+    assert file_of(one, "svg") == file_of(two, "svg")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        ({"kind": "pie"}, "figure is 'pie'; take attention"),
+        ({"block": "middle"}, "no block 'middle'"),
+        ({"layer": 2}, "layer 2 of block encoder, which has 2"),
+        ({"head": 4}, "head 4 of 4; heads count from 0"),
+        ({"head": "min"}, "head is 'min'; take mean, max"),
+        ({"sequence": 1}, "sequence 1 of 1"),
+        ({"unit": "letter"}, "unit is 'letter'; take piece, syllable, word"),
+        ({"width": 0.5}, "a width of 0.5 inches; take 3.3"),
+        ({"font_size": 3.0}, "letters of 3.0 points; take 5 to 24"),
+        ({"palette": "rainbow"}, "no palette 'rainbow'"),
+        ({"scale": "log"}, "no scale 'log'"),
+        ({"rows": "said"}, "rows is 'said'; take read, predicted"),
+        ({"kind": "alignment", "block": "encoder"}, "looks at its own tokens"),
+        ({"kind": "neuron", "head": "mean"}, "the neuron view is of one head"),
+        ({"kind": "neuron", "query": 99}, "query 99 of 9"),
+        ({"kind": "neuron", "unit": "word"}, "shows single pieces"),
+    ],
+)
+def test_what_is_not_there_is_refused(choice: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        figure_of(TRACE, **choice)  # type: ignore[arg-type]
+
+
+def test_a_trace_without_what_a_figure_needs() -> None:
+    with pytest.raises(InputError, match="alignment is read from cross-attention"):
+        figure_of(ALONE, "alignment")
+
+
+def test_the_first_figure_to_look_at() -> None:
+    assert first_kind(TRACE) == "alignment"
+    assert (first_kind(ALONE), first_kind(ALONE, 2)) == ("heads", "attention")
+    assert len(WRITTEN) == len(TRACE.info.tokens("target"))

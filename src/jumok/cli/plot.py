@@ -1,9 +1,13 @@
 """jumok plot: pictures for papers and for people in a terminal."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from jumok.interpret.trace import Trace
+    from jumok.viewer.figures.words import Head
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,14 +55,93 @@ def history(run: Run, out: Out = None) -> None:
 
 @app.command()
 def attention(
-    run: Run,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model is to read.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run, an imported model, or a trace's file.")
+    ],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="What the model is to read.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What it is to write, given, not chosen.")
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="attention, heads, model, alignment, neuron, positions or explanation. "
+            "[default: alignment, or heads]"
+        ),
+    ] = None,
+    block: Annotated[str | None, typer.Option(help="encoder, decoder or cross.")] = None,
     layer: Annotated[int, typer.Option(help="From 0, or back from -1.")] = -1,
-    head: Annotated[int | None, typer.Option(help="One head alone, from 0.")] = None,
+    head: Annotated[
+        str | None, typer.Option(metavar="N", help="One head alone, from 0; or mean, or max.")
+    ] = None,
+    query: Annotated[
+        int | None, typer.Option(metavar="N", help="A piece that asks: framed; shown by neuron.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="piece, syllable or word.")] = "piece",
+    specials: Annotated[str, typer.Option(help="plain, dim or renormalise.")] = "plain",
+    measure: Annotated[str, typer.Option(help="weights, or values: what arrives.")] = "weights",
+    width: Annotated[
+        float | None, typer.Option(metavar="INCHES", help="3.3: a column, 6.9: a page.")
+    ] = None,
+    title: Annotated[bool, typer.Option(help="Say above which head it is.")] = True,
     out: Out = None,
 ) -> None:
-    """Who looks where: cross-attention of sequence models, the encoder's own of classifiers."""
-    from jumok.tasks.loading import load
-    from jumok.viewer.attention import draw
+    """Who looks where: of a run while it reads a text, or of a trace that was kept."""
+    from jumok.typography import save
+    from jumok.viewer.figures.figure import figure_of, first_kind
 
-    typer.echo(draw(load(run), text, out or run / "attention.png", layer, head))
+    place = _head(head)
+    trace = _trace(run, text, target, explain=kind == "explanation")
+    figure = figure_of(
+        trace,
+        kind or first_kind(trace, place),  # type: ignore[arg-type]  # words are checked there
+        block=block,
+        layer=layer,
+        head=place,
+        query=query,
+        unit=unit,  # type: ignore[arg-type]
+        specials=specials,  # type: ignore[arg-type]
+        measure=measure,  # type: ignore[arg-type]
+        width=width,
+        title=title,
+    )
+    path = out or (run.with_suffix(".png") if run.is_file() else run / "attention.png")
+    save(figure, path)
+    typer.echo(path)
+
+
+def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) -> "Trace":
+    """The trace in a file, or that of a text being read."""
+    from jumok.errors import InputError
+
+    if run.is_file():
+        from jumok.interpret.trace import Trace
+
+        if text is not None or target is not None:
+            raise InputError(
+                f"{run} is a trace, its text was read; leave the text out, or name a run"
+            )
+        return Trace.open(run)
+    if text is None:
+        raise InputError(f"no text came for {run} to read; add it behind the run")
+    from jumok.interpret.tracing import trace
+    from jumok.tasks.loading import load
+
+    return trace(load(run), text, target, explain=explain)
+
+
+def _head(word: str | None) -> "Head | None":
+    """A head as it is typed."""
+    from jumok.errors import InputError
+
+    if word is None:
+        return None
+    if word == "mean":
+        return "mean"
+    if word == "max":
+        return "max"
+    if word.isascii() and word.isdecimal():
+        return int(word)
+    raise InputError(f"head {word!r}; give its number from 0, mean or max")

@@ -1,0 +1,340 @@
+"""Tables of numbers as coloured cells, with the tokens written beside and above them.
+
+R rows, C columns. A dark cell says that this row takes much from this column. Everything is
+measured in inches before anything is drawn, so that it fits into the width that was asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, cos, radians, sin
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.colors import Colormap, Normalize, PowerNorm
+from matplotlib.image import AxesImage
+from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from jumok.viewer.figures.sheet import (
+    GAP,
+    HIGHEST,
+    INK,
+    LINE,
+    MARGIN,
+    PALE,
+    SMALLEST,
+    SOFT,
+    Look,
+    Sheet,
+    bottom,
+    fitted,
+    small,
+    title_room,
+    width_of,
+)
+from jumok.viewer.labels import Label
+
+Table: TypeAlias = NDArray[np.floating]
+Cells: TypeAlias = QuadMesh | AxesImage
+
+LARGEST_CELL = 0.3  # inches
+LONGEST_SIDE = 16.0  # inches of a figure whose width nobody has set
+MOST_VECTORS = 128  # cells a side; longer tables are one image in PDF and SVG
+BAR = 0.09  # inches: how wide a colour bar is
+LOWEST_BAR, HIGHEST_BAR = 0.6, 2.5  # inches
+FOCUS = "#c2410c"  # the frame of what is pointed at
+
+
+@dataclass(frozen=True)
+class Name:
+    """A token beside its row or above its column."""
+
+    place: int
+    text: str
+    special: bool
+
+
+@dataclass(frozen=True)
+class Names:
+    """The tokens along one side: which are named, how, and the room it takes in inches."""
+
+    named: tuple[Name, ...]
+    size: float  # points
+    angle: int  # degrees
+    room: float  # away from the cells
+    overhang: float = 0.0  # beyond the last cell
+
+
+def beside(labels: Sequence[Label], cell: float, look: Look, most: float) -> Names:
+    """The names of rows; every n-th where cells are lower than a line, none wider than `most`."""
+    size, every = _size(cell, look.font)
+    named = _named(labels, every, most, size)
+    room = max((width_of(name.text, size) for name in named), default=0.0)
+    return Names(named, size, 0, room)
+
+
+def above(labels: Sequence[Label], cell: float, look: Look, most: float) -> Names:
+    """The names of columns: level where they fit, else slanting, upright where many stand close."""
+    size = look.font
+    widest = max((width_of(label.text, size) for label in labels), default=0.0)
+    if widest <= cell * 0.94:
+        return Names(_named(labels, 1, most, size), size, 0, size * LINE)
+    size, every = _size(cell, look.font)
+    angle = 45 if len(labels) <= 24 and cell >= 1.5 * size * LINE else 90
+    named = _named(labels, every, most, size)
+    reach = [width_of(name.text, size) for name in named]
+    upwards = max(reach, default=0.0) * sin(radians(angle)) + size * LINE * cos(radians(angle))
+    right = [
+        width * cos(radians(angle)) - (len(labels) - name.place - 0.5) * cell
+        for name, width in zip(named, reach, strict=True)
+    ]
+    return Names(named, size, angle, upwards, max([0.0, *right]) if angle < 90 else 0.0)
+
+
+def _size(cell: float, font: float) -> tuple[float, int]:
+    """The size of letters for cells of this side, and that every n-th is named."""
+    size = min(font, max(SMALLEST, cell * 72))
+    return size, max(1, ceil(size / 72 / cell - 0.1))
+
+
+def _named(labels: Sequence[Label], every: int, most: float, size: float) -> tuple[Name, ...]:
+    return tuple(
+        Name(place, fitted(label.text, most, size), label.special)
+        for place, label in enumerate(labels)
+        if not place % every
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where the panels of a figure stand: all with the same rows and columns, in a grid."""
+
+    width: float  # of the figure
+    height: float
+    left: float  # of the first panel
+    top: float
+    cell: float
+    rows: Names
+    columns: Names
+    shape: tuple[int, int]  # R, C
+    between: tuple[float, float]  # panels: down, across
+    bar: float  # where the colour bar begins
+    deep: float  # how far the panels reach down
+
+    def panel(self, down: int, across: int) -> tuple[float, float, float, float]:
+        """Left, top, width and height of a panel."""
+        height, width = (n * self.cell for n in self.shape)
+        return (
+            self.left + across * (width + self.between[1]),
+            self.top + down * (height + self.between[0]),
+            width,
+            height,
+        )
+
+
+def plan(
+    queries: Sequence[Label],
+    keys: Sequence[Label],
+    look: Look,
+    title: str,
+    *,
+    panels: tuple[int, int] = (1, 1),
+    captions: float = 0.0,
+    left: float = 0.0,
+    below: float = 0.0,
+) -> Plan:
+    """Room for panels (down, across) of these tokens and a colour bar.
+
+    captions: inches under each panel; left, below: inches beside and under them all.
+    """
+    R, C = len(queries), len(keys)
+    down, across = panels
+    between = (captions + GAP, 2 * GAP)
+    widest = look.width or LONGEST_SIDE
+    names, heights = (0.28 * widest, 0.9) if look.width else (1.6, 1.2)
+    cell = LARGEST_CELL
+    for _ in range(4):  # the names depend on the cells, the cells on what the names leave
+        rows, columns = beside(queries, cell, look, names), above(keys, cell, look, heights)
+        before = MARGIN + left + rows.room + GAP
+        after = max(bar_room(look), columns.overhang) + MARGIN
+        top = title_room(look, title) + columns.room + GAP / 2
+        rest = captions + below + bottom(look)
+        free = widest - before - after - (across - 1) * between[1]
+        high = (HIGHEST if look.width else LONGEST_SIDE) - top - rest - (down - 1) * between[0]
+        cell = min(LARGEST_CELL, free / (across * C), high / (down * R))
+    content = across * C * cell + (across - 1) * between[1]
+    width = look.width or max(before + content + after, 2.5)
+    start = before + (width - before - content - after) / 2
+    deep = top + down * R * cell + (down - 1) * between[0]
+    return Plan(
+        width=width,
+        height=max(deep + rest, top + LOWEST_BAR + bottom(look)),
+        left=start,
+        top=top,
+        cell=cell,
+        rows=rows,
+        columns=columns,
+        shape=(R, C),
+        between=between,
+        bar=start + content + GAP,
+        deep=deep,
+    )
+
+
+def bar_room(look: Look) -> float:
+    """The inches of a colour bar with its numbers and its label."""
+    return GAP + BAR + width_of("0.25", small(look)) + 0.08 + small(look) * LINE
+
+
+def norm_of(largest: float, look: Look) -> Normalize:
+    """From 0 to the largest weight, in even steps or with small weights lifted by a root."""
+    largest = largest or 1.0  # a picture of zeros
+    if look.scale == "sqrt":
+        return PowerNorm(0.5, vmin=0.0, vmax=largest)
+    return Normalize(0.0, largest)
+
+
+def draw_cells(
+    axes: Axes, table: Table, colours: Colormap, norm: Normalize, lines: bool = False
+) -> Cells:
+    """The cells, first row on top. Long tables are one image, the others shapes."""
+    R, C = table.shape
+    if max(R, C) > MOST_VECTORS:
+        return axes.imshow(
+            table,
+            cmap=colours,
+            norm=norm,
+            interpolation="none",
+            extent=(0, C, R, 0),
+            aspect="auto",
+        )
+    mesh = axes.pcolormesh(
+        table,
+        cmap=colours,
+        norm=norm,
+        edgecolors="#e4e4e0" if lines else "face",  # no seams where a reader smooths edges
+        linewidth=0.3 if lines else 0.1,
+    )
+    axes.set_ylim(R, 0)
+    axes.set_xlim(0, C)
+    return mesh
+
+
+def name_rows(axes: Axes, names: Names) -> None:
+    """The tokens beside the rows."""
+    places = [name.place + 0.5 for name in names.named]
+    axes.set_yticks(places, labels=[name.text for name in names.named], fontsize=names.size)
+    _colour(axes.get_yticklabels(), names)
+
+
+def name_columns(axes: Axes, names: Names) -> None:
+    """The tokens above the columns."""
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    places = [name.place + 0.5 for name in names.named]
+    slanting = names.angle not in (0, 90)
+    axes.set_xticks(
+        places,
+        labels=[name.text for name in names.named],
+        fontsize=names.size,
+        rotation=names.angle,
+        rotation_mode="anchor" if slanting else "default",
+        ha="left" if slanting else "center",
+        va="baseline" if slanting else "bottom",
+    )
+    _colour(axes.get_xticklabels(), names)
+
+
+def _colour(texts: Sequence[Text], names: Names) -> None:
+    """Special tokens in the second rank."""
+    for text, name in zip(texts, names.named, strict=True):
+        text.set_color(SOFT if name.special else INK)
+
+
+def nameless(axes: Axes) -> None:
+    """No ticks at all."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def draw_bar(sheet: Sheet, cells: Cells, plan: Plan, label: str) -> None:
+    """The colour bar at the right of the panels."""
+    draw_bar_at(sheet, cells, plan.bar, plan.top, plan.deep - plan.top, label)
+
+
+def draw_bar_at(
+    sheet: Sheet, cells: Cells, left: float, top: float, height: float, label: str
+) -> None:
+    """A colour bar with its numbers and what they are."""
+    height = min(max(height, LOWEST_BAR), HIGHEST_BAR)
+    axes = sheet.axes(left, top, BAR, height)
+    bar = sheet.figure.colorbar(cells, cax=axes)
+    axes.spines["outline"].set(edgecolor=PALE, linewidth=0.5)
+    size = small(sheet.look)
+    bar.locator = MaxNLocator(4)
+    bar.update_ticks()
+    bar.ax.tick_params(labelsize=size, length=1.5, width=0.5, color=PALE, pad=1.5, labelcolor=INK)
+    label = fitted(label, sheet.height - 2 * MARGIN, size)
+    half = width_of(label, size) / 2
+    middle = min(max(top + height / 2, MARGIN + half), sheet.height - MARGIN - half)
+    sheet.write(
+        label,
+        left + bar_room(sheet.look) - GAP - size * LINE / 2,
+        middle,
+        size,
+        align="center",
+        colour=SOFT,
+        angle=90,
+    )
+
+
+def hatch_hidden(axes: Axes, allowed: NDArray[np.bool_]) -> None:
+    """Hatches over what may not be seen: white alone would say 'looked away'."""
+    rectangles = [_rectangle(row, *run) for row, line in enumerate(~allowed) for run in _runs(line)]
+    if rectangles:
+        path = Path.make_compound_path(*rectangles)
+        patch = PathPatch(path, facecolor="none", edgecolor=PALE, linewidth=0.0, hatch="////")
+        patch.set_hatch_linewidth(0.3)
+        axes.add_patch(patch)
+
+
+def veil_special(axes: Axes, keys: Sequence[Label], n_rows: int) -> None:
+    """A veil over the columns of special tokens; nothing is changed below it."""
+    for column, key in enumerate(keys):
+        if key.special:
+            axes.add_patch(
+                Rectangle((column, 0), 1, n_rows, facecolor="white", alpha=0.65, linewidth=0)
+            )
+
+
+def frame_row(axes: Axes, row: int | None, n_columns: int) -> None:
+    """A frame around a row that is pointed at."""
+    if row is not None:
+        axes.add_patch(
+            Rectangle(
+                (0, row),
+                n_columns,
+                1,
+                fill=False,
+                edgecolor=FOCUS,
+                linewidth=0.8,
+                clip_on=False,
+                zorder=5,
+            )
+        )
+
+
+def _runs(line: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Where the true stretches of a line begin and end."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], line, [False])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _rectangle(row: int, begin: int, end: int) -> Path:
+    return Path(
+        [(begin, row), (end, row), (end, row + 1), (begin, row + 1), (begin, row)], closed=True
+    )

@@ -1,0 +1,207 @@
+"""Why a classifier answered so: its words tinted by what they did, and a bar for each.
+
+What a word does for a label is the probability of the label, less its probability without the
+word: orange speaks for the label, purple against it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.colors import Normalize
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+from jumok.interpret.header import Classification, Explained
+from jumok.interpret.trace import Trace
+from jumok.typography import drawable
+from jumok.viewer.figures.cells import nameless
+from jumok.viewer.figures.sheet import (
+    GAP,
+    INK,
+    LINE,
+    MARGIN,
+    PALE,
+    SOFT,
+    Look,
+    Picture,
+    Sheet,
+    colormap,
+    fitted,
+    small,
+    title_room,
+    width_of,
+)
+from jumok.viewer.labels import visible
+
+NATURAL = 6.0  # inches, when nobody has set a width
+MOST_BARS = 24  # words with a bar; those that did most
+MOST_LABELS = 8  # the likeliest
+
+Colour: TypeAlias = tuple[float, float, float, float]
+
+
+def explanation(trace: Trace, sequence: int, look: Look) -> Picture:
+    """The answer, the words and their contributions. Raises InputError where there are none."""
+    answers = trace.info.classification
+    if answers is None:
+        raise InputError("the trace holds no answer of a classifier; trace a classifier")
+    if not 0 <= sequence < len(answers.sequences):
+        raise InputError(f"sequence {sequence} of {len(answers.sequences)}; they count from 0")
+    answer = answers.sequences[sequence]
+    if not answer.words:
+        raise InputError("the words were not deleted one by one; trace with explain=True")
+    label = int(np.argmax(answer.probabilities))
+    return _draw(answers, answer, label, look)
+
+
+def contributions(answer: Explained, label: int) -> NDArray[np.float64]:
+    """p(label) − p(label without the word), one for each word."""
+    return np.array([answer.probabilities[label] - word.without[label] for word in answer.words])
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word at its place in the flow of the text."""
+
+    text: str
+    number: int
+    left: float
+    line: int
+    width: float
+
+
+def _draw(answers: Classification, answer: Explained, label: int, look: Look) -> Picture:
+    width = look.width or NATURAL
+    large = look.font * 1.25
+    line, text_line = look.font * LINE * 1.15, large * LINE * 1.45
+    worth = contributions(answer, label)
+    norm = Normalize(-_largest(worth), _largest(worth))
+    title = look.titled(f"{answers.labels[label]} {answer.probabilities[label]:.1%}")
+    classes = np.argsort(-np.array(answer.probabilities), kind="stable")[:MOST_LABELS]
+    words = _flow([visible(word.text) for word in answer.words], width - 2 * MARGIN, large)
+    barred = np.sort(np.argsort(-np.abs(worth), kind="stable")[:MOST_BARS])
+
+    text_top = title_room(look, title) + GAP + len(classes) * line + 2 * GAP
+    bars_top = text_top + (words[-1].line + 1) * text_line + GAP + line
+    sheet = Sheet(width, bars_top + len(barred) * line + MARGIN, look)
+    sheet.head(title)
+    _draw_bars(
+        sheet,
+        title_room(look, title) + GAP,
+        line,
+        [answers.labels[i] for i in classes],
+        np.array(answer.probabilities)[classes],
+        ["#8fa9d6"] * len(classes),
+        "{:.3f}",
+    )
+    tints = [colormap("diverging")(norm(number)) for number in worth]
+    for word in words:
+        _draw_word(sheet, word, text_top, text_line, large, tints[word.number])
+    left_out = f"; {len(barred)} of {len(worth)} words" if len(barred) < len(worth) else ""
+    what = f"p({answers.labels[label]}) − p without the word{left_out}"
+    room = width - 2 * MARGIN
+    sheet.write(fitted(what, room, small(look)), MARGIN, bars_top - line, small(look), colour=SOFT)
+    _draw_bars(
+        sheet,
+        bars_top,
+        line,
+        [visible(answer.words[i].text) for i in barred],
+        worth[barred],
+        [tints[i] for i in barred],
+        "{:+.3f}",
+    )
+    return sheet.figure
+
+
+def _largest(worth: NDArray[np.float64]) -> float:
+    return float(np.abs(worth).max()) or 1.0
+
+
+def _flow(texts: Sequence[str], room: float, size: float) -> list[_Word]:
+    """Words one after the other, on the next line where one does not fit."""
+    pad = 0.03
+    found: list[_Word] = []
+    x, line = 0.0, 0
+    for number, text in enumerate(texts):
+        text = fitted(text, room - 2 * pad, size)
+        width = width_of(text, size) + 2 * pad
+        if x and x + width > room:
+            x, line = 0.0, line + 1
+        found.append(_Word(text, number, MARGIN + x, line, width))
+        x += width + 0.03
+    return found
+
+
+def _draw_word(
+    sheet: Sheet,
+    word: _Word,
+    top: float,
+    line: float,
+    size: float,
+    colour: Colour,
+) -> None:
+    """A word on its tint."""
+    y = top + word.line * line
+    axes = sheet.axes(word.left, y, word.width, line * 0.88)
+    nameless(axes)
+    axes.spines[:].set_visible(False)
+    axes.set_facecolor(colour)
+    axes.text(
+        0.5,
+        0.46,
+        drawable(word.text),
+        transform=axes.transAxes,
+        fontsize=size,
+        ha="center",
+        va="center_baseline",
+        color=_readable_on(colour),
+    )
+
+
+def _readable_on(colour: Colour) -> str:
+    """Ink or white, whichever stands out more (relative luminance, WCAG 2)."""
+    linear = [((c + 0.055) / 1.055) ** 2.4 if c > 0.04045 else c / 12.92 for c in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return INK if luminance > 0.2 else "white"
+
+
+def _draw_bars(
+    sheet: Sheet,
+    top: float,
+    line: float,
+    names: Sequence[str],
+    numbers: NDArray[np.float64],
+    colours: Sequence[Colour | str],
+    form: str,
+) -> None:
+    """Names at the left, a bar from 0 for each, its number at the right."""
+    size = sheet.look.font
+    room = 0.3 * sheet.width
+    named = [fitted(name, room, size) for name in names]
+    left = MARGIN + max(width_of(name, size) for name in named) + GAP
+    written = [form.format(number).replace("-", "−") for number in numbers]
+    right = max(width_of(text, size) for text in written) + MARGIN + GAP
+    axes = sheet.axes(left, top, sheet.width - left - right, line * len(names))
+    axes.spines[:].set_visible(False)
+    places = np.arange(len(names)) + 0.5
+    axes.barh(places, numbers, height=0.74, color=colours, edgecolor=PALE, linewidth=0.3)
+    axes.axvline(0.0, color=PALE, linewidth=0.5)
+    low, high = min(0.0, float(numbers.min())), max(0.0, float(numbers.max()))
+    axes.set_xlim(low, high if high > low else low + 1.0)
+    axes.set_ylim(len(names), 0)
+    axes.set_xticks([])
+    axes.set_yticks(places, labels=named, fontsize=size)
+    for place, text in zip(places, written, strict=True):
+        axes.annotate(
+            text,
+            (1.0, place),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(right * 72 - MARGIN * 72, 0),
+            textcoords="offset points",
+            fontsize=size,
+            ha="right",
+            va="center_baseline",
+            color=INK,
+        )

@@ -1,0 +1,112 @@
+"""One door to all figures of a trace."""
+
+from jumok.errors import InputError
+from jumok.interpret.merging import Showing
+from jumok.interpret.trace import Trace
+from jumok.interpret.words import Measure, Specials, Unit
+from jumok.typography import style
+from jumok.viewer.figures.alignment import alignment
+from jumok.viewer.figures.attention import attention_map, head_grid
+from jumok.viewer.figures.explanation import explanation
+from jumok.viewer.figures.model_map import model_map
+from jumok.viewer.figures.neuron import neuron_view
+from jumok.viewer.figures.positions import positional_table
+from jumok.viewer.figures.readings import place_in
+from jumok.viewer.figures.sheet import Look, Picture
+from jumok.viewer.figures.words import KINDS, ROWS, Head, Kind, Palette, Rows, Scale
+
+
+def figure_of(
+    trace: Trace,
+    kind: Kind = "attention",
+    block: str | None = None,
+    layer: int = -1,
+    head: Head | None = None,
+    sequence: int = 0,
+    query: int | None = None,
+    unit: Unit = "piece",
+    specials: Specials = "plain",
+    measure: Measure = "weights",
+    rows: Rows = "predicted",
+    width: float | None = None,
+    font_size: float | None = None,
+    title: bool | str = True,
+    palette: Palette = "ink",
+    scale: Scale = "linear",
+) -> Picture:
+    """A figure of a trace; save it as .pdf, .svg or .png.
+
+    kind: attention (one head, or the mean or max of a layer's), heads (all of a layer), model (all
+        there are), alignment (cross-attention with its marks), neuron (one query, number by
+        number), positions (the model's own), explanation (of a classifier).
+    block, layer, head, sequence: where; without a block the first of the trace (cross for an
+        alignment), `layer` may count back from -1, without a head the mean (for neuron head 0).
+    query: a piece that asks, framed; for neuron the one that is shown.
+    unit, specials, measure: in words or syllables, without special tokens, times what arrives; see
+        `jumok.interpret.merging`.
+    rows: of an alignment, whether a row is the token that was read or the one predicted.
+    width: inches; 3.3 fits a column of ACL's papers, 6.9 a whole page; None: as needed.
+    font_size: points, at least 5. title: False for none, or your own words.
+    palette, scale: colours, all darker for more; sqrt lifts small weights.
+
+    Raises InputError for what the trace does not hold.
+
+        figure_of(trace, layer=2, head=0, width=3.3).savefig("head.pdf")
+    """
+    _check("figure", kind, KINDS)
+    _check("rows", rows, ROWS)
+    if not isinstance(head, int | None):
+        _check("head", head, ("mean", "max"))
+    how, look = Showing(unit, specials, measure), Look(width, font_size, title, palette, scale)
+    if kind == "alignment" and block is None:
+        block = _cross(trace)
+    place = place_in(trace, block, layer, sequence)
+    one: Head = "mean" if head is None else head
+    with style():
+        if kind == "attention":
+            return attention_map(trace, place, one, query, how, look)
+        if kind == "heads":
+            return head_grid(trace, place, query, how, look)
+        if kind == "model":
+            return model_map(trace, sequence, how, look)
+        if kind == "alignment":
+            return alignment(trace, place, one, query, how, look, rows)
+        if kind == "neuron":
+            _need_pieces(how)
+            return neuron_view(trace, place, 0 if head is None else head, query, look)
+        if kind == "positions":
+            return positional_table(trace, place, look)
+        return explanation(trace, sequence, look)
+
+
+def first_kind(trace: Trace, head: Head | None = None) -> Kind:
+    """The figure to look at first: the alignment of a model that reads and writes.
+
+    Of another all heads of a layer, or the one that is asked for.
+    """
+    if any(block.name == "cross" for block in trace.info.blocks):
+        return "alignment"
+    return "heads" if head is None else "attention"
+
+
+def _check(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"{name} is {value!r}; take {', '.join(known)}")
+
+
+def _cross(trace: Trace) -> str:
+    if all(block.name != "cross" for block in trace.info.blocks):
+        raise InputError(
+            "alignment is read from cross-attention, which the model of this trace has not; take "
+            "the figure attention"
+        )
+    return "cross"
+
+
+def _need_pieces(how: Showing) -> None:
+    """The numbers of a neuron view are those of single pieces."""
+    if how != Showing():
+        raise InputError(
+            "the neuron view shows single pieces as the model sees them; leave unit, specials and "
+            "measure as they are"
+        )

@@ -1,0 +1,162 @@
+"""All heads of all layers at once: layers down, heads across, a block beside or below the other.
+
+L layers, H heads, P cells a side of a head.
+"""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+
+from jumok.interpret.header import Block
+from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.trace import Trace
+from jumok.viewer.figures.cells import LOWEST_BAR, bar_room, draw_bar_at
+from jumok.viewer.figures.readings import NAMES, Place, read
+from jumok.viewer.figures.sheet import (
+    GAP,
+    HIGHEST,
+    LINE,
+    MARGIN,
+    Look,
+    Picture,
+    Sheet,
+    bottom,
+    small,
+    title_room,
+    width_of,
+)
+
+TILE = 64  # cells a side of a head; longer texts are pooled
+LARGEST_TILE = 0.5  # inches
+SMALLEST_TILE = 0.15  # inches: where blocks side by side would be smaller, they stand below another
+
+
+def model_map(trace: Trace, sequence: int, how: Showing, look: Look) -> Picture:
+    """The heads as small pictures.
+
+    Of long texts the largest weight of each tile is drawn. A root lifts small weights; the colour
+    bar has it, too.
+    """
+    tables = {block.name: _mosaic(trace, block, sequence, how) for block in trace.info.blocks}
+    title = look.titled("all heads")
+    at = _arrange(trace.info.blocks, look, title)
+    sheet = Sheet(at.width, at.height, look)
+    sheet.head(title)
+    largest = max(float(np.nanmax(table)) for table in tables.values()) or 1.0
+    norm = PowerNorm(0.5, vmin=0.0, vmax=largest)
+    for block, (left, top) in zip(trace.info.blocks, at.places, strict=True):
+        axes = sheet.axes(left, top, block.heads * at.tile, block.layers * at.tile)
+        cells = axes.imshow(
+            tables[block.name],
+            cmap=look.weights,
+            norm=norm,
+            interpolation="none",
+            extent=(0, block.heads, block.layers, 0),
+            aspect="auto",
+        )
+        _number(axes, block, at.tile, look, first=left == at.places[0][0])
+        axes.spines[:].set_visible(False)
+        middle = left + block.heads * at.tile / 2
+        above = top - (look.font + small(look)) * LINE - GAP / 2
+        sheet.write(NAMES[block.name], middle, above, look.font, align="center")
+    first, last = at.places[0], at.height - bottom(look)
+    measure = "weight × ‖v W_O‖" if how.measure == "values" else "weight"
+    draw_bar_at(sheet, cells, at.bar, first[1], last - first[1], f"largest {measure}")
+    return sheet.figure
+
+
+@dataclass(frozen=True)
+class _Arrangement:
+    """Where the blocks stand, in inches."""
+
+    width: float
+    height: float
+    tile: float
+    places: tuple[tuple[float, float], ...]  # left and top of each
+    bar: float
+
+
+def _arrange(blocks: tuple[Block, ...], look: Look, title: str) -> _Arrangement:
+    """Blocks side by side where their heads stay large enough, else below each other."""
+    left = MARGIN + width_of("00", small(look)) + small(look) * LINE + GAP
+    right = bar_room(look) + MARGIN
+    caption = (look.font + small(look)) * LINE + GAP
+    top = title_room(look, title) + caption
+    heads, layers = [block.heads for block in blocks], [block.layers for block in blocks]
+    between = 3 * GAP
+    free = (look.width or 16.0) - left - right
+    tile = (free - between * (len(blocks) - 1)) / sum(heads)
+    beside = tile >= SMALLEST_TILE or len(blocks) == 1
+    if not beside:
+        tile = free / max(heads)
+    down = max(layers) if beside else sum(layers)
+    high = HIGHEST - top - bottom(look) - (0 if beside else caption * (len(blocks) - 1))
+    tile = min(tile, LARGEST_TILE, high / down)
+    if beside:
+        starts = [0.0, *accumulate(n * tile + between for n in heads)]
+        places = tuple((left + start, top) for start in starts[:-1])
+        content, deep = starts[-1] - between, top + down * tile
+    else:
+        starts = [0.0, *accumulate(n * tile + caption for n in layers)]
+        places = tuple((left, top + start) for start in starts[:-1])
+        content, deep = max(heads) * tile, top + starts[-1] - caption
+    width = look.width or max(left + content + right, 2.5)
+    shift = (width - left - content - right) / 2
+    return _Arrangement(
+        width=width,
+        height=max(deep, top + LOWEST_BAR) + bottom(look),
+        tile=tile,
+        places=tuple((x + shift, y) for x, y in places),
+        bar=left + shift + content + GAP,
+    )
+
+
+def _number(axes: Axes, block: Block, tile: float, look: Look, *, first: bool) -> None:
+    """The numbers of the heads above, of the layers at the left."""
+    size = small(look)
+    every = max(1, int(np.ceil(width_of("00", size) / tile)))
+    axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
+    axes.set_xticks(
+        [head + 0.5 for head in range(0, block.heads, every)],
+        labels=[str(head) for head in range(0, block.heads, every)],
+        fontsize=size,
+    )
+    every = max(1, int(np.ceil(size * LINE / tile)))
+    numbered = range(0, block.layers, every) if first else range(0)
+    axes.set_yticks(
+        [layer + 0.5 for layer in numbered], labels=[str(n) for n in numbered], fontsize=size
+    )
+    if first:
+        axes.set_ylabel("layer", fontsize=size, labelpad=1.5)
+
+
+def _mosaic(trace: Trace, block: Block, sequence: int, how: Showing) -> Floats:
+    """The heads of a block as one table."""
+    layers = [read(trace, Place(block, n, sequence), how).weights for n in range(block.layers)]
+    return mosaic(np.stack([tiled(heads) for heads in layers]))
+
+
+def tiled(heads: Floats, side: int = TILE) -> Floats:
+    """The largest weight of each tile, as thumbnails are made: (H, R, C) -> (H, P, P')."""
+    for axis in (1, 2):
+        n = heads.shape[axis]
+        tiles = min(n, side)
+        heads = np.maximum.reduceat(heads, np.arange(tiles) * n // tiles, axis=axis)
+    return heads
+
+
+def mosaic(layers: Floats) -> Floats:
+    """Heads beside each other, layers below each other, NaN between: (L, H, P, P') -> (·, ·).
+
+    >>> mosaic(np.ones((1, 2, 1, 1), np.float32)).tolist()
+    [[1.0, nan, 1.0]]
+    """
+    L, H, P, C = layers.shape
+    gap = max(1, round(0.06 * max(P, C)))
+    table = np.full((L, P + gap, H, C + gap), np.nan, np.float32)
+    table[:, :P, :, :C] = layers.transpose(0, 2, 1, 3)
+    whole = table.reshape(L * (P + gap), H * (C + gap))
+    return np.asarray(whole[:-gap, :-gap])

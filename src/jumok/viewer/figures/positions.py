@@ -1,0 +1,163 @@
+"""How a model says where a token stands: its own table, or angles, or biases by distance.
+
+n positions, D width of the model, K width of a head, H heads. Blue is positive, red negative, as in
+the study notes (pcolormesh, RdBu).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+from jumok.interpret.trace import Trace
+from jumok.viewer.figures.cells import BAR, draw_cells
+from jumok.viewer.figures.readings import Place
+from jumok.viewer.figures.sheet import (
+    GAP,
+    INK,
+    LINE,
+    MARGIN,
+    PALE,
+    SOFT,
+    Look,
+    Picture,
+    Sheet,
+    fitted,
+    small,
+    title_room,
+    width_of,
+)
+
+NATURAL = 7.0  # inches, when nobody has set a width
+ROW = 0.05  # inches of a position, where there is room
+LOWEST, HIGHEST = 1.2, 2.6  # inches of a panel
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A table of signed numbers and what its sides are."""
+
+    name: str
+    down: str
+    across: str
+    table: Numbers
+    start: int = 0  # what the first column is called
+
+
+def positional_table(trace: Trace, place: Place, look: Look) -> Picture:
+    """What the model of a trace uses, whichever it is.
+
+    A table that is added: the table, and how alike its rows are (their cosine). Rotary: the cosine
+    of the angle by which each pair of numbers is turned. Relative: the bias of each head by
+    distance. Raises InputError for a trace that has none of these.
+    """
+    panels = panels_of(trace, place)
+    return _draw(panels, look.titled(f"positions of the {place.block.queries}"), look)
+
+
+def panels_of(trace: Trace, place: Place) -> tuple[Panel, ...]:
+    """The tables that are drawn."""
+    side, kind = place.block.queries, trace.info.model.positions
+    if f"{side}.positions" in trace.names:
+        table = trace.tensor(f"{side}.positions").astype(np.float64)
+        return (
+            Panel(f"PE, {kind}", "position", "dimension", table),
+            Panel("cosine of PE(p), PE(p′)", "position p", "position p′", cosines(table)),
+        )
+    if "rotary" in trace.names:
+        angles = trace.tensor("rotary").astype(np.float64)
+        n = sum(trace.info.tokens(side, place.sequence).real)
+        return (Panel("cos(p θᵢ), rotary", "position p", "pair i", turned(angles, n)),)
+    bias = trace.bias(place.block.name, place.layer)
+    if bias is not None:
+        start, table = by_distance(bias.astype(np.float64))
+        return (Panel(f"bias, layer {place.layer}", "head", "key − query", table, start),)
+    raise InputError(
+        f"the trace holds no positions (its model's are {kind}); trace a model that adds a table, "
+        "turns its queries, or has biases of relative positions"
+    )
+
+
+def cosines(table: Numbers) -> Numbers:
+    """How alike the rows of a table are, (n, D) -> (n, n); a row of zeros is like none.
+
+    >>> cosines(np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).tolist()
+    [[1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
+    """
+    lengths = np.linalg.norm(table, axis=1, keepdims=True)
+    unit = np.divide(table, lengths, out=np.zeros_like(table), where=lengths > 0)
+    return np.asarray(unit @ unit.T)
+
+
+def turned(angles: Numbers, n: int) -> Numbers:
+    """The cosine of the angle of each pair at n positions, (K/2,) -> (n, K/2).
+
+    >>> turned(np.array([np.pi, 0.0]), 3).round(9).tolist()
+    [[1.0, 1.0], [-1.0, 1.0], [1.0, 1.0]]
+    """
+    return np.asarray(np.cos(np.arange(n)[:, None] * angles))
+
+
+def by_distance(bias: Numbers) -> tuple[int, Numbers]:
+    """The biases (H, T, S) by key − query: the smallest distance, and (H, T + S − 1).
+
+    >>> by_distance(np.array([[[0.0, 1.0], [-1.0, 0.0]]]))
+    (-1, array([[-1.,  0.,  1.]]))
+    """
+    _, T, S = bias.shape
+    columns = [bias[:, max(0, -d), max(0, d)] for d in range(1 - T, S)]
+    return 1 - T, np.stack(columns, 1)
+
+
+def _draw(panels: Sequence[Panel], title: str, look: Look) -> Picture:
+    width = look.width or NATURAL
+    size = small(look)
+    line = size * LINE
+    before = line + width_of("000", size) + GAP  # a label and its numbers
+    top = title_room(look, title) + line + GAP / 2
+    height = min(max(max(len(panel.table) for panel in panels) * ROW, LOWEST), HIGHEST)
+    below = 2 * line + 2 * GAP + BAR + line + MARGIN
+    unit = (width - MARGIN - len(panels) * (before + GAP)) / len(panels)
+    sheet = Sheet(width, top + height + below, look)
+    sheet.head(title)
+    for number, panel in enumerate(panels):
+        left = MARGIN + before + number * (before + GAP + unit)
+        _draw_panel(sheet, panel, (left, top, unit, height))
+    return sheet.figure
+
+
+def _draw_panel(sheet: Sheet, panel: Panel, place: tuple[float, float, float, float]) -> None:
+    left, top, width, height = place
+    size = small(sheet.look)
+    line = size * LINE
+    name = fitted(panel.name, width + GAP, size)
+    sheet.write(name, left + width / 2, top - line - GAP / 2, size, align="center")
+    axes = sheet.axes(*place)
+    largest = float(np.abs(panel.table).max()) or 1.0
+    cells = draw_cells(
+        axes, panel.table, matplotlib.colormaps["RdBu"], Normalize(-largest, largest)
+    )
+    rows, columns = panel.table.shape
+    for axis, count, start in ((axes.yaxis, rows, 0), (axes.xaxis, columns, panel.start)):
+        ticks = MaxNLocator(5, integer=True).tick_values(start, start + count - 1)
+        kept = [int(t) for t in ticks if start <= t < start + count]
+        axis.set_ticks(
+            [tick - start + 0.5 for tick in kept],
+            labels=[str(tick).replace("-", "−") for tick in kept],
+            fontsize=size,
+        )
+    axes.tick_params(pad=1.5)
+    axes.set_ylabel(panel.down, fontsize=size, labelpad=1.5, color=SOFT)
+    axes.set_xlabel(panel.across, fontsize=size, labelpad=1.0, color=SOFT)
+    under = sheet.axes(left + 0.1 * width, top + height + 2 * line + 2 * GAP, 0.8 * width, BAR)
+    bar = sheet.figure.colorbar(cells, cax=under, orientation="horizontal")
+    bar.set_ticks([-largest, 0.0, largest], labels=[f"−{largest:.2g}", "0", f"{largest:.2g}"])
+    under.tick_params(labelsize=size, length=1.5, width=0.5, color=PALE, pad=1.5, labelcolor=INK)
+    under.spines["outline"].set(edgecolor=PALE, linewidth=0.5)

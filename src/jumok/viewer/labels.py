@@ -1,0 +1,158 @@
+"""How pieces of text are written beside pictures: as words, with bytes turned back into letters.
+
+The same rules as the page's (web/src/draw/text.ts).
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumok.interpret.header import Tokens
+from jumok.interpret.merging import groups
+from jumok.interpret.words import Unit
+
+LONGEST = 64  # characters of a label
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a byte that SentencePiece had no piece for
+_UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")  # they would vanish, or turn the text around them
+_BLANKS = "\u00a0\u115f\u1160\u3164\uffa0\ufffd"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A row or a column of a picture: what it is called, and the pieces it stands for."""
+
+    text: str
+    pieces: range
+    special: bool
+
+
+def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
+    """What is written beside the groups of a sequence, padding left out.
+
+    A piece is written as it is, a syllable or a word as its characters stand in the text.
+    """
+    read = written(tokens)
+    found = []
+    for pieces in groups(tokens, unit):
+        if not tokens.real[pieces[0]]:
+            continue
+        special = bool(tokens.special[pieces[0]])
+        begin, end = tokens.spans[pieces[0]][0], tokens.spans[pieces[-1]][1]
+        text = "" if unit == "piece" or special else tokens.text[begin:end]
+        text = text or "".join(read[i] for i in pieces)
+        found.append(Label(visible(text), pieces, special))
+    return tuple(found)
+
+
+def visible(text: str) -> str:
+    r"""A text on one line in which nothing is hidden, shortened to 64 characters.
+
+    The blank before a word, which pieces write as ▁ or Ġ, is a small mark.
+
+    >>> visible("▁춥\u202e다\n"), visible("")
+    ('·춥[U+202E]다\\n', '∅')
+    """
+    shown = "".join(map(_badge, text[:LONGEST])) + "…" * (len(text) > LONGEST)
+    return shown or "∅"
+
+
+def written(tokens: Tokens) -> tuple[str, ...]:
+    """The pieces of a sequence as they are read.
+
+    Bytes, in GPT-2's alphabet or as <0xEC>, are turned back into characters; pieces that share
+    one character show it with their number.
+
+    >>> row = Tokens(text="안", pieces=("<0xEC>", "<0x95>", "<0x88>"), ids=(9, 8, 7),
+    ...     spans=((0, 1),) * 3, special=(0,) * 3, real=(1,) * 3, words=(0,) * 3)
+    >>> written(row)
+    ('안1/3', '안2/3', '안3/3')
+    """
+    spelled = _bytes_of(tokens)
+    said = [None if data is None else _decoded(data) for data in spelled]
+    sharers: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, (begin, end) in enumerate(tokens.spans):
+        if end > begin and spelled[i] is not None and said[i] is None:
+            sharers[begin, end].append(i)
+    found = []
+    for i, piece in enumerate(tokens.pieces):
+        data, text = spelled[i], said[i]
+        begin, end = tokens.spans[i]
+        if data is None:
+            found.append(piece)
+        elif text is not None:
+            found.append("▁" + text[1:] if text[:1] == " " else text)
+        elif end > begin:
+            among = sharers[begin, end]
+            part = f"{among.index(i) + 1}/{len(among)}" if len(among) > 1 else "…"
+            found.append(tokens.text[begin:end] + part)
+        else:
+            found.append("".join(f"<{byte:02X}>" for byte in data))
+    return tuple(found)
+
+
+def _badge(character: str) -> str:
+    """A character, or the name of one that cannot be seen."""
+    if character in "▁Ġ":
+        return "·"
+    if character in "\n\t":
+        return {"\n": "\\n", "\t": "\\t"}[character]
+    if unicodedata.category(character) in _UNSEEN or character in _BLANKS:
+        return f"[U+{ord(character):04X}]"
+    return character
+
+
+def _bytes_of(tokens: Tokens) -> list[bytes | None]:
+    """The bytes that each piece stands for, where it stands for bytes."""
+    alphabet = _is_spelled_in_bytes(tokens)
+    found: list[bytes | None] = []
+    for piece, special in zip(tokens.pieces, tokens.special, strict=True):
+        byte = _BYTE.fullmatch(piece)
+        if byte:
+            found.append(bytes.fromhex(byte[1]))
+        elif alphabet and not special:
+            found.append(bytes(_BYTE_OF[letter] for letter in piece))
+        else:
+            found.append(None)
+    return found
+
+
+def _is_spelled_in_bytes(tokens: Tokens) -> bool:
+    """Whether the pieces are in GPT-2's alphabet.
+
+    It is known by its blanks and ends of lines, or by pieces that spell the text and are not in it.
+    """
+    pairs = zip(tokens.pieces, tokens.special, strict=True)
+    real = [piece for piece, special in pairs if not special]
+    if any("▁" in piece or not set(piece) <= _BYTE_OF.keys() for piece in real):
+        return False
+    return any(
+        set(piece) & set("ĠĊĉ") or (not piece.isascii() and piece not in tokens.text)
+        for piece in real
+    )
+
+
+def _decoded(data: bytes) -> str | None:
+    """The text that bytes spell; None for a part of a character."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """GPT-2 writes a byte that prints as itself, the others as the letters from U+0100 on."""
+    prints = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = (byte for byte in range(256) if byte not in prints)
+    letters = {chr(byte): byte for byte in sorted(prints)}
+    return letters | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def row_of(shown: Sequence[Label], piece: int) -> int | None:
+    """The row or column that a piece is in; None where it is not shown."""
+    return next((row for row, label in enumerate(shown) if piece in label.pieces), None)

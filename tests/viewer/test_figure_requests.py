@@ -1,0 +1,121 @@
+"""Figures as a page asks for them: each field is checked, the file is the figure's own."""
+
+from dataclasses import replace
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.typography import file_of
+from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
+from jumok.viewer.figures.figure import figure_of
+from jumok.viewer.state import State
+from tests.viewer.traces import trace_of
+
+TRACE = trace_of(classifies=True)
+ASKED: dict[str, object] = {  # what the page sends
+    "trace": "00ff",
+    "figure": "attention",
+    "block": "decoder",
+    "layer": 1,
+    "head": 2,
+    "sequence": 0,
+    "query": 3,
+    "format": "pdf",
+    "width": 6.9,
+}
+
+
+def test_what_the_page_asks_for_is_drawn() -> None:
+    request = FigureRequest.of_json(ASKED)
+    assert (request.trace, request.media_type) == ("00ff", "application/pdf")
+    figure = figure_of(TRACE, block="decoder", layer=1, head=2, query=3, width=6.9)
+    assert write_figure(TRACE, request) == file_of(figure, "pdf")
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")]
+)
+def test_every_format(ending: str, start: bytes) -> None:
+    request = FigureRequest.of_json({"format": ending})
+    first = write_figure(TRACE, request)
+    assert first.startswith(start)
+    assert first == write_figure(TRACE, request)
+
+
+def test_every_choice_reaches_the_figure() -> None:
+    plain = FigureRequest(figure="alignment", block="cross", layer=1, head="mean")
+    pictures = {write_figure(TRACE, replace(plain, format="png"))}
+    for choice in (
+        {"layer": 0},
+        {"head": 1},
+        {"query": 1},
+        {"unit": "word"},
+        {"specials": "renormalise"},
+        {"measure": "values"},
+        {"rows": "read"},
+        {"width": 6.9},
+        {"font_size": 6.0},
+        {"title": "그림 1"},
+        {"palette": "grey"},
+        {"scale": "sqrt"},
+    ):
+        pictures.add(write_figure(TRACE, replace(plain, format="png", **choice)))  # type: ignore[arg-type]
+    assert len(pictures) == 13
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("figure", "pie", "figure is 'pie', one of attention, heads"),
+        ("block", "../etc", "block is '../etc', one of encoder, decoder, cross"),
+        ("layer", "2", "layer is '2', a whole number"),
+        ("layer", True, "layer is True, a whole number"),
+        ("head", 1.5, "head is 1.5, "),
+        ("query", [], "query is [], a whole number"),
+        ("width", "wide", "width is 'wide', a number"),
+        ("width", float("nan"), "width is nan, a number"),
+        ("format", "exe", "format is 'exe', one of pdf, svg, png"),
+        ("trace", 7, "trace is 7, a text"),
+        ("title", None, "title is None"),
+        ("colour", "red", "colour is not known"),
+    ],
+)
+def test_a_wrong_field_is_named(field: str, value: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=r"not a figure: .*; correct the request") as caught:
+        FigureRequest.of_json({**ASKED, field: value})
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "field", [{"width": 1e9}, {"width": -1}, {"head": -1}, {"layer": 10**30}, {"title": "가" * 301}]
+)
+def test_numbers_without_sense_are_refused(field: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        write_figure(TRACE, FigureRequest.of_json({**ASKED, **field}))
+
+
+@pytest.mark.parametrize("view", FIGURES)
+def test_every_view_with_a_figure_is_drawn(view: str) -> None:
+    state = State.parse(f"v={view}&L=1&H=1&q=2")
+    request = FigureRequest.of_state(state, TRACE.info, "png")
+    assert write_figure(TRACE, request).startswith(b"\x89PNG")
+
+
+def test_an_alignment_is_read_from_cross_attention_wherever_the_focus_is() -> None:
+    state = State.parse("v=alignment&b=encoder")
+    assert FigureRequest.of_state(state, TRACE.info, "pdf").block == "cross"
+
+
+def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
+    state = State.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
+    request = FigureRequest.of_state(state, TRACE.info, "pdf")
+    done = (request.unit, request.specials, request.measure, request.rows)
+    assert done == ("word", "renormalise", "values", "predicted")
+    assert FigureRequest.of_state(State(view="alignment"), TRACE.info, "pdf").rows == "read"
+    with pytest.raises(InputError, match="u='line': give one of piece, syllable, word"):
+        State.parse("u=line")
+
+
+def test_a_view_without_a_figure_is_told() -> None:
+    with pytest.raises(InputError, match="no figure is drawn of the view 'generation'"):
+        FigureRequest.of_state(State.parse("v=generation"), TRACE.info, "pdf")

@@ -1,0 +1,69 @@
+"""Labels: pieces as they are read, whatever alphabet a vocabulary writes them in."""
+
+import pytest
+
+from jumok.interpret.header import Tokens
+from jumok.viewer.labels import LONGEST, labels, row_of, visible, written
+from tests.viewer.traces import READ, tokens
+
+
+def row(text: str, pieces: list[str], spans: list[tuple[int, int]]) -> Tokens:
+    """Pieces of a text, none of them special."""
+    n = len(pieces)
+    return Tokens(
+        text=text,
+        pieces=tuple(pieces),
+        ids=tuple(range(n)),
+        spans=tuple(spans),
+        special=(0,) * n,
+        real=(1,) * n,
+        words=(0,) * n,
+    )
+
+
+def test_bytes_of_gpt2_are_read_again() -> None:
+    """ "안녕 hi" of GPT-2: 안 in one piece, 녕 in two, the blank as Ġ."""
+    pieces = ["ìķĪ", "ëħ", "ķ", "Ġhi"]
+    assert written(row("안녕 hi", pieces, [(0, 1), (1, 2), (1, 2), (3, 5)])) == (
+        "안",
+        "녕1/2",
+        "녕2/2",
+        "▁hi",
+    )
+
+
+def test_bytes_without_a_character_are_numbers() -> None:
+    assert written(row("", ["<0xEC>", "<0x41>"], [(0, 0), (0, 0)])) == ("<EC>", "A")
+
+
+@pytest.mark.parametrize("pieces", [["▁Å", "Ł"], ["한", "글"], ["café"]])
+def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
+    text = "".join(pieces).replace("▁", "")
+    assert written(row(text, pieces, [(0, 1)] * len(pieces))) == tuple(pieces)
+
+
+def test_a_special_token_is_no_spelling() -> None:
+    from dataclasses import replace
+
+    tagged = replace(row("é", ["[CLS]", "Ã©"], [(0, 0), (0, 1)]), special=(1, 0))
+    assert written(tagged) == ("[CLS]", "é")
+
+
+def test_what_cannot_be_seen_has_a_name() -> None:
+    assert visible("a\u202eb\u200b") == "a[U+202E]b[U+200B]"
+    assert visible("\ud800\x00\u3164") == "[U+D800][U+0000][U+3164]"
+    assert visible("\n\t") == "\\n\\t"
+    assert visible("▁") == visible("Ġ") == "·"
+    assert visible("") == "∅"
+
+
+def test_long_pieces_are_cut() -> None:
+    assert visible("가" * 10_000) == "가" * LONGEST + "…"
+
+
+def test_words_are_written_as_in_the_text() -> None:
+    found = labels(tokens(READ, padding=2), "word")
+    assert [label.text for label in found] == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
+    assert [label.special for label in found] == [True, False, False, False, True]
+    assert row_of(found, 3) == 2
+    assert row_of(found, 9) is None  # padding
