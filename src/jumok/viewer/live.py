@@ -1,0 +1,45 @@
+"""A model behind a page: asked for one trace after another."""
+
+from collections.abc import Mapping
+
+from jumok.interpret.trace import Trace
+from jumok.interpret.tracing import trace
+from jumok.tasks.answering import Loaded
+from jumok.tasks.task import Writing
+from jumok.viewer.asking import Asked, ModelCard
+
+
+class Live:
+    """A loaded model as the page's server wants it; watching one request touches no other.
+
+    `decode` is laid over the recipe's own decoding, and what a request asks for over both.
+    """
+
+    def __init__(self, loaded: Loaded, decode: Mapping[str, object] | None = None) -> None:
+        self._loaded = loaded
+        self._decode = dict(decode or {})
+        recipe = loaded.recipe
+        self.card = ModelCard(
+            title=recipe.name,
+            task=recipe.task,
+            kind=recipe.model.kind,
+            pairs=recipe.paired,
+            writes=isinstance(loaded.task, Writing),
+            traces=True,
+            max_length=recipe.model.max_length,
+        )
+
+    def trace(self, asked: Asked) -> bytes:
+        """The file of a new trace. Raises JumokError for what the model cannot be asked."""
+        return self.traced(asked).to_bytes()
+
+    def traced(self, asked: Asked) -> Trace:
+        """A new trace."""
+        one = len(asked.texts) == 1
+        return trace(
+            self._loaded,
+            asked.texts[0] if one else asked.texts,
+            target=asked.target,
+            decode=self._decode | dict(asked.decode or {}),
+            mute=asked.mute,
+        )

@@ -1,0 +1,56 @@
+"""A trace in a notebook: the page in a frame, and a picture where frames are not shown."""
+
+import base64
+from dataclasses import replace
+from html import escape
+
+from jumok.interpret.trace import Trace
+from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
+from jumok.viewer.page import html
+from jumok.viewer.state import State, checked_state
+
+HEIGHT = 640  # pixels of the frame
+
+
+class Display:
+    """What a cell that ends with `trace.show()` shows; in a terminal, how to see the page.
+
+    The frame is sandboxed without an origin: what runs in it can neither reach the notebook nor
+    keep anything. Viewers that strip frames, GitHub among them, show the picture.
+    """
+
+    def __init__(self, trace: Trace, state: str = "", full: bool = False) -> None:
+        self._trace, self._state, self._full = trace, checked_state(state), full
+        self._shown = State.parse(self._state)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self._trace!r}\n"
+            'To see it: the last line of a notebook cell, trace.html("page.html"), or '
+            'trace.save("a.safetensors") and `jumok view a.safetensors`.'
+        )
+
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> tuple[dict[str, str], dict[str, object]]:
+        """The same in plain text, as a picture and as HTML; Jupyter asks for it."""
+        picture = base64.b64encode(self._png()).decode("ascii")
+        return {"text/plain": repr(self), "image/png": picture, "text/html": self._frame()}, {}
+
+    def _png(self) -> bytes:
+        """A figure like what the page shows first."""
+        view = self._shown.view if self._shown.view in FIGURES else State.view
+        shown = FigureRequest.of_state(replace(self._shown, view=view), self._trace.info, "png")
+        return write_figure(self._trace, replace(shown, width=6.9))
+
+    def _frame(self) -> str:
+        page = html(self._trace, self._state, self._full).decode()
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" width="100%" height="{HEIGHT}" '
+            f'style="border: 0" title="jumok" srcdoc="{escape(page, quote=True)}"></iframe>'
+        )
+
+
+def show(trace: Trace, state: str = "", full: bool = False) -> Display:
+    """The page of a trace for a notebook; `state` and `full` as in `page.html`."""
+    return Display(trace, state, full)

@@ -1,0 +1,134 @@
+"""The page as one file that needs nothing but itself."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from pathlib import Path
+
+from jumok.interpret.header import TraceInfo
+from jumok.interpret.trace import Trace
+from jumok.viewer.font_subset import subset
+from jumok.viewer.lean import lean
+from jumok.viewer.markup import embedded_json, escaped, packed, sha256_source
+from jumok.viewer.shell import NEEDS_SCRIPT
+from jumok.viewer.state import State, checked_state
+from jumok.viewer.static_files import PARTS, static_file
+
+FEW = 2**16  # weights: a trace of so few is embedded whole,
+SMALL = 4_000_000  # if that takes no more characters
+SMALLEST = 198_000  # characters of the page of another one, with the views that need weights alone,
+LARGER = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
+
+WEIGHTS_ALONE = ("app.js",)
+ALL_VIEWS = ("app.js", *PARTS)
+
+
+def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
+    """One file that opens from disk, or in a sandboxed frame, and asks nobody for anything.
+
+    A trace of many heads is embedded in part, exact for the layers that `state` shows (`lean`
+    says how), with `full` whole. The same trace gives the same bytes. Raises InputError for a
+    state that is none.
+    """
+    state = checked_state(state)
+    layers = State.parse(state).layers(trace.info)
+    everything = _Shell(trace.info, state, ALL_VIEWS)
+    if full or _weights(trace.info) <= FEW:
+        whole = packed(trace.to_bytes())
+        if full or len(whole) <= SMALL:
+            return everything.around(whole)
+    few = _Shell(trace.info, state, WEIGHTS_ALONE)
+    for shell, most in ((few, SMALLEST), *((everything, most) for most in LARGER)):
+        if (part := lean(trace, layers, most - len(shell.around("")))) is not None:
+            return shell.around(packed(part))
+    thumbnails = lean(trace, (), inf)
+    assert thumbnails is not None  # there is room for everything
+    return everything.around(packed(thumbnails))
+
+
+@dataclass(frozen=True)
+class _Shell:
+    """A page but for its trace: style, scripts and font, zipped, and what unzips them."""
+
+    info: TraceInfo
+    state: str
+    scripts: tuple[str, ...]
+
+    @cached_property
+    def script(self) -> str:
+        """The page's script, and those of its parts, which are then fetched from nowhere."""
+        return "\n".join(static_file(name).content.decode() for name in self.scripts)
+
+    @cached_property
+    def style(self) -> str:
+        """The page's style; the font comes with the page and needs no rule."""
+        return re.sub(r"@font-face\s*{[^}]*}", "", static_file("app.css").content.decode())
+
+    @cached_property
+    def loader(self) -> str:
+        """What unzips the others."""
+        return Path(__file__).with_name("unpack.js").read_text(encoding="utf-8")
+
+    @cached_property
+    def packed_parts(self) -> str:
+        """Style, script and font, each in an element of its own."""
+        texts = json.dumps(json.loads(self.info.to_json()), ensure_ascii=False)
+        contents = {
+            "packed-style": self.style.encode(),
+            "packed-script": self.script.encode(),
+            "packed-font": subset(texts + self.script),
+        }
+        return "\n".join(
+            f'<script id="{name}" type="text/plain">{packed(content)}</script>'
+            for name, content in contents.items()
+        )
+
+    @property
+    def policy(self) -> str:
+        """Nothing may run, or be asked for, but what stands in the page."""
+        return "; ".join(
+            [
+                "default-src 'none'",
+                f"script-src {sha256_source(self.loader)} {sha256_source(self.script)}",
+                f"style-src {sha256_source(self.style)}",
+                "img-src blob: data:",
+                "base-uri 'none'",
+                "form-action 'none'",
+                "require-trusted-types-for 'script'",
+                "trusted-types jumok",
+            ]
+        )
+
+    def around(self, trace: str) -> bytes:
+        """The page with a trace, base64 of gzip."""
+        boot = {"mode": "embedded", "state": self.state}
+        return f"""<!doctype html>
+<html lang="ko">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{self.policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{escaped(self.info.title)} · jumok</title>
+<link rel="icon" href="data:,">
+</head>
+<body>
+<div id="app"></div>
+{NEEDS_SCRIPT}
+<script id="boot" type="application/json">{embedded_json(boot)}</script>
+<script id="trace" type="text/plain">{trace}</script>
+{self.packed_parts}
+<script>{self.loader}</script>
+</body>
+</html>
+""".encode()
+
+
+def _weights(info: TraceInfo) -> int:
+    """How many weights all heads have together."""
+    return info.sequences * sum(
+        block.layers * block.heads * len(info.tokens(block.queries)) * len(info.tokens(block.keys))
+        for block in info.blocks
+    )

@@ -1,0 +1,161 @@
+"""Who may ask the page's server what: known hosts, own origin, a token; headers on every answer.
+
+The server listens on this machine alone, yet every page that is open in a browser can send requests
+to it. A page from elsewhere is kept out four times: it cannot call the server by a name of its own
+(`Hosts`), a request of its own carries its origin, it does not know the token, which stands in the
+URL's fragment and so is never sent by a browser, and no answer may be read from another origin.
+"""
+
+import ipaddress
+import re
+import secrets
+import socket
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jumok.errors import InputError
+from jumok.viewer.answers import refusal
+
+TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (its name, not a token)
+LEAST_TOKEN = 16  # characters of a token that somebody chooses
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' blob: data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self' http://127.0.0.1:* http://localhost:* vscode-webview:",
+        "require-trusted-types-for 'script'",
+    ]
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]/@\s]+)(?::([0-9]{1,5}))?")
+
+
+def new_token() -> str:
+    """128 random bits as 22 letters, digits, - and _."""
+    return secrets.token_urlsafe(16)
+
+
+def checked_token(token: str) -> str:
+    """A token somebody chose, if it is long enough and made of letters, digits, - and _.
+
+    >>> checked_token("a-token-of-letters")
+    'a-token-of-letters'
+    """
+    if not re.fullmatch(rf"[A-Za-z0-9_-]{{{LEAST_TOKEN},}}", token):
+        raise InputError(
+            f"a token of {len(token)} characters came; give at least {LEAST_TOKEN} letters, "
+            "digits, - or _, such as `openssl rand -hex 16` prints"
+        )
+    return token
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The names by which the server may be called.
+
+    A page of somebody else may let its own name point to this machine (DNS rebinding): the browser
+    then sends that name as Host, which is none of ours. An address cannot be let point elsewhere,
+    so a server for other machines, too, answers to every address.
+
+    >>> Hosts.of("127.0.0.1", 8000).allow("localhost:8000")
+    True
+    >>> Hosts.of("127.0.0.1", 8000).allow("evil.example:8000")
+    False
+    """
+
+    port: int
+    names: frozenset[str]
+    addresses: bool  # any address will do
+
+    @classmethod
+    def of(cls, host: str, port: int) -> "Hosts":
+        """Those of a server that listens at `host` and `port`."""
+        if is_loopback(host):
+            return cls(port, frozenset(LOOPBACK), addresses=False)
+        names = {*LOOPBACK, host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+        return cls(port, frozenset(names), addresses=True)
+
+    def allow(self, header: str) -> bool:
+        """Whether a Host header, such as `localhost:8000`, is one of these."""
+        match = _HOST.fullmatch(header.lower())
+        if match is None or int(match[2] or 80) != self.port:
+            return False
+        name = match[1].strip("[]")
+        return name in self.names or (self.addresses and _is_address(name))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach `host`."""
+    return host in LOOPBACK
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a request must bring."""
+
+    hosts: Hosts
+    token: str
+
+    def broken(self, method: str, path: str, headers: Headers) -> str | None:
+        """One sentence on what a request lacks, None when it lacks nothing."""
+        host = headers.get("host", "")
+        if not self.hosts.allow(host):
+            return "the server is not known by this name; open the address that jumok view printed"
+        if method not in ("GET", "HEAD"):
+            if headers.get("origin", f"http://{host}").lower() != f"http://{host}".lower():
+                return "the request comes from a page of another origin; use the page's own"
+            if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+                return "the request comes from another site; use the page that jumok view opened"
+        given = headers.get(TOKEN_HEADER, "")
+        if path.startswith("/api/") and not secrets.compare_digest(
+            given.encode(), self.token.encode()
+        ):
+            return "the token is missing or wrong; open the whole address that jumok view printed"
+        return None
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """An application that is asked nothing against the rules and answers with all `HEADERS`."""
+
+    application: ASGIApp
+    rules: Rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, as ASGI has it."""
+        if scope["type"] != "http":
+            raise AssertionError(f"a server of HTTP alone was asked for {scope['type']}")
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        broken = self.rules.broken(scope["method"], scope["path"], Headers(scope=scope))
+        application = self.application if broken is None else refusal(403, broken)
+        await application(scope, receive, send_with_headers)

@@ -1,0 +1,113 @@
+"""What a page shows, as its address says it: `v=matrix&b=encoder&L=2&H=0&q=7`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar, get_args
+from urllib.parse import parse_qsl, quote, urlencode
+
+from jumok.errors import InputError
+from jumok.interpret.header import BlockName, Muted, TraceInfo
+from jumok.interpret.words import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.viewer.figures.words import ROWS, Rows
+
+Word = TypeVar("Word")
+
+LONGEST = 2000  # characters
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """The part of a page's state that figures and exports go by; `None`: as the page begins.
+
+    >>> state = State.parse("#v=alignment&L=2&pin=encoder.0.1~cross.1.3")
+    >>> state.view, state.layer, state.pinned
+    ('alignment', 2, (('encoder', 0, 1), ('cross', 1, 3)))
+    """
+
+    view: str = "lines"
+    sequence: int = 0
+    block: BlockName | None = None  # None: the first of the trace
+    layer: int = 0
+    head: int = 0
+    query: int | None = None
+    unit: Unit = "piece"
+    specials: Specials = "plain"
+    measure: Measure = "weights"
+    rows: Rows = "read"  # of an alignment
+    pinned: tuple[Muted, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "State":
+        """The state in an address; most keys of single views are passed over. Raises InputError."""
+        table = dict(parse_qsl(checked_state(text)))
+        return cls(
+            view=table.get("v", cls.view),
+            sequence=_number(table, "s") or 0,
+            block=_word(table, "b", get_args(BlockName), None),
+            layer=_number(table, "L") or 0,
+            head=_number(table, "H") or 0,
+            query=_number(table, "q"),
+            unit=_word(table, "u", UNITS, cls.unit),
+            specials=_word(table, "sp", SPECIALS, cls.specials),
+            measure=_word(table, "m", MEASURES, cls.measure),
+            rows=_word(table, "alignment.rows", ROWS, cls.rows),
+            pinned=tuple(read_place(place) for place in table.get("pin", "").split("~") if place),
+        )
+
+    def layers(self, info: TraceInfo) -> list[tuple[str, int]]:
+        """Block and layer of every head that is in focus or pinned, if the trace has them."""
+        focus = (self.block or info.blocks[0].name, self.layer)
+        wanted = dict.fromkeys([focus, *((block, layer) for block, layer, _ in self.pinned)])
+        depths = {block.name: block.layers for block in info.blocks}
+        return [(block, layer) for block, layer in wanted if layer < depths.get(block, 0)]
+
+
+def checked_state(text: str) -> str:
+    """A state as it may stand in an address: without #, without the token, plainly encoded.
+
+    >>> checked_state("#token=secret&v=lines&t=3")
+    'v=lines&t=3'
+    """
+    if len(text) > LONGEST:
+        raise InputError(f"a state of {len(text):,} characters came; give {LONGEST:,} at most")
+    try:
+        pairs = parse_qsl(text.removeprefix("#"), keep_blank_values=True)
+    except ValueError as error:
+        raise InputError(f"the state cannot be read ({error}); copy it from the page") from error
+    named = [(key, value) for key, value in pairs if key != "token"]
+    return urlencode(named, quote_via=quote, safe="~", errors="replace")
+
+
+def read_place(text: str) -> Muted:
+    """A head as words have it: block.layer.head. Raises InputError.
+
+    >>> read_place("cross.2.0")
+    ('cross', 2, 0)
+    """
+    match text.split("."):
+        case ["encoder" | "decoder" | "cross" as block, layer, head]:
+            if layer.isascii() and layer.isdecimal() and head.isascii() and head.isdecimal():
+                return block, int(layer), int(head)
+    raise InputError(
+        f"{text[:40]!r} is no head; write block.layer.head such as encoder.0.3, the block being "
+        f"one of {', '.join(get_args(BlockName))}"
+    )
+
+
+def _word(table: dict[str, str], key: str, known: Sequence[Word], otherwise: Word) -> Word:
+    """One of the words that are known, `otherwise` where the key is missing."""
+    if key not in table:
+        return otherwise
+    for word in known:
+        if word == table[key]:
+            return word
+    raise InputError(f"{key}={table[key][:40]!r}: give one of {', '.join(map(str, known))}")
+
+
+def _number(table: dict[str, str], key: str) -> int | None:
+    text = table.get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise InputError(f"{key}={text[:40]!r}: give a whole number from 0")
+    return int(text)

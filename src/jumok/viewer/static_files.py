@@ -1,0 +1,48 @@
+"""The built page: a fixed table of files, and nothing is looked for anywhere else."""
+
+import gzip
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from jumok.errors import StorageError
+
+FOLDER = Path(__file__).parent / "static"
+SCRIPT = "text/javascript; charset=utf-8"
+PARTS = ("neuron.js", "lesson.js", "story.js")  # views that are fetched when first opened
+MEDIA_TYPES = {
+    "app.js": SCRIPT,
+    **dict.fromkeys(PARTS, SCRIPT),
+    "app.css": "text/css; charset=utf-8",
+    "JumokHangul.woff2": "font/woff2",
+}
+
+
+@dataclass(frozen=True)
+class StaticFile:
+    """A file of the built page."""
+
+    media_type: str
+    content: bytes
+
+    @cached_property
+    def zipped(self) -> bytes:
+        """The content as gzip."""
+        return gzip.compress(self.content, mtime=0)
+
+
+@lru_cache
+def static_file(name: str) -> StaticFile:
+    """A file of the table. Raises KeyError for another, StorageError when it was not built.
+
+    >>> static_file("app.css").media_type
+    'text/css; charset=utf-8'
+    """
+    media_type = MEDIA_TYPES[name]
+    path = FOLDER / name
+    try:
+        return StaticFile(media_type, path.read_bytes())
+    except OSError as error:
+        raise StorageError(
+            f"{path}: the page was not built ({error.strerror}); run `npm run build` in web/"
+        ) from error

@@ -1,0 +1,72 @@
+"""What the tests in a browser share: a browser a file, windows, and traces of every kind."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jumok.interpret.trace import Trace
+from jumok.viewer.asking import ModelCard
+from jumok.viewer.server import Shown
+from jumok.viewer.shelf import open_shelf
+from tests.browser.chromium import Window, launched, window
+from tests.viewer.made import made
+from tests.viewer.served import served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+KINDS = ("encoder", "decoder", "encoder_decoder")
+
+Windows = Callable[..., AbstractContextManager[Window]]
+Serve = Callable[[Path], str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A browser of this file's own: Playwright keeps a loop that other files must not meet."""
+    with launched() as running:
+        yield running
+
+
+@pytest.fixture
+def windows(browser: "Browser") -> Windows:
+    """Opens windows."""
+    return partial(window, browser)
+
+
+@pytest.fixture(scope="session")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A trace of each kind of model."""
+    folder = tmp_path_factory.mktemp("traces")
+    sides = {"encoder": ("source",), "decoder": ("target",)}
+    return {
+        kind: made(
+            length=12, layers=2, heads=3, sides=sides.get(kind, ("source", "target")), title=kind
+        ).save(folder / f"{kind}.safetensors")
+        for kind in KINDS
+    }
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Serve]:
+    """Serves a trace and tells the address of its page."""
+    with ExitStack() as running:
+        shelf = running.enter_context(open_shelf())
+
+        def start(path: Path) -> str:
+            info = Trace.open(path).info
+            card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
+            server = running.enter_context(served(Shown(shelf, card, shelf.give(path))))
+            return str(server.address)
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def addresses(traces: dict[str, Path], serve: Serve) -> dict[str, str]:
+    """The address of a served page for each of the traces."""
+    return {kind: serve(path) for kind, path in traces.items()}

@@ -1,0 +1,127 @@
+"""The film: every view of every kind of model, light and dark, Korean and English, wide and narrow.
+
+The pictures go where JUMOK_FILM says, to be looked at; without it nobody sees them, and the page
+must only open, complain of nothing and be found accessible.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Scheme, Window
+from tests.browser.conftest import Serve, Windows
+from tests.browser.test_page import VIEWS
+from tests.browser.test_views import traced
+from tests.viewer.made import HOSTILE, made
+
+pytestmark = pytest.mark.film
+
+KINDS = {
+    "classifier": ("classifier", "sinusoidal"),
+    "language model": ("language model", "rotary"),
+    "sequences": ("sequences", "relative"),
+    "pairs": ("pairs", "learned"),
+}
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = Path(os.environ.get("JUMOK_FILM") or tmp_path_factory.mktemp("film"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def film(window: Window, view: str, state: str, path: Path, accessible: bool = True) -> None:
+    """One view: opened, looked at, photographed."""
+    window.show(f"v={view}&{state}")
+    window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
+    window.page.wait_for_timeout(400)
+    window.page.screenshot(path=str(path))
+    assert window.run("document.querySelectorAll('*').length") <= 3_000
+    assert window.page.locator("[data-role=stage] [role=alert]").count() == 0
+    if accessible:
+        assert window.violations() == [], path.stem
+
+
+@pytest.mark.parametrize("language", ["ko", "en"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_view_of_every_kind(
+    windows: Windows,
+    serve: Serve,
+    pictures: Path,
+    tmp_path: Path,
+    kind: str,
+    scheme: Scheme,
+    language: str,
+) -> None:
+    name, positions = KINDS[kind]
+    asked = {"decode": {"beam": 3}} if name in ("sequences", "language model") else {}
+    if name == "language model":
+        asked = {"decode": {"max_length": 3}}
+    address = serve(traced(tmp_path, name, positions, **asked))
+    with windows(scheme=scheme) as window:
+        window.open(address)
+        for view in VIEWS:
+            picture = pictures / f"{kind.replace(' ', '-')}-{view}-{scheme}-{language}.png"
+            film(window, view, f"lang={language}&q=2&k=1&L=1&H=1", picture)
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(390, 844), (640, 400), (900, 700), (1920, 1080)]
+)  # a phone; a small screen, or a window at 200 %; where drawers begin; a large screen
+def test_every_size(
+    windows: Windows, serve: Serve, pictures: Path, tmp_path: Path, width: int, height: int
+) -> None:
+    address = serve(traced(tmp_path, "sequences"))
+    with windows(width=width, height=height) as window:
+        window.open(address)
+        for view in VIEWS:
+            film(window, view, "q=2&k=1", pictures / f"size-{width}-{view}.png")
+            assert window.run("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+@pytest.mark.parametrize("colours", ["active", "none"])
+def test_forced_colours(
+    windows: Windows, serve: Serve, pictures: Path, tmp_path: Path, colours: str
+) -> None:
+    address = serve(traced(tmp_path, "classifier"))
+    with windows() as window:
+        window.page.emulate_media(forced_colors=colours)  # type: ignore[arg-type]
+        window.open(address)
+        for view in VIEWS:
+            path = pictures / f"colours-{colours}-{view}.png"
+            film(window, view, "q=2&k=1", path, accessible=colours == "none")
+
+
+@pytest.mark.parametrize("length", [64, 512])
+def test_long_texts(windows: Windows, serve: Serve, pictures: Path, length: int,
+                    tmp_path: Path) -> None:  # fmt: skip
+    path = made(length, layers=12, heads=12, d_head=8).save(tmp_path / "long.safetensors")
+    with windows() as window:
+        window.open(serve(path))
+        for view in ("lines", "matrix", "neuron", "positions", "masks"):
+            film(window, view, "q=30&k=20&L=5&H=7", pictures / f"long-{length}-{view}.png")
+
+
+def test_four_heads_side_by_side(
+    windows: Windows, serve: Serve, pictures: Path, tmp_path: Path
+) -> None:
+    path = made(24, layers=4, heads=4).save(tmp_path / "pinned.safetensors")
+    pins = "pin=encoder.0.0~encoder.1.1~encoder.2.2~encoder.3.3"
+    with windows(width=1920, height=1080) as window:
+        window.open(serve(path))
+        for view in ("lines", "matrix", "neuron"):
+            film(window, view, f"{pins}&q=3&k=4", pictures / f"pinned-{view}.png")
+
+
+def test_hostile_texts_are_seen_as_they_are(
+    windows: Windows, serve: Serve, pictures: Path, tmp_path: Path
+) -> None:
+    path = made(pieces=HOSTILE, title=HOSTILE[0]).save(tmp_path / "hostile.safetensors")
+    with windows() as window:
+        window.open(serve(path))
+        for view in ("lines", "matrix", "neuron", "masks"):
+            film(window, view, "q=4&k=9", pictures / f"hostile-{view}.png")
+        assert window.run("window.pwned") is None

@@ -1,0 +1,212 @@
+"""What hands do on the page: pointing and locking, keys, the map, zoom, settings, drawers."""
+
+from pathlib import Path
+
+import pytest
+
+from jumok.interpret.merging import Showing, groups, shown
+from jumok.interpret.trace import Trace
+from tests.browser.chromium import Window
+from tests.browser.conftest import Windows
+
+MAP_LEFT, MAP_TOP, MAP_CELL = 22, 16, 44  # of the map's picture, with three heads across
+
+
+def state_of(window: Window) -> dict[str, str]:
+    """The state in the address, a moment later than on the page."""
+    window.page.wait_for_timeout(250)
+    pairs = str(window.run("location.hash")).removeprefix("#").split("&")
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def press(window: Window, *keys: str) -> None:
+    for key in keys:
+        window.page.keyboard.press(key)
+
+
+@pytest.fixture
+def page(addresses: dict[str, str]) -> str:
+    return addresses["encoder_decoder"]
+
+
+def test_hovering_tells_and_a_click_locks(windows: Windows, page: str) -> None:
+    with windows() as window:
+        window.open(page, "v=matrix&b=encoder")
+        token = window.page.locator("[data-role=strip] [data-piece='3']").first
+        token.hover()
+        window.wait_until_equal(lambda: window.told("entropy") is not None, True, "the row")
+        assert "q" not in state_of(window)
+        window.page.mouse.move(5, 5)
+        window.wait_until_equal(lambda: window.told("entropy"), None, "the pointer left")
+        token.click()
+        token.click(modifiers=["Shift"])
+        window.page.mouse.move(5, 5)
+        window.wait_until_equal(lambda: window.told("weight") is not None, True, "both locked")
+        assert {"q": "3", "k": "3"}.items() <= state_of(window).items()
+        press(window, "Escape")
+        window.wait_until_equal(lambda: window.told("weight"), None, "freed")
+        assert not {"q", "k"} & set(state_of(window))
+
+
+def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
+    with windows() as window:
+        window.open(page, "v=matrix&b=encoder")
+        press(window, "]", ".", ".", "b")
+        assert {"b": "decoder", "L": "1", "H": "2"}.items() <= state_of(window).items()
+        press(window, "[", ",")
+        assert {"H": "1"}.items() <= state_of(window).items()
+        press(window, "ArrowDown", "ArrowDown", "ArrowRight", "l")
+        locked = state_of(window)
+        assert {"q", "k"} <= set(locked)
+        press(window, "w", "s", "v", "c")
+        changed = {"u": "syllable", "sp": "dim", "m": "values", "sc": "linear"}
+        assert changed.items() <= state_of(window).items()
+        press(window, "1")
+        assert "v" not in state_of(window)
+        press(window, "3")
+        assert state_of(window)["v"] == "neuron"
+        press(window, "p")
+        assert state_of(window)["pin"] == "decoder.0.1"
+        press(window, "t", "t")
+        assert state_of(window)["theme"] == "dark"
+        press(window, "?")
+        window.page.get_by_role("dialog").wait_for()
+        press(window, "Escape")
+        assert window.page.get_by_role("dialog").count() == 0
+        press(window, "/")
+        window.page.keyboard.type("c L1 H2")
+        press(window, "Enter")
+        assert {"b": "cross", "L": "1", "H": "2"}.items() <= state_of(window).items()
+
+
+def test_the_map_leads_and_pins(windows: Windows, page: str) -> None:
+    def place(layer: int, head: int) -> dict[str, float]:
+        return {"x": MAP_LEFT + MAP_CELL * (head + 0.5), "y": MAP_TOP + MAP_CELL * (layer + 0.5)}
+
+    with windows() as window:
+        window.open(page, "v=matrix")
+        block = window.page.locator("[data-role=map] [data-block=cross] canvas").last
+        block.click(position=place(1, 2))  # type: ignore[arg-type]
+        assert {"b": "cross", "L": "1", "H": "2"}.items() <= state_of(window).items()
+        for head in range(3):
+            block.click(position=place(0, head), modifiers=["Shift"])  # type: ignore[arg-type]
+        assert state_of(window)["pin"] == "cross.0.0~cross.0.1~cross.0.2"
+        assert window.page.locator("[data-role=cells]").count() == 3
+
+
+def test_the_matrix_is_pointed_at_and_zoomed(
+    windows: Windows, page: str, traces: dict[str, Path]
+) -> None:
+    weights = Trace.open(traces["encoder_decoder"]).weights("encoder", 0)[0]
+    with windows() as window:
+        window.open(page, "v=matrix&b=encoder")
+        cells = window.page.locator("[data-role=cells]")
+        cells.wait_for()
+        place = {
+            name: float(cells.get_attribute(f"data-{name}") or "nan")
+            for name in ("left", "top", "cell")
+        }
+        box = cells.bounding_box()
+        assert box is not None
+        query, key = 4, 7
+        at = (
+            box["x"] + place["left"] + (key + 0.5) * place["cell"],
+            box["y"] + place["top"] + (query + 0.5) * place["cell"],
+        )
+        window.page.mouse.move(*at)
+        window.wait_until_equal(
+            lambda: window.number("weight"), pytest.approx(weights[query, key]), "hovered"
+        )
+        window.page.mouse.down()
+        window.page.mouse.up()
+        assert {"q": "4", "k": "7"}.items() <= state_of(window).items()
+        window.page.mouse.wheel(0, -300)
+        window.wait_until_equal(
+            lambda: float(cells.get_attribute("data-cell") or 0) > place["cell"], True, "zoomed"
+        )
+        window.page.mouse.wheel(0, 3000)
+        window.wait_until_equal(
+            lambda: float(cells.get_attribute("data-cell") or 0), place["cell"], "whole again"
+        )
+
+
+@pytest.mark.parametrize(
+    ("state", "how"),
+    [
+        ("u=word", Showing(unit="word")),
+        ("sp=renormalise", Showing(specials="renormalise")),
+        ("m=values", Showing(measure="values")),
+        ("u=word&sp=renormalise", Showing(unit="word", specials="renormalise")),
+    ],
+)
+def test_the_picture_is_what_python_makes_of_the_weights(
+    windows: Windows, page: str, traces: dict[str, Path], state: str, how: Showing
+) -> None:
+    trace = Trace.open(traces["encoder_decoder"])
+    read = trace.info.tokens("source")
+    weights, norms = trace.weights("encoder", 1), trace.value_norms("encoder", 1)
+    table = shown(weights, norms, read, read, how)[2]
+    found = groups(read, how.unit)
+    row, column = (next(i for i, group in enumerate(found) if piece in group) for piece in (3, 5))
+    with windows() as window:
+        window.open(page, f"v=matrix&b=encoder&L=1&H=2&q=3&k=5&{state}")
+        name = "weight" if how == Showing(unit=how.unit) else "pictured"
+        window.wait_until_equal(
+            lambda: window.number(name), pytest.approx(table[row, column], rel=1e-5), state
+        )
+
+
+def test_lines_are_pointed_at_and_say_their_share(windows: Windows, page: str) -> None:
+    with windows() as window:
+        window.open(page, "v=lines&b=cross")
+        token = window.page.locator(".lines-tokens [role=option]").nth(2)
+        token.hover()
+        window.wait_until_equal(lambda: window.told("drawn") is not None, True, "the share drawn")
+        before = window.number("drawn")
+        assert 0.85 <= before <= 1
+        window.show("v=lines&b=cross&lines.mass=0.3")
+        window.wait_until_equal(
+            lambda: 0.3 <= window.number("drawn") < before, True, "fewer lines, a smaller share"
+        )
+
+
+def test_language_and_theme_are_chosen(windows: Windows, page: str) -> None:
+    with windows() as window:
+        window.open(page)
+        assert window.run("document.documentElement.lang") == "ko"
+        window.page.get_by_role("button", name="English").click()
+        assert state_of(window)["lang"] == "en"
+        assert window.run("document.documentElement.lang") == "en"
+        ground = "getComputedStyle(document.body).backgroundColor"
+        light = window.run(ground)
+        window.page.get_by_role("button", name="theme").click()
+        window.page.get_by_role("button", name="light").click()
+        window.wait_until_equal(lambda: window.run(ground) != light, True, "dark")
+
+
+def test_a_narrow_window_has_drawers(windows: Windows, page: str) -> None:
+    with windows(width=390, height=844) as window:
+        window.open(page)
+        inspector = window.page.locator("[data-role=inspector]")
+        assert not inspector.is_visible()
+        window.page.locator("button.narrow").nth(1).click()
+        inspector.wait_for(state="visible")
+        press(window, "Escape")
+        inspector.wait_for(state="hidden")
+        wide = "document.documentElement.scrollWidth <= innerWidth"
+        assert window.run(wide)
+
+
+def test_one_person_goes_back_and_forth(windows: Windows, page: str) -> None:
+    """A state that is copied elsewhere shows the same; what was typed wrongly is passed over."""
+    with windows() as window:
+        window.open(page, "v=neuron&b=cross&L=1&H=2&q=4&k=6&u=word&lang=en")
+        window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
+        weight, copied = window.told("weight"), str(window.run("location.href"))
+        with windows() as other:
+            other.open(copied)
+            other.wait_until_equal(lambda: other.told("weight"), weight, "the same weight")
+        window.show("v=nowhere&L=99&H=-1&q=many&b=middle&pin=a.b.c&zoom=&=&&&%zz")
+        window.page.wait_for_selector("[data-role=stage]")
+        window.page.wait_for_timeout(300)
+        assert window.page.locator("[data-role=stage]").count() == 1

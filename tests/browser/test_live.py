@@ -1,0 +1,121 @@
+"""The page of a model: its text is edited, a head muted; whoever else looks sees nothing of it."""
+
+import http.client
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jumok.viewer.server import Shown
+from jumok.viewer.shelf import open_shelf
+from tests.browser.chromium import Window
+from tests.browser.conftest import Windows
+from tests.viewer.served import Server, served
+
+TEXT = "이 영화 정말 최고예요"
+
+
+@pytest.fixture(scope="module")
+def live(review_run: Path) -> Iterator[Server]:
+    from jumok.tasks.loading import load
+    from jumok.viewer.asking import Asked
+    from jumok.viewer.live import Live
+
+    model = Live(load(review_run))
+    with open_shelf() as shelf:
+        first = shelf.keep(model.trace(Asked((TEXT,))))
+        with served(Shown(shelf, model.card, first, model)) as server:
+            yield server
+
+
+def ask(window: Window, text: str) -> None:
+    field = window.page.locator("[data-role=live] textarea").first
+    field.fill(text)
+    field.press("Enter")
+
+
+def strip(window: Window) -> str:
+    return str(window.run("document.querySelector('[data-role=strip]').textContent"))
+
+
+def test_an_edited_text_is_read_anew(windows: Windows, live: Server) -> None:
+    with windows() as window:
+        window.open(str(live.address), "v=matrix&L=0&H=1&q=1&k=2")
+        window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
+        before = window.told("weight")
+        ask(window, "결말이 너무 지루해요")
+        window.wait_until_equal(lambda: "결말" in strip(window), True, "the new text")
+        window.wait_until_equal(lambda: window.told("weight") in (None, before), False, "weights")
+        assert "최고" not in strip(window)
+        assert window.strangers(live.address.origin) == []
+
+
+def test_a_muted_head_attends_to_nothing_until_it_is_back(windows: Windows, live: Server) -> None:
+    with windows() as window:
+        window.open(str(live.address), "v=matrix&L=0&H=1&q=1&k=2")
+        window.wait_until_equal(lambda: (window.number("weight") or 0) > 0, True, "a weight")
+        before = window.number("weight")
+        window.page.locator("[data-role=stage]").click(position={"x": 2, "y": 2})
+        window.page.keyboard.press("m")
+        window.wait_until_equal(lambda: window.number("weight"), 0.0, "the muted head")
+        with windows() as other:  # who looks at the same model sees it whole
+            other.open(str(live.address), "v=matrix&L=0&H=1&q=1&k=2")
+            other.wait_until_equal(lambda: other.number("weight"), before, "the head elsewhere")
+        window.page.keyboard.press("m")
+        window.wait_until_equal(lambda: window.number("weight"), before, "the head is back")
+
+
+def test_a_refusal_is_told_and_the_page_goes_on(windows: Windows, live: Server) -> None:
+    def expected(complaint: str) -> bool:
+        return "400 (Bad Request)" in complaint
+
+    with windows(allowed=expected) as window:
+        window.open(str(live.address))
+        ask(window, "a\0b")
+        window.page.wait_for_selector("[role=alert]")
+        assert "NUL" in window.page.locator("[role=alert]").first.inner_text()
+        ask(window, "배우들이 좋았어요")
+        window.wait_until_equal(lambda: "배우" in strip(window), True, "the next text")
+
+
+def test_a_page_without_its_token_is_told_so(windows: Windows, live: Server) -> None:
+    def expected(complaint: str) -> bool:
+        return "403 (Forbidden)" in complaint
+
+    with windows(allowed=expected) as window:
+        window.page.goto(live.address.origin)
+        window.page.wait_for_selector("[role=alert]")
+        assert "token" in window.page.locator("[role=alert]").first.inner_text()
+
+
+def test_a_page_from_elsewhere_gets_nothing(windows: Windows, live: Server) -> None:
+    """A page of another origin on this machine: it can neither ask nor read nor frame."""
+    script = """async ([origin, token]) => {
+        const tried = {};
+        const attempt = async (name, init) => {
+            try {
+                const answer = await fetch(origin + name, init);
+                tried[name] = `${answer.type} ${answer.status}`;
+            } catch (error) {
+                tried[name] = "failed";
+            }
+        };
+        await attempt("", {});
+        await attempt("app.js", { mode: "no-cors" });
+        await attempt("api/model", { headers: { "X-Jumok-Token": token } });
+        await attempt("api/trace", {
+            method: "POST", mode: "no-cors", body: "{}", headers: { "Content-Type": "text/plain" },
+        });
+        return tried;
+    }"""
+    with windows(allowed=lambda complaint: True) as window:
+        window.page.route("http://elsewhere.example/", lambda route: route.fulfill(body="<p>"))
+        window.page.goto("http://elsewhere.example/")
+        tried = window.run(script, [live.address.origin, live.address.token])
+        # the POST is sent without reading rights, and refused by the server
+        assert tried.pop("api/trace") in ("failed", "opaque 0")
+        assert set(tried.values()) == {"failed"}
+    caller = http.client.HTTPConnection("127.0.0.1", live.address.port)
+    caller.request("POST", "/api/trace", b"{}", {"Origin": "http://elsewhere.example"})
+    assert caller.getresponse().status == 403
+    caller.close()

@@ -1,0 +1,35 @@
+"""The page of a model that compares two texts: each has a field of its own."""
+
+from tests.browser.chromium import Window
+from tests.browser.conftest import Windows
+from tests.interpret.kinds import PAIRS, loaded_of
+from tests.viewer.served import served
+
+
+def strip(window: Window) -> str:
+    return str(window.run("document.querySelector('[data-role=strip]').textContent"))
+
+
+def test_either_text_of_a_pair_is_edited(windows: Windows) -> None:
+    from jumok.viewer.asking import Asked
+    from jumok.viewer.live import Live
+    from jumok.viewer.server import Shown
+    from jumok.viewer.shelf import open_shelf
+
+    model = Live(loaded_of("pairs"))
+    with open_shelf() as shelf:
+        first = shelf.keep(model.trace(Asked((PAIRS[0],))))
+        with (
+            served(Shown(shelf, model.card, first, model)) as server,
+            windows() as window,
+        ):
+            window.open(str(server.address), "lang=en")
+            one = window.page.get_by_label("text to read")
+            other = window.page.get_by_label("the other text")
+            assert [one.input_value(), other.input_value()] == PAIRS[0].split("\t")
+            before, changed = strip(window), PAIRS[1].split("\t")[1]
+            assert changed != other.input_value()
+            other.fill(changed)
+            other.press("Enter")
+            window.wait_until_equal(lambda: strip(window) != before, True, "other tokens")
+            assert [one.input_value(), other.input_value()] == [PAIRS[0].split("\t")[0], changed]

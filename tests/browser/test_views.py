@@ -1,0 +1,247 @@
+"""Each view tells the truth: its numbers, made again by numpy from the trace it shows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.interpret.trace import Trace
+from tests.browser.chromium import Window
+from tests.browser.conftest import Serve, Windows
+from tests.interpret.kinds import loaded_of, texts_of
+
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
+
+
+def traced(folder: Path, kind: str, positions: str = "sinusoidal", **asked: object) -> Path:
+    """The trace of a loud random model that reads two texts."""
+    from jumok.interpret.tracing import trace
+
+    made = trace(loaded_of(kind, positions), texts_of(kind), **asked)  # type: ignore[arg-type]
+    return made.save(folder / f"{kind}-{positions}.safetensors")
+
+
+def close(table: list[list[str]], name: str, wanted: np.ndarray, at: float = 1e-5) -> None:  # type: ignore[type-arg]
+    """A named column holds these numbers."""
+    column = table[0].index(name)
+    found = np.array([float(row[column]) for row in table[1:]])
+    assert np.abs(found - wanted).max() <= at * max(1, np.abs(wanted).max()), name
+
+
+def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: int) -> None:
+    """The neuron view of one query, number by number."""
+    head, query = 1, min(2, len(trace.info.tokens(trace.info.block(block).queries)) - 1)
+    window.show(f"v=neuron&b={block}&L={layer}&H={head}&q={query}&k=0")
+    window.page.wait_for_selector("[data-role=stage][data-view=neuron]")
+    window.wait_until_equal(lambda: window.told("weight") is not None, True, "the query is locked")
+    table = window.table(folder)
+    described = trace.info.block(block)
+    assert [int(row[0]) for row in table[1:]] == [query] * len(table[1:])
+    q = trace.q(block, layer)[head, query]
+    k = trace.k(block, layer)[head * described.key_heads // described.heads]
+    dots = (k @ q).astype(np.float64)
+    allowed = trace.mask(block)[query]
+    bias = trace.bias(block, layer)
+    close(table, "dot", dots)
+    close(table, "scaled", dots * described.scale)
+    close(table, "bias", np.zeros(len(k)) if bias is None else bias[head, query])
+    close(table, "allowed", allowed.astype(float))
+    close(table, "score", np.where(allowed, trace.scores(block, layer)[head, query], 0)
+          + np.where(allowed, 0, [float(row[8]) for row in table[1:]]))  # fmt: skip
+    close(table, "weight", trace.weights(block, layer)[head, query])
+    close(table, "recomputed", trace.weights(block, layer)[head, query])
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions"),
+    [
+        ("classifier", "sinusoidal"),
+        ("language model", "rotary"),
+        ("sequences", "relative"),
+        pytest.param("sequences", "sinusoidal", marks=pytest.mark.film),
+        pytest.param("classifier", "relative", marks=pytest.mark.film),
+        pytest.param("language model", "learned", marks=pytest.mark.film),
+        pytest.param("note 002", "sinusoidal", marks=pytest.mark.film),
+    ],
+)
+def test_a_neuron_is_computed_as_numpy_does(
+    windows: Windows, serve: Serve, tmp_path: Path, kind: str, positions: str
+) -> None:
+    path = traced(tmp_path, kind, positions)
+    trace = Trace.open(path)
+    with windows() as window:
+        window.open(serve(path))
+        for block in trace.info.blocks:
+            for layer in range(block.layers):
+                check_neuron(window, trace, tmp_path, block.name, layer)
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions"),
+    [
+        ("classifier", "sinusoidal"),
+        ("sequences", "relative"),
+        *(
+            pytest.param(kind, positions, marks=pytest.mark.film)
+            for kind in ("classifier", "language model", "sequences", "note 002", "masked")
+            for positions in POSITIONS
+            if (kind, positions) not in (("classifier", "sinusoidal"), ("sequences", "relative"))
+        ),
+    ],
+)
+def test_every_step_of_the_calculation_is_confirmed(
+    windows: Windows, serve: Serve, tmp_path: Path, kind: str, positions: str
+) -> None:
+    path = traced(tmp_path, kind, positions)
+    with windows() as window:
+        window.open(serve(path), "v=calculation")
+        steps = window.page.locator("[data-role=step]")
+        steps.first.wait_for()
+        verdict = window.page.locator("[data-role=verdict]")
+        confirmed = 0
+        for number in range(steps.count()):
+            window.show(f"v=calculation&t={number}")
+            window.wait_until_equal(
+                lambda number=number: steps.nth(number).get_attribute("aria-current"),
+                "step",
+                f"step {number}",
+            )
+            window.page.wait_for_timeout(150)
+            said = verdict.inner_text() if verdict.count() else ""
+            assert "✗" not in said, f"{kind} {positions} step {number}: {said}"
+            confirmed += "✓" in said
+            assert window.page.locator("[role=alert]").count() == 0
+        assert confirmed >= steps.count() - 4  # tokens, ids and positions are given, not computed
+
+
+def test_every_slip_of_the_fault_lab_does_damage(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    with windows() as window:
+        window.open(serve(traced(tmp_path, "sequences")), "v=calculation&b=encoder")
+        faults = window.page.locator("[data-role=fault]")
+        faults.first.wait_for()
+        assert faults.count() >= 4
+        damage = window.page.locator("[data-role=damage]")
+        told = set()
+        for number in range(faults.count()):
+            faults.nth(number).click()
+            window.wait_until_equal(
+                lambda: bool(damage.count() and damage.inner_text().strip()), True, "the damage"
+            )
+            told.add(damage.inner_text())
+            faults.nth(number).click()
+        assert len(told) == faults.count()
+
+
+def test_an_alignment_is_moved_by_one_where_rows_are_predictions(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    path = traced(tmp_path, "sequences", target=["3 1 5", "2 7"])
+    trace = Trace.open(path)
+    weights = trace.weights("cross", 1)[1]
+    pieces = trace.info.tokens("target").pieces
+    with windows() as window:
+        window.open(serve(path), "v=alignment&b=cross&L=1&H=1&alignment.over=head&lang=en")
+        rows = window.page.get_by_label("row =")
+        found = {}
+        for choice in ("read", "predicted"):
+            rows.select_option(choice)
+            table = window.table(tmp_path)
+            found[choice] = np.array([[float(cell) for cell in row[1:]] for row in table[1:-1]])
+        real = sum(trace.info.tokens("target").real)
+        read = found["read"]
+        assert np.abs(read[:real] - weights[:real, : read.shape[1]]).max() < 1e-6
+        moved = found["predicted"]
+        assert np.abs(moved - read[: len(moved)]).max() < 1e-6
+        assert len(moved) < len(pieces)
+
+
+def test_what_words_add_is_what_deleting_them_takes(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    path = traced(tmp_path, "classifier")
+    answers = Trace.open(path).info.classification
+    assert answers is not None
+    explained = answers.sequences[0]
+    best = int(np.argmax(explained.probabilities))
+    with windows() as window:
+        window.open(serve(path), "v=explanation")
+        words = window.page.locator(".explanation-word")
+        words.first.wait_for()
+        assert words.count() == len(explained.words)
+        table = window.table(tmp_path)
+        for word in explained.words:
+            takes = explained.probabilities[best] - word.without[best]
+            assert any(
+                abs(float(cell) - takes) < 1e-4
+                for row in table
+                if word.text in row
+                for cell in row
+                if cell.lstrip("+-").replace(".", "", 1).replace("e-", "", 1).isdigit()
+            ), word.text
+        words.first.click()
+        assert words.first.get_attribute("aria-pressed") == "true"
+
+
+def test_a_beam_is_played_back_step_by_step(windows: Windows, serve: Serve, tmp_path: Path) -> None:
+    path = traced(tmp_path, "sequences", decode={"beam": 3})
+    decoding = Trace.open(path).info.decoding
+    assert decoding is not None
+    with windows() as window:
+        window.open(serve(path), "v=generation&lang=en")
+        slider = window.page.locator("[data-role=stage] input[type=range]")
+        slider.wait_for()
+        assert slider.get_attribute("max") == str(len(decoding.steps))
+        stage = window.page.locator("[data-role=stage]")
+        for number, step in enumerate(decoding.steps):
+            window.show(f"v=generation&lang=en&t={number}")
+            window.wait_until_equal(slider.input_value, str(number + 1), "the step")
+            shown = stage.inner_text()
+            if step.chosen is not None:
+                log = f"{step.chosen.log_probability:.3f}".replace("-", "\u2212")
+                assert f"log p {log}" in shown, f"step {number}"
+        window.show("v=generation&lang=en")
+        window.page.locator("body").press("Space")
+        window.wait_until_equal(slider.input_value, "2", "one step on")
+
+
+def test_masks_are_the_masks(windows: Windows, serve: Serve, tmp_path: Path) -> None:
+    path = traced(tmp_path, "language model", decode={"max_length": 2})
+    with windows() as window:
+        window.open(serve(path), "v=masks&b=decoder&lang=en")
+        said = window.page.locator("[data-role=said]")
+        said.wait_for()
+        window.page.locator("[data-role=visible]").check()
+        before = said.inner_text()
+        window.page.locator("[data-role=visible]").uncheck()
+        window.wait_until_equal(lambda: said.inner_text() != before, True, "the other convention")
+        window.page.locator("[data-role=sequence]").nth(1).click()
+        window.wait_until_equal(
+            lambda: (
+                window.page.locator("[data-role=sequence]").nth(1).get_attribute("aria-pressed")
+            ),
+            "true",
+            "the other text",
+        )
+
+
+@pytest.mark.parametrize(
+    "positions", [POSITIONS[0], *(pytest.param(p, marks=pytest.mark.film) for p in POSITIONS[1:])]
+)
+def test_the_ladder_of_positions_is_climbed(
+    windows: Windows, serve: Serve, tmp_path: Path, positions: str
+) -> None:
+    with windows() as window:
+        window.open(serve(traced(tmp_path, "classifier", positions)), "v=positions")
+        rungs = window.page.locator("[data-role=rung]")
+        rungs.first.wait_for()
+        for number in range(rungs.count()):
+            rungs.nth(number).click()
+            window.page.wait_for_timeout(100)
+            for slider in window.page.locator("[data-role^=slider-]").all():
+                slider.focus()
+                slider.press("ArrowRight")
+            verdict = window.page.locator("[data-role=verdict]")
+            assert not verdict.count() or "✓" in verdict.inner_text()
+            assert window.page.locator("[data-role=stage] [role=alert]").count() == 0

@@ -1,0 +1,57 @@
+"""The page of a model that writes: as set, as chosen, or led through a target."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jumok.viewer.server import Shown
+from jumok.viewer.shelf import open_shelf
+from tests.browser.chromium import Window
+from tests.browser.conftest import Windows
+from tests.viewer.served import Server, served
+
+
+@pytest.fixture(scope="module")
+def writer(reading_run: Path) -> Iterator[Server]:
+    """A server as `jumok view RUN TEXT --decode beam=3` has it."""
+    from jumok.tasks.loading import load
+    from jumok.viewer.asking import Asked
+    from jumok.viewer.live import Live
+
+    model = Live(load(reading_run), {"beam": 3})
+    with open_shelf() as shelf:
+        first = shelf.keep(model.trace(Asked(("삼 일 오",), decode={"beam": 3})))
+        with served(Shown(shelf, model.card, first, model)) as server:
+            yield server
+
+
+def settings(window: Window) -> str:
+    """What the generation view tells of how it was written."""
+    return str(window.run("document.querySelector('[data-role=stage]').innerText"))
+
+
+def run(window: Window) -> None:
+    window.page.locator("[data-role=live] button[type=submit]").click()
+
+
+def test_what_was_set_holds_until_another_way_is_chosen(windows: Windows, writer: Server) -> None:
+    with windows() as window:
+        window.open(str(writer.address), "v=generation&lang=en")
+        window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam")
+        way = window.page.get_by_label("how it writes")
+        way.select_option("sample")
+        run(window)
+        window.wait_until_equal(lambda: "sample = true" in settings(window), True, "the draw")
+        way.select_option("own")
+        run(window)
+        window.wait_until_equal(lambda: "beam = 3" in settings(window), True, "the beam again")
+
+
+def test_a_target_is_given_and_not_written(windows: Windows, writer: Server) -> None:
+    with windows() as window:
+        window.open(str(writer.address), "v=generation&lang=en")
+        window.page.get_by_label("target").fill("3 1 5")
+        assert window.page.get_by_label("how it writes").is_disabled()
+        run(window)
+        window.wait_until_equal(lambda: "teacher forcing" in settings(window), True, "the target")

@@ -1,0 +1,81 @@
+"""A server of the page in this process, and questions to it as HTTP has them."""
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from jumok.viewer.address import Address, listen
+from jumok.viewer.running import server_of
+from jumok.viewer.server import Shown, Tickets
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back; the names of headers in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> dict[str, object]:
+        found = json.loads(self.body)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def sentence(self) -> str:
+        """Why it was refused."""
+        assert list(self.json) == ["error"], self.json
+        return str(self.json["error"])
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server."""
+
+    address: Address
+    tickets: Tickets
+
+    def ask(
+        self,
+        path: str,
+        body: object = None,
+        method: str | None = None,
+        token: str | None = "",
+        **headers: str,
+    ) -> Answer:
+        """GET, or POST with a body (JSON unless it is bytes); `token=None` sends none."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            sent["X-Jumok-Token"] = token or self.address.token
+        if body is not None and "Content-Type" not in sent:
+            sent["Content-Type"] = "application/json"
+        content = body if isinstance(body, bytes | None) else json.dumps(body)
+        caller = http.client.HTTPConnection("127.0.0.1", self.address.port, timeout=60)
+        try:
+            caller.request(method or ("GET" if body is None else "POST"), path, content, sent)
+            came = caller.getresponse()
+            found = {name.lower(): value for name, value in came.getheaders()}
+            return Answer(came.status, found, came.read())
+        finally:
+            caller.close()
+
+
+@contextmanager
+def served(shown: Shown) -> Iterator[Server]:
+    """A server that answers within."""
+    listener, address = listen("127.0.0.1", 0, None)
+    tickets = Tickets()
+    server = server_of(address, shown, tickets)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield Server(address, tickets)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

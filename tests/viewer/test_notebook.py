@@ -1,0 +1,62 @@
+"""What a notebook cell shows: plain text, a picture, and the page in a sandboxed frame."""
+
+import base64
+import json
+from html.parser import HTMLParser
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.viewer.notebook import Display
+from jumok.viewer.page import html
+from tests.viewer.made import HOSTILE, made
+
+
+class Frames(HTMLParser):
+    """The attributes of every element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def bundle(shown: object) -> dict[str, str]:
+    assert isinstance(shown, Display)
+    data, metadata = shown._repr_mimebundle_()
+    assert metadata == {}
+    return data
+
+
+def test_a_cell_shows_the_page_in_a_sandbox() -> None:
+    trace = made(title=HOSTILE[0], pieces=HOSTILE)
+    frames = Frames()
+    frames.feed(bundle(trace.show("v=matrix"))["text/html"])
+    ((tag, given),) = frames.found
+    assert tag == "iframe"
+    assert given["sandbox"] == "allow-scripts allow-downloads"
+    assert given["srcdoc"] == html(trace, "v=matrix").decode()
+
+
+def test_viewers_without_frames_show_a_picture() -> None:
+    for state in ("", "v=calculation", "v=neuron&L=1&q=2"):
+        data = bundle(made().show(state))
+        assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_a_terminal_is_told_how() -> None:
+    shown = repr(made().show())
+    assert "jumok view" in shown
+    assert bundle(made().show())["text/plain"] == shown
+
+
+def test_the_bundle_is_json() -> None:
+    data = bundle(made(pieces=HOSTILE).show())
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_a_state_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="L="):
+        made().show("L=first")

@@ -1,0 +1,171 @@
+"""A page in one file: the same bytes each time, nothing remote, small, hostile text inert."""
+
+import base64
+import gzip
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jumok.errors import InputError
+from jumok.interpret.trace import Trace
+from jumok.viewer.lean import lean
+from jumok.viewer.markup import sha256_source
+from jumok.viewer.page import html
+from tests.viewer.made import HOSTILE, made
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes and the text inside."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self._inside = False
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs), ""))
+        self._inside = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            tag, attributes, text = self.found[-1]
+            self.found[-1] = (tag, attributes, text + data)
+
+    def script(self, name: str | None) -> str:
+        """What stands in the script of this id; None: the one that runs."""
+        (text,) = [
+            text for tag, given, text in self.found if tag == "script" and given.get("id") == name
+        ]
+        return text
+
+    @property
+    def policy(self) -> dict[str, list[str]]:
+        (content,) = [
+            given["content"]
+            for tag, given, _ in self.found
+            if given.get("http-equiv") == "Content-Security-Policy"
+        ]
+        assert content is not None
+        return {part.split()[0]: part.split()[1:] for part in content.split("; ")}
+
+
+def unpacked(text: str) -> bytes:
+    return gzip.decompress(base64.b64decode(text, validate=True))
+
+
+def trace_in(page: bytes, folder: Path) -> Trace:
+    path = folder / "embedded.safetensors"
+    path.write_bytes(unpacked(Elements(page).script("trace")))
+    return Trace.open(path)
+
+
+def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
+    trace = made(20, 12, 12, 8)
+    saved = Trace.open(trace.save(tmp_path / "a.safetensors"))
+    assert html(trace) == html(trace) == html(saved)
+
+
+def test_nothing_but_its_own_style_and_script_may_run() -> None:
+    elements = Elements(html(made()))
+    loader, script = elements.script(None), unpacked(elements.script("packed-script")).decode()
+    style = unpacked(elements.script("packed-style")).decode()
+    assert elements.policy == {
+        "default-src": ["'none'"],
+        "script-src": [sha256_source(loader), sha256_source(script)],
+        "style-src": [sha256_source(style)],
+        "img-src": ["blob:", "data:"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "require-trusted-types-for": ["'script'"],
+        "trusted-types": ["jumok"],
+    }
+    assert "@font-face" not in style
+
+
+def test_a_page_names_no_address() -> None:
+    page = html(made(pieces=HOSTILE, title=HOSTILE[0]))
+    elements = Elements(page)
+    namespace = re.compile(
+        r"http://www\.w3\.org/(?:2000/svg|1999/xlink|1999/xhtml|1998/Math/MathML)"
+    )
+    texts = [page.decode(), *(
+        unpacked(elements.script(name)).decode() for name in ("packed-script", "packed-style")
+    )]  # fmt: skip
+    for text in texts:
+        assert "://" not in namespace.sub("", text)
+    for tag, given, _ in elements.found:
+        assert not {"src", "srcset", "action", "data"} & set(given), tag
+        assert given.get("href", "data:,") == "data:,"
+
+
+def test_hostile_text_stands_in_no_markup() -> None:
+    plain, hostile = (html(made(pieces=p, title=p[0])) for p in (HOSTILE, ["plain"] * len(HOSTILE)))
+    tags = [[tag for tag, _, _ in Elements(page).found] for page in (plain, hostile)]
+    assert tags[0] == tags[1]
+
+
+def test_a_small_trace_is_embedded_whole(tmp_path: Path) -> None:
+    trace = made()
+    embedded = trace_in(html(trace), tmp_path)
+    assert embedded.to_bytes() == trace.to_bytes()
+
+
+def test_the_state_is_checked_and_the_token_left_out() -> None:
+    page = Elements(html(made(), "#token=secret&v=matrix&x=<script>"))
+    assert json.loads(page.script("boot")) == {
+        "mode": "embedded",
+        "state": "v=matrix&x=%3Cscript%3E",
+    }
+    with pytest.raises(InputError, match="H="):
+        html(made(20, 12, 12, 8), "H=-1")
+
+
+def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
+    trace = made(32, 12, 12, 64)
+    part = trace_in(html(trace, "L=3&pin=encoder.7.1"), tmp_path)
+    for layer in (3, 7):
+        exact = trace.weights("encoder", layer)
+        assert np.abs(part.weights("encoder", layer) - exact).max() < 1e-3
+    assert "encoder.0.q" not in part.names
+    assert any("left out" in note for note in part.info.notes)
+    assert trace_in(html(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
+
+
+def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:
+    trace = made(32, 12, 12, 64)
+    for limit in (10**6, 160_000, 120_000):
+        path = tmp_path / "lean.safetensors"
+        content = lean(trace, [], limit)
+        assert content is not None
+        path.write_bytes(content)
+        small = Trace.open(path)
+        said = [re.search(r"within (0\.\d+)", note) for note in small.info.notes]
+        bounds = [float(match[1]) for match in said if match]
+        absent = [n for n in range(12) if f"encoder.{n}.weights" not in small.names]
+        assert bool(bounds) == bool(absent)
+        for layer in absent:
+            read = (small.thumbnails("encoder")[layer] / 255.0) ** 2
+            assert np.abs(read - trace.weights("encoder", layer)).max() <= bounds[0] + 5e-4
+
+
+@pytest.mark.parametrize("limit", [120_000, 200_000, 500_000, 3_000_000])
+def test_a_lean_trace_keeps_its_limit(limit: int) -> None:
+    content = lean(made(32, 12, 12, 64), [("encoder", 0)], limit)
+    assert content is not None
+    assert len(base64.b64encode(gzip.compress(content, 9))) <= limit * 1.01
+
+
+def test_what_is_needed_may_be_too_much() -> None:
+    assert lean(made(32, 12, 12, 64), [("encoder", 0)], 60_000) is None
+
+
+def test_a_page_of_144_heads_and_32_tokens_takes_200_kilobytes() -> None:
+    assert len(html(made(32, 12, 12, 64))) <= 200_000

@@ -1,0 +1,382 @@
+"""The page's server: routes, ranges, refusals, over real HTTP."""
+
+import gzip
+import http.client
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.interpret.trace import Trace
+from jumok.viewer import server as server_module
+from jumok.viewer.asking import Asked, ModelCard
+from jumok.viewer.security import HEADERS
+from jumok.viewer.server import Shown
+from jumok.viewer.shelf import open_shelf
+from tests.viewer.made import HOSTILE, made
+from tests.viewer.served import Server, served
+
+CARD = ModelCard(title="made", task=None, kind="encoder", traces=True, max_length=16)
+
+
+class Echo:
+    """A model that answers any text with a made trace of that title; some it refuses."""
+
+    card = CARD
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    def trace(self, asked: Asked) -> bytes:
+        self.asked.append(asked)
+        (text,) = asked.texts
+        if text == "refuse":
+            raise InputError("the text is refused; give another")
+        if text == "break":
+            raise ZeroDivisionError("division by zero")
+        if text == "sleep":
+            time.sleep(1.0)
+        return made(title=text).to_bytes()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made().save(tmp_path_factory.mktemp("traces") / "a.safetensors")
+
+
+@pytest.fixture(scope="module")
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture(scope="module")
+def live(file: Path, echo: Echo) -> Iterator[Server]:
+    with open_shelf() as shelf, served(Shown(shelf, CARD, shelf.give(file), echo)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def still(file: Path) -> Iterator[tuple[Server, str]]:
+    """A server of a file alone, and the name of the file there."""
+    with open_shelf() as shelf:
+        name = shelf.give(file)
+        card = ModelCard(title="made", task=None, kind="encoder")
+        with served(Shown(shelf, card, name)) as server:
+            yield server, name
+
+
+def boot_of(body: bytes) -> dict[str, object]:
+    import json
+
+    found = re.search(rb'<script id="boot" type="application/json">(.*?)</script>', body)
+    assert found
+    boot = json.loads(found[1])
+    assert isinstance(boot, dict)
+    return boot
+
+
+def test_the_page_says_how_it_begins(live: Server, still: tuple[Server, str]) -> None:
+    page = live.ask("/", token=None)
+    assert page.status == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert boot_of(page.body)["mode"] == "live"
+    server, name = still
+    boot = boot_of(server.ask("/", token=None).body)
+    assert boot == {"mode": "file", "trace": name, "model": None, "state": ""}
+
+
+def test_the_page_holds_no_secret(live: Server) -> None:
+    assert live.address.token.encode() not in live.ask("/", token=None).body
+
+
+def test_the_model_is_told(live: Server, still: tuple[Server, str]) -> None:
+    told = {"title", "task", "kind", "pairs", "writes", "traces", "max_length"}
+    assert set(live.ask("/api/model").json) == told
+    assert live.ask("/api/model").json["traces"] is True
+    assert still[0].ask("/api/model").json["traces"] is False
+
+
+def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> None:
+    question = {
+        "text": "겨울\ud800",
+        "target": None,
+        "decode": {"beam": 4},
+        "mute": [["encoder", 0, 1]],
+    }
+    made_here = live.ask("/api/trace", question)
+    assert made_here.status == 200, made_here.body
+    assert echo.asked[-1] == Asked(("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),))
+    answer = live.ask(f"/api/trace/{made_here.json['id']}")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    path = tmp_path / "b.safetensors"
+    path.write_bytes(answer.body)
+    assert Trace.open(path).info.title == "겨울\ud800"
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "last"),
+    [("0-9", 0, 10), ("7-7", 7, 8), ("100-", 100, None), ("-8", -8, None), ("5-99999999", 5, None)],
+)
+def test_a_range_is_a_part_of_the_file(
+    still: tuple[Server, str], file: Path, asked: str, first: int, last: int | None
+) -> None:
+    server, name = still
+    whole = file.read_bytes()
+    answer = server.ask(f"/api/trace/{name}", Range=f"bytes={asked}")
+    assert answer.status == 206
+    assert answer.body == whole[first:last]
+    start = first % len(whole)
+    told = f"bytes {start}-{start + len(answer.body) - 1}/{len(whole)}"
+    assert answer.headers["content-range"] == told
+    assert int(answer.headers["content-length"]) == len(answer.body)
+
+
+def test_a_range_comes_zipped_where_the_page_likes_it(
+    still: tuple[Server, str], file: Path
+) -> None:
+    server, name = still
+    headers = {"Range": "bytes=8-500", "X-Jumok-Zip": "1"}
+    answer = server.ask(f"/api/trace/{name}", **headers)
+    assert answer.status == 206
+    assert answer.headers["x-jumok-zip"] == "1"
+    assert answer.headers["content-range"] == f"bytes 8-500/{file.stat().st_size}"
+    assert gzip.decompress(answer.body) == file.read_bytes()[8:501]
+    refused = server.ask(f"/api/trace/{name}", Range="bytes=5-2", **{"X-Jumok-Zip": "1"})
+    assert refused.status == 416
+
+
+@pytest.mark.parametrize(
+    "asked", ["0-1,4-5", "99999999-", "5-2", "-", "", "a-b", "-0", "9" * 5000 + "-"]
+)
+def test_other_ranges_are_refused(still: tuple[Server, str], file: Path, asked: str) -> None:
+    server, name = still
+    answer = server.ask(f"/api/trace/{name}", Range=f"bytes={asked}")
+    assert answer.status == 416
+    assert answer.headers["content-range"] == f"bytes */{file.stat().st_size}"
+    assert "single range" in answer.sentence
+
+
+def test_head_tells_the_size_alone(still: tuple[Server, str], file: Path) -> None:
+    server, name = still
+    answer = server.ask(f"/api/trace/{name}", method="HEAD")
+    assert (answer.status, answer.body) == (200, b"")
+    assert int(answer.headers["content-length"]) == file.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/trace/" + "0" * 32,
+        "/api/trace/../../etc/passwd",
+        "/api/trace/..%2f..%2fetc%2fpasswd",
+        "/api/trace/%00",
+        "/api/page/" + "0" * 32,
+        "/app.map",
+        "/server.py",
+        "/static/app.js",
+        "/../security.py",
+        "/open/" + "0" * 22,
+        "//evil.example/",
+        "/docs",
+    ],
+)
+def test_nothing_else_is_served(live: Server, path: str) -> None:
+    answer = live.ask(path)
+    assert answer.status == 404
+    assert "nothing at this address" in answer.sentence
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
+def test_other_methods_are_refused(live: Server, method: str) -> None:
+    for path in ("/", "/api/trace", "/api/model"):
+        answer = live.ask(path, method=method)
+        assert answer.status == 405, path
+        assert "not asked in this way" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.:{port}",
+     "127.0.0.1:{port}:{port}", "user@localhost:{port}", "", "10.0.0.1:{port}", "[::1]x:{port}"],
+)  # fmt: skip
+def test_the_server_has_its_own_names_alone(live: Server, host: str) -> None:
+    named = host.format(port=live.address.port)
+    for path in ("/", "/app.js", "/api/model"):
+        answer = live.ask(path, Host=named)
+        assert answer.status == 403, named
+        assert "not known by this name" in answer.sentence
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
+def test_the_names_of_this_machine_are_its_own(live: Server, name: str) -> None:
+    assert live.ask("/", Host=f"{name}:{live.address.port}").status == 200
+
+
+def test_a_question_comes_from_the_page_itself(live: Server) -> None:
+    own = f"http://127.0.0.1:{live.address.port}"
+    question = {"text": "a"}
+    assert live.ask("/api/trace", question, Origin=own, Sec_Fetch_Site="same-origin").status == 200
+    for origin in ("null", "http://evil.example", own.replace("http", "https"), "", f"{own}.evil",
+                   f"http://localhost:{live.address.port}"):  # fmt: skip
+        assert "another origin" in live.ask("/api/trace", question, Origin=origin).sentence
+    for site in ("cross-site", "same-site", "none", ""):
+        refused = live.ask("/api/trace", question, Sec_Fetch_Site=site)
+        assert refused.status == 403
+        assert "another site" in refused.sentence
+
+
+@pytest.mark.parametrize("token", [None, "wrong", "ключ", " "])
+def test_the_token_is_asked_for(live: Server, token: str | None) -> None:
+    sent = token.encode().decode("latin-1") if token else token
+    for path in ("/api/model", "/api/trace/" + "0" * 32, "/api/page/" + "0" * 32, "/api/nothing"):
+        answer = live.ask(path, token=sent)
+        assert answer.status == 403
+        assert "token" in answer.sentence
+    assert live.ask("/api/trace", {"text": "a"}, token=sent).status == 403
+    assert live.ask(f"/api/model?token={live.address.token}", token=None).status == 403
+
+
+def test_every_answer_has_the_headers(live: Server) -> None:
+    answers = [
+        live.ask("/"),
+        live.ask("/nothing"),
+        live.ask("/", Host="evil.example"),
+        live.ask("/api/model"),
+        live.ask("/api/model", token=None),
+        live.ask("/api/trace", b"{"),
+        live.ask("/api/trace", {"text": "break"}),
+        live.ask("/", method="PUT"),
+    ]
+    assert [answer.status for answer in answers] == [200, 404, 403, 200, 403, 400, 500, 405]
+    for answer in answers:
+        assert HEADERS.items() <= answer.headers.items()
+        assert "server" not in answer.headers
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+        assert "set-cookie" not in answer.headers
+
+
+def test_the_policy_lets_nothing_in() -> None:
+    policy = dict(part.split(" ", 1) for part in HEADERS["content-security-policy"].split("; "))
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' blob: data:",
+        "font-src": "'self'",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'self' http://127.0.0.1:* http://localhost:* vscode-webview:",
+        "require-trusted-types-for": "'script'",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 400, "not JSON"),
+        (b"\xff", 400, "not JSON"),
+        (b"[" * 60_000, 400, "not JSON"),
+        (b"[]", 400, "not a JSON object"),
+        (b"{}", 400, "text is missing"),
+        (b'{"text": 1}', 400, "no string"),
+        (b'{"text": "a", "target": 1}', 400, "target"),
+        (b'{"text": "a", "file": "/etc/passwd"}', 400, "unknown key"),
+        (b'{"text": "a", "decode": [1]}', 400, "decode"),
+        (b'{"text": "a", "decode": {"beam": {}}}', 400, "decode"),
+        (b'{"text": "a", "mute": 1}', 400, "mute"),
+        (b'{"text": "a", "mute": [["encoder", -1, 0]]}', 400, "is no head"),
+        (b'{"text": "a", "mute": [["encoder", true, 0]]}', 400, "is no head"),
+        (b'{"text": "a", "mute": [["other", 0, 0]]}', 400, "is no head"),
+        (b'{"text": "refuse"}', 400, "the text is refused"),
+        (b'{"text": "break"}', 500, "fault of jumok"),
+        (b" " * (64 * 2**10 + 1), 413, "65,536 bytes"),
+    ],
+)  # fmt: skip
+def test_a_wrong_question_is_answered_in_one_sentence(
+    live: Server, body: bytes, status: int, words: str
+) -> None:
+    answer = live.ask("/api/trace", body)
+    assert answer.status == status, answer.body
+    assert words in answer.sentence
+    assert "\n" not in answer.sentence
+
+
+def test_a_question_that_is_not_called_json_is_refused(live: Server) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        answer = live.ask("/api/trace", b'{"text": "a"}', Content_Type=kind)
+        assert (answer.status, "application/json" in answer.sentence) == (400, True)
+
+
+def test_a_file_is_not_asked(still: tuple[Server, str]) -> None:
+    answer = still[0].ask("/api/trace", {"text": "a"})
+    assert answer.status == 400
+    assert "no model" in answer.sentence
+
+
+def test_a_slow_model_is_not_waited_for(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "TRACE_SECONDS", 0.2)
+    with open_shelf() as shelf, served(Shown(shelf, CARD, None, Echo())) as server:
+        answer = server.ask("/api/trace", {"text": "sleep"})
+        assert answer.status == 503
+        assert "shorter text" in answer.sentence
+        assert server.ask("/").status == 200  # while the model still works
+
+
+def test_the_oldest_traces_make_room(file: Path) -> None:
+    with open_shelf() as shelf:
+        names = [shelf.keep(bytes([number])) for number in range(40)]
+        kept = [name for name in names if shelf.path(name)]
+        assert kept == names[-32:]
+        given = shelf.give(file)
+        assert shelf.path(given) == file
+        folder = next(shelf.path(name) for name in kept).parent
+        assert folder.stat().st_mode & 0o077 == 0
+        assert len(list(folder.iterdir())) == 32
+    assert not folder.exists()
+    assert file.exists()
+
+
+def test_a_ticket_is_good_once(live: Server) -> None:
+    page = f"{live.address.origin}#token={live.address.token}"
+    path = f"/open/{live.tickets.issue(page)}"
+    first, second = live.ask(path, token=None), live.ask(path, token=None)
+    assert (first.status, first.headers["location"]) == (303, page)
+    assert second.status == 404
+
+
+def test_websockets_are_not_spoken(live: Server) -> None:
+    handshake = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec_WebSocket_Key": "x3JJHMbDL1EzLkh9GBhXDw==",
+        "Sec_WebSocket_Version": "13",
+    }
+    assert live.ask("/", **handshake).status in (200, 400)
+
+
+def test_what_is_no_http_harms_nobody(live: Server) -> None:
+    for nonsense in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100):
+        with socket.create_connection(("127.0.0.1", live.address.port), timeout=10) as caller:
+            caller.sendall(nonsense)
+    assert live.ask("/").status == 200
+
+
+def test_hostile_titles_stay_text(live: Server) -> None:
+    for text in HOSTILE:
+        answer = live.ask("/api/trace", {"text": text[:20_000]})
+        assert answer.status == 200, text
+
+
+def test_two_hosts_are_one_too_many(live: Server) -> None:
+    caller = http.client.HTTPConnection("127.0.0.1", live.address.port, timeout=10)
+    caller.putrequest("GET", "/", skip_host=True)
+    caller.putheader("Host", f"127.0.0.1:{live.address.port}")
+    caller.putheader("Host", "evil.example")
+    caller.endheaders()
+    assert caller.getresponse().status == 400
+    caller.close()

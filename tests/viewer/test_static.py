@@ -1,0 +1,98 @@
+"""The built page: as its sources are now, small, and without an address outside."""
+
+import gzip
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+
+from jumok.viewer.static_files import FOLDER, MEDIA_TYPES, PARTS, static_file
+
+WEB = Path(__file__).parents[2] / "web"
+CONFIGURATION = {
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "vite.config.ts",
+    "scripts/build.mjs",
+    "scripts/manifest.mjs",
+}
+SCRIPTS = ("app.js", *PARTS)
+MOST = 60_000  # bytes of app.js and app.css together, zipped; parts come when a view is opened
+MOST_OF_A_PART = 30_000
+
+STALE = "the built page is not of these sources: run `npm run build` in web/ and commit it"
+
+
+def _digest(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()
+
+
+def _sources() -> set[str]:
+    """The files that a page is built of."""
+    found = {
+        path.relative_to(WEB).as_posix()
+        for path in (WEB / "src").rglob("*")
+        if path.suffix in (".ts", ".tsx", ".css", ".json")
+        and not path.name.endswith((".test.ts", ".test.tsx", ".golden.json"))
+    }
+    return CONFIGURATION | {path for path in found if not path.startswith("src/testing/")}
+
+
+def _text(name: str) -> str:
+    return static_file(name).content.decode()
+
+
+def test_the_page_was_built_of_the_sources_that_are_here() -> None:
+    manifest = json.loads((FOLDER / "manifest.json").read_text())
+    assert manifest["sources"] == {path: _digest(WEB / path) for path in _sources()}, STALE
+
+
+def test_what_was_built_is_what_is_here() -> None:
+    manifest = json.loads((FOLDER / "manifest.json").read_text())
+    assert set(manifest["built"]) == {"app.js", "app.css", *PARTS}
+    assert manifest["built"] == {name: _digest(FOLDER / name) for name in manifest["built"]}, STALE
+
+
+def test_script_and_style_are_small() -> None:
+    zipped = sum(len(gzip.compress(static_file(name).content)) for name in ("app.js", "app.css"))
+    assert zipped <= MOST, f"app.js and app.css take {zipped:,} bytes zipped, over {MOST:,}"
+    for name in PARTS:
+        assert len(gzip.compress(static_file(name).content)) <= MOST_OF_A_PART
+
+
+def test_the_page_names_nobody_outside() -> None:
+    """Namespaces of XML are names, not addresses."""
+    for name in (*SCRIPTS, "app.css"):
+        addresses = re.findall(
+            r"(?:https?:|wss?:)?//[a-z0-9-]+(?:\.[a-z0-9-]+)+[^\"'`\s)]*", _text(name)
+        )
+        assert {each for each in addresses if "//www.w3.org/" not in each} == set(), name
+
+
+def test_the_style_asks_for_the_font_beside_it_alone() -> None:
+    assert re.findall(r"url\(([^)]*)\)", _text("app.css")) == ["./JumokHangul.woff2"]
+    assert "@import" not in _text("app.css")
+
+
+def test_text_becomes_no_markup_and_no_code_in_the_script() -> None:
+    script = "".join(map(_text, SCRIPTS))
+    for forbidden in (r"\beval\(", r"new Function\(", r"document\.write", r"insertAdjacentHTML"):
+        assert not re.search(forbidden, script), forbidden
+    # Preact can set innerHTML where it is asked to; nothing asks.
+    assert len(re.findall(r"dangerouslySetInnerHTML", script)) <= 3
+
+
+def test_no_source_maps_and_every_file_of_the_table() -> None:
+    assert not list(FOLDER.glob("*.map"))
+    assert "sourceMappingURL" not in "".join(map(_text, (*SCRIPTS, "app.css")))
+    for name in MEDIA_TYPES:
+        assert static_file(name).content
+
+
+def test_licences_of_what_ships() -> None:
+    licences = (FOLDER / "THIRD_PARTY.txt").read_text()
+    packages = json.loads((WEB / "package.json").read_text())["dependencies"]
+    for name in packages:
+        assert re.search(rf"^{re.escape(name)} \d", licences, re.MULTILINE), name
+    assert licences.count("Permission") >= len(packages)

@@ -1,0 +1,70 @@
+/** Horizontal bars with their names and numbers, one or two a row, as a drawing for the page and for files. */
+
+import type { VNode } from "preact";
+import { type Inks, textWidth } from "./svg";
+import { display } from "./text";
+
+export interface Bar {
+  readonly name: string;
+  /** One number, or one before and one after; null: not known. */
+  readonly values: readonly (number | null)[];
+  readonly strong?: boolean;
+  /** Written behind the numbers. */
+  readonly note?: string | undefined;
+}
+
+export interface Drawing {
+  readonly drawn: VNode;
+  readonly width: number;
+  readonly height: number;
+}
+
+const ROW = 19;
+const NUMBER = 46;
+
+/** The bars, `most` of the numbers `length` pixels long. */
+export function bars(all: readonly Bar[], inks: Inks, length: number, most: number, digits = 4): Drawing {
+  const names = all.map(({ name }) => cut(display(name)));
+  const left = Math.max(24, ...names.map((name) => textWidth(name))) + 8;
+  const long = (value: number) => (most > 0 ? Math.max(0, Math.min(1, value / most)) * length : 0);
+  const rows = all.map(({ values, strong, note }, i) => {
+    const thick = values.length > 1 ? 7 : 12;
+    return (
+      <g key={i} transform={`translate(0 ${i * ROW * (values.length > 1 ? 1.25 : 1)})`}>
+        <text x={left - 8} y={13} text-anchor="end" font-weight={strong ? 700 : undefined} fill={strong ? inks.focus : inks.ink}>
+          {names[i]}
+        </text>
+        {values.map((value, n) => (
+          <rect
+            key={n}
+            x={left}
+            y={values.length > 1 ? 1 + n * 9 : 2}
+            width={value === null ? 0 : Math.max(long(value), 0.5)}
+            height={thick}
+            fill={n + 1 === values.length ? inks.accent : inks.faint}
+          />
+        ))}
+        <text x={left + length + 6} y={13} font-size={11} fill={inks.faint}>
+          {values.map((value) => (value === null ? "–" : value.toFixed(digits))).join(" → ")}
+          {note ? (
+            <tspan dx={6} fill={inks.bad}>
+              {note}
+            </tspan>
+          ) : null}
+        </text>
+      </g>
+    );
+  });
+  const pairs = all.some(({ values }) => values.length > 1);
+  const note = Math.max(0, ...all.map((each) => textWidth(each.note ?? "", 11)));
+  return {
+    drawn: <g font-size={12}>{rows}</g>,
+    width: left + length + 6 + (pairs ? 2.4 : 1) * NUMBER + (note && note + 10),
+    height: all.length * ROW * (pairs ? 1.25 : 1),
+  };
+}
+
+function cut(text: string): string {
+  const letters = [...text];
+  return letters.length > 16 ? `${letters.slice(0, 15).join("")}…` : text;
+}

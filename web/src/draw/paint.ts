@@ -1,0 +1,104 @@
+/** Numbers as pixels: one pixel a cell, then drawn as large as wanted. */
+
+import type { Scale } from "../state/state";
+import type { Matrix } from "../trace/matrix";
+import type { Ramp } from "./colours";
+
+/** A number as a share of the ramp, 0 … 1. */
+export type Tone = (value: number) => number;
+
+export const LEAST = 1e-4; // where the logarithmic scale begins, as a share of `most`
+
+/** The tone of numbers from 0 to `most`. */
+export function tone(scale: Scale, most = 1): Tone {
+  const whole = most > 0 ? most : 1;
+  if (scale === "linear") return (value) => clip(value / whole);
+  if (scale === "sqrt") return (value) => Math.sqrt(clip(value / whole));
+  return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(LEAST));
+}
+
+/** The tone of signed numbers: -most … 0 … most on a diverging ramp. */
+export function signedTone(most: number): Tone {
+  const whole = most > 0 ? most : 1;
+  return (value) => clip(0.5 + value / whole / 2);
+}
+
+/** The step of a ramp at a tone. */
+export function stepOf(share: number): number {
+  return Math.round(255 * share);
+}
+
+/** One pixel a cell; what is not a number is left clear. */
+export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
+  const image = new ImageData(matrix.columns, matrix.rows);
+  for (let i = 0; i < matrix.data.length; i++) {
+    const share = tone(matrix.data[i]);
+    if (share >= 0) dot(image, i, ramp, stepOf(share));
+  }
+  return image;
+}
+
+/** Bytes as they stand in thumbnails: a byte is the step of the ramp. */
+export function paintBytes(bytes: Uint8Array, rows: number, columns: number, ramp: Ramp): ImageData {
+  const image = new ImageData(columns, rows);
+  for (let i = 0; i < bytes.length; i++) dot(image, i, ramp, bytes[i]);
+  return image;
+}
+
+function dot(image: ImageData, at: number, ramp: Ramp, step: number): void {
+  image.data[4 * at] = ramp[3 * step];
+  image.data[4 * at + 1] = ramp[3 * step + 1];
+  image.data[4 * at + 2] = ramp[3 * step + 2];
+  image.data[4 * at + 3] = 255;
+}
+
+/** An image as a canvas, to be drawn at any size. */
+export function still(image: ImageData): HTMLCanvasElement {
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width;
+  canvas.height = image.height;
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** Draws `image` into a rectangle with hard cells. */
+export function blit(
+  g: CanvasRenderingContext2D,
+  image: ImageData,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+): void {
+  g.imageSmoothingEnabled = false;
+  g.drawImage(still(image), x, y, width, height);
+}
+
+/** Diagonal lines over a rectangle: what may not be seen, or padding; never by colour alone. */
+export function hatch(
+  g: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  colour: string,
+  gap = 6,
+): void {
+  g.save();
+  g.beginPath();
+  g.rect(x, y, width, height);
+  g.clip();
+  g.beginPath();
+  for (let at = Math.floor((x - y - height) / gap) * gap; at <= x + width - y; at += gap) {
+    g.moveTo(at + y, y); // lines x - y = at: they meet from cell to cell
+    g.lineTo(at + y + height, y + height);
+  }
+  g.strokeStyle = colour;
+  g.lineWidth = 1;
+  g.stroke();
+  g.restore();
+}
+
+function clip(share: number): number {
+  return share < 0 ? 0 : share > 1 ? 1 : share;
+}

@@ -1,0 +1,26 @@
+/** Numbers in fewer rows and columns: the largest of each tile, so that no strong weight is lost. */
+
+interface Pooled<T> {
+  readonly rows: number;
+  readonly columns: number;
+  readonly data: T;
+}
+
+/** (rows, columns) numbers, none below 0, pooled to at most (height, width). */
+export function pooled<T extends Uint8Array | Float32Array>(
+  { rows, columns, data }: Pooled<T>,
+  height: number,
+  width: number,
+): Pooled<T> {
+  const [down, across] = [Math.min(rows, Math.floor(height)), Math.min(columns, Math.floor(width))];
+  const tiles = data.slice(0, down * across).fill(0) as T;
+  for (let row = 0; row < rows; row++) {
+    const first = Math.floor((row * down) / rows) * across;
+    for (let column = 0; column < columns; column++) {
+      const to = first + Math.floor((column * across) / columns);
+      const number = data[row * columns + column];
+      if (number > tiles[to]) tiles[to] = number;
+    }
+  }
+  return { rows: down, columns: across, data: tiles };
+}

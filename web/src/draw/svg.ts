@@ -1,0 +1,181 @@
+/** SVG as text, safe by construction: whatever is not `Markup` is escaped. */
+
+import type { ComponentChild, VNode } from "preact";
+import { Fragment } from "preact";
+import type { Matrix } from "../trace/matrix";
+
+/** The families a picture asks for, those that draw Hangul first. */
+export const FONTS =
+  "'Jumok Hangul','Pretendard','Apple SD Gothic Neo','Malgun Gothic','Noto Sans KR','NanumGothic',sans-serif";
+
+/** The colours of a drawing by what they are for. */
+export interface Inks {
+  readonly ground: string;
+  readonly ink: string;
+  readonly faint: string;
+  readonly line: string;
+  readonly accent: string;
+  readonly focus: string;
+  readonly bad: string;
+}
+
+/** In exported pictures: ink on paper, whatever the theme of the page. */
+export const PAPER: Inks = {
+  ground: "#ffffff",
+  ink: "#1b1b1f",
+  faint: "#5c5c66",
+  line: "#c9c9d1",
+  accent: "#1d55a6",
+  focus: "#c2410c",
+  bad: "#b3261e",
+};
+
+/** On the page: as the theme says. */
+export const PAGE: Inks = {
+  ground: "var(--paper)",
+  ink: "var(--ink)",
+  faint: "var(--soft)",
+  line: "var(--line)",
+  accent: "var(--accent)",
+  focus: "var(--focus)",
+  bad: "var(--bad)",
+};
+
+/** Text that is SVG already. */
+export class Markup {
+  constructor(readonly source: string) {}
+}
+
+export type Child = Markup | string | number | null | undefined | false | readonly Child[];
+export type Attributes = Readonly<Record<string, string | number | null | undefined | false>>;
+
+const NAMED: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+
+/** Text as XML may hold it; characters that XML forbids become U+FFFD. */
+export function escape(text: string): string {
+  return text
+    .replace(/[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu, "\u{FFFD}")
+    .replace(/[&<>"']/g, (character) => NAMED[character]);
+}
+
+/** `element("rect", { x: 1, width: 2 })`; attributes of null, undefined or false are left out. */
+export function element(name: string, attributes: Attributes = {}, ...children: readonly Child[]): Markup {
+  const head = Object.entries(attributes)
+    .filter(([, value]) => value !== null && value !== undefined && value !== false)
+    .map(([key, value]) => ` ${key}="${escape(typeof value === "number" ? short(value) : String(value))}"`)
+    .join("");
+  const inside = source(children);
+  return new Markup(inside ? `<${name}${head}>${inside}</${name}>` : `<${name}${head}/>`);
+}
+
+function source(child: Child): string {
+  if (child === null || child === undefined || child === false) return "";
+  if (child instanceof Markup) return child.source;
+  if (typeof child === "object") return child.map(source).join("");
+  return escape(String(child));
+}
+
+/** A drawing in JSX, of plain elements and no components, as markup: one drawing serves the page and the file. */
+export function markup(drawing: ComponentChild): Markup {
+  return new Markup(source(children(drawing)));
+}
+
+function children(child: ComponentChild): Child {
+  if (Array.isArray(child)) return child.map(children);
+  if (typeof child === "bigint" || child === true) return null;
+  if (typeof child !== "object" || child === null) return child as Child;
+  const { type, props } = child as VNode<Readonly<Record<string, unknown>> & { readonly children?: ComponentChild }>;
+  const inside = children(props.children);
+  if (type === Fragment) return inside;
+  const attributes = Object.entries(props).filter(([name, value]) => name !== "children" && typeof value !== "function");
+  return element(type as string, Object.fromEntries(attributes) as Attributes, inside);
+}
+
+/** A number in at most two decimals. */
+export function short(value: number): string {
+  return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : "0";
+}
+
+export interface LabelStyle {
+  readonly size?: number;
+  readonly anchor?: "start" | "middle" | "end";
+  readonly fill?: string;
+  readonly bold?: boolean;
+  /** Degrees, clockwise around (x, y). */
+  readonly turn?: number;
+}
+
+/** A line of text whose baseline begins, is centred or ends at (x, y). */
+export function label(x: number, y: number, text: string, style: LabelStyle = {}): Markup {
+  const { size = 12, anchor, fill = PAPER.ink, bold, turn } = style;
+  return element(
+    "text",
+    {
+      x,
+      y,
+      fill,
+      "font-size": size,
+      "text-anchor": anchor === "start" ? null : anchor,
+      "font-weight": bold && 700,
+      transform: turn ? `rotate(${short(turn)} ${short(x)} ${short(y)})` : null,
+    },
+    text,
+  );
+}
+
+export function line(x1: number, y1: number, x2: number, y2: number, stroke: string = PAPER.line, width = 1): Markup {
+  return element("line", { x1, y1, x2, y2, stroke, "stroke-width": width });
+}
+
+export function rect(x: number, y: number, width: number, height: number, fill: string, more: Attributes = {}): Markup {
+  return element("rect", { x, y, width, height, fill, ...more });
+}
+
+/** A matrix as squares of `size`, cells of one colour in one path: small whatever the number of cells. */
+export function cells(matrix: Matrix, x: number, y: number, size: number, colour: (value: number) => string): Markup {
+  return element(
+    "g",
+    { transform: `translate(${short(x)} ${short(y)}) scale(${short(size)})`, "shape-rendering": "crispEdges" },
+    paths(matrix, colour).map(([fill, d]) => element("path", { fill, d })),
+  );
+}
+
+/** The cells of each colour as a path of squares of side 1, neighbours in a row joined. */
+export function paths(matrix: Matrix, colour: (value: number) => string): readonly (readonly [fill: string, d: string])[] {
+  const found = new Map<string, string[]>();
+  for (let row = 0; row < matrix.rows; row++)
+    for (let from = 0, to; from < matrix.columns; from = to) {
+      const fill = colour(matrix.data[row * matrix.columns + from]);
+      for (to = from + 1; to < matrix.columns; to++)
+        if (colour(matrix.data[row * matrix.columns + to]) !== fill) break;
+      let path = found.get(fill);
+      if (!path) found.set(fill, (path = []));
+      path.push(`M${from} ${row}h${to - from}v1h${from - to}z`);
+    }
+  return [...found].map(([fill, path]) => [fill, path.join("")]);
+}
+
+/** About how wide a text stands, in pixels: a Hangul syllable is as wide as it is high. */
+export function textWidth(text: string, size = 12): number {
+  let width = 0;
+  for (const character of text) width += character >= "\u{1100}" ? 1 : 0.58;
+  return width * size;
+}
+
+/** A whole picture that stands alone: `svg()` of a view. */
+export function picture(width: number, height: number, title: string, ...children: readonly Child[]): string {
+  return element(
+    "svg",
+    {
+      xmlns: "http://www.w3.org/2000/svg",
+      width: Math.ceil(width),
+      height: Math.ceil(height),
+      viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`,
+      "font-family": FONTS,
+      role: "img",
+    },
+    element("title", {}, title),
+    rect(0, 0, Math.ceil(width), Math.ceil(height), PAPER.ground),
+    children,
+  ).source;
+}

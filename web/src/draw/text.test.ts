@@ -1,0 +1,137 @@
+import { describe, expect, it } from "vitest";
+import type { Sequence } from "../trace/format";
+import { display, parts, syllables, written } from "./text";
+
+function sequence(text: string, pieces: string[], spans: [number, number][], special: number[] = []): Sequence {
+  const none = pieces.map(() => 0);
+  return {
+    text,
+    pieces,
+    ids: none,
+    spans,
+    special: pieces.map((_, i) => special[i] ?? 0),
+    real: pieces.map(() => 1),
+    words: none,
+    segments: null,
+  };
+}
+
+/** GPT-2's letters of a text's bytes, cut as its merges cut 안녕하세요: some syllables in two or three pieces. */
+const GREETING = sequence(
+  "안녕하세요",
+  ["ìķ", "Ī", "ëħ", "ķ", "íķĺ", "ìĦ", "¸", "ìļĶ"],
+  [
+    [0, 1],
+    [0, 1],
+    [1, 2],
+    [1, 2],
+    [2, 3],
+    [3, 4],
+    [3, 4],
+    [4, 5],
+  ],
+);
+
+describe("display", () => {
+  it("marks where a word starts, by SentencePiece and by GPT-2", () => {
+    expect(display("▁영화")).toBe("·영화");
+    expect(display("Ġfilm")).toBe("·film");
+    expect(parts("▁영화")).toEqual([
+      { kind: "start", text: "·" },
+      { kind: "text", text: "영화" },
+    ]);
+  });
+
+  it("names what cannot be seen", () => {
+    expect(display("a\u202eb")).toBe("a[U+202E]b");
+    expect(display("\u0000")).toBe("[U+0000]");
+    expect(display("\n")).toBe("[\\n]");
+    expect(display("\ud800x")).toBe("[U+D800]x");
+    expect(display("\u2028")).toBe("[U+2028]");
+    expect(display("")).toBe("∅");
+  });
+
+  it("leaves markup as it is and cuts what is endless", () => {
+    expect(display("</script><b>")).toBe("</script><b>");
+    expect(display("x".repeat(10_000))).toBe(`${"x".repeat(64)}…`);
+  });
+});
+
+describe("written", () => {
+  it("turns GPT-2's letters back into characters and numbers the parts of one", () => {
+    expect(written(GREETING)).toEqual(["안1/2", "안2/2", "녕1/2", "녕2/2", "하", "세1/2", "세2/2", "요"]);
+    expect(
+      written(
+        sequence(
+          "hi 하",
+          ["hi", "Ġ", "íķĺ"],
+          [
+            [0, 2],
+            [2, 3],
+            [3, 4],
+          ],
+        ),
+      ),
+    ).toEqual(["hi", "▁", "하"]);
+  });
+
+  it("turns single bytes back", () => {
+    const bytes = sequence(
+      "안!",
+      ["▁", "<0xEC>", "<0x95>", "<0x88>", "!"],
+      [
+        [0, 0],
+        [0, 1],
+        [0, 1],
+        [0, 1],
+        [1, 2],
+      ],
+    );
+    expect(written(bytes)).toEqual(["▁", "안1/3", "안2/3", "안3/3", "!"]);
+    expect(written(sequence("?", ["<0xEC>"], [[0, 0]]))).toEqual(["<EC>"]);
+  });
+
+  it("leaves letters alone that are those of the text", () => {
+    const french = sequence(
+      "déjà vu",
+      ["déjà", "vu"],
+      [
+        [0, 4],
+        [5, 7],
+      ],
+    );
+    expect(written(french)).toEqual(["déjà", "vu"]);
+  });
+});
+
+describe("syllables", () => {
+  it("joins bytes of one syllable", () => {
+    expect(syllables(GREETING)).toEqual([0, 0, 1, 1, 2, 3, 3, 4]);
+  });
+
+  it("joins jamo of one syllable, and not what merely touches", () => {
+    const jamo = sequence(
+      "한글".normalize("NFD"),
+      ["ᄒ", "ᅡ", "ᆫ", "글"],
+      [
+        [0, 1],
+        [1, 2],
+        [2, 3],
+        [3, 6],
+      ],
+    );
+    expect(syllables(jamo)).toEqual([0, 0, 0, 1]);
+    const plain = sequence(
+      "나는",
+      ["[CLS]", "▁나", "는", "[SEP]"],
+      [
+        [0, 0],
+        [0, 1],
+        [1, 2],
+        [2, 2],
+      ],
+      [1, 0, 0, 1],
+    );
+    expect(syllables(plain)).toEqual([0, 1, 2, 3]);
+  });
+});

@@ -1,0 +1,135 @@
+/** How pieces of text are written: marks, bytes and what cannot be seen. */
+
+import type { Sequence } from "../trace/format";
+
+export interface Part {
+  readonly kind: "text" | "start" | "badge"; // start: a word begins here
+  readonly text: string;
+}
+
+const START = /^[▁Ġ]/u;
+// Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would vanish, or turn the text around them.
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
+const LONGEST = 64; // characters of a label
+
+/** A piece as parts to draw: the mark of a word's start, text, badges for what cannot be seen. */
+export function parts(piece: string): readonly Part[] {
+  const result: Part[] = [];
+  const start = START.test(piece) && piece.length > 1;
+  if (start) result.push({ kind: "start", text: "·" });
+  const characters = [...(start ? piece.slice(1) : piece)];
+  let text = "";
+  for (const character of characters.slice(0, LONGEST)) {
+    if (!UNSEEN.test(character)) {
+      text += character === "▁" || character === "Ġ" ? "·" : character;
+      continue;
+    }
+    if (text) result.push({ kind: "text", text });
+    text = "";
+    result.push({ kind: "badge", text: code(character) });
+  }
+  if (characters.length > LONGEST) text += "…";
+  if (text || result.length === 0) result.push({ kind: "text", text: text || "∅" });
+  return result;
+}
+
+/** A piece in one line, for canvases and labels: "▁영화" is "·영화", U+202E is "[U+202E]". */
+export function display(piece: string): string {
+  return parts(piece)
+    .map(({ kind, text }) => (kind === "badge" ? `[${text}]` : text))
+    .join("");
+}
+
+/** The name of a character that cannot be seen. */
+function code(character: string): string {
+  if (character === "\n") return "\\n";
+  if (character === "\t") return "\\t";
+  return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/**
+ * The pieces of a sequence as they are read: bytes of GPT-2's alphabet and `<0xEC>` are turned back into characters;
+ * pieces that share one character show it with their number, "안1/3".
+ */
+export function written(sequence: Sequence): readonly string[] {
+  const spelled = bytesOf(sequence);
+  const text = Array.from(sequence.text);
+  const split = new Map<string, number[]>(); // the span of one character -> pieces that have a part of it
+  sequence.spans.forEach(([from, to], i) => {
+    if (to <= from || !spelled[i] || whole(spelled[i])) return;
+    const span = `${from}:${to}`;
+    split.set(span, [...(split.get(span) ?? []), i]);
+  });
+  return sequence.pieces.map((piece, i) => {
+    const bytes = spelled[i];
+    if (!bytes) return piece;
+    const said = whole(bytes);
+    if (said !== null) return said.replace(/^ /, "▁");
+    const [from, to] = sequence.spans[i];
+    const shares = split.get(`${from}:${to}`) ?? [];
+    const part = shares.length > 1 ? `${shares.indexOf(i) + 1}/${shares.length}` : "…";
+    return to > from ? text.slice(from, to).join("") + part : [...bytes].map(hex).join("");
+  });
+}
+
+/** The bytes a piece stands for, where it stands for bytes. */
+function bytesOf(sequence: Sequence): readonly (Uint8Array | null)[] {
+  const fallback = /^<0x([0-9A-Fa-f]{2})>$/;
+  // GPT-2's alphabet is known by its blanks and line ends, or by pieces that spell the text and are not in it.
+  const real = sequence.pieces.filter((_, i) => !sequence.special[i]);
+  const alphabet =
+    !real.some((piece) => piece.includes("▁")) &&
+    real.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter))) &&
+    real.some((piece) => /[ĠĊĉ]/.test(piece) || (/[^\x20-\x7e]/.test(piece) && !sequence.text.includes(piece)));
+  return sequence.pieces.map((piece, i) => {
+    const byte = fallback.exec(piece);
+    if (byte) return Uint8Array.of(Number.parseInt(byte[1], 16));
+    if (!alphabet || sequence.special[i]) return null;
+    return Uint8Array.from(piece, (letter) => BYTE_OF.get(letter) ?? 0);
+  });
+}
+
+/** The text of whole UTF-8, null of a part. */
+function whole(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function hex(byte: number): string {
+  return `<${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
+}
+
+/** GPT-2 writes a byte that prints as itself, the others as the letters from U+0100 on. */
+const BYTE_OF: ReadonlyMap<string, number> = (() => {
+  const result = new Map<string, number>();
+  let next = 256;
+  for (let byte = 0; byte < 256; byte++) {
+    const prints = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    result.set(String.fromCodePoint(prints ? byte : next++), byte);
+  }
+  return result;
+})();
+
+/**
+ * Which syllable each piece belongs to, as numbers that never fall: pieces are one where the line between them runs
+ * through a character as people see it (안 of three bytes; 한 of three jamo).
+ */
+export function syllables(sequence: Sequence): readonly number[] {
+  const starts = new Set<number>();
+  let at = 0;
+  for (const { segment } of new Intl.Segmenter("ko", { granularity: "grapheme" }).segment(sequence.text)) {
+    starts.add(at);
+    at += Array.from(segment).length;
+  }
+  let group = -1;
+  let reached = -1; // the end of the piece before, in characters
+  return sequence.spans.map(([from, to], i) => {
+    const joined = to > from && !sequence.special[i] && (from < reached || (from === reached && !starts.has(from)));
+    if (!joined) group++;
+    reached = to > from && !sequence.special[i] ? Math.max(to, joined ? reached : -1) : -1;
+    return group;
+  });
+}

@@ -1,0 +1,138 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { picture } from "../draw/svg";
+import type { TraceInfo } from "../trace/format";
+import { csv } from "./csv";
+import { fileName } from "./names";
+import { inScript, pageText } from "./page";
+import { withFont } from "./png";
+import { quoted, snippet } from "./python";
+
+describe("CSV", () => {
+  test("a byte order mark, commas, CRLF, numbers as they are", () => {
+    expect(csv([["질의", "weight"], ["겨울", -0.5]])).toBe("\ufeff질의,weight\r\n겨울,-0.5\r\n");
+  });
+
+  test.each(["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])("%j is no formula", (text) => {
+    expect(csv([[text]]).replace(/^\ufeff"?/, "")[0]).toBe("'");
+  });
+
+  test("whatever is written is read again", () => {
+    fc.assert(
+      fc.property(fc.array(fc.array(fc.string(), { minLength: 2, maxLength: 3 }), { minLength: 1, maxLength: 4 }), (rows) => {
+        const expected = rows.map((row) => row.map((text) => (/^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text)));
+        expect(parse(csv(rows))).toEqual(expected);
+      }),
+    );
+  });
+});
+
+/** RFC 4180 by the letter. */
+function parse(text: string): string[][] {
+  const rows: string[][] = [[]];
+  const pattern = /\ufeff?(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
+  for (let found = pattern.exec(text); found; found = pattern.exec(text)) {
+    rows[rows.length - 1].push(found[1]?.replaceAll('""', '"') ?? found[2]);
+    if (found[3] !== ",") rows.push([]);
+  }
+  return rows.slice(0, -1);
+}
+
+describe("names of files", () => {
+  test("words are joined, odd characters fall out", () => {
+    expect(fileName(["nsmc", "lines", "encoder.0"], "svg")).toBe("nsmc-lines-encoder-0.svg");
+    expect(fileName(["../../etc/passwd"], "csv")).toBe("etc-passwd.csv");
+    expect(fileName(["\u1112\u1161\u11ab 영화"], "csv")).toBe("한-영화.csv");
+    expect(fileName(["CON"], "png")).toBe("jumok.png");
+    expect(fileName(["", "\u202e", "😀"], "png")).toBe("jumok.png");
+  });
+
+  test("nothing but the whitelist, ever", () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: "grapheme" }), { maxLength: 3 }), (words) => {
+        expect(fileName(words, "csv")).toMatch(/^[0-9A-Za-z가-힣_-]{1,60}\.csv$/);
+      }),
+    );
+  });
+});
+
+describe("a snippet of Python", () => {
+  const info = {
+    title: "nsmc",
+    model: { kind: "encoder" },
+    sides: { source: [{ text: '"재미"\n\u202e' }] },
+    muted: [["encoder", 0, 3]],
+    decoding: null,
+  } as unknown as TraceInfo;
+
+  test("traces the text and draws the head", () => {
+    const figure = { kind: "attention", options: { block: "encoder", layer: 1, head: 2, sequence: 1, unit: "word" } };
+    expect(snippet({ ...info, sides: { source: [...(info.sides.source ?? []), ...(info.sides.source ?? [])] } }, 1, figure)).toBe(
+      [
+        "import jumok",
+        "",
+        'model = jumok.load("runs/nsmc")  # where the model lies',
+        'trace = jumok.trace(model, "\\"재미\\"\\n\\u202e", mute=[("encoder", 0, 3)])',
+        'figure = trace.figure("attention", block="encoder", layer=1, head=2, unit="word", width=3.3)',
+        'figure.savefig("nsmc-attention.pdf")',
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("a view that is no figure shows the page; long calls take a line for each argument", () => {
+    const long = { ...info, muted: [], sides: { source: [{ text: "가".repeat(90) }] } } as unknown as TraceInfo;
+    expect(snippet(long, 0, null)).toContain(`trace = jumok.trace(\n    model,\n    "${"가".repeat(90)}",\n)\ntrace.show()\n`);
+  });
+
+  test("a target that was given is given again, one that was written is written again", () => {
+    const writes = { ...info, model: { kind: "encoder_decoder" }, sides: { ...info.sides, target: [{ text: "a" }] } } as unknown as TraceInfo;
+    expect(snippet(writes, 0, null)).toContain(', target="a", mute');
+    const wrote = { ...writes, decoding: { method: "beam", settings: { beam: 4, early: true } } } as unknown as TraceInfo;
+    expect(snippet(wrote, 0, null)).toContain('decode={"beam": 4, "early": True}');
+  });
+
+  test("a language model is given its prompt, not what it wrote", () => {
+    const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
+    const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 2, settings: {} } };
+    expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
+  });
+
+  test("no string leaves its quotes", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme" }), (text) => {
+        expect(quoted(text)).toMatch(/^"(?:[^"\\\n\r]|\\["\\nt]|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*"$/);
+      }),
+    );
+    expect(quoted("\ud800\u{e0001}")).toBe('"\\ud800\\U000e0001"');
+  });
+});
+
+describe("a page that writes itself", () => {
+  test("is as it was before it began, but for the state", () => {
+    document.documentElement.innerHTML =
+      '<head><title>a</title><style data-unpacked="">b</style></head><body><div id="app">drawn</div><div>stray</div>' +
+      '<noscript>no</noscript><script id="boot" type="application/json">{"mode":"embedded","state":""}</script>' +
+      '<script id="trace" type="text/plain">AAAA</script></body>';
+    document.documentElement.dataset.theme = "dark";
+    const text = pageText("v=matrix&q=</script>");
+    expect(text.startsWith("<!doctype html>\n<html")).toBe(true);
+    expect(text).not.toMatch(/drawn|stray|data-|<style/);
+    expect(text).toContain('<div id="app"></div>');
+    expect(text).toContain('{"mode":"embedded","state":"v=matrix&q=\\u003c/script>"}');
+    expect(document.getElementById("app")?.textContent).toBe("drawn");
+  });
+
+  test("JSON cannot end its element", () => {
+    expect(inScript("</script>\u2028<!--")).toBe('"\\u003c/script>\\u2028\\u003c!--"');
+  });
+});
+
+describe("a picture of its own", () => {
+  test("the font goes inside", async () => {
+    const svg = picture(10, 10, "a > b");
+    const drawn = await withFont(svg, new Blob(["font"]));
+    expect(drawn).toMatch(/^<svg [^>]*><style>@font-face\{font-family:'Jumok Hangul';src:url\(data:font\/woff2;base64,Zm9udA==\)/);
+    expect(await withFont(svg, null)).toBe(svg);
+  });
+});

@@ -1,0 +1,20 @@
+/** A page in one file writes itself anew, as it was before it began, with the state of now. */
+
+import { boot } from "../trace/source";
+
+/** The text of this page, to be saved: it opens with `state` (a fragment without #). */
+export function pageText(state: string): string {
+  const root = document.documentElement.cloneNode(true) as HTMLElement;
+  for (const name of Object.keys(root.dataset)) delete root.dataset[name];
+  for (const unpacked of root.querySelectorAll("[data-unpacked]")) unpacked.remove();
+  for (const child of root.querySelectorAll("body > :not(#app, noscript, script)")) child.remove();
+  root.querySelector("#app")?.replaceChildren();
+  const begin = root.querySelector("#boot")?.firstChild;
+  if (begin) begin.nodeValue = inScript({ ...boot(), state });
+  return `<!doctype html>\n${root.outerHTML}\n`;
+}
+
+/** JSON for inside a script element: no < that could close it, no line ends that JavaScript knows and JSON does not. */
+export function inScript(content: unknown): string {
+  return JSON.stringify(content).replace(/[<\u2028\u2029]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}

@@ -1,0 +1,66 @@
+/** The picture of now as a few lines of Python. */
+
+import type { TraceInfo } from "../trace/format";
+import type { Figure } from "./figures";
+import { fileName } from "./names";
+
+/** Lines that trace the text and draw the figure; without one they show the page. */
+export function snippet(info: TraceInfo, sequence: number, figure: Figure | null): string {
+  const { text, target } = asked(info, sequence);
+  const given = [
+    "model",
+    quoted(text),
+    ...(target === null ? [] : [`target=${quoted(target)}`]),
+    ...(target === null && info.decoding ? decoding(info.decoding.settings) : []),
+    ...(info.muted.length ? [`mute=[${info.muted.map(([block, l, h]) => `("${block}", ${l}, ${h})`).join(", ")}]`] : []),
+  ];
+  const lines = ["import jumok", "", `model = jumok.load(${quoted(`runs/${info.title}`)})  # where the model lies`];
+  lines.push(call("trace = jumok.trace", given));
+  if (figure) {
+    const options = Object.entries({ ...figure.options, width: 3.3 })
+      .filter(([name]) => name !== "sequence") // traced alone, it is the first
+      .map(([name, value]) => `${name}=${literal(value)}`);
+    lines.push(call("figure = trace.figure", [quoted(figure.kind), ...options]));
+    lines.push(`figure.savefig("${fileName([info.title, figure.kind], "pdf")}")`);
+  } else lines.push("trace.show()");
+  return `${lines.join("\n")}\n`;
+}
+
+/** A call on one line if it is short, else a line for each argument. */
+function call(head: string, given: readonly string[]): string {
+  const line = `${head}(${given.join(", ")})`;
+  return line.length <= 100 ? line : `${head}(\n${given.map((each) => `    ${each},\n`).join("")})`;
+}
+
+/** What the model was given: the text, and the target if it did not write that itself. */
+function asked(info: TraceInfo, sequence: number): { text: string; target: string | null } {
+  const source = info.sides.source?.[sequence];
+  const target = info.sides.target?.[sequence];
+  const wrote = info.decoding !== null && info.decoding.method !== "given";
+  if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
+  if (!target) return { text: "", target: null };
+  const end = wrote ? (target.spans[info.decoding?.prompt ?? 0]?.[0] ?? Infinity) : Infinity;
+  return { text: Array.from(target.text).slice(0, end).join("").trimEnd(), target: null };
+}
+
+function decoding(settings: Readonly<Record<string, unknown>>): string[] {
+  const named = Object.entries(settings).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
+  return named.length ? [`decode={${named.map(([name, value]) => `${quoted(name)}: ${literal(value)}`).join(", ")}}`] : [];
+}
+
+function literal(value: unknown): string {
+  if (typeof value === "boolean") return value ? "True" : "False";
+  return typeof value === "string" ? quoted(value) : String(value);
+}
+
+/** A string of Python: what cannot be seen is escaped, so that what is pasted is what is run. */
+export function quoted(text: string): string {
+  const inside = text.replace(/["\\\p{C}\p{Zl}\p{Zp}]/gu, (letter) => {
+    if (letter === '"' || letter === "\\") return `\\${letter}`;
+    if (letter === "\n") return "\\n";
+    if (letter === "\t") return "\\t";
+    const code = letter.codePointAt(0) ?? 0;
+    return code > 0xffff ? `\\U${code.toString(16).padStart(8, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+  return `"${inside}"`;
+}

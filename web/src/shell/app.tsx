@@ -1,0 +1,75 @@
+/** The page: header, map, stage, inspector and token strip around one trace. */
+
+import { busy, failure, model, opened } from "../state/open";
+import { say } from "../words/words";
+import { Header } from "./header";
+import { Help } from "./help";
+import { Inspector } from "./inspector";
+import { drawer } from "./keyboard";
+import { HeadMap } from "./map";
+import "./page.css";
+import { Strip } from "./strip";
+import { Stage, Tabs } from "./tabs";
+
+export function App() {
+  const trace = opened.value;
+  return (
+    <div class="page" data-drawer={drawer.value ?? ""} aria-busy={busy.value}>
+      <header class="header" data-role="header">
+        <Header />
+      </header>
+      <aside class="map" data-role="map" aria-label={say({ ko: "지도: 층과 머리", en: "map: layers and heads" })}>
+        <CloseDrawer />
+        {trace && <HeadMap trace={trace} />}
+      </aside>
+      <main class="main">
+        {failure.value && (
+          <p class="failure" role="alert" data-role="failure">
+            {failure.value}
+          </p>
+        )}
+        <Tabs trace={trace} />
+        {trace ? <Stage trace={trace} /> : <Waiting />}
+      </main>
+      <aside
+        class="inspector"
+        data-role="inspector"
+        tabIndex={0}
+        aria-label={say({ ko: "자세히: 정확한 수", en: "inspector: exact numbers" })}
+      >
+        <CloseDrawer />
+        {trace && <Inspector trace={trace} />}
+      </aside>
+      <footer class="strip" data-role="strip" aria-label={say({ ko: "낱말 띠", en: "token strip" })}>
+        {trace && <Strip trace={trace} />}
+      </footer>
+      <Help />
+    </div>
+  );
+}
+
+function CloseDrawer() {
+  return (
+    <button type="button" class="narrow" onClick={() => (drawer.value = null)}>
+      {say({ ko: "닫기", en: "close" })}
+    </button>
+  );
+}
+
+/** Before the first trace is there. */
+function Waiting() {
+  return (
+    <p class="waiting" role="status">
+      {busy.value
+        ? say({ ko: "기록을 읽는 중입니다…", en: "The trace is being read…" })
+        : failure.value
+          ? say({ ko: "보여 줄 것이 없습니다.", en: "There is nothing to show." })
+          : model.value
+            ? say({
+                ko: "위에 글을 쓰고 실행하면, 모델이 그것을 어떻게 읽는지 보입니다.",
+                en: "Write a text above and run: you will see how the model reads it.",
+              })
+            : say({ ko: "기록이 없습니다.", en: "There is no trace." })}
+    </p>
+  );
+}

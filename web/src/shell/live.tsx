@@ -1,0 +1,121 @@
+/** Asking the model behind the page: a text, perhaps what it is to write, and a run. */
+
+import { computed, signal } from "@preact/signals";
+import { busy, failure, model, muted, opened, type Request, run } from "../state/open";
+import { sequence } from "../state/state";
+import { type Words, say } from "../words/words";
+
+/** A way of writing: what it lays over the decoding that recipe and command line set; null: the text is read, nothing is written. */
+interface Way {
+  readonly title: Words;
+  readonly decode: Request["decode"];
+}
+
+const WAYS: Readonly<Record<string, Way>> = {
+  own: { title: { ko: "쓰기: 정해진 대로", en: "writes: as set" }, decode: {} },
+  greedy: { title: { ko: "쓰기: 탐욕", en: "writes: greedy" }, decode: { beam: 1, sample: false } },
+  beam: { title: { ko: "쓰기: 빔 4", en: "writes: beam 4" }, decode: { beam: 4, sample: false } },
+  sample: { title: { ko: "쓰기: 표집", en: "writes: sampling" }, decode: { beam: 1, sample: true } },
+  nothing: { title: { ko: "읽기만", en: "reads only" }, decode: null },
+};
+
+const text = signal<string | null>(null); // null: as in the trace
+const target = signal<string | null>(null);
+const way = signal("own");
+
+/** What the trace has read; of a text that was written on, what was given. */
+const textOfTrace = computed(() => {
+  const info = opened.value?.info;
+  const read = (info?.sides.source ?? info?.sides.target)?.[info?.sides.source ? sequence.value : 0];
+  if (!read) return "";
+  const given = info?.sides.source ? null : info?.decoding?.prompt;
+  return given
+    ? Array.from(read.text)
+        .slice(0, read.spans[given - 1][1])
+        .join("")
+    : read.text;
+});
+
+/** The request as it stands in the form; a target that is given is not written. */
+export const request = computed<Request>(() => {
+  const wished = target.value?.trim() || null;
+  const decode = model.value?.writes && wished === null ? WAYS[way.value].decode : {};
+  return { text: text.value ?? textOfTrace.value, target: decode ? wished : "", decode };
+});
+
+/** The two texts of a pair, which a TAB parts: nobody can type one into a page. */
+function twoOf(pair: string): string[] {
+  const [first, ...others] = pair.split("\t");
+  return [first, others.join(" ")];
+}
+
+export function Live() {
+  const card = model.value;
+  if (!card) return null;
+  if (!card.traces)
+    return <p class="live hint">{say({ ko: "이 모델은 기록하지 못합니다.", en: "This model cannot be traced." })}</p>;
+  const texts = card.pairs ? twoOf(request.value.text) : [request.value.text];
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const asked = request.value;
+    await run(asked);
+    if (!failure.value && text.value === asked.text) text.value = null; // it is the trace's now
+  };
+  const unmute = () => {
+    muted.value = new Set();
+    void run(request.value);
+  };
+  const quick = (event: KeyboardEvent) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !event.shiftKey) && !event.isComposing)
+      void submit(event);
+  };
+  return (
+    <form class="live" data-role="live" onSubmit={submit}>
+      {texts.map((one, i) => (
+        <textarea
+          key={i}
+          rows={1}
+          value={one}
+          aria-label={say(i ? { ko: "견줄 글", en: "the other text" } : { ko: "읽을 글", en: "text to read" })}
+          placeholder={say({ ko: "글을 쓰고 Enter", en: "a text, then Enter" })}
+          onInput={({ currentTarget }) => (text.value = texts.with(i, currentTarget.value).join("\t"))}
+          onKeyDown={quick}
+        />
+      ))}
+      {card.kind === "encoder_decoder" && (
+        <textarea
+          rows={1}
+          value={target.value ?? ""}
+          aria-label={say({ ko: "쓰게 할 글 (비우면 모델이 씀)", en: "target (empty: the model writes)" })}
+          placeholder={say({ ko: "정답 (비우면 모델이 씀)", en: "target (empty: it writes)" })}
+          onInput={(event) => (target.value = event.currentTarget.value)}
+          onKeyDown={quick}
+        />
+      )}
+      {card.writes && (
+        <select
+          value={way.value}
+          disabled={Boolean(target.value?.trim())}
+          aria-label={say({ ko: "쓰는 방법", en: "how it writes" })}
+          onChange={(event) => (way.value = event.currentTarget.value)}
+        >
+          {Object.entries(WAYS).map(([id, { title, decode }]) =>
+            decode || card.kind === "decoder" ? (
+              <option key={id} value={id}>
+                {say(title)}
+              </option>
+            ) : null,
+          )}
+        </select>
+      )}
+      {muted.value.size > 0 && (
+        <button type="button" disabled={busy.value} onClick={unmute}>
+          {say({ ko: `끈 머리 ${muted.value.size} 켜기`, en: `unmute ${muted.value.size}` })}
+        </button>
+      )}
+      <button type="submit" class="primary" disabled={busy.value}>
+        {busy.value ? say({ ko: "읽는 중…", en: "running…" }) : say({ ko: "실행", en: "run" })}
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,223 @@
+/** The map: every head of every block as a thumbnail, layers down, heads across; it moves the focus of all views. */
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { Canvas, type Draw } from "../draw/canvas";
+import { css, headColours, ink } from "../draw/colours";
+import { blit, hatch, paintBytes, stepOf as rampStep } from "../draw/paint";
+import { shade } from "../draw/palette";
+import { pooled } from "../draw/pool";
+import { useLoaded } from "../state/loaded";
+import { goTo, pin } from "../state/moves";
+import { muted, nameOf } from "../state/open";
+import { setting } from "../state/settings";
+import { place, pinned, sequence } from "../state/state";
+import type { Block } from "../trace/format";
+import type { Matrix } from "../trace/matrix";
+import type { Trace } from "../trace/trace";
+import { Choice, Toggle } from "../views/choice";
+import { BLOCKS, headName } from "../words/blocks";
+import { say } from "../words/words";
+import { Grid, stepOf } from "./grid";
+
+const overlay = setting<"weights" | "entropy">("map", "show", "weights");
+const sorted = setting("map", "sorted", false);
+
+const WIDTH = 232;
+const LEFT = 22; // layer numbers
+const TOP = 16; // head numbers
+const GAP = 2;
+const [SMALLEST, LARGEST] = [9, 44]; // side of a cell
+
+export function HeadMap({ trace }: { readonly trace: Trace }) {
+  return (
+    <>
+      <div class="map-settings choices">
+        <Choice
+          title={{ ko: "칸", en: "cells" }}
+          of={overlay}
+          options={{ weights: { ko: "가중치", en: "weights" }, entropy: { ko: "엔트로피", en: "entropy" } }}
+        />
+        <Toggle title={{ ko: "엔트로피순", en: "by entropy" }} of={sorted} />
+      </div>
+      {trace.info.blocks.map((block) => (
+        <BlockMap key={block.name} trace={trace} block={block} />
+      ))}
+    </>
+  );
+}
+
+function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Block }) {
+  const { value, error } = useLoaded(async () => {
+    const number = sequence.value;
+    const [thumbnails, entropy] = await Promise.all([
+      trace.has(`${block.name}.thumbnails`) ? trace.thumbnails(block.name, number) : null,
+      trace.entropy(block.name, number),
+    ]);
+    return { thumbnails, entropy, order: orderOf(block, entropy) };
+  }, [trace, block]);
+  const under = useSignal<{ layer: number; column: number } | null>(null);
+  const { layers, heads, name } = block;
+  const side = Math.max(SMALLEST, Math.min(LARGEST, Math.floor((WIDTH - LEFT) / heads)));
+  const [width, height] = [LEFT + heads * side, TOP + layers * side];
+  const order = value && sorted.value ? value.order : null;
+  const headAt = (layer: number, column: number) => order?.[layer][column] ?? column;
+  const columnOf = (layer: number, head: number) => order?.[layer].indexOf(head) ?? head;
+  const here = place.value.block === name;
+
+  const cells = useMemo<Draw>(() => {
+    if (!value) return () => undefined;
+    return (g, colours) => {
+      const ramp = ink(shade.value);
+      const entropy = overlay.value === "entropy" ? value.entropy : null;
+      const most = entropy ? entropy.data.reduce((a, b) => Math.max(a, b), 0) : 0;
+      g.font = `11px ${colours.font}`;
+      g.fillStyle = colours.soft;
+      g.textAlign = "right";
+      g.textBaseline = "middle";
+      const every = (step: number) => Math.ceil(13 / step);
+      for (let layer = 0; layer < layers; layer += every(side))
+        g.fillText(String(layer), LEFT - 5, TOP + (layer + 0.5) * side);
+      g.textAlign = "center";
+      const across = Math.ceil(16 / side);
+      if (!sorted.value)
+        for (let head = 0; head < heads; head += across) g.fillText(String(head), LEFT + (head + 0.5) * side, TOP / 2);
+      for (let layer = 0; layer < layers; layer++)
+        for (let head = 0; head < heads; head++) {
+          const column = sorted.value ? value.order[layer].indexOf(head) : head;
+          const [x, y, size] = [LEFT + column * side, TOP + layer * side, side - GAP];
+          if (entropy) {
+            const step = rampStep(entropy.data[layer * heads + head] / (most || 1));
+            g.fillStyle = css(ramp, step);
+            g.fillRect(x, y, size, size);
+            if (side >= 30) {
+              g.fillStyle = step > 110 ? colours.paper : colours.ink;
+              g.fillText(entropy.data[layer * heads + head].toFixed(1), x + size / 2, y + size / 2);
+            }
+          } else if (value.thumbnails) {
+            const [, , down, wide] = value.thumbnails.shape;
+            const room = size * (globalThis.devicePixelRatio || 1);
+            const from = (layer * heads + head) * down * wide;
+            const data = value.thumbnails.data.subarray(from, from + down * wide);
+            const tile = pooled({ rows: down, columns: wide, data }, room, room);
+            blit(g, paintBytes(tile.data, tile.rows, tile.columns, ramp), x, y, size, size);
+          }
+          if (muted.value.has(nameOf({ block: name, layer, head }))) hatch(g, x, y, size, size, colours.focus, 4);
+          g.strokeStyle = colours.line;
+          g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+        }
+    };
+  }, [value, side, layers, heads, name]);
+
+  const marks: Draw = (g, colours) => {
+    const box = (layer: number, head: number, colour: string, thick: number) => {
+      const [x, y] = [LEFT + columnOf(layer, head) * side, TOP + layer * side];
+      g.strokeStyle = colour;
+      g.lineWidth = thick;
+      g.strokeRect(x - 1, y - 1, side, side);
+      return [x, y] as const;
+    };
+    const hovered = under.value;
+    if (hovered) box(hovered.layer, headAt(hovered.layer, hovered.column), colours.focus, 1);
+    pinned.value.forEach((pin, i) => {
+      if (pin.block !== name) return;
+      const [x, y] = box(pin.layer, pin.head, headColours[i].colour, 2.5);
+      g.fillStyle = headColours[i].colour;
+      g.fillRect(x - 2, y - 2, 9, 9);
+      g.fillStyle = "#fff";
+      g.font = `bold 8px ${colours.font}`;
+      g.textAlign = "center";
+      g.textBaseline = "middle";
+      g.fillText(String(i + 1), x + 2.5, y + 3);
+    });
+    if (place.value.block === name) box(place.value.layer, place.value.head, colours.focus, 3);
+  };
+
+  const cellAt = (event: MouseEvent) => {
+    const layer = Math.floor((event.offsetY - TOP) / side);
+    const column = Math.floor((event.offsetX - LEFT) / side);
+    return layer >= 0 && layer < layers && column >= 0 && column < heads ? { layer, column } : null;
+  };
+  const told = (layer: number, head: number) => {
+    const bits = value?.entropy ? ` · ${value.entropy.data[layer * heads + head].toFixed(2)} bit` : "";
+    const silent = muted.value.has(nameOf({ block: name, layer, head })) ? ` · ${say({ ko: "끔", en: "muted" })}` : "";
+    return `${headName({ layer, head })}${bits}${silent}`;
+  };
+  const press = (event: MouseEvent) => {
+    const cell = cellAt(event);
+    if (!cell) return;
+    const head = { block: name, layer: cell.layer, head: headAt(cell.layer, cell.column) };
+    if (event.shiftKey) pin({ ...head, sequence: sequence.value });
+    else goTo(head);
+  };
+  const keys = (event: KeyboardEvent) => {
+    const step = stepOf(event);
+    const from = here ? { layer: place.value.layer, head: place.value.head } : { layer: 0, head: headAt(0, 0) };
+    if (event.key === "Enter" || event.key === " ") pin({ ...from, block: name, sequence: sequence.value });
+    else if (step) {
+      const layer = clamp(from.layer + (here ? step[0] : 0), layers);
+      goTo({
+        block: name,
+        layer,
+        head: headAt(layer, clamp(columnOf(from.layer, from.head) + (here ? step[1] : 0), heads)),
+      });
+    } else return;
+    event.preventDefault();
+  };
+  const shown = under.value
+    ? { layer: under.value.layer, head: headAt(under.value.layer, under.value.column) }
+    : here
+      ? place.value
+      : null;
+  return (
+    <section class="map-block" data-block={name}>
+      <h2>
+        {say(BLOCKS[name])} <small>{shown ? told(shown.layer, shown.head) : `${layers} × ${heads}`}</small>
+      </h2>
+      {error && <p role="alert">{error}</p>}
+      <Grid
+        id={`map-${name}`}
+        label={say({ ko: `${BLOCKS[name].ko}의 머리들`, en: `heads of the ${BLOCKS[name].en}` })}
+        rows={layers}
+        columns={heads}
+        row={here ? place.value.layer : -1}
+        column={here ? columnOf(place.value.layer, place.value.head) : -1}
+        told={here ? told(place.value.layer, place.value.head) : say({ ko: "고르지 않음", en: "not chosen" })}
+        selected={here}
+        onKeyDown={keys}
+      >
+        <div class="map-picture" style={{ width: `${width}px`, height: `${height}px` }}>
+          <Canvas width={width} height={height} draw={cells} label="" />
+          <Canvas
+            width={width}
+            height={height}
+            draw={marks}
+            label=""
+            data-left={LEFT}
+            data-top={TOP}
+            data-cell={side}
+            onPointerMove={(event) => (under.value = cellAt(event))}
+            onPointerLeave={() => (under.value = null)}
+            onClick={press}
+          />
+        </div>
+      </Grid>
+    </section>
+  );
+}
+
+function clamp(number: number, count: number): number {
+  return Math.max(0, Math.min(number, count - 1));
+}
+
+/** The heads of each layer from the most certain to the least. */
+export function orderOf(
+  { layers, heads }: Pick<Block, "layers" | "heads">,
+  entropy: Matrix | null,
+): readonly (readonly number[])[] {
+  return Array.from({ length: layers }, (_, layer) => {
+    const order = Array.from({ length: heads }, (_, head) => head);
+    if (!entropy) return order;
+    return order.sort((a, b) => entropy.data[layer * heads + a] - entropy.data[layer * heads + b]);
+  });
+}

@@ -1,0 +1,70 @@
+/** The tabs of the views, the view in front, and what it says of itself. */
+
+import { view } from "../state/state";
+import type { Trace } from "../trace/trace";
+import { views } from "../views/index";
+import { type Part, drawn, trouble } from "../views/parts";
+import { say } from "../words/words";
+import { Notes } from "./notes";
+
+/** The view in front. */
+export function chosenView() {
+  return views.find(({ id }) => id === view.value) ?? views[0];
+}
+
+export function Tabs({ trace }: { readonly trace: Trace | null }) {
+  const walk = (event: KeyboardEvent) => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const next = views[(views.indexOf(chosenView()) + by + views.length) % views.length];
+    view.value = next.id;
+    document.getElementById(`tab-${next.id}`)?.focus();
+  };
+  return (
+    <div class="tabs" role="tablist" aria-label={say({ ko: "보기", en: "views" })} onKeyDown={walk}>
+      {views.map(({ id, title, has }, i) => {
+        const chosen = chosenView().id === id;
+        return (
+          <button
+            key={id}
+            id={`tab-${id}`}
+            type="button"
+            role="tab"
+            class={trace && !has(trace.info) ? "tab without" : "tab"}
+            data-role="tab"
+            data-view={id}
+            aria-selected={chosen}
+            aria-controls="stage"
+            aria-keyshortcuts={String(i + 1)}
+            tabIndex={chosen ? 0 : -1}
+            onClick={() => (view.value = id)}
+          >
+            {say(title)}
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+export function Stage({ trace }: { readonly trace: Trace }) {
+  const { id, about, has, why, part } = chosenView();
+  const shows = has(trace.info);
+  return (
+    <section class="stage-box" id="stage" role="tabpanel" aria-labelledby={`tab-${id}`}>
+      <p class="about">{say(shows ? about : why)}</p>
+      <div class="stage" data-role="stage" data-view={id}>
+        {shows ? <Picture key={id} id={id} part={part} trace={trace} /> : null}
+      </div>
+      <Notes trace={trace} />
+    </section>
+  );
+}
+
+/** What draws the view; its script may still be on the way. */
+function Picture({ id, part, trace }: { readonly id: string; readonly part: Part | null; readonly trace: Trace }) {
+  const Stage = drawn(id, part)?.Stage;
+  if (Stage) return <Stage trace={trace} />;
+  return <p role={trouble.value ? "alert" : "status"}>{trouble.value || "…"}</p>;
+}

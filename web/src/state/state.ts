@@ -1,0 +1,46 @@
+/** What is looked at: one set of signals, all of it in the URL but for what the pointer hovers over. */
+
+import { computed, signal } from "@preact/signals";
+import type { BlockName, Place } from "../trace/format";
+
+export type Unit = "piece" | "syllable" | "word";
+export type Specials = "plain" | "dim" | "renormalise";
+export type Measure = "weights" | "values"; // values: weight x |v W_O|
+export type Scale = "linear" | "sqrt" | "log";
+export type Language = "ko" | "en";
+export type Theme = "light" | "dark" | "auto";
+
+export const view = signal("lines");
+export const sequence = signal(0);
+export const block = signal<BlockName>("encoder");
+export const layer = signal(0);
+export const head = signal(0);
+/** Up to four heads to compare; empty: the head in focus alone. */
+export const pinned = signal<readonly Place[]>([]);
+
+/** Locked rows and columns, as numbers of pieces; null: none. */
+export const query = signal<number | null>(null);
+export const key = signal<number | null>(null);
+/** Under the pointer or the keyboard's focus; never in the URL. */
+export const hoverQuery = signal<number | null>(null);
+export const hoverKey = signal<number | null>(null);
+
+export const unit = signal<Unit>("piece");
+export const specials = signal<Specials>("plain");
+export const measure = signal<Measure>("weights");
+export const scale = signal<Scale>("sqrt");
+export const step = signal(0); // of the decoding, or of the calculation
+export const language = signal<Language>("ko");
+export const theme = signal<Theme>("auto");
+
+/** The head in focus. */
+export const place = computed<Place>(() => ({
+  sequence: sequence.value,
+  block: block.value,
+  layer: layer.value,
+  head: head.value,
+}));
+
+/** What is pointed at: hovered first, else locked. */
+export const focusQuery = computed(() => hoverQuery.value ?? query.value);
+export const focusKey = computed(() => hoverKey.value ?? key.value);

@@ -1,0 +1,20 @@
+/** Asking the server: every request carries the token of the page's address; a refusal is thrown in words. */
+
+import { token } from "../state/token";
+
+export async function api(path: string, init: RequestInit = {}): Promise<Response> {
+  const answer = await fetch(path, {
+    ...init,
+    headers: { ...(init.headers as Record<string, string> | undefined), "X-Jumok-Token": token() },
+  }).catch(() => {
+    throw new Error("no answer: is jumok view still running?");
+  });
+  if (answer.ok) return answer;
+  const told = (await answer.json().catch(() => ({}))) as { error?: string };
+  throw new Error(told.error ?? `the server refused: ${answer.status} ${answer.statusText}`);
+}
+
+/** Sends JSON. */
+export function post(path: string, body: unknown): Promise<Response> {
+  return api(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}

@@ -1,0 +1,116 @@
+/** The header of a trace as docs/trace.md describes it. */
+
+export type Side = "source" | "target";
+export type BlockName = "encoder" | "decoder" | "cross";
+
+/** One stack of attentions of one kind. */
+export interface Block {
+  readonly name: BlockName;
+  readonly queries: Side;
+  readonly keys: Side;
+  readonly layers: number;
+  readonly heads: number;
+  readonly key_heads: number;
+  readonly d_head: number;
+  readonly scale: number;
+  readonly causal: boolean;
+}
+
+/** The tokens of one text, all lists of one length. */
+export interface Sequence {
+  readonly text: string;
+  readonly pieces: readonly string[];
+  readonly ids: readonly number[];
+  readonly spans: readonly (readonly [number, number])[];
+  readonly special: readonly number[];
+  readonly real: readonly number[];
+  readonly words: readonly number[];
+  readonly segments: readonly number[] | null;
+}
+
+export interface Model {
+  readonly kind: "encoder" | "decoder" | "encoder_decoder";
+  readonly family: string;
+  readonly d_model: number;
+  readonly d_ff: number;
+  readonly parameters: number;
+  readonly positions: string;
+  readonly norm: "layer" | "rms";
+  readonly norm_eps: number;
+  readonly norm_first: boolean;
+  readonly gated: boolean;
+  readonly activation: string;
+  readonly weights_sha256: string | null;
+}
+
+export interface Candidate {
+  readonly id: number;
+  readonly piece: string;
+  readonly probability: number;
+}
+
+export interface Beam {
+  readonly id: number;
+  readonly parent: number;
+  readonly token: number;
+  readonly piece: string;
+  readonly score: number;
+  readonly ended: boolean;
+  readonly best: boolean;
+}
+
+export interface Step {
+  readonly cache: number;
+  readonly before: readonly Candidate[];
+  readonly after: readonly Candidate[];
+  /** null behind the answer's end, while the search still looked for a better one. */
+  readonly chosen: { readonly id: number; readonly piece: string; readonly log_probability: number } | null;
+  readonly beams: readonly Beam[];
+}
+
+export interface Decoding {
+  readonly method: "greedy" | "beam" | "sampling" | "given";
+  readonly settings: Readonly<Record<string, unknown>>;
+  readonly prompt: number;
+  readonly steps: readonly Step[];
+  readonly output: string;
+}
+
+export interface ExplainedWord {
+  readonly text: string;
+  readonly span: readonly [number, number];
+  readonly without: readonly number[];
+}
+
+export interface Classification {
+  readonly labels: readonly string[];
+  readonly sequences: readonly {
+    readonly probabilities: readonly number[];
+    readonly words: readonly ExplainedWord[];
+    readonly agreement: number | null;
+  }[];
+}
+
+export interface TraceInfo {
+  readonly title: string;
+  readonly task: string | null;
+  readonly model: Model;
+  readonly made: Readonly<Record<string, string>>;
+  readonly blocks: readonly Block[];
+  readonly sides: Readonly<Partial<Record<Side, readonly Sequence[]>>>;
+  readonly muted: readonly (readonly [BlockName, number, number])[];
+  readonly classification: Classification | null;
+  /** The scores of a model for regression, one a sequence. */
+  readonly regression?: readonly number[] | null;
+  readonly next: readonly (readonly Candidate[])[] | null;
+  readonly decoding: Decoding | null;
+  readonly notes: readonly string[];
+}
+
+/** One head of one layer, of one sequence of the batch. */
+export interface Place {
+  readonly sequence: number;
+  readonly block: BlockName;
+  readonly layer: number;
+  readonly head: number;
+}

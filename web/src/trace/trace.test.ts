@@ -1,0 +1,74 @@
+import { describe, expect, it } from "vitest";
+import { type Bytes, BytesInMemory } from "./bytes";
+import { halves } from "./safetensors";
+import { INFO, type Tensor, safetensors, small } from "../testing/small";
+import { Trace } from "./trace";
+
+const PLACE = { sequence: 0, block: "encoder", layer: 1, head: 1 } as const;
+
+class Counted implements Bytes {
+  readonly asked: [number, number][] = [];
+  constructor(private readonly bytes: Bytes) {}
+  read(start: number, end: number) {
+    this.asked.push([start, end]);
+    return this.bytes.read(start, end);
+  }
+}
+
+describe("a trace", () => {
+  it("fetches a head once, and only its bytes", async () => {
+    const data = Float32Array.from({ length: 2 * 25 }, (_, i) => i);
+    const file = safetensors(INFO, { "encoder.1.weights": { shape: [1, 2, 5, 5], data } });
+    const bytes = new Counted(new BytesInMemory(file));
+    const trace = await Trace.open(bytes);
+    expect([...(await trace.weights(PLACE)).data]).toEqual([...data.subarray(25)]);
+    await trace.weights(PLACE);
+    expect(bytes.asked).toHaveLength(2);
+    expect(bytes.asked[1]).toEqual([file.byteLength - 100, file.byteLength]);
+  });
+
+  it("reads a long header in two parts", async () => {
+    const notes = Array.from({ length: 4000 }, (_, i) => `note ${i} of a long header`);
+    const bytes = new Counted(new BytesInMemory(safetensors({ ...INFO, notes }, {})));
+    const trace = await Trace.open(bytes);
+    expect(trace.info.notes).toEqual(notes);
+    expect(bytes.asked.map(([start]) => start)).toEqual([0, 65536]);
+  });
+
+  it("makes scores of q and k where they were not kept", async () => {
+    const trace = await small();
+    const [q, k, { data }] = await Promise.all([trace.q(PLACE), trace.k(PLACE), trace.scores(PLACE)]);
+    let sum = 0;
+    for (let i = 0; i < 4; i++) sum += q.data[2 * 4 + i] * k.data[3 * 4 + i];
+    expect(data[2 * 5 + 3]).toBeCloseTo(0.5 * sum, 6);
+  });
+
+  it("reads weights that were left out off thumbnails with a tile for each, and no others", async () => {
+    const thumbnails: Tensor = { shape: [1, 1, 1, 5, 5], data: Uint8Array.from({ length: 25 }, (_, i) => 10 * i) };
+    const first = { sequence: 0, block: "encoder", layer: 0, head: 0 } as const;
+    const trace = await Trace.open(new BytesInMemory(safetensors(INFO, { "encoder.thumbnails": thumbnails })));
+    expect(trace.exact(first)).toBe(false);
+    expect((await trace.weights(first)).data[7]).toBeCloseTo((70 / 255) ** 2, 6);
+    const pooled: Tensor = { shape: [1, 1, 1, 4, 4], data: new Uint8Array(16) };
+    const coarse = await Trace.open(new BytesInMemory(safetensors(INFO, { "encoder.thumbnails": pooled })));
+    await expect(coarse.weights(first)).rejects.toThrow("only thumbnails");
+  });
+
+  it("refuses what is no trace", async () => {
+    const open = (file: ArrayBuffer) => Trace.open(new BytesInMemory(file));
+    await expect(open(new ArrayBuffer(4))).rejects.toThrow("not a safetensors file");
+    await expect(open(safetensors(INFO, {}).slice(0, 60))).rejects.toThrow("cut short");
+    const long = new ArrayBuffer(16);
+    new DataView(long).setBigUint64(0, 2n ** 40n, true);
+    await expect(open(long)).rejects.toThrow("a header of");
+    await expect((await small()).whole("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
+  });
+});
+
+describe("float16", () => {
+  it("is what it says", () => {
+    const bits = [0x0000, 0x8000, 0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x7c00];
+    expect([...halves(Uint16Array.from(bits))]).toEqual([0, -0, 1, -2, 0.333251953125, 2 ** -24, 65504, Infinity]);
+    expect(halves(Uint16Array.of(0x7e00))[0]).toBeNaN();
+  });
+});

@@ -1,0 +1,169 @@
+/** Alignment: which source token each target token looks at. */
+
+import { useMemo } from "preact/hooks";
+import { ink } from "../../draw/colours";
+import { shade } from "../../draw/palette";
+import { PAGE, PAPER, label, markup, picture } from "../../draw/svg";
+import { display } from "../../draw/text";
+import { useLoaded } from "../../state/loaded";
+import { goTo, lock, point } from "../../state/moves";
+import { block, focusKey, focusQuery, hoverKey, hoverQuery, key, query, scale, specials } from "../../state/state";
+import { at } from "../../trace/matrix";
+import { alignment as about } from "../abouts";
+import type { Trace } from "../../trace/trace";
+import { type Words, say } from "../../words/words";
+import { Choice, Toggle } from "../choice";
+import type { StageProps, Drawn } from "../view";
+import { useWidth } from "../width";
+import { type Alignment, MARKS, OVER, POOL, ROWS, alignment as aligned, crossPlace, marks, over, path, pool, rows } from "./alignments";
+import { type Frame, drawing, frame, most } from "./drawing";
+import "./alignment.css";
+
+const WIDTH = 690; // of the stage of a page 1280 wide, and of exported pictures
+
+export const alignment: Drawn = {
+  Stage,
+  svg,
+  table,
+};
+
+const SHIFT: Readonly<Record<"read" | "predicted", Words>> = {
+  read: {
+    ko: "행 = 읽은 토큰: 이것을 읽으며 원문을 보고 그다음 토큰을 씁니다.",
+    en: "Row = token read: while reading it the model looks at the source and writes the token after it.",
+  },
+  predicted: {
+    ko: "행 = 예측한 토큰: 바로 앞 토큰을 읽을 때의 주목을 한 칸 밀었습니다. 마지막 행은 예측이 기록에 없어 뺐습니다.",
+    en: "Row = token predicted: the attention of reading the token before it, moved by one. The last row is left out: what it predicts is not in the trace.",
+  },
+};
+
+function Stage({ trace }: StageProps) {
+  const { value, error } = useLoaded(() => aligned(trace), [trace]);
+  const [box, room] = useWidth(WIDTH);
+  return (
+    <div ref={box}>
+      <div class="choices">
+        <Choice title={{ ko: "머리", en: "heads" }} of={over} options={OVER} />
+        {over.value === "head" ? null : <Choice title={{ ko: "합치기", en: "pooled by" }} of={pool} options={POOL} />}
+        <Choice title={{ ko: "행 =", en: "row =" }} of={rows} options={ROWS} />
+        <Choice title={{ ko: "표시", en: "marks" }} of={marks} options={MARKS} />
+        <Toggle title={{ ko: "평균 자리", en: "mean places" }} of={path} />
+      </div>
+      {error ? <p role="alert">{error}</p> : null}
+      {value ? <Picture trace={trace} shown={value} room={room} /> : null}
+    </div>
+  );
+}
+
+function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown: Alignment; readonly room: number }) {
+  const box = useMemo(() => frame(shown, room), [shown, room]);
+  const [tones, faded, ramp] = [scale.value, specials.value, ink(shade.value)];
+  const drawn = useMemo(() => drawing(shown, PAGE, ramp, box), [shown, tones, faded, ramp, box]);
+  const focused = block.value === "cross";
+  /** The pieces under the pointer. */
+  const under = (event: MouseEvent): readonly [number | null, number | null] => {
+    const corner = (event.currentTarget as Element).getBoundingClientRect();
+    const source = shown.keys[Math.floor((event.clientX - corner.left - box.left) / box.cell)];
+    const target = shown.queries[Math.floor((event.clientY - corner.top - box.top) / box.cell)];
+    return source && target ? [target.pieces[0], source.pieces[0]] : [null, null];
+  };
+  return (
+    <>
+      <p class="hint">
+        {caption(shown)} {say(SHIFT[shown.predicted ? "predicted" : "read"])}
+      </p>
+      <div class="alignment-scroll" tabIndex={0} role="region" aria-label={say(about.title)}>
+        <div
+          class="alignment-picture"
+          style={{ width: `${box.width}px` }}
+          onPointerMove={(event) => focused && point(...under(event))}
+          onPointerLeave={() => point(null, null)}
+          onClick={(event) => {
+            const [target, source] = under(event);
+            if (source === null) return;
+            goTo(crossPlace(trace)); // what is locked belongs to the head that is drawn
+            lock(target, source);
+          }}
+        >
+          <svg role="img" aria-label={caption(shown)} width={box.width} height={box.height}>
+            {drawn}
+          </svg>
+          {focused ? <Cross shown={shown} box={box} /> : null}
+        </div>
+      </div>
+      {focused ? <Readout shown={shown} /> : null}
+    </>
+  );
+}
+
+/** Lines around the row and the column that are pointed at (thin) and locked (thick). */
+function Cross({ shown, box: { cell, left, top, width, height } }: { readonly shown: Alignment; readonly box: Frame }) {
+  const { rows: tall, columns } = shown.matrix;
+  const around = (target: number | null, source: number | null, thick: number) => {
+    const row = target === null ? tall : shown.ofQuery(target);
+    const column = source === null ? columns : shown.ofKey(source);
+    return (
+      <g stroke-width={thick}>
+        {row < tall ? <rect y={row * cell} width={columns * cell} height={cell} /> : null}
+        {column < columns ? <rect x={column * cell} width={cell} height={tall * cell} /> : null}
+      </g>
+    );
+  };
+  return (
+    <svg class="alignment-cross" aria-hidden="true" width={width} height={height}>
+      <g transform={`translate(${left} ${top})`} fill="none" stroke={PAGE.focus}>
+        {around(query.value, key.value, 2.5)}
+        {around(hoverQuery.value, hoverKey.value, 1)}
+      </g>
+    </svg>
+  );
+}
+
+/** The number under the pointer as it is drawn (pooled or moved), and what its column received. */
+function Readout({ shown }: { readonly shown: Alignment }) {
+  const row = shown.ofQuery(focusQuery.value ?? -1);
+  const column = shown.ofKey(focusKey.value ?? -1);
+  const [target, source] = [shown.queries[row], shown.keys[column]];
+  if (!target || !source) return null;
+  return (
+    <p>
+      <bdi>{display(target.text)}</bdi> → <bdi>{display(source.text)}</bdi>: <b>{at(shown.matrix, row, column).toFixed(6)}</b>
+      {" · Σ "}
+      {shown.coverage[column].toFixed(3)}
+    </p>
+  );
+}
+
+function caption({ where, monotone, exact, ...shown }: Alignment): string {
+  const back = monotone === null ? "–" : `${Math.round(100 * monotone)} %`;
+  const darkest = most(shown).toFixed(2);
+  return say({
+    ko: `교차 주목 ${where.ko}. 평균 자리가 되돌아가지 않은 걸음: ${back}. 가장 짙은 색: ${darkest}.${exact ? "" : " 축소 그림에서 읽음."}`,
+    en: `Cross-attention, ${where.en}. Steps in which the mean place does not go back: ${back}. Darkest: ${darkest}.${exact ? "" : " Read off thumbnails."}`,
+  });
+}
+
+async function svg(trace: Trace): Promise<string> {
+  const shown = await aligned(trace);
+  const box = frame(shown, WIDTH);
+  return picture(
+    Math.max(box.width, 420),
+    box.height + 24,
+    caption(shown),
+    markup(drawing(shown, PAPER, ink("light"), box)),
+    label(8, box.height + 12, `${say(shown.where)} · ${say({ ko: "행", en: "row" })} = ${say(ROWS[shown.predicted ? "predicted" : "read"])}`, {
+      size: 11,
+      fill: PAPER.faint,
+    }),
+  );
+}
+
+async function table(trace: Trace): Promise<(string | number)[][]> {
+  const { matrix, queries, keys, coverage, predicted } = await aligned(trace);
+  return [
+    [say(ROWS[predicted ? "predicted" : "read"]), ...keys.map(({ text }) => text)],
+    ...queries.map(({ text }, row) => [text, ...matrix.data.subarray(row * matrix.columns, (row + 1) * matrix.columns)]),
+    [say({ ko: "합", en: "coverage" }), ...coverage],
+  ];
+}

@@ -1,0 +1,127 @@
+/** The alignment as a drawing: cells, hard marks, the line of mean places, and how much each source token was looked at. */
+
+import type { VNode } from "preact";
+import { type Ramp, css } from "../../draw/colours";
+import { stepOf, tone } from "../../draw/paint";
+import { type Inks, paths, textWidth } from "../../draw/svg";
+import { display } from "../../draw/text";
+import { scale, specials } from "../../state/state";
+import { type Label } from "../../trace/shown";
+import type { Alignment } from "./alignments";
+
+const FONT = 13;
+const LONGEST = 130; // pixels of a label
+const BARS = 44; // height of the largest coverage
+const GAP = 8;
+
+export interface Frame {
+  readonly cell: number;
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+  readonly bars: number; // where the coverage begins
+}
+
+/** Where the parts of the picture stand in a room so wide; a long one is wider. */
+export function frame({ matrix: { rows, columns }, queries, keys }: Alignment, room: number): Frame {
+  const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(short(text), FONT)), 40);
+  const left = widest(queries) + GAP;
+  const slope = widest(keys) * 0.75;
+  const cell = Math.max(3, Math.min(32, Math.floor((room - left - slope) / columns), Math.floor(900 / rows)));
+  const top = slope + FONT + GAP;
+  const bars = top + rows * cell + GAP;
+  return { cell, left, top, bars, width: left + columns * cell + slope, height: bars + BARS + 18 };
+}
+
+function short(text: string): string {
+  const letters = [...display(text)];
+  let width = 0;
+  const fit = letters.findIndex((letter) => (width += textWidth(letter, FONT)) > LONGEST);
+  return fit < 0 ? letters.join("") : `${letters.slice(0, fit).join("")}…`;
+}
+
+export function drawing(shown: Alignment, inks: Inks, ramp: Ramp, { cell, left, top, bars }: Frame): VNode {
+  const { matrix, queries, keys, coverage, marked, centres } = shown;
+  const shade = tone(scale.value, most(shown));
+  const colours = Array.from({ length: 256 }, (_, i) => css(ramp, i));
+  const each = Math.ceil((FONT + 2) / cell); // every how many labels there is room for
+  const place = (column: number, row: number) => `${(column + 0.5) * cell} ${(row + 0.5) * cell}`;
+  const dim = specials.value === "dim";
+  const ring = Math.max(1.5, cell * 0.3);
+  const rings = marked
+    .map((column, row) => (column < 0 ? "" : `M${place(column, row)}m${-ring} 0a${ring} ${ring} 0 1 0 ${2 * ring} 0a${ring} ${ring} 0 1 0 ${-2 * ring} 0`))
+    .join("");
+  const known = centres.flatMap((centre, row) => (Number.isNaN(centre) ? [] : [place(centre, row)]));
+  const largest = Math.max(...coverage, 1);
+  const tall = (value: number) => (value / largest) * BARS;
+  return (
+    <g font-size={FONT} fill={inks.ink}>
+      {queries.map(({ text, special }, row) =>
+        row % each ? null : (
+          <text key={row} x={left - GAP} y={top + (row + 0.5) * cell + 4.5} text-anchor="end" fill={special && dim ? inks.faint : inks.ink}>
+            {short(text)}
+          </text>
+        ),
+      )}
+      {keys.map(({ text, special }, column) =>
+        column % each ? null : (
+          <text
+            key={column}
+            transform={`translate(${left + (column + 0.5) * cell + 3} ${top - GAP}) rotate(-45)`}
+            fill={special && dim ? inks.faint : inks.ink}
+          >
+            {short(text)}
+          </text>
+        ),
+      )}
+      <g transform={`translate(${left} ${top})`}>
+        <g transform={`scale(${cell})`} shape-rendering="crispEdges">
+          {paths(matrix, (value) => colours[stepOf(shade(value))]).map(([fill, d]) => (
+            <path key={fill} fill={fill} d={d} />
+          ))}
+          {dim &&
+            keys.map(({ special }, column) =>
+              special ? <rect key={column} x={column} y={0} width={1} height={matrix.rows} fill={inks.ground} opacity={0.65} /> : null,
+            )}
+        </g>
+        <rect x={-0.5} y={-0.5} width={matrix.columns * cell + 1} height={matrix.rows * cell + 1} fill="none" stroke={inks.line} />
+        {shown.path && known.length > 1 ? (
+          <>
+            <path d={`M${known.join("L")}`} fill="none" stroke={inks.ground} stroke-width={4} stroke-linejoin="round" opacity={0.8} />
+            <path d={`M${known.join("L")}`} fill="none" stroke={inks.accent} stroke-width={1.75} stroke-linejoin="round" stroke-dasharray="6 3" />
+          </>
+        ) : null}
+        {rings ? (
+          <>
+            <path d={rings} fill="none" stroke={inks.ground} stroke-width={4} opacity={0.9} />
+            <path d={rings} fill="none" stroke={inks.focus} stroke-width={1.75} />
+          </>
+        ) : null}
+      </g>
+      <g transform={`translate(${left} ${bars})`}>
+        <path
+          fill={inks.accent}
+          shape-rendering="crispEdges"
+          d={[...coverage].map((value, column) => `M${column * cell + Math.min(1, cell / 6)} 0h${cell - Math.min(2, cell / 3)}v${tall(value)}h${-(cell - Math.min(2, cell / 3))}z`).join("")}
+        />
+        <path d={`M0 ${tall(1)}H${matrix.columns * cell}`} stroke={inks.faint} stroke-dasharray="2 3" />
+        <text x={-GAP} y={tall(1) + 4} text-anchor="end" fill={inks.faint} font-size={11}>
+          Σ = 1
+        </text>
+        {cell >= 24
+          ? [...coverage].map((value, column) => (
+              <text key={column} x={(column + 0.5) * cell} y={BARS + 13} text-anchor="middle" font-size={10} fill={inks.faint}>
+                {value.toFixed(value < 10 ? 2 : 1)}
+              </text>
+            ))
+          : null}
+      </g>
+    </g>
+  );
+}
+
+/** The number that is drawn darkest: 1 for the weights of one head, else the largest there is. */
+export function most({ matrix, single }: Pick<Alignment, "matrix" | "single">): number {
+  return single ? 1 : matrix.data.reduce((largest, value) => Math.max(largest, value), 0);
+}

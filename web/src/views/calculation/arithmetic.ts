@@ -1,0 +1,157 @@
+/** The mathematics of a Transformer in double precision, so that the page can compute each step again. */
+
+/** Numbers in rows and columns, of any precision: a `Matrix` is one. */
+export interface Numbers {
+  readonly rows: number;
+  readonly columns: number;
+  readonly data: ArrayLike<number>;
+}
+
+/** A table made cell by cell. */
+export function table(rows: number, columns: number, cell: (row: number, column: number) => number): Numbers {
+  const data = new Float64Array(rows * columns);
+  for (let row = 0, i = 0; row < rows; row++) for (let column = 0; column < columns; column++) data[i++] = cell(row, column);
+  return { rows, columns, data };
+}
+
+export function cell(numbers: Numbers, row: number, column: number): number {
+  return numbers.data[row * numbers.columns + column];
+}
+
+export function each(a: Numbers, make: (value: number, index: number) => number): Numbers {
+  return { rows: a.rows, columns: a.columns, data: Float64Array.from(a.data, make) };
+}
+
+/** Number by number, of two tables of one shape. */
+export function both(a: Numbers, b: Numbers, make: (x: number, y: number) => number): Numbers {
+  return each(a, (x, i) => make(x, b.data[i]));
+}
+
+export function add(a: Numbers, b: Numbers): Numbers {
+  return both(a, b, (x, y) => x + y);
+}
+
+export function transposed(a: Numbers): Numbers {
+  return table(a.columns, a.rows, (row, column) => cell(a, column, row));
+}
+
+/** a b. */
+export function product(a: Numbers, b: Numbers): Numbers {
+  const left = Float64Array.from(a.data); // numbers of one kind, row after row: engines are fast at that
+  const right = transposed(b).data as Float64Array;
+  const n = a.columns;
+  return table(a.rows, b.columns, (row, column) => {
+    let sum = 0;
+    for (let k = 0, i = row * n, j = column * n; k < n; k++) sum += left[i + k] * right[j + k];
+    return sum;
+  });
+}
+
+/** x W + b, W as (in, out): nn.Linear keeps it transposed. */
+export function linear(x: Numbers, weight: Numbers, bias: Numbers | null): Numbers {
+  const result = product(x, weight);
+  return bias ? each(result, (value, i) => value + bias.data[i % result.columns]) : result;
+}
+
+/** The softmax of each row over what is allowed; rows that may see nothing are 0. */
+export function softmax(scores: Numbers, allowed?: ArrayLike<number>): Numbers {
+  const { rows, columns } = scores;
+  const data = new Float64Array(rows * columns);
+  for (let row = 0; row < rows; row++) {
+    const from = row * columns;
+    let most = -Infinity;
+    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) most = Math.max(most, scores.data[i]);
+    if (most === -Infinity) continue;
+    let sum = 0;
+    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) sum += data[i] = Math.exp(scores.data[i] - most);
+    for (let i = from; i < from + columns; i++) data[i] /= sum;
+  }
+  return { rows, columns, data };
+}
+
+/** The mean and the standard deviation (with epsilon) of a row; RMSNorm takes no mean away. */
+export function spread(x: Numbers, row: number, kind: "layer" | "rms", epsilon: number): readonly [number, number] {
+  let mean = 0;
+  if (kind === "layer") for (let i = 0; i < x.columns; i++) mean += cell(x, row, i) / x.columns;
+  let variance = 0;
+  for (let i = 0; i < x.columns; i++) variance += (cell(x, row, i) - mean) ** 2 / x.columns;
+  return [mean, Math.sqrt(variance + epsilon)];
+}
+
+/** LayerNorm or RMSNorm: each row (x - mean) / deviation · weight + bias. */
+export function normalised(x: Numbers, kind: "layer" | "rms", epsilon: number, weight: Numbers, bias: Numbers | null): Numbers {
+  const spreads = Array.from({ length: x.rows }, (_, row) => spread(x, row, kind, epsilon));
+  return table(x.rows, x.columns, (row, i) => {
+    const [mean, deviation] = spreads[row];
+    return ((cell(x, row, i) - mean) / deviation) * weight.data[i] + (bias?.data[i] ?? 0);
+  });
+}
+
+/** The activations that jumok knows, by name. */
+export const bends: Readonly<Record<string, (x: number) => number>> = {
+  relu: (x) => Math.max(x, 0),
+  gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
+  gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  silu: (x) => x / (1 + Math.exp(-x)),
+};
+
+/** The error function: a series whose terms are all positive, so nothing cancels. */
+export function erf(x: number): number {
+  if (Math.abs(x) > 6) return Math.sign(x);
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > 1e-17 * Math.abs(sum); n++) sum += term *= (2 * x * x) / (2 * n + 1);
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
+}
+
+/** Each row turned by its position: pair i is numbers i and i + K/2; direction -1 turns back. */
+export function rotated(x: Numbers, angles: ArrayLike<number>, positions: ArrayLike<number>, direction: 1 | -1 = 1): Numbers {
+  const half = x.columns / 2;
+  return table(x.rows, x.columns, (row, i) => {
+    const angle = direction * positions[row] * angles[i % half];
+    const other = i < half ? -cell(x, row, i + half) : cell(x, row, i - half);
+    return cell(x, row, i) * Math.cos(angle) + other * Math.sin(angle);
+  });
+}
+
+/** Columns `from` up to `from + count`. */
+export function part(x: Numbers, from: number, count: number): Numbers {
+  return table(x.rows, count, (row, column) => cell(x, row, from + column));
+}
+
+/** Tables of one height side by side. */
+export function joined(parts: readonly Numbers[]): Numbers {
+  const width = parts[0].columns;
+  return table(parts[0].rows, width * parts.length, (row, column) => cell(parts[Math.floor(column / width)], row, column % width));
+}
+
+/** The paper's sines and cosines in turn, or all sines first (Marian). */
+export function sinusoids(n: number, d: number, base = 10000, halves = false): Numbers {
+  const sines = Math.ceil(d / 2);
+  return table(n, d, (p, i) => {
+    const pair = halves ? i % sines : i >> 1;
+    const angle = p / base ** ((2 * pair) / d);
+    return (halves ? i < sines : i % 2 === 0) ? Math.sin(angle) : Math.cos(angle);
+  });
+}
+
+export interface Agreement {
+  /** The largest |difference|, as a share of what is larger than 1. */
+  readonly worst: number;
+  readonly agrees: boolean;
+}
+
+/** float16 keeps three digits, float32 seven; sums of some hundred terms lose one or two. */
+export const TOLERANCE = { F32: 1e-5, F16: 5e-3, U8: 0 } as const;
+
+/** Whether two tables are the same within the tolerance: absolute up to 1, relative above. */
+export function agreement(again: Numbers, recorded: Numbers, tolerance: number): Agreement {
+  let worst = again.rows === recorded.rows && again.columns === recorded.columns ? 0 : Infinity;
+  for (let i = 0; i < again.data.length; i++) {
+    const [a, b] = [again.data[i], recorded.data[i]];
+    if (a === b) continue; // -inf too
+    const off = Math.abs(a - b) / Math.max(1, Math.abs(b));
+    worst = off <= worst ? worst : Number.isNaN(off) ? Infinity : off;
+  }
+  return { worst, agrees: worst <= tolerance };
+}

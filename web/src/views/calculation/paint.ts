@@ -1,0 +1,38 @@
+/** Tables of numbers in colours: weights in ink, signed numbers around 0; what is hidden stays clear. */
+
+import { css, diverging, ink, type Ramp, type Shade } from "../../draw/colours";
+import { paint, signedTone, stepOf, type Tone, tone } from "../../draw/paint";
+import type { Numbers } from "./arithmetic";
+
+export interface Colouring {
+  readonly ramp: Ramp;
+  readonly tone: Tone;
+  readonly zero: number; // where on the ramp number 0 is
+}
+
+/** How a table is coloured: up to its largest number, on both sides of 0 where some are below. */
+export function colouring(numbers: Numbers, shade: Shade): Colouring {
+  let [least, most] = [0, 0];
+  for (let i = 0; i < numbers.data.length; i++) {
+    const value = numbers.data[i];
+    if (!Number.isFinite(value)) continue;
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+  }
+  return least < 0
+    ? { ramp: diverging(shade), tone: signedTone(Math.max(most, -least)), zero: 0.5 }
+    : { ramp: ink(shade), tone: tone("linear", most), zero: 0 };
+}
+
+const REACH = 0.35; // of the ramp: the page's ink stays readable on it
+
+/** The ground of a cell with a number written on it. */
+export function ground({ ramp, tone, zero }: Colouring, value: number): string {
+  return Number.isFinite(value) ? css(ramp, stepOf(zero + (tone(value) - zero) * REACH)) : "transparent";
+}
+
+/** One pixel a cell. */
+export function image(numbers: Numbers, { ramp, tone }: Colouring): ImageData {
+  const data = Float32Array.from(numbers.data, (value) => (Number.isFinite(value) ? value : Number.NaN));
+  return paint({ rows: numbers.rows, columns: numbers.columns, data }, ramp, tone);
+}

@@ -1,0 +1,37 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { setting, settings } from "../../state/settings";
+import { block, head, language, layer, sequence, step } from "../../state/state";
+import { open } from "../../testing/open";
+import { svg, table } from "./picture";
+
+beforeEach(() => {
+  [block.value, layer.value, head.value, sequence.value, step.value] = ["encoder", 0, 0, 0, 10];
+  language.value = "en";
+  setting<string>("calculation", "fault", "").value = "";
+});
+
+describe("the step in focus", () => {
+  it("is a table with its names: the weights of step 11", async () => {
+    const trace = await open("small");
+    const rows = await table(trace);
+    expect(rows).toHaveLength(8);
+    expect(rows[0]).toEqual(["", "[CLS]", "·겨울", "은", "·추", "워", "요", "."]);
+    const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
+    expect(rows[3].slice(1)).toEqual(Array.from(weights.data).slice(14, 21));
+  });
+  it("is a picture that stands alone", async () => {
+    const text = await svg(await open("small"));
+    const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
+    expect(parsed.querySelector("title")?.textContent).toBe("softmax");
+    expect(text).toContain("겨울");
+    expect(text).not.toMatch(/<script|href/);
+  });
+  it("is the slip while the lab is open", async () => {
+    const trace = await open("small");
+    const right = await table(trace);
+    setting<string>("calculation", "fault", "").value = "axis";
+    const wrong = await table(trace);
+    expect(wrong[1]).not.toEqual(right[1]);
+    expect(settings.has("calculation.fault")).toBe(true);
+  });
+});

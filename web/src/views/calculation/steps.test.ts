@@ -1,0 +1,147 @@
+import { describe, expect, it } from "vitest";
+import { open, SMALL, without } from "../../testing/open";
+import type { Place } from "../../trace/format";
+import type { Trace } from "../../trace/trace";
+import { LESSON } from "./lesson";
+import sources from "./sources.json";
+import { type Sheet, type StepId, steps } from "./steps";
+
+/** Every place of a trace: each head of each layer of each block, for each sequence. */
+function places(trace: Trace): Place[] {
+  return trace.info.blocks.flatMap((block) =>
+    Array.from({ length: block.layers * block.heads * (trace.info.sides[block.queries]?.length ?? 0) }, (_, i) => ({
+      block: block.name,
+      head: i % block.heads,
+      layer: Math.floor(i / block.heads) % block.layers,
+      sequence: Math.floor(i / block.heads / block.layers),
+    })),
+  );
+}
+
+/** Steps that hold numbers but compute none. */
+const GIVEN: readonly StepId[] = ["pieces", "ids", "input"];
+
+async function sheets(trace: Trace, place: Place, id: StepId): Promise<readonly Sheet[]> {
+  return (await steps(trace, place).find((step) => step.id === id)?.load()) ?? [];
+}
+
+describe.each(SMALL)("every step of %s", (name) => {
+  it("is computed again in every head and is the same", async () => {
+    const trace = await open(name);
+    let ticks = 0;
+    for (const place of places(trace))
+      for (const step of steps(trace, place)) {
+        const where = `${step.id} of ${place.block}.${place.layer}.${place.head}, sequence ${place.sequence}`;
+        const learned = step.id === "positions" && !trace.info.model.positions.startsWith("sinusoidal");
+        const made = await step.load();
+        if (!learned) expect(made.length, where).toBeGreaterThan(0);
+        for (const { check, numbers, rows, sum, columns } of made) {
+          expect(rows, where).toHaveLength(numbers.rows);
+          if (columns) expect(columns, where).toHaveLength(numbers.columns);
+          expect(sum(numbers.rows - 1, numbers.columns - 1), where).toMatch(/./);
+          if (GIVEN.includes(step.id) || learned) expect(check, where).toBeNull();
+          else {
+            expect(check, where).not.toBeNull();
+            expect(check?.worst, where).toBeLessThan(1e-5);
+            ticks++;
+          }
+        }
+      }
+    expect(ticks).toBeGreaterThan(30);
+  });
+
+  it("has words, a formula's place and lines of code", async () => {
+    const trace = await open(name);
+    for (const { id } of places(trace).flatMap((place) => steps(trace, place))) {
+      expect(LESSON[id].title.ko).toMatch(/./);
+      expect(sources[id].code).toMatch(/./);
+    }
+  });
+});
+
+describe("a tick", () => {
+  it("is refused when one number is another", async () => {
+    const trace = await open("small");
+    const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
+    const place: Place = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    weights.data[3] += 1e-4; // what the trace keeps at hand
+    const [softmax] = await sheets(trace, place, "softmax");
+    const [mixed] = await sheets(trace, place, "mixed");
+    expect(softmax.check?.agrees).toBe(false);
+    expect(softmax.check?.worst).toBeCloseTo(1e-4, 6);
+    expect(mixed.check?.agrees).toBe(false);
+  });
+});
+
+describe("shapes", () => {
+  it("are those that note 000 prints, in its order", async () => {
+    const trace = await open("small");
+    const shape = (id: StepId) =>
+      steps(trace, { block: "encoder", layer: 0, head: 0, sequence: 0 }).find((step) => step.id === id)?.shapes();
+    expect(shape("ids")).toEqual([[2, 7]]);
+    expect(shape("embedding")).toEqual([[2, 7], [2, 7, 8]]);
+    expect(shape("heads")).toEqual([[2, 7, 8], [2, 7, 2, 4], [2, 2, 7, 4]]);
+    expect(shape("softmax")).toEqual([[2, 2, 7, 7]]);
+    expect(shape("mixed")).toEqual([[2, 2, 7, 7], [2, 2, 7, 4]]);
+    expect(shape("concat")).toEqual([[2, 2, 7, 4], [2, 7, 2, 4], [2, 7, 8]]);
+    expect(shape("widen")).toEqual([[2, 7, 8], [2, 7, 16]]);
+    const [heads] = steps(trace, { block: "cross", layer: 0, head: 0, sequence: 0 }).filter(({ id }) => id === "heads");
+    expect(heads.shapes()).toEqual([[2, 5, 8], [2, 5, 2, 4], [2, 2, 5, 4]]);
+    expect(heads.shapes(7)).toEqual([[2, 7, 8], [2, 7, 2, 4], [2, 2, 7, 4]]);
+  });
+});
+
+describe("sums", () => {
+  it("say how a number came about", async () => {
+    const trace = await open("small");
+    const place: Place = { block: "encoder", layer: 0, head: 1, sequence: 1 };
+    const [q] = await sheets(trace, place, "project");
+    expect(q.sum(1, 2)).toMatch(/^[\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ … \(8\) \+ \(?[\d.−]+\)?$/);
+    const [masked] = await sheets(trace, place, "mask");
+    expect(masked.sum(0, 6)).toBe("M = 0 [PAD]");
+    expect(masked.numbers.data[6]).toBe(-Infinity);
+    const [softmax] = await sheets(trace, place, "softmax");
+    expect(softmax.sum(0, 6)).toBe("0");
+    expect(softmax.sum(0, 0)).toMatch(/^e\^[\d.−]+ \/ \(e\^[\d.−]+ \+ e\^[\d.−]+ \+ e\^[\d.−]+ \+ … \(6\)\)$/);
+    const [pe] = await sheets(trace, place, "positions");
+    expect(pe.sum(3, 5)).toBe("cos(3 / 10000^(4/8))");
+  });
+  it("light what made a cell", async () => {
+    const trace = await open("small");
+    const [dot] = await sheets(trace, { block: "cross", layer: 0, head: 1, sequence: 0 }, "dot");
+    const [q, k] = dot.operands;
+    expect(q.light(2, 5)).toEqual({ row: 2 });
+    expect(k.light(2, 5)).toEqual({ column: 5 });
+    expect([q.numbers.rows, k.numbers.columns]).toEqual([5, 7]);
+  });
+});
+
+describe("a muted head", () => {
+  it("has zeros, and says why", async () => {
+    const trace = await open("small-llama");
+    const [softmax] = await sheets(trace, { block: "decoder", layer: 0, head: 1, sequence: 0 }, "softmax");
+    expect(Math.max(...Array.from(softmax.numbers.data))).toBe(0);
+    expect(softmax.note?.en).toContain("muted");
+  });
+});
+
+describe("what a trace leaves out", () => {
+  it.each(SMALL)("weights of %s: nothing is called wrong, attention is still checked", async (name) => {
+    const trace = await without(name, "parameters.");
+    for (const place of places(trace))
+      for (const step of steps(trace, place))
+        for (const { check, note } of await step.load()) {
+          expect(check?.agrees ?? true).toBe(true);
+          if (!check) expect(note?.ko).toMatch(/./);
+          if (["dot", "scale", "mask", "softmax", "mixed", "concat"].includes(step.id)) expect(check?.agrees).toBe(true);
+          if (["sum", "project", "output", "widen", "narrow"].includes(step.id)) expect(check).toBeNull();
+        }
+  });
+  it("vectors: the weights are shown, not checked", async () => {
+    const trace = await without("small", "encoder.0.q");
+    const place: Place = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    const [softmax] = await sheets(trace, place, "softmax");
+    expect(softmax.check?.agrees).toBe(true); // of the scores, which are there
+    expect(await sheets(trace, place, "dot")).toEqual([]);
+  });
+});

@@ -1,0 +1,52 @@
+/** What a word does for a label: the probability of the label, less its probability with the word deleted. */
+
+import type { Classification } from "../../trace/format";
+
+type Explained = Classification["sequences"][number];
+
+export function likeliest(probabilities: readonly number[]): number {
+  return probabilities.indexOf(Math.max(...probabilities));
+}
+
+/** p(label) − p(label without the word), a number for each word. */
+export function contributions(explained: Explained, label: number): number[] {
+  return explained.words.map((word) => explained.probabilities[label] - word.without[label]);
+}
+
+export interface Part {
+  readonly text: string;
+  readonly word: number; // -1: between words
+}
+
+/** The text cut at the words; spans count code points, and words that overlap are cut where the first ends. */
+export function parts(text: string, words: Explained["words"]): Part[] {
+  const points = Array.from(text);
+  const result: Part[] = [];
+  const push = (from: number, to: number, word: number) => {
+    if (to > from) result.push({ text: points.slice(from, to).join(""), word });
+  };
+  let end = 0;
+  for (const [span, word] of words.map((each, i) => [each.span, i] as const).sort(([a], [b]) => a[0] - b[0])) {
+    push(end, span[0], -1);
+    push(Math.max(end, span[0]), span[1], word);
+    end = Math.max(end, span[1]);
+  }
+  push(end, points.length, -1);
+  return result;
+}
+
+/** The text without a word and the blanks behind it; without those before it at the end (of a text of a pair, too). */
+export function without(text: string, [from, to]: readonly [number, number]): string {
+  const points = Array.from(text);
+  const blank = (i: number) => /^[^\S\t]$/.test(points[i] ?? "");
+  while (blank(to)) to++;
+  if (to === points.length || points[to] === "\t") while (blank(from - 1)) from--;
+  return points.slice(0, from).concat(points.slice(to)).join("");
+}
+
+/** A number with its sign, and a true minus. */
+export function signed(value: number, digits = 3): string {
+  const text = Math.abs(value).toFixed(digits);
+  if (Number(text) === 0) return text;
+  return (value < 0 ? "\u2212" : "+") + text;
+}

@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { diverging } from "../../draw/colours";
+import { tint } from "./tint";
+
+/** Relative luminance as WCAG 2 defines it. */
+function luminance(colour: string): number {
+  const channels = colour.startsWith("#") ? [1, 3, 5].map((i) => Number.parseInt(colour.slice(i, i + 2), 16)) : (colour.match(/\d+/g) ?? []).map(Number);
+  const [r, g, b] = channels.map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+test.each(["light", "dark"] as const)("ink on every ground has a contrast of 4.5 and more: %s", (shade) => {
+  for (let value = -1; value <= 1; value += 1 / 128) {
+    const { background, color } = tint(diverging(shade), value, 1);
+    const [dark, light] = [luminance(background), luminance(color)].sort((a, b) => a - b);
+    expect((light + 0.05) / (dark + 0.05)).toBeGreaterThanOrEqual(4.5);
+  }
+});

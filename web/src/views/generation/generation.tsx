@@ -1,0 +1,376 @@
+/** Generation: the text is written again, step by step. */
+
+import { signal } from "@preact/signals";
+import { generation as about } from "../abouts";
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { type Bar, type Drawing, bars } from "../../draw/bars";
+import { ink } from "../../draw/colours";
+import { shade } from "../../draw/palette";
+import { type Inks, PAGE, PAPER, element, label, markup, picture } from "../../draw/svg";
+import { display } from "../../draw/text";
+import { useLoaded } from "../../state/loaded";
+import { setting } from "../../state/settings";
+import { head, layer, step } from "../../state/state";
+import type { Decoding, Place } from "../../trace/format";
+import { someRows } from "../../trace/rows";
+import { shown } from "../../trace/shown";
+import type { Trace } from "../../trace/trace";
+import { headName } from "../../words/blocks";
+import { type Words, say } from "../../words/words";
+import { Choice, chosen } from "../choice";
+import type { StageProps, Drawn } from "../view";
+import { layout } from "./beams";
+import "./generation.css";
+import { COLUMN, beamTree, cacheStrip } from "./pictures";
+import { choices, decodingOf, rowOfStep, writtenAt } from "./playback";
+
+export const generation: Drawn = {
+  Stage,
+  svg,
+  table,
+};
+
+const METHOD: Readonly<Record<Decoding["method"], Words>> = {
+  greedy: { ko: "탐욕", en: "greedy" },
+  beam: { ko: "빔 탐색", en: "beam search" },
+  sampling: { ko: "표집", en: "sampling" },
+  given: { ko: "주어진 글", en: "given text (teacher forcing)" },
+};
+const ROW = {
+  cross: { ko: "원문 (교차 주목)", en: "source (cross-attention)" },
+  decoder: { ko: "앞 토큰 (자기 주목)", en: "tokens before (self-attention)" },
+} as const satisfies Record<string, Words>;
+const SPEED = {
+  "1": { ko: "×1", en: "×1" },
+  "0.5": { ko: "×½", en: "×½" },
+  "2": { ko: "×2", en: "×2" },
+  "4": { ko: "×4", en: "×4" },
+} as const satisfies Record<string, Words>;
+
+const row = setting<keyof typeof ROW>("generation", "row", "cross");
+const speed = setting<keyof typeof SPEED>("generation", "speed", "1");
+const playing = signal(false);
+
+const MOST_BARS = 20; // keys drawn; the heaviest
+const MOST_PREFIX = 80; // tokens of the text before the step
+
+interface Keys {
+  readonly bars: readonly Bar[];
+  readonly block: keyof typeof ROW;
+  readonly head: string;
+  readonly share: number; // of the row's mass that is drawn
+  readonly all: number;
+}
+
+/** Where the token read at the step looked; null behind the answer's end. */
+async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Keys | null> {
+  const names = trace.info.blocks.map(({ name }) => name);
+  const wanted = names.includes("cross") ? chosen(row, ROW) : "decoder";
+  const { layers, heads } = trace.block(wanted);
+  const place: Place = {
+    sequence: 0,
+    block: wanted,
+    layer: Math.min(layer.value, layers - 1),
+    head: Math.min(head.value, heads - 1),
+  };
+  const read = rowOfStep(decoding, at);
+  if (read >= trace.queries(place).pieces.length) return null;
+  const { matrix, keys, allowed } = await shown(someRows(trace, read, read + 1), place);
+  const seen = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
+  const kept = [...seen].sort((a, b) => b.weight - a.weight).slice(0, MOST_BARS).sort((a, b) => a.i - b.i);
+  const mass = (of: typeof seen) => of.reduce((sum, { weight }) => sum + weight, 0);
+  return {
+    bars: kept.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
+    block: wanted,
+    head: headName(place),
+    share: mass(kept) / (mass(seen) || 1),
+    all: seen.length,
+  };
+}
+
+function Stage({ trace }: StageProps) {
+  const decoding = useMemo(() => decodingOf(trace.info, 0), [trace]);
+  const count = decoding?.steps.length ?? 0;
+  const at = Math.min(step.value, count - 1);
+  const { value: keys } = useLoaded(async () => {
+    const now = Math.min(step.value, count - 1);
+    return decoding && count ? looked(trace, decoding, now) : null;
+  }, [trace]);
+  const pace = Number(chosen(speed, SPEED));
+  useEffect(() => {
+    if (!playing.value) return;
+    const timer = setInterval(() => move(count, 1), 1000 / pace);
+    return () => clearInterval(timer);
+  }, [playing.value, pace, count]);
+  useEffect(() => () => void (playing.value = false), [trace]);
+  if (!decoding || count === 0) return <p>{say(about.why)}</p>;
+  return (
+    <div
+      class="generation"
+      tabIndex={0}
+      role="group"
+      aria-label={say(about.title)}
+      aria-keyshortcuts="Space ArrowLeft ArrowRight"
+      onKeyDown={(event) => {
+        if (event.target !== event.currentTarget || !press(event.key, count)) return;
+        event.preventDefault();
+        event.stopPropagation();
+      }}
+    >
+      <Controls at={at} count={count} method={decoding.method} />
+      <Prefix trace={trace} decoding={decoding} at={at} />
+      <div class="generation-panels">
+        <Panel title={{ ko: "본 곳", en: "Looked at" }}>
+          {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
+          {keys ? <Svg of={attentionBars(keys, PAGE)} says={lookedNote(keys)} /> : null}
+          <p class="hint">{keys ? lookedNote(keys) : say(BEHIND)}</p>
+        </Panel>
+        <Panel title={{ ko: "후보", en: "Candidates" }}>
+          <Svg of={candidateBars(decoding, at, PAGE)} says={candidateNote(decoding, at)} />
+          <p class="hint">{candidateNote(decoding, at)}</p>
+        </Panel>
+      </div>
+      <Tree decoding={decoding} at={at} />
+      <Cache trace={trace} decoding={decoding} at={at} />
+      <Settings settings={decoding.settings} />
+    </div>
+  );
+}
+
+const BEHIND: Words = {
+  ko: "답은 이미 끝났고, 다른 빔이 더 나은 답을 찾고 있었습니다.",
+  en: "The answer had ended; other beams still looked for a better one.",
+};
+
+function move(count: number, by: number): void {
+  const next = Math.max(0, Math.min(count - 1, Math.min(step.value, count - 1) + by));
+  step.value = next;
+  if (next === count - 1) playing.value = false;
+}
+
+function play(count: number): void {
+  if (!playing.value && step.value >= count - 1) step.value = 0;
+  playing.value = !playing.value;
+}
+
+/** What a key does while the stage is focused; false: nothing. */
+function press(name: string, count: number): boolean {
+  if (name === " ") play(count);
+  else if (name === "ArrowRight") move(count, 1);
+  else if (name === "ArrowLeft") move(count, -1);
+  else return false;
+  return true;
+}
+
+function Controls({ at, count, method }: { readonly at: number; readonly count: number; readonly method: Decoding["method"] }) {
+  const button = (sign: string, name: Words, act: () => void) => (
+    <button type="button" aria-label={say(name)} title={say(name)} onClick={act}>
+      {sign}
+    </button>
+  );
+  return (
+    <div class="choices">
+      {button("|◀", { ko: "처음으로", en: "to the start" }, () => (step.value = 0))}
+      {button("◀", { ko: "한 걸음 뒤로", en: "one step back" }, () => move(count, -1))}
+      <button type="button" class="generation-play" onClick={() => play(count)}>
+        {say(playing.value ? { ko: "멈춤", en: "Pause" } : { ko: "재생", en: "Play" })}
+      </button>
+      {button("▶", { ko: "한 걸음 앞으로", en: "one step on" }, () => move(count, 1))}
+      <label class="choice generation-slider">
+        {say({ ko: "걸음", en: "step" })}
+        <input type="range" min={1} max={count} value={at + 1} onInput={(event) => (step.value = event.currentTarget.valueAsNumber - 1)} />
+        <output>
+          {at + 1}/{count}
+        </output>
+      </label>
+      <Choice title={{ ko: "빠르기", en: "speed" }} of={speed} options={SPEED} />
+      <span>{say(METHOD[method])}</span>
+    </div>
+  );
+}
+
+/** The text before the step, and the token that it chose. */
+function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
+  const end = rowOfStep(decoding, at) + 1;
+  const pieces = trace.sequence("target", 0).pieces.slice(0, end);
+  const { chosen: token } = decoding.steps[at];
+  return (
+    <p class="generation-prefix" aria-live={playing.value ? "off" : "polite"}>
+      {pieces.length > MOST_PREFIX ? "… " : null}
+      {pieces.slice(-MOST_PREFIX).map((piece, i) => (
+        <bdi key={i}>{display(piece)}</bdi>
+      ))}
+      {token ? (
+        <strong>
+          <bdi>{display(token.piece)}</bdi>
+        </strong>
+      ) : (
+        <em>{say({ ko: "(끝남)", en: "(ended)" })}</em>
+      )}
+    </p>
+  );
+}
+
+function Panel({ title, children }: { readonly title: Words; readonly children: ComponentChildren }) {
+  return (
+    <section>
+      <h2>{say(title)}</h2>
+      {children}
+    </section>
+  );
+}
+
+function Svg({ of: { drawn, width, height }, says }: { readonly of: Drawing; readonly says: string }) {
+  return (
+    <svg role="img" aria-label={says} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+      {drawn}
+    </svg>
+  );
+}
+
+function attentionBars(keys: Keys, inks: Inks): Drawing {
+  return bars(keys.bars, inks, 150, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
+}
+
+function lookedNote({ block, head, share, bars: { length }, all }: Keys): string {
+  const where = `${say(ROW[block])} · ${head}`;
+  return length < all ? `${where} · ${length}/${all}, ${Math.round(100 * share)} %` : where;
+}
+
+function candidateBars(decoding: Decoding, at: number, inks: Inks): Drawing {
+  const listed = choices(decoding.steps[at]);
+  const both = decoding.steps[at].after.length > 0;
+  return bars(
+    listed.map(({ piece, before, after, forbidden, chosen }) => ({
+      name: piece,
+      values: both ? [before, after] : [before],
+      strong: chosen,
+      note: forbidden ? say({ ko: "금지", en: "forbidden" }) : chosen ? say(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
+    })),
+    inks,
+    120,
+    Math.max(0.05, ...listed.flatMap(({ before, after }) => [before ?? 0, after ?? 0])),
+  );
+}
+
+const GIVEN: Words = { ko: "주어짐", en: "given" };
+const CHOSEN: Words = { ko: "고름", en: "chosen" };
+
+function candidateNote(decoding: Decoding, at: number): string {
+  const { chosen: token, before, after } = decoding.steps[at];
+  if (!token) return say(BEHIND);
+  const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
+  const log = Number.isFinite(token.log_probability) ? `, log p ${minus(token.log_probability.toFixed(3))}` : "";
+  const filters = after.length ? say({ ko: " 회색: 거르기 전, 색: 거른 뒤.", en: " Grey: before the filters; colour: after." }) : "";
+  return `${display(token.piece)}: ${say({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
+}
+
+function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readonly at: number }) {
+  const plan = useMemo(() => layout(steps, at), [steps, at]);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (box.current) box.current.scrollLeft = (at - plan.first + 1) * COLUMN - box.current.clientWidth / 2;
+  }, [at]);
+  if (plan.nodes.length === 0) return null;
+  const { drawn, width, height } = beamTree(plan, at, PAGE);
+  return (
+    <Panel title={TREE}>
+      <div ref={box} class="generation-tree" tabIndex={0} role="region" aria-label={say(TREE)}>
+        <svg
+          role="img"
+          aria-label={treeNote(plan.first, plan.last, steps.length)}
+          width={width}
+          height={height}
+          onClick={(event) => {
+            const { left } = event.currentTarget.getBoundingClientRect();
+            const column = Math.floor((event.clientX - left) / COLUMN - 0.26);
+            step.value = Math.max(plan.first, Math.min(plan.last, plan.first + column));
+          }}
+        >
+          {drawn}
+        </svg>
+      </div>
+      <p class="hint">{treeNote(plan.first, plan.last, steps.length)}</p>
+    </Panel>
+  );
+}
+
+const TREE: Words = { ko: "빔 나무", en: "Beam tree" };
+
+function treeNote(first: number, last: number, count: number): string {
+  const part = last - first + 1 < count ? ` (${first + 1}–${last + 1}/${count})` : "";
+  return (
+    say({ ko: "굵은 선: 답. 네모: 끝난 가설. 수: 점수.", en: "Thick: the answer. Squares: ended hypotheses. Numbers: scores." }) + part
+  );
+}
+
+function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
+  const written = writtenAt(steps, at);
+  const kept = steps[at].cache;
+  const now = written.filter((each) => each === at).length;
+  const { layers, key_heads, d_head } = trace.block("decoder");
+  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${kept + now} = ${(2 * layers * key_heads * d_head * (kept + now)).toLocaleString("en")}`;
+  const note = say({
+    ko: `간직한 자리 ${kept}, 이 걸음이 쓰는 자리 ${now} (색과 수: 쓴 걸음). 키와 값 × 층 × 머리 × 너비 × 자리: ${numbers}개의 수.`,
+    en: `Kept: ${kept} positions; written by this step: ${now} (colour and number: by which step). Keys and values × layers × heads × width × positions: ${numbers} numbers.`,
+  });
+  return (
+    <Panel title={{ ko: "캐시", en: "Cache" }}>
+      <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE)} says={note} />
+      <p class="hint">{note}</p>
+    </Panel>
+  );
+}
+
+function Settings({ settings }: Pick<Decoding, "settings">) {
+  return (
+    <Panel title={{ ko: "설정", en: "Settings" }}>
+      <p>
+        {Object.entries(settings)
+          .map(([name, value]) => `${name} = ${String(value ?? "") || "–"}`)
+          .join(" · ") || "–"}
+      </p>
+    </Panel>
+  );
+}
+
+function minus(text: string): string {
+  return text.replace(/^-(0\.0+$)?/, (_, zero?: string) => zero ?? "\u2212");
+}
+
+async function svg(trace: Trace): Promise<string> {
+  const decoding = decodingOf(trace.info, 0);
+  if (!decoding) return picture(300, 40, "", label(10, 24, say(about.why)));
+  const at = Math.min(step.value, decoding.steps.length - 1);
+  const keys = await looked(trace, decoding, at);
+  const candidates = candidateBars(decoding, at, PAPER);
+  const attention = keys && attentionBars(keys, PAPER);
+  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PAPER) : null;
+  const before = trace.sequence("target", 0).pieces.slice(0, rowOfStep(decoding, at) + 1).slice(-MOST_PREFIX).map(display).join(" ");
+  const beside = (attention?.width ?? 0) + 24;
+  const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
+  const moved = (x: number, y: number, { drawn }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(drawn));
+  return picture(
+    Math.max(beside + candidates.width, tree?.width ?? 0) + 24,
+    below + (tree ? tree.height : 0),
+    `${say(about.title)} ${at + 1}/${decoding.steps.length}`,
+    label(12, 22, `${at + 1}/${decoding.steps.length} · ${say(METHOD[decoding.method])}`, { size: 11, fill: PAPER.faint }),
+    label(12, 44, before, { bold: true }),
+    keys && label(12, 68, lookedNote(keys), { size: 11, fill: PAPER.faint }),
+    label(12 + beside, 68, say({ ko: "후보: 거르기 전 → 뒤", en: "candidates: before → after the filters" }), { size: 11, fill: PAPER.faint }),
+    attention && moved(12, 78, attention),
+    moved(12 + beside, 78, candidates),
+    tree && moved(0, below, tree),
+  );
+}
+
+async function table(trace: Trace): Promise<(string | number)[][]> {
+  const decoding = decodingOf(trace.info, 0);
+  return [
+    ["step", "id", "piece", "before", "after", "chosen"],
+    ...(decoding?.steps ?? []).flatMap((each, i) =>
+      choices(each).map(({ id, piece, before, after, chosen }) => [i + 1, id, piece, before ?? "", after ?? "", chosen ? 1 : 0]),
+    ),
+  ];
+}

@@ -1,0 +1,118 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { Beam, Step, TraceInfo } from "../../trace/format";
+import { layout, windowOf } from "./beams";
+import { choices, decodingOf, rowOfStep, writtenAt } from "./playback";
+
+const candidate = (id: number, probability: number) => ({ id, piece: `p${id}`, probability });
+const beam = (id: number, parent: number, more: Partial<Beam> = {}): Beam => ({
+  id, parent, token: id, piece: `p${id}`, score: -id, ended: false, best: false, ...more,
+});
+const step = (cache: number, beams: Beam[] = [], more: Partial<Step> = {}): Step => ({
+  cache, before: [], after: [], chosen: { id: 1, piece: "p1", log_probability: -1 }, beams, ...more,
+});
+
+describe("candidates", () => {
+  test("before and after are paired by token; 0 is forbidden, absent is not known", () => {
+    const before = [candidate(7, 0.5), candidate(1, 0.3), candidate(9, 0.1)];
+    const after = [candidate(1, 0.6), candidate(3, 0.2), candidate(7, 0)];
+    expect(choices(step(0, [], { before, after }))).toEqual([
+      { id: 7, piece: "p7", before: 0.5, after: 0, forbidden: true, chosen: false },
+      { id: 1, piece: "p1", before: 0.3, after: 0.6, forbidden: false, chosen: true },
+      { id: 9, piece: "p9", before: 0.1, after: null, forbidden: false, chosen: false },
+      { id: 3, piece: "p3", before: null, after: 0.2, forbidden: false, chosen: false },
+    ]);
+  });
+
+  test("a chosen token that was not likely is listed, last", () => {
+    const listed = choices(step(0, [], { before: [candidate(7, 0.5)] }));
+    expect(listed.map(({ id, chosen }) => [id, chosen])).toEqual([[7, false], [1, true]]);
+  });
+});
+
+describe("behind the answer's end", () => {
+  test("nothing is chosen", () => {
+    expect(choices({ ...step(0), before: [candidate(1, 0.5)], chosen: null }).map(({ chosen }) => chosen)).toEqual([false]);
+  });
+});
+
+describe("the cache", () => {
+  test("a position belongs to the step that read it", () => {
+    const steps = [step(0), step(3), step(4)]; // a prompt of three tokens
+    expect(writtenAt(steps, 0)).toEqual([0, 0, 0, -1, -1]);
+    expect(writtenAt(steps, 2)).toEqual([0, 0, 0, 1, 2]);
+    expect(writtenAt([], 0)).toEqual([]);
+  });
+
+  test("the row that chose is that of the last token before the step", () => {
+    expect([rowOfStep({ prompt: 1 }, 0), rowOfStep({ prompt: 3 }, 2), rowOfStep({ prompt: 0 }, 0)]).toEqual([0, 4, 0]);
+  });
+});
+
+describe("a trace that was only read", () => {
+  test("steps against the given tokens come from `next`", () => {
+    const info = {
+      decoding: null,
+      next: [[candidate(5, 0.25)], [candidate(8, 0.5)], []],
+      sides: { target: [{ ids: [1, 5, 6], pieces: ["a", "b", "c"], real: [1, 1, 1] }] },
+    } as unknown as TraceInfo;
+    const decoding = decodingOf(info, 0);
+    expect(decoding?.method).toBe("given");
+    expect(decoding?.steps.map(({ chosen }) => chosen?.piece)).toEqual(["b", "c"]);
+    expect(decoding?.steps[0].chosen?.log_probability).toBeCloseTo(Math.log(0.25));
+    expect(decoding?.steps[1].chosen?.log_probability).toBeNaN();
+    expect(decodingOf(info, 1)).toBeNull();
+  });
+});
+
+describe("the beam tree", () => {
+  const steps = [
+    step(0, [beam(1, 0, { best: true }), beam(2, 0)]),
+    step(1, [beam(3, 1, { best: true }), beam(4, 1, { ended: true })]),
+    step(2, [beam(5, 3, { best: true, ended: true }), beam(6, 3)]),
+  ];
+
+  test("children stand one step to the right of their parents, nobody on another", () => {
+    const { nodes, links, rows } = layout(steps, 0);
+    expect(nodes.map(({ beam, x }) => [beam.id, x]).sort()).toEqual([[1, 0], [2, 0], [3, 1], [4, 1], [5, 2], [6, 2]]);
+    expect(links.map(({ from, to }) => [from?.beam.id ?? 0, to.beam.id])).toEqual(
+      expect.arrayContaining([[0, 1], [0, 2], [1, 3], [1, 4], [3, 5], [3, 6]]),
+    );
+    expect(new Set(nodes.map(({ x, y }) => `${x}:${y}`)).size).toBe(6);
+    expect(rows).toBeGreaterThanOrEqual(2);
+    expect(Math.min(...nodes.map(({ y }) => y))).toBeGreaterThanOrEqual(0);
+  });
+
+  test("a long tree is drawn around the step, cut links are kept", () => {
+    const long = Array.from({ length: 100 }, (_, i) => step(i, [beam(2 * i + 1, 2 * i - 1), beam(2 * i + 2, 2 * i - 1)]));
+    const { nodes, links, first, last } = layout(long, 50, 20);
+    expect(nodes).toHaveLength(20);
+    expect([first, last]).toEqual([45, 54]);
+    expect(links.filter(({ from }) => !from).map(({ to }) => to.step)).toEqual([45, 45]);
+    expect(windowOf(long, 0, 20)).toEqual([0, 9]);
+  });
+
+  test("any tree has room for all", () => {
+    const widths = fc.array(fc.array(fc.nat(), { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(widths, (parents) => {
+        let [id, before] = [0, [0]];
+        const steps = parents.map((each, i) => {
+          const beams = each.map((parent) => beam(++id, before[parent % before.length]));
+          before = beams.map((made) => made.id);
+          return step(i, beams);
+        });
+        const { nodes, rows } = layout(steps, 0);
+        for (const node of nodes)
+          for (const other of nodes)
+            if (node.beam.id < other.beam.id && node.x === other.x) expect(Math.abs(node.y - other.y)).toBeGreaterThanOrEqual(1);
+        expect(Math.max(...nodes.map(({ y }) => y)) + 1).toBeLessThanOrEqual(rows);
+      }),
+    );
+  });
+
+  test("beams that name themselves do no harm", () => {
+    expect(layout([step(0, [beam(1, 1), beam(1, 1)])], 0).nodes).toHaveLength(1);
+    expect(layout([], 0).nodes).toHaveLength(0);
+  });
+});

@@ -1,0 +1,68 @@
+/** Writing step by step: what each step had before it, and what it chose among. */
+
+import type { Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
+
+/** The decoding of a trace; of one that was only read, the likeliest next tokens against those that came. */
+export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
+  if (info.decoding) return info.decoding;
+  const target = info.sides.target?.[sequence];
+  if (!info.next || sequence > 0 || !target) return null; // `next` tells of the first sequence alone
+  const count = target.real.filter(Boolean).length;
+  const steps = Array.from({ length: count - 1 }, (_, t): Step => {
+    const given = info.next?.[t].find(({ id }) => id === target.ids[t + 1]);
+    return {
+      cache: t,
+      before: info.next?.[t] ?? [],
+      after: [],
+      chosen: {
+        id: target.ids[t + 1],
+        piece: target.pieces[t + 1],
+        log_probability: given ? Math.log(given.probability) : Number.NaN,
+      },
+      beams: [],
+    };
+  });
+  return steps.length ? { method: "given", settings: {}, prompt: 1, steps, output: "" } : null;
+}
+
+/** The row of attention that chose the token of a step: that of the last token before it. */
+export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): number {
+  return Math.max(prompt, 1) - 1 + step;
+}
+
+export interface Choice {
+  readonly id: number;
+  readonly piece: string;
+  readonly before: number | null; // null: not among the likeliest
+  readonly after: number | null;
+  readonly forbidden: boolean;
+  readonly chosen: boolean;
+}
+
+/** The candidates of a step, likeliest before the filters first, each with its probability after them. */
+export function choices({ before, after, chosen }: Step): Choice[] {
+  const later = new Map(after.map((candidate) => [candidate.id, candidate.probability]));
+  const earlier = new Map(before.map((candidate) => [candidate.id, candidate.probability]));
+  const named: readonly Pick<Candidate, "id" | "piece">[] = [...(chosen ? [chosen] : []), ...after, ...before];
+  const unique = new Map(named.map((each) => [each.id, each]));
+  return [...unique.values()]
+    .map(({ id, piece }) => ({
+      id,
+      piece,
+      before: earlier.get(id) ?? null,
+      after: later.get(id) ?? null,
+      forbidden: later.get(id) === 0,
+      chosen: id === chosen?.id,
+    }))
+    .sort((a, b) => (b.before ?? -1) - (a.before ?? -1) || (b.after ?? -1) - (a.after ?? -1));
+}
+
+/** The step in which each position was written to the cache, after `step`; -1: not yet. Positions: all there will be. */
+export function writtenAt(steps: readonly Step[], step: number): number[] {
+  const ends = steps.map((each, i) => steps[i + 1]?.cache ?? each.cache + 1); // kept once a step is over
+  const count = Math.max(0, ...ends);
+  return Array.from({ length: count }, (_, position) => {
+    const at = ends.findIndex((end) => end > position);
+    return at <= step ? at : -1;
+  });
+}

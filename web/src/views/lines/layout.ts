@@ -1,0 +1,147 @@
+/** Where tokens stand and how a line runs: two columns, or one sentence with arcs over and under it. */
+
+export type Side = "query" | "key";
+
+export interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** All in pixels of the whole drawing, which may be larger than what is seen of it. */
+export interface Layout {
+  readonly kind: "columns" | "arcs";
+  readonly width: number;
+  readonly height: number;
+  readonly vertical: boolean; // texts run from top to bottom
+  /** The line of a pair, as SVG writes paths; `aside` keeps lines of several heads apart. */
+  path(query: number, key: number, aside?: number): string;
+  /** How far a point lies from that line. */
+  away(query: number, key: number, x: number, y: number): number;
+  /** Where a token is written, and where its number. */
+  label(side: Side, index: number): Box;
+  number(side: Side, index: number): Box;
+  /** Which token stands at a point; null: none. */
+  hit(x: number, y: number): { readonly side: Side; readonly index: number } | null;
+}
+
+export interface Room {
+  readonly width: number;
+  readonly height: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly label: number; // width of the longest token
+  readonly number: number; // width of the numbers beside a token
+}
+
+const ROW = { least: 20, most: 38 };
+const GAP = 8;
+
+/** Queries left, keys right, a row each. */
+export function columns(room: Room): Layout {
+  const most = Math.max(room.queries, room.keys);
+  const row = clamp(Math.floor((room.height - 2) / most), ROW.least, ROW.most);
+  const label = Math.min(room.label, room.width * 0.24);
+  const aside = label + room.number + 2 * GAP;
+  const between = clamp(room.width - 2 * aside, 90, 520);
+  const left = Math.max(0, (room.width - between) / 2 - aside); // where the numbers of the queries begin
+  const from = left + aside;
+  const to = from + between;
+  const counts = { query: room.queries, key: room.keys };
+  const middle = (index: number) => index * row + row / 2;
+  return {
+    kind: "columns",
+    width: Math.max(room.width, to + aside),
+    height: most * row + 2,
+    vertical: false,
+    path: (query, key, aside = 0) => {
+      const third = between / 3; // then x goes evenly and y as 3t² − 2t³
+      const [y, end] = [middle(query) + aside, middle(key) + aside];
+      return `M${from} ${y}C${short(from + third)} ${y} ${short(to - third)} ${end} ${to} ${end}`;
+    },
+    away: (query, key, x, y) => {
+      const t = clamp((x - from) / between, 0, 1);
+      const drop = middle(key) - middle(query);
+      const slope = (drop * 6 * t * (1 - t)) / between;
+      return Math.abs(middle(query) + drop * t * t * (3 - 2 * t) - y) / Math.hypot(1, slope);
+    },
+    label: (side, index) => ({
+      x: side === "query" ? from - GAP - label : to + GAP,
+      y: index * row,
+      width: label,
+      height: row,
+    }),
+    number: (side, index) => ({
+      x: side === "query" ? left : to + 2 * GAP + label,
+      y: index * row,
+      width: room.number,
+      height: row,
+    }),
+    hit: (x, y) => {
+      const side = x < from ? "query" : "key";
+      const index = Math.floor(y / row);
+      return (x >= from && x <= to) || index < 0 || index >= counts[side] ? null : { side, index };
+    },
+  };
+}
+
+/** One sentence: arcs over it look back, arcs under it ahead; a small loop over a token is its look at itself. */
+export function arcsOver(room: Room, ahead: boolean): Layout {
+  const pitch = clamp(room.width / room.keys, 22, 92);
+  const left = Math.max(0, (room.width - pitch * room.keys) / 2);
+  const vertical = room.label > pitch - 4;
+  const band = (vertical ? Math.min(room.label, 110) : 26) + 18;
+  const farthest = (pitch * Math.max(1, room.keys - 1)) / 2;
+  const high = clamp((room.height - band) / (ahead ? 2 : 1) - 10, 60, farthest + 8);
+  const flat = Math.min(1, high / farthest);
+  const top = Math.max(high, pitch * 0.8) + 4;
+  const number = room.number > 54 ? Math.max(28, Math.min(room.number, pitch - 2)) : 28; // one head's stands centred
+  const centre = (index: number) => left + pitch * (index + 0.5);
+  const loop = { wide: pitch * 0.26, high: pitch * 0.5 };
+  const box = (_: Side, index: number): Box => ({
+    x: centre(index) - pitch / 2,
+    y: top,
+    width: pitch,
+    height: band - 18,
+  });
+  return {
+    kind: "arcs",
+    width: Math.max(room.width, pitch * room.keys),
+    height: top + band + (ahead ? high + 6 : 4),
+    vertical,
+    path: (query, key, aside = 0) => {
+      const y = key > query ? top + band : top;
+      if (query === key) {
+        const [a, b] = [short(centre(query) + loop.wide), short(centre(query) - loop.wide)];
+        const over = short(y - loop.high - aside);
+        return `M${a} ${y}C${a} ${over} ${b} ${over} ${b} ${y}`;
+      }
+      const wide = (Math.abs(key - query) * pitch) / 2;
+      const radii = `${short(wide)} ${short(wide * flat + aside)}`;
+      return `M${short(centre(query))} ${y}A${radii} 0 0 0 ${short(centre(key))} ${y}`;
+    },
+    away: (query, key, x, y) => {
+      const base = key > query ? top + band : top;
+      const wide = query === key ? loop.wide : (Math.abs(key - query) * pitch) / 2;
+      const tall = query === key ? loop.high * 0.75 : wide * flat;
+      if (key > query ? y < base : y > base) return Number.POSITIVE_INFINITY;
+      const across = (x - (centre(query) + centre(key)) / 2) / wide;
+      return Math.abs(Math.hypot(across, (y - base) / tall) - 1) * Math.min(wide, tall);
+    },
+    label: box,
+    number: (_, index) => ({ x: centre(index) - number / 2, y: top + band - 18, width: number, height: 18 }),
+    hit: (x, y) => {
+      const index = Math.floor((x - left) / pitch);
+      return y < top || y > top + band || index < 0 || index >= room.keys ? null : { side: "query", index };
+    },
+  };
+}
+
+function clamp(value: number, least: number, most: number): number {
+  return Math.max(least, Math.min(most, value));
+}
+
+function short(value: number): number {
+  return Math.round(value * 10) / 10;
+}

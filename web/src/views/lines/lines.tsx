@@ -1,0 +1,231 @@
+/** Lines between tokens: who attends to whom, and how much. */
+
+import { useComputed, useSignal } from "@preact/signals";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { Canvas, type Draw } from "../../draw/canvas";
+import { ink } from "../../draw/colours";
+import { tone } from "../../draw/paint";
+import { palette, shade } from "../../draw/palette";
+import { PAGE } from "../../draw/svg";
+import { drawnShare } from "../../state/drawn";
+import { useLoaded } from "../../state/loaded";
+import { lock, point } from "../../state/moves";
+import { hoverKey, hoverQuery, key, query, scale } from "../../state/state";
+import { say } from "../../words/words";
+import { Choice, chosen } from "../choice";
+import type { StageProps, View } from "../view";
+import type { Arc } from "./arcs";
+import type { Layout, Side } from "./layout";
+import "./lines.css";
+import { layoutOf, legend, percent, shareDrawn, svg, table } from "./picture";
+import { focusOf, linesTold, pointed, told } from "./pointed";
+import {
+  type Drawn,
+  drawn,
+  HEADS,
+  heads,
+  LAYOUTS,
+  layout as wanted,
+  mass,
+  SEGMENTS,
+  segments,
+  side as sideOfSentence,
+  SIDES,
+} from "./series";
+import { type Look, strokes } from "./strokes";
+import { Tokens } from "./tokens";
+
+export const lines: View = {
+  id: "lines",
+  title: { ko: "선", en: "lines" },
+  about: {
+    ko: "선 하나가 가중치 하나입니다: 질의에서 키로, 진하고 굵을수록 많이 봅니다.",
+    en: "One line is one weight: from a query to a key, the darker and wider the more it attends.",
+  },
+  has: () => true,
+  why: { ko: "", en: "" },
+  Stage: Lines,
+  svg,
+  table,
+};
+
+function Lines({ trace }: StageProps) {
+  const { value, error } = useLoaded(() => drawn(trace), [trace]);
+  useEffect(() => {
+    drawnShare.value = value && value.arcs.shown / (value.arcs.total || 1);
+    return () => {
+      drawnShare.value = null;
+    };
+  }, [value]);
+  if (!value) return <p role={error ? "alert" : undefined}>{error ?? "…"}</p>;
+  return (
+    <div class="lines">
+      <div class="choices">
+        <Choice title={{ ko: "머리", en: "heads" }} of={heads} options={HEADS} />
+        {value.sentence && <Choice title={{ ko: "배치", en: "layout" }} of={wanted} options={LAYOUTS} />}
+        {value.sentence && chosen(wanted, LAYOUTS) === "arcs" && (
+          <Choice title={{ ko: "가리킨 낱말은", en: "a token is" }} of={sideOfSentence} options={SIDES} />
+        )}
+        {value.pairs && <Choice title={{ ko: "문장 사이", en: "segments" }} of={segments} options={SEGMENTS} />}
+        <label class="choice">
+          {say({ ko: "그릴 무게", en: "mass drawn" })}
+          <input
+            type="range"
+            min={0.1}
+            max={1}
+            step={0.05}
+            value={mass.value}
+            onInput={(event) => (mass.value = event.currentTarget.valueAsNumber)}
+          />
+          {percent(mass.value)}
+        </label>
+      </div>
+      <Picture drawn={value} />
+      <div class="lines-legend">
+        <b>{shareDrawn(value)}</b>
+        <svg height={20} aria-hidden="true">
+          {legend(value, lookOf(value), PAGE)}
+        </svg>
+      </div>
+    </div>
+  );
+}
+
+function lookOf({ most }: Drawn): Look {
+  return { ramp: ink(shade.value), faint: palette.value.soft, tone: tone(scale.value, most) };
+}
+
+function Picture({ drawn }: { drawn: Drawn }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const size = useSignal({ width: 720, height: 480 });
+  const band = useSignal(0); // how many heights down: tokens and drawings reach over two heights from there
+  useLayoutEffect(() => {
+    const box = scroller.current;
+    if (!box) return;
+    const measured = new ResizeObserver(
+      () => (size.value = { width: box.clientWidth, height: box.clientHeight || 480 }),
+    );
+    measured.observe(box);
+    return () => measured.disconnect();
+  }, []);
+  const { width, height } = size.value;
+  const layout = useMemo(() => layoutOf(drawn, width, height), [drawn, width, height, wanted.value]);
+  const top = Math.min(band.value * height, layout.height);
+  const reach = Math.min(2 * height, layout.height - top);
+  const labels = { query: drawn.shown.queries, key: drawn.shown.keys };
+  const range = (side: Side): [number, number] => {
+    const { length } = labels[side];
+    if (layout.kind === "arcs") return [0, length];
+    const row = layout.label(side, 0).height;
+    return [Math.min(length, Math.floor(top / row)), Math.min(length, Math.ceil((top + reach) / row))];
+  };
+  const draw = useCallback<Draw>(
+    (g) => {
+      g.translate(0, -top);
+      for (const { d, colour, alpha, width, dash } of strokes(drawn.arcs.list, drawn, layout, lookOf(drawn), "all")) {
+        [g.strokeStyle, g.globalAlpha, g.lineWidth] = [colour, alpha, width];
+        g.setLineDash([...dash]);
+        g.stroke(new Path2D(d));
+      }
+    },
+    [drawn, layout, top],
+  );
+  const faint = useComputed(() => (told(focusOf(drawn)) ? "lines-faint" : ""));
+
+  /** Points at the token or the line under the pointer. */
+  const hover = (event: MouseEvent) => {
+    const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const token = layout.hit(x, y);
+    const list = linesTold(drawn, focusOf(drawn, true)) ?? drawn.arcs.list;
+    const line = token ? null : nearest(layout, list, x, y);
+    const side = layout.kind === "arcs" ? chosen(sideOfSentence, SIDES) : token?.side;
+    const at = (of: Side) => {
+      const index = line ? line[of] : side === of ? token?.index : undefined;
+      return index === undefined ? null : labels[of][index].pieces[0];
+    };
+    point(at("query"), at("key"));
+  };
+  /** Locks what is pointed at and leaves the other side as it is. */
+  const hold = () => {
+    const [asks, looked] = [hoverQuery.value, hoverKey.value];
+    if (asks !== null && looked !== null) lock(asks, looked);
+    else if (asks !== null) query.value = asks === query.value ? null : asks;
+    else if (looked !== null) key.value = looked === key.value ? null : looked;
+  };
+  /** Brings a token into sight and points at it. */
+  const walk = (side: Side, index: number) => {
+    const { y } = layout.label(side, index);
+    const view = scroller.current;
+    if (view && (y < view.scrollTop || y + 30 > view.scrollTop + height)) view.scrollTop = y - height / 2;
+    const piece = labels[side][index].pieces[0];
+    point(side === "query" ? piece : null, side === "key" ? piece : null, true);
+  };
+  const sides = layout.kind === "arcs" ? [chosen(sideOfSentence, SIDES)] : (["query", "key"] as const);
+  return (
+    <div
+      class="lines-scroll"
+      ref={scroller}
+      onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height))}
+    >
+      <div
+        class="lines-sheet"
+        style={{ width: `${layout.width}px`, height: `${layout.height}px` }}
+        onPointerMove={hover}
+        onPointerLeave={() => point(null, null)}
+        onClick={(event) => {
+          hover(event);
+          hold();
+        }}
+      >
+        <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={reach} draw={draw} label="" />
+        <Pointed drawn={drawn} layout={layout} top={top} reach={reach} range={range} />
+        {sides.map((side) => (
+          <Tokens
+            key={sides.length > 1 ? side : "both"}
+            side={side}
+            layout={layout}
+            labels={labels[side]}
+            range={range(side)}
+            walk={walk}
+            hold={hold}
+          />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface PointedProps {
+  readonly drawn: Drawn;
+  readonly layout: Layout;
+  readonly top: number;
+  readonly reach: number;
+  readonly range: (side: Side) => readonly [number, number];
+}
+
+/** Drawn anew whenever something else is pointed at, while all else stays. */
+function Pointed({ drawn, layout, top, reach, range }: PointedProps) {
+  const { width } = layout;
+  return (
+    <svg
+      style={{ top: `${top}px` }}
+      width={width}
+      height={reach}
+      viewBox={`0 ${top} ${width} ${reach}`}
+      aria-hidden="true"
+    >
+      {pointed(drawn, focusOf(drawn), layout, lookOf(drawn), PAGE, range)}
+    </svg>
+  );
+}
+
+/** The line within 6 pixels of a point. */
+function nearest(layout: Layout, list: readonly Arc[], x: number, y: number): Arc | null {
+  let [least, found] = [6, null as Arc | null];
+  for (const arc of list) {
+    const away = layout.away(arc.query, arc.key, x, y);
+    if (away < least) [least, found] = [away, arc];
+  }
+  return found;
+}

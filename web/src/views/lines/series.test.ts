@@ -1,0 +1,88 @@
+/** What the view draws of real traces: which heads, which pairs, and that exports say the same as the trace. */
+
+import { beforeEach, describe, expect, it } from "vitest";
+import { block, head, key, layer, pinned, place, query, unit } from "../../state/state";
+import { open, SMALL } from "../../testing/open";
+import { svg, table } from "./picture";
+import { drawn, heads, layout, mass, segments } from "./series";
+
+beforeEach(() => {
+  query.value = key.value = null;
+  pinned.value = [];
+  heads.value = "focus";
+  layout.value = "columns";
+  mass.value = 0.9;
+  segments.value = "all";
+  unit.value = "piece";
+  [block.value, layer.value, head.value] = ["encoder", 1, 1];
+});
+
+describe("the lines of a trace", () => {
+  it("are those of the head in focus and reach the asked share", async () => {
+    const trace = await open("small");
+    const { series, arcs } = await drawn(trace);
+    expect(series).toHaveLength(1);
+    expect(series[0].matrix.data).toEqual((await trace.weights(place.value)).data);
+    expect(arcs.shown / arcs.among).toBeGreaterThanOrEqual(0.9);
+    mass.value = 1;
+    expect((await drawn(trace)).arcs.shown).toBeCloseTo(arcs.among, 4);
+  });
+
+  it("are those of pinned heads of the block, the mean, the largest, or all", async () => {
+    const trace = await open("small");
+    const all = await Promise.all([0, 1].map((number) => trace.weights({ ...place.value, head: number })));
+    heads.value = "pinned";
+    expect((await drawn(trace)).heads).toBe("focus"); // nothing is pinned
+    pinned.value = [
+      { sequence: 0, block: "cross", layer: 0, head: 0 },
+      { sequence: 0, block: "encoder", layer: 1, head: 0 },
+    ];
+    const some = await drawn(trace);
+    expect(some.series.map(({ colour }) => colour)).toEqual([1]); // its colour on the map
+    expect(some.series[0].matrix.data).toEqual(all[0].data);
+    heads.value = "mean";
+    const mean = (await drawn(trace)).series[0].matrix;
+    expect(mean.data[5]).toBeCloseTo((all[0].data[5] + all[1].data[5]) / 2, 6);
+    heads.value = "max";
+    expect((await drawn(trace)).series[0].matrix.data[5]).toBe(Math.max(all[0].data[5], all[1].data[5]));
+    heads.value = "all";
+    expect((await drawn(trace)).series.map(({ colour }) => colour)).toEqual([1, null]);
+  });
+
+  it("are left to what the address makes sense of", async () => {
+    const trace = await open("small");
+    heads.value = "none" as "all";
+    segments.value = "zz" as "ab";
+    const { heads: how, filtered } = await drawn(trace);
+    expect([how, filtered]).toEqual(["focus", false]);
+  });
+
+  it("follow the unit of the page", async () => {
+    const trace = await open("small");
+    unit.value = "word";
+    const { shown, series } = await drawn(trace);
+    expect(series[0].matrix.rows).toBe(shown.queries.length);
+    expect(shown.queries.length).toBeLessThan(trace.queries(place.value).pieces.length);
+  });
+});
+
+it.each(SMALL)("pictures and tables of %s hold the weights of what is locked", async (name) => {
+  const trace = await open(name);
+  const { name: first } = trace.info.blocks[0];
+  [block.value, layer.value, head.value] = [first, 0, 0];
+  query.value = 2;
+  mass.value = 1;
+  const weights = await trace.weights(place.value);
+  const [, ...rows] = await table(trace);
+  expect(rows.length).toBeGreaterThan(0);
+  for (const [, asked, , looked, , weight] of rows) {
+    expect(asked).toBe(2);
+    expect(weight).toBe(weights.data[2 * weights.columns + Number(looked)]);
+  }
+  for (const way of ["columns", "arcs"] as const) {
+    layout.value = way;
+    const picture = new DOMParser().parseFromString(await svg(trace), "image/svg+xml");
+    expect(picture.documentElement.tagName).toBe("svg");
+    expect(picture.querySelectorAll("path").length).toBeGreaterThan(1);
+  }
+});

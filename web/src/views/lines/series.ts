@@ -1,0 +1,140 @@
+/** Which heads are drawn, and which pairs: the choices of the view, and what they make of a trace. */
+
+import { pinned, place } from "../../state/state";
+import { setting } from "../../state/settings";
+import type { Place } from "../../trace/format";
+import type { Matrix } from "../../trace/matrix";
+import { type Shown, showing, shown } from "../../trace/shown";
+import type { Trace } from "../../trace/trace";
+import type { Words } from "../../words/words";
+import { headName } from "../../words/blocks";
+import { chosen } from "../choice";
+import { type Arcs, arcs, combined, MOST, type Visible } from "./arcs";
+
+export type Heads = "focus" | "pinned" | "mean" | "max" | "all";
+export type Segments = "all" | "aa" | "ab" | "ba" | "bb";
+
+export const LAYOUTS = {
+  columns: { ko: "두 열", en: "two columns" },
+  arcs: { ko: "한 문장", en: "one sentence" },
+} satisfies Record<"columns" | "arcs", Words>;
+export const HEADS: Readonly<Record<Heads, Words>> = {
+  focus: { ko: "보던 머리", en: "the one in focus" },
+  pinned: { ko: "고정한 머리", en: "pinned" },
+  mean: { ko: "모두의 평균", en: "mean of all" },
+  max: { ko: "모두의 최대", en: "largest of all" },
+  all: { ko: "모두 겹쳐", en: "all" },
+};
+export const SEGMENTS: Readonly<Record<Segments, Words>> = {
+  all: { ko: "모두", en: "all" },
+  aa: { ko: "A→A", en: "A→A" },
+  ab: { ko: "A→B", en: "A→B" },
+  ba: { ko: "B→A", en: "B→A" },
+  bb: { ko: "B→B", en: "B→B" },
+};
+export const SIDES: Readonly<Record<"query" | "key", Words>> = {
+  query: { ko: "질의", en: "query" },
+  key: { ko: "키", en: "key" },
+};
+
+export const layout = setting<"columns" | "arcs">("lines", "layout", "columns");
+export const heads = setting<Heads>("lines", "heads", "focus");
+export const mass = setting("lines", "mass", 0.9);
+export const segments = setting<Segments>("lines", "segments", "all");
+/** In one sentence, what a token is when it is pointed at. */
+export const side = setting<"query" | "key">("lines", "side", "query");
+
+/** One head, or all as one. */
+export interface Series {
+  readonly name: string;
+  readonly matrix: Matrix;
+  readonly colour: number | null; // of the pinned heads; null: none of its own
+}
+
+export interface Drawn {
+  readonly place: Place;
+  readonly shown: Shown;
+  readonly series: readonly Series[];
+  readonly most: number; // what the darkest line stands for
+  readonly arcs: Arcs;
+  readonly visible: Visible;
+  readonly heads: Heads; // as drawn: "pinned" without a pinned head is "focus"
+  readonly dim: boolean; // lines from and to special tokens are faint
+  readonly pairs: boolean; // the texts are joined of two segments
+  readonly filtered: boolean; // only pairs between chosen segments are drawn
+  readonly sentence: boolean; // queries and keys are the same few tokens
+}
+
+/** What the view draws now; signals are read before anything is awaited. */
+export async function drawn(trace: Trace): Promise<Drawn> {
+  const at = place.value;
+  const pins = pinned.value;
+  const here = pins.filter((pin) => pin.block === at.block);
+  const asked = chosen(heads, HEADS);
+  const how = asked === "pinned" && here.length === 0 ? "focus" : asked;
+  const share = mass.value;
+  const part = chosen(segments, SEGMENTS);
+  const block = trace.block(at.block);
+  const colourOf = (one: Place) => {
+    const found = pins.findIndex((pin) => pin.block === one.block && pin.layer === one.layer && pin.head === one.head);
+    return found < 0 ? null : found;
+  };
+  const wanted: readonly Place[] =
+    how === "focus"
+      ? [at]
+      : how === "pinned"
+        ? here.map((pin) => ({ ...pin, sequence: at.sequence }))
+        : Array.from({ length: block.heads }, (_, number) => ({ ...at, head: number }));
+  const way = showing();
+  const all = await Promise.all(wanted.map((one) => shown(trace, one, way)));
+  const matrices = all.map(({ matrix }) => matrix);
+  const series: readonly Series[] =
+    how === "mean" || how === "max"
+      ? [{ name: how, matrix: combined(matrices, how), colour: null }]
+      : wanted.map((one, i) => ({
+          name: headName(one),
+          matrix: matrices[i],
+          colour: how === "pinned" || how === "all" ? colourOf(one) : null,
+        }));
+  const [first] = all;
+  const { segmentOfQuery, segmentOfKey } = segmentsOf(trace, at, first);
+  const { queries } = first;
+  const filtered = part !== "all" && segmentOfQuery !== null && segmentOfKey !== null;
+  const [from, to] = [part.charCodeAt(0) - 97, part.charCodeAt(1) - 97]; // a is 0, b is 1
+  const asks = (query: number) => queries[query].real;
+  const visible: Visible = (query, key) =>
+    asks(query) && (!filtered || (segmentOfQuery[query] === from && segmentOfKey[key] === to));
+  return {
+    place: at,
+    shown: first,
+    series,
+    // Weights times values have no largest of their own.
+    most:
+      way.measure === "weights"
+        ? 1
+        : Math.max(...series.map(({ matrix }) => matrix.data.reduce((a, b) => Math.max(a, b), 0))),
+    arcs: arcs(
+      series.map(({ matrix }) => matrix),
+      share,
+      visible,
+      MOST,
+      asks,
+    ),
+    visible,
+    heads: how,
+    pairs: segmentOfQuery !== null && segmentOfKey !== null,
+    dim: way.specials === "dim",
+    filtered,
+    sentence: block.queries === block.keys && first.keys.length <= 40,
+  };
+}
+
+/** The segment of each label; null where the texts are not of two segments. */
+function segmentsOf(trace: Trace, at: Place, { queries, keys }: Shown) {
+  const of = (sequence: { segments: readonly number[] | null }, labels: Shown["queries"]) => {
+    const { segments: list } = sequence;
+    if (!list || new Set(list).size < 2) return null;
+    return labels.map(({ pieces }) => list[pieces[0]]);
+  };
+  return { segmentOfQuery: of(trace.queries(at), queries), segmentOfKey: of(trace.keys(at), keys) };
+}

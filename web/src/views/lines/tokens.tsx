@@ -1,0 +1,99 @@
+/** The tokens of one side as a list that the keyboard walks; only those near what is seen are in the page. */
+
+import { useSignal } from "@preact/signals";
+import { display, parts } from "../../draw/text";
+import { indexOf } from "../../state/labels";
+import { point } from "../../state/moves";
+import { key, query } from "../../state/state";
+import type { Label } from "../../trace/shown";
+import { say } from "../../words/words";
+import type { Layout, Side } from "./layout";
+import { SIDES, side as sideOfSentence } from "./series";
+
+interface TokensProps {
+  readonly side: Side;
+  readonly layout: Layout;
+  readonly labels: readonly Label[];
+  readonly range: readonly [number, number];
+  /** Points at a token and brings it into sight. */
+  readonly walk: (side: Side, index: number) => void;
+  /** Locks what is pointed at. */
+  readonly hold: () => void;
+}
+
+export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps) {
+  const held = indexOf(labels, (side === "query" ? query : key).value);
+  const active = useSignal(Math.max(held, 0));
+  const at = Math.min(active.value, labels.length - 1);
+  const go = (index: number) => {
+    active.value = Math.max(0, Math.min(labels.length - 1, index));
+    walk(side, active.value);
+  };
+  const across = layout.kind === "arcs"; // the sentence runs from left to right, each token is a query and a key
+  const other = (list: HTMLElement) => {
+    const opposite = side === "query" ? "key" : "query";
+    if (across) {
+      sideOfSentence.value = opposite;
+      walk(opposite, at);
+    } else list.parentElement?.querySelector<HTMLElement>(`[data-side=${opposite}]`)?.focus();
+  };
+  const [back, on, before, after] = across
+    ? ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]
+    : ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
+  const keys: Readonly<Record<string, (list: HTMLElement) => void>> = {
+    [back]: () => go(at - 1),
+    [on]: () => go(at + 1),
+    [before]: other,
+    [after]: other,
+    Home: () => go(0),
+    End: () => go(labels.length - 1),
+    Enter: hold,
+  };
+  return (
+    <div
+      class="lines-tokens"
+      role="listbox"
+      tabIndex={0}
+      data-side={side}
+      aria-label={say(SIDES[side])}
+      aria-orientation={across ? "horizontal" : "vertical"}
+      aria-activedescendant={at >= range[0] && at < range[1] ? `lines-${side}-${at}` : undefined}
+      onFocus={({ currentTarget }) => currentTarget.matches(":focus-visible") && go(at)}
+      onBlur={() => point(null, null)}
+      onKeyDown={(event) => {
+        const act = keys[event.key];
+        if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+        event.preventDefault();
+        event.stopPropagation();
+        act(event.currentTarget);
+      }}
+    >
+      {labels.slice(...range).map(({ text, real, special }, i) => {
+        const index = range[0] + i;
+        const { x, y, width, height } = layout.label(side, index);
+        const marks = [!real && "pad", special && "special", index === at && "active", layout.vertical && "vertical"];
+        return (
+          <div
+            key={index}
+            id={`lines-${side}-${index}`}
+            role="option"
+            aria-selected={index === held}
+            aria-setsize={labels.length}
+            aria-posinset={index + 1}
+            title={display(text)}
+            class={marks.reduce<string>((all, mark) => (mark ? `${all} lines-${mark}` : all), "lines-token")}
+            style={{ left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` }}
+          >
+            <span>
+              {parts(text).map((part, n) => (
+                <span key={n} class={`lines-${part.kind}`}>
+                  {part.kind === "start" ? "" : part.text}
+                </span>
+              ))}
+            </span>
+          </div>
+        );
+      })}
+    </div>
+  );
+}

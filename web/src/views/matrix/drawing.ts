@@ -1,0 +1,260 @@
+/** Drawing a matrix: cells, what is hidden, numbers, names, sums; and over it what is pointed at and locked. */
+
+import { css, type Ramp } from "../../draw/colours";
+import { hatch, stepOf, type Tone } from "../../draw/paint";
+import type { Palette } from "../../draw/palette";
+import { display, parts } from "../../draw/text";
+import type { Label, Shown } from "../../trace/shown";
+import { cornerOf, type Frame, NUMBERS_FROM, rangeOf, TOTALS } from "./frame";
+
+type G = CanvasRenderingContext2D;
+
+export interface Names {
+  readonly queries: readonly Label[];
+  readonly keys: readonly Label[];
+}
+
+/** The part of a picture, one pixel a cell or one a tile, that is seen. */
+export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
+  const [down, across] = [image.height / frame.rows, image.width / frame.columns];
+  const { left, top, width, height, cell, x, y } = frame;
+  g.imageSmoothingEnabled = false;
+  g.drawImage(image, x * across, y * down, (width / cell) * across, (height / cell) * down, left, top, width, height);
+}
+
+/** Hatches what may not be seen and pales what is special. */
+export function drawHidden(g: G, shown: Shown, frame: Frame, colours: Palette, dim: boolean): void {
+  const { left, top, width, height, cell } = frame;
+  const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
+  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
+  g.save();
+  g.beginPath();
+  g.rect(left, top, width, height);
+  g.clip();
+  const hidden = new Path2D();
+  let some = false;
+  for (let row = firstRow; row < lastRow; row++)
+    for (let from = first, to = first; from < last; from = to + 1) {
+      while (from < last && shown.allowed[row * frame.columns + from]) from++;
+      to = from;
+      while (to < last && !shown.allowed[row * frame.columns + to]) to++;
+      if (to === from) continue;
+      const [x, y] = cornerOf(frame, row, from);
+      hidden.rect(x, y, (to - from) * cell, cell);
+      some = true;
+    }
+  if (dim) {
+    g.globalAlpha = 0.65;
+    g.fillStyle = colours.paper;
+    for (let row = firstRow; row < lastRow; row++)
+      if (shown.queries[row].special) g.fillRect(left, cornerOf(frame, row, 0)[1], width, cell);
+    for (let column = first; column < last; column++)
+      if (shown.keys[column].special) g.fillRect(cornerOf(frame, 0, column)[0], top, cell, height);
+    g.globalAlpha = 1;
+  }
+  if (some) {
+    g.clip(hidden);
+    hatch(g, left, top, width, height, colours.hidden);
+  }
+  g.restore();
+}
+
+/** The number of each cell, where cells are large enough. */
+export function drawNumbers(g: G, shown: Shown, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
+  if (frame.cell < NUMBERS_FROM) return;
+  const { left, top, width, height, cell } = frame;
+  const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
+  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
+  g.save();
+  g.beginPath();
+  g.rect(left, top, width, height);
+  g.clip();
+  g.font = `${cell < 48 ? 11 : 13}px ${colours.mono}`;
+  g.textAlign = "center";
+  g.textBaseline = "middle";
+  for (let row = firstRow; row < lastRow; row++)
+    for (let column = first; column < last; column++) {
+      const at = row * frame.columns + column;
+      if (!shown.allowed[at]) continue;
+      const value = shown.matrix.data[at];
+      const [x, y] = cornerOf(frame, row, column);
+      g.fillStyle = readable(ramp, stepOf(tone(value)));
+      g.fillText(inCell(value, cell), x + cell / 2, y + cell / 2);
+    }
+  g.restore();
+}
+
+/** The end of the ramp that is read better on one of its steps. */
+function readable(ramp: Ramp, step: number): string {
+  const light = (step: number) => {
+    const [r, g, b] = ramp.subarray(3 * step, 3 * step + 3);
+    return 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 + 0.05;
+  };
+  const contrast = (end: number) => Math.max(light(end) / light(step), light(step) / light(end));
+  return css(ramp, contrast(0) > contrast(255) ? 0 : 255);
+}
+
+/** As many digits as a cell holds: .41, .413 */
+function inCell(value: number, cell: number): string {
+  const text = value.toFixed(cell < 56 ? 2 : 3).replace(/^0\./, ".");
+  return value > 0 && !/[1-9]/.test(text) ? "·" : text;
+}
+
+const FONT = 12;
+
+/** Names of rows and columns, as many as fit; `row` and `column` are always named. */
+export function drawNames(g: G, names: Names, frame: Frame, colours: Palette, row = -1, column = -1): void {
+  const { left, top, width, height, cell } = frame;
+  const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
+  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
+  const every = Math.max(1, Math.ceil((FONT + 1) / cell));
+  g.textBaseline = "middle";
+  const write = (label: Label, x: number, y: number, room: number, strong: boolean) => {
+    g.font = `${label.special ? "italic " : ""}${strong ? "bold " : ""}${FONT}px ${colours.font}`;
+    g.fillStyle = strong ? colours.focus : label.special ? colours.soft : colours.ink;
+    drawPiece(g, label.text, x, y, room);
+  };
+  g.textAlign = "right";
+  for (let i = firstRow; i < lastRow; i++) {
+    const y = top + (i + 0.5 - frame.y) * cell;
+    if ((i % every && i !== row) || (i !== row && Math.abs(i - row) < every && row >= 0) || y < top || y > top + height)
+      continue;
+    write(names.queries[i], left - 6, y, left - 8, i === row);
+  }
+  for (let i = first; i < last; i++) {
+    const x = left + (i + 0.5 - frame.x) * cell;
+    if (
+      (i % every && i !== column) ||
+      (i !== column && Math.abs(i - column) < every && column >= 0) ||
+      x < left ||
+      x > left + width
+    )
+      continue;
+    if (frame.upright) {
+      g.save();
+      g.translate(x, top - 6);
+      g.rotate(-Math.PI / 2);
+      g.textAlign = "left";
+      write(names.keys[i], 0, 0, top - 8, i === column);
+      g.restore();
+    } else {
+      g.textAlign = "center";
+      write(names.keys[i], x, top - 11, cell + 4, i === column);
+    }
+  }
+}
+
+/** A piece, aligned as the canvas says; the start of a word is a mark of our own, no glyph. */
+function drawPiece(g: G, piece: string, x: number, y: number, room: number): void {
+  const starts = parts(piece)[0].kind === "start";
+  const mark = starts ? 6 : 0;
+  const text = shortened(g, display(piece).slice(starts ? 1 : 0), room - mark);
+  const width = g.measureText(text).width + mark;
+  const from = g.textAlign === "right" ? x - width : g.textAlign === "center" ? x - width / 2 : x;
+  g.save();
+  g.textAlign = "left";
+  g.fillText(text, from + mark, y);
+  g.strokeStyle = g.fillStyle;
+  g.globalAlpha = 0.6;
+  g.lineWidth = 1;
+  g.beginPath();
+  if (starts)
+    for (const [dx, dy] of [
+      [0.5, 2],
+      [0.5, 4.5],
+      [3.5, 4.5],
+      [3.5, 2],
+    ])
+      g.lineTo(from + dx, y + dy);
+  g.stroke();
+  g.restore();
+}
+
+function shortened(g: G, text: string, room: number): string {
+  if (g.measureText(text).width <= room) return text;
+  const letters = [...text];
+  while (letters.length > 1 && g.measureText(`${letters.join("")}…`).width > room) letters.pop();
+  return `${letters.join("")}…`;
+}
+
+/** What each key receives, below, and what each query gives, at the right unless all give 1, as bars to the largest. */
+export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette): void {
+  const { left, top, width, height, cell } = frame;
+  const long = TOTALS - 10;
+  const thick = Math.max(cell - 1, Math.min(cell, 1));
+  g.fillStyle = colours.edge;
+  const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
+  for (let i = first; i < last; i++) {
+    const x = left + (i - frame.x) * cell;
+    const from = Math.max(x, left);
+    g.fillRect(
+      from,
+      top + height + 4,
+      Math.min(x + thick, left + width) - from,
+      (long * totals.received[i]) / totals.most,
+    );
+  }
+  const [firstRow, lastRow] = totals.alike ? [0, 0] : rangeOf(frame.y, height, cell, frame.rows);
+  for (let i = firstRow; i < lastRow; i++) {
+    const y = top + (i - frame.y) * cell;
+    const from = Math.max(y, top);
+    g.fillRect(
+      left + width + 4,
+      from,
+      (long * totals.given[i]) / totals.mostGiven,
+      Math.min(y + thick, top + height) - from,
+    );
+  }
+  g.fillStyle = colours.soft;
+  g.font = `${FONT}px ${colours.font}`;
+  g.textAlign = "left";
+  g.textBaseline = "middle";
+  g.fillText("Σ", left + width + 6, top + height + 12);
+}
+
+export interface Totals {
+  readonly received: Float32Array; // of each key
+  readonly given: Float32Array; // of each query
+  readonly most: number;
+  readonly mostGiven: number;
+  readonly alike: boolean; // all queries give 1, or nothing
+}
+
+export function totalsOf({ matrix: { rows, columns, data } }: Pick<Shown, "matrix">): Totals {
+  const received = new Float32Array(columns);
+  const given = new Float32Array(rows);
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++) {
+      received[column] += data[row * columns + column];
+      given[row] += data[row * columns + column];
+    }
+  const most = (totals: Float32Array) => totals.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const alike = given.every((sum) => sum === 0 || Math.abs(sum - 1) < 1e-2);
+  return { received, given, most: most(received), mostGiven: most(given), alike };
+}
+
+/** A row, a column and their cell: thin while pointed at, thick with handles once locked. */
+export function drawCross(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Palette): void {
+  const { left, top, width, height, cell } = frame;
+  const [x, y] = cornerOf(frame, row, column);
+  g.save();
+  g.strokeStyle = colours.focus;
+  g.fillStyle = colours.focus;
+  g.lineWidth = locked ? 2.5 : 1;
+  g.beginPath();
+  g.rect(left - 7, top - 7, width + 14, height + 14);
+  g.clip();
+  const seenRow = row >= 0 && y + cell > top && y < top + height;
+  const seenColumn = column >= 0 && x + cell > left && x < left + width;
+  g.globalAlpha = locked ? 1 : 0.75;
+  if (seenRow) g.strokeRect(left, y, width, cell);
+  if (seenColumn) g.strokeRect(x, top, cell, height);
+  g.globalAlpha = 1;
+  if (seenRow && seenColumn) {
+    g.lineWidth = locked ? 3.5 : 2;
+    g.strokeRect(x, y, cell, cell);
+  }
+  if (locked && seenRow) g.fillRect(left - 6, y + cell / 2 - 4, 5, 8);
+  if (locked && seenColumn) g.fillRect(x + cell / 2 - 4, top - 6, 8, 5);
+  g.restore();
+}

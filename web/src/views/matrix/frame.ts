@@ -1,0 +1,92 @@
+/** Where the cells of a matrix stand: fitted into the room, or larger and moved about. */
+
+export interface Frame {
+  readonly rows: number;
+  readonly columns: number;
+  readonly cell: number; // side, in pixels
+  readonly left: number; // of the plot
+  readonly top: number;
+  readonly width: number; // of what is seen of the matrix
+  readonly height: number;
+  readonly x: number; // the column and row, with parts, at the plot's upper left corner
+  readonly y: number;
+  readonly upright: boolean; // labels of columns stand
+}
+
+export interface Look {
+  readonly zoom: number; // 1: as large as fits
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface Room {
+  readonly width: number;
+  readonly height: number;
+  readonly rowLabel: number; // width of the longest label
+  readonly columnLabel: number;
+}
+
+export const TOTALS = 34; // for the sums at the right and below
+export const NUMBERS_FROM = 34; // side of a cell that holds its number
+const [LARGEST_FIT, LARGEST] = [56, 96];
+const LONGEST_LABEL = 120;
+
+export function frameOf(rows: number, columns: number, room: Room, look: Look): Frame {
+  const left = Math.min(room.rowLabel, LONGEST_LABEL) + 10;
+  const upright = columns > 12 || room.columnLabel > 48;
+  const top = upright ? Math.min(room.columnLabel, LONGEST_LABEL) + 10 : 22;
+  const [wide, high] = [Math.max(room.width - left - TOTALS, 60), Math.max(room.height - top - TOTALS, 60)];
+  const fitting = Math.min(wide / columns, high / rows, LARGEST_FIT);
+  const fit = fitting >= 4 ? Math.floor(fitting) : fitting;
+  const cell = Math.min(fit * Math.max(look.zoom, 1), Math.max(LARGEST, fit));
+  const [width, height] = [Math.min(wide, columns * cell), Math.min(high, rows * cell)];
+  const within = (at: number, count: number, seen: number) => Math.max(0, Math.min(at, count - seen / cell));
+  return {
+    rows,
+    columns,
+    cell,
+    left,
+    top,
+    width,
+    height,
+    x: within(look.x, columns, width),
+    y: within(look.y, rows, height),
+    upright,
+  };
+}
+
+/** The cell at a point; null: beside the matrix. */
+export function cellAt(frame: Frame, px: number, py: number): { readonly row: number; readonly column: number } | null {
+  const { left, top, width, height, cell, x, y } = frame;
+  if (px < left || py < top || px >= left + width || py >= top + height) return null;
+  const [row, column] = [Math.floor((py - top) / cell + y), Math.floor((px - left) / cell + x)];
+  return row < frame.rows && column < frame.columns ? { row, column } : null;
+}
+
+/** The upper left corner of a cell. */
+export function cornerOf({ left, top, cell, x, y }: Frame, row: number, column: number): readonly [number, number] {
+  return [left + (column - x) * cell, top + (row - y) * cell];
+}
+
+/** Rows or columns that are seen at least in part, [first, last). */
+export function rangeOf(at: number, seen: number, cell: number, count: number): readonly [number, number] {
+  return [Math.floor(at), Math.min(count, Math.ceil(at + seen / cell))];
+}
+
+/** Zooms by a factor; what stands at the point stays there. */
+export function zoomed(frame: Frame, zoom: number, factor: number, px: number, py: number): Look {
+  const next = Math.max(1, Math.min(zoom * factor, (LARGEST * zoom) / frame.cell));
+  const across = Math.max(0, Math.min(px - frame.left, frame.width));
+  const down = Math.max(0, Math.min(py - frame.top, frame.height));
+  const cell = (frame.cell * next) / zoom;
+  return { zoom: next, x: frame.x + across / frame.cell - across / cell, y: frame.y + down / frame.cell - down / cell };
+}
+
+/** Moves the least that brings a cell into sight. */
+export function showing(frame: Frame, row: number, column: number): { readonly x: number; readonly y: number } {
+  const near = (at: number, seen: number, cell: number) => Math.max(cell + 1 - seen, Math.min(at, cell));
+  return {
+    x: near(frame.x, frame.width / frame.cell, column),
+    y: near(frame.y, frame.height / frame.cell, row),
+  };
+}

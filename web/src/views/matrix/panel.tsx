@@ -1,0 +1,301 @@
+/** One head as a matrix: pictures below, what is pointed at above, the keyboard and the pointer over both. */
+
+import { useMemo, useRef } from "preact/hooks";
+import { Canvas, type Draw } from "../../draw/canvas";
+import { headColours, ink } from "../../draw/colours";
+import { paint, paintBytes, still, tone } from "../../draw/paint";
+import { shade } from "../../draw/palette";
+import { pooled } from "../../draw/pool";
+import { textWidth } from "../../draw/svg";
+import { display } from "../../draw/text";
+import { Grid, stepOf } from "../../shell/grid";
+import { indexOf } from "../../state/labels";
+import { useLoaded } from "../../state/loaded";
+import { goTo, lock, point } from "../../state/moves";
+import {
+  block,
+  focusKey,
+  focusQuery,
+  hoverKey,
+  hoverQuery,
+  key,
+  measure,
+  query,
+  scale,
+  specials,
+  unit,
+} from "../../state/state";
+import type { Place } from "../../trace/format";
+import { at } from "../../trace/matrix";
+import { type Label, labels, shown } from "../../trace/shown";
+import type { Trace } from "../../trace/trace";
+import { BLOCKS, headName } from "../../words/blocks";
+import { say } from "../../words/words";
+import { drawCells, drawCross, drawHidden, drawNames, drawNumbers, drawTotals, totalsOf } from "./drawing";
+import { cellAt, type Frame, frameOf, showing, zoomed } from "./frame";
+import { look } from "./matrix";
+import { left, range, top, zoom } from "./settings";
+
+interface PanelProps {
+  readonly trace: Trace;
+  readonly place: Place;
+  readonly number: number | null; // of the pin; null: the head in focus alone
+  readonly width: number;
+  readonly height: number;
+}
+
+export function Panel({ trace, place, number, width, height }: PanelProps) {
+  const { value, error } = useLoaded(() => shown(trace, place), [trace, place]);
+  const named = useMemo(
+    () => ({ queries: labels(trace.queries(place), unit.value), keys: labels(trace.keys(place), unit.value) }),
+    [trace, place, unit.value],
+  );
+  const { queries, keys } = named;
+  const caption = number === null ? 0 : 24;
+  const room = useMemo(
+    () => ({ width, height: height - caption, rowLabel: longest(queries), columnLabel: longest(keys) }),
+    [width, height, caption, named],
+  );
+  const frame = frameOf(queries.length, keys.length, room, { zoom: zoom.value, x: left.value, y: top.value });
+  const fits = value && value.matrix.rows === queries.length && value.matrix.columns === keys.length;
+  const picture = fits ? value : null; // weights of the unit before are not drawn under the names of this
+  const most = useMemo(
+    () =>
+      picture && (measure.value === "values" || range.value === "most")
+        ? picture.matrix.data.reduce((a, b) => Math.max(a, b), 0)
+        : 1,
+    [picture, measure.value, range.value],
+  );
+  const totals = useMemo(() => picture && totalsOf(picture), [picture]);
+  const image = useCoarse(trace, place, picture === null);
+  const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each dot is the largest of some cells
+  const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
+  const cells = useMemo(
+    () => picture && still(paint(pooled(picture.matrix, high, wide), ink(shade.value), tone(scale.value, most))),
+    [picture, most, high, wide, shade.value, scale.value],
+  );
+  const ground: Draw = (g, colours) => {
+    g.fillStyle = colours.paper;
+    g.fillRect(frame.left, frame.top, frame.width, frame.height);
+    const seen = cells ?? image;
+    if (seen) drawCells(g, seen, frame);
+    if (picture) {
+      drawNumbers(g, picture, frame, tone(scale.value, most), ink(shade.value), colours);
+      drawHidden(g, picture, frame, colours, specials.value === "dim");
+      if (totals) drawTotals(g, totals, frame, colours);
+    }
+    drawNames(g, named, frame, colours);
+    g.strokeStyle = colours.line;
+    g.lineWidth = 1;
+    g.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
+  };
+  const base = useMemo(
+    () => ground,
+    [picture, image, cells, totals, named, room, most, frame.cell, frame.x, frame.y, specials.value],
+  );
+  return (
+    <section class="matrix-panel">
+      {number !== null && (
+        <h2 style={{ borderColor: headColours[number].colour }}>
+          {number + 1} · {say(BLOCKS[place.block])} {headName(place)}
+        </h2>
+      )}
+      {error && <p role="alert">{error}</p>}
+      <Cells {...{ place, named, frame, width, base, picture }} sides={sidesOf(trace, place)} height={room.height} />
+    </section>
+  );
+}
+
+/** Which sides a head has in common with the head in focus: only there do rows and columns mean the same. */
+function sidesOf(trace: Trace, place: Place): Sides {
+  const [here, focus] = [trace.block(place.block), trace.block(block.value)];
+  return { rows: here.queries === focus.queries, columns: here.keys === focus.keys };
+}
+
+interface Sides {
+  readonly rows: boolean;
+  readonly columns: boolean;
+}
+
+interface CellsProps {
+  readonly place: Place;
+  readonly sides: Sides;
+  readonly named: { readonly queries: readonly Label[]; readonly keys: readonly Label[] };
+  readonly picture: Awaited<ReturnType<typeof shown>> | null;
+  readonly frame: Frame;
+  readonly width: number;
+  readonly height: number;
+  readonly base: Draw;
+}
+
+/** The grid: it alone is drawn anew when the pointer moves. */
+function Cells({ place, sides, named, picture, frame, width, height, base }: CellsProps) {
+  const { queries, keys } = named;
+  const rowOf = (piece: number | null) => (sides.rows ? indexOf(queries, piece) : -1);
+  const columnOf = (piece: number | null) => (sides.columns ? indexOf(keys, piece) : -1);
+  const [row, column] = [rowOf(focusQuery.value), columnOf(focusKey.value)];
+  const held = useRef<{ readonly x: number; readonly y: number; moved: boolean } | null>(null);
+  const locked = query.value !== null && row === rowOf(query.value) && column === columnOf(key.value);
+  const told =
+    row < 0 || column < 0 || !picture
+      ? say({ ko: "고르지 않음", en: "no cell" })
+      : sentence(queries[row], keys[column], at(picture.matrix, row, column));
+
+  const over: Draw = (g, colours) => {
+    const [queryLocked, keyLocked] = [rowOf(query.value), columnOf(key.value)];
+    if (queryLocked >= 0 || keyLocked >= 0) drawCross(g, frame, queryLocked, keyLocked, true, colours);
+    const hovered = hoverQuery.value !== null || hoverKey.value !== null;
+    if (hovered) drawCross(g, frame, rowOf(focusQuery.value), columnOf(focusKey.value), false, colours);
+  };
+  const pointAt = (row: number, column: number, keyboard: boolean) =>
+    point(sides.rows ? queries[row].pieces[0] : null, sides.columns ? keys[column].pieces[0] : null, keyboard);
+  const moveTo = (event: PointerEvent) => {
+    const from = held.current;
+    if (from && zoom.value > 1 && (from.moved || Math.hypot(event.offsetX - from.x, event.offsetY - from.y) > 3)) {
+      look({ zoom: zoom.value, x: frame.x - event.movementX / frame.cell, y: frame.y - event.movementY / frame.cell });
+      from.moved = true;
+      return;
+    }
+    const cell = cellAt(frame, event.offsetX, event.offsetY);
+    if (cell) pointAt(cell.row, cell.column, false);
+    else point(null, null);
+  };
+  const release = (event: PointerEvent) => {
+    const cell = held.current?.moved ? null : cellAt(frame, event.offsetX, event.offsetY);
+    held.current = null;
+    if (!cell) return;
+    goTo(place);
+    lock(queries[cell.row].pieces[0], keys[cell.column].pieces[0]);
+  };
+  const wheel = (event: WheelEvent) => {
+    if (event.deltaY > 0 && zoom.value <= 1) return; // all is seen: the page may scroll
+    event.preventDefault();
+    if (event.shiftKey) look({ zoom: zoom.value, x: frame.x + event.deltaY / frame.cell, y: frame.y });
+    else look(zoomed(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
+  };
+  const press = (event: KeyboardEvent) => {
+    const step = stepOf(event);
+    const [x, y] = [frame.left + frame.width / 2, frame.top + frame.height / 2];
+    if (step) {
+      const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
+      const to = [
+        clamp(Math.max(row, 0) + (row < 0 ? 0 : step[0]), queries.length),
+        clamp(Math.max(column, 0) + (column < 0 ? 0 : step[1]), keys.length),
+      ];
+      pointAt(to[0], to[1], true);
+      if (zoom.value > 1) look({ zoom: zoom.value, ...showing(frame, to[0], to[1]) });
+    } else if (event.key === "Enter") lock();
+    else if (event.key === "+" || event.key === "=") look(zoomed(frame, zoom.value, 1.5, x, y));
+    else if (event.key === "-") look(zoomed(frame, zoom.value, 1 / 1.5, x, y));
+    else if (event.key === "0") look({ zoom: 1, x: 0, y: 0 });
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <Grid
+      id={`matrix-${place.block}-${place.layer}-${place.head}`}
+      role="grid"
+      label={say({
+        ko: `가중치: ${queries.length}개의 질의, ${keys.length}개의 키`,
+        en: `weights: ${queries.length} queries, ${keys.length} keys`,
+      })}
+      rows={queries.length}
+      columns={keys.length}
+      row={row}
+      column={column}
+      told={told}
+      selected={locked}
+      onKeyDown={press}
+    >
+      <div class="matrix-picture" style={{ width: `${width}px`, height: `${height}px` }}>
+        <Canvas
+          width={width}
+          height={height}
+          draw={base}
+          label=""
+          data-role="cells"
+          data-left={frame.left - frame.x * frame.cell}
+          data-top={frame.top - frame.y * frame.cell}
+          data-cell={frame.cell}
+        />
+        <Canvas
+          width={width}
+          height={height}
+          draw={over}
+          label=""
+          onPointerDown={(event) => {
+            held.current = { x: event.offsetX, y: event.offsetY, moved: false };
+            event.currentTarget.setPointerCapture(event.pointerId);
+          }}
+          onPointerMove={moveTo}
+          onPointerUp={release}
+          onPointerLeave={() => point(null, null)}
+          onWheel={wheel}
+        />
+        {zoom.value > 1 && <Minimap frame={frame} base={picture} />}
+      </div>
+    </Grid>
+  );
+}
+
+const MINI = 96;
+
+/** The whole matrix, small, and which part is seen; a press goes there. */
+function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
+  const size = MINI / Math.max(frame.rows, frame.columns);
+  const image = useMemo(
+    () => base && still(paint(pooled(base.matrix, MINI, MINI), ink(shade.value), tone(scale.value))),
+    [base, shade.value, scale.value],
+  );
+  const go = (event: PointerEvent) => {
+    if (!event.buttons) return;
+    look({
+      zoom: zoom.value,
+      x: event.offsetX / size - frame.width / frame.cell / 2,
+      y: event.offsetY / size - frame.height / frame.cell / 2,
+    });
+  };
+  return (
+    <Canvas
+      class="matrix-minimap"
+      width={frame.columns * size}
+      height={frame.rows * size}
+      label={say({ ko: "전체에서 보이는 곳", en: "the part that is seen" })}
+      onPointerDown={go}
+      onPointerMove={go}
+      draw={(g, colours) => {
+        if (image) g.drawImage(image, 0, 0, frame.columns * size, frame.rows * size);
+        g.strokeStyle = colours.focus;
+        g.lineWidth = 2;
+        g.strokeRect(
+          frame.x * size,
+          frame.y * size,
+          (frame.width / frame.cell) * size,
+          (frame.height / frame.cell) * size,
+        );
+      }}
+    />
+  );
+}
+
+/** The thumbnail of a head, to be seen until its weights are there. */
+function useCoarse(trace: Trace, place: Place, wanted: boolean): HTMLCanvasElement | null {
+  const { value } = useLoaded(
+    async () =>
+      wanted && trace.has(`${place.block}.thumbnails`) ? trace.thumbnails(place.block, place.sequence) : null,
+    [trace, place, wanted],
+  );
+  if (!value || !wanted) return null;
+  const [, heads, rows, columns] = value.shape;
+  const from = (place.layer * heads + place.head) * rows * columns;
+  return still(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
+}
+
+function longest(labels: readonly Label[]): number {
+  return labels.reduce((most, { text }) => Math.max(most, textWidth(display(text), 12)), 20);
+}
+
+function sentence(asking: Label, looked: Label, weight: number): string {
+  const [a, b] = [display(asking.text), display(looked.text)];
+  return say({ ko: `질의 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
+}

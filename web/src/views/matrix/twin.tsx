@@ -1,0 +1,58 @@
+/** The matrix as a table that can be read aloud: each query and the keys it attends to most. */
+
+import { display } from "../../draw/text";
+import { entropyOf } from "../../shell/looking";
+import { useLoaded } from "../../state/loaded";
+import type { Place } from "../../trace/format";
+import { rowOf } from "../../trace/matrix";
+import { shown } from "../../trace/shown";
+import type { Trace } from "../../trace/trace";
+import { say } from "../../words/words";
+
+const ROWS = 60;
+const KEYS = 3;
+
+export function Twin({ trace, place }: { readonly trace: Trace; readonly place: Place }) {
+  const { value } = useLoaded(() => shown(trace, place), [trace, place]);
+  if (!value) return null;
+  const left = value.queries.length - ROWS;
+  return (
+    <div class="matrix-table" tabIndex={0} role="region" aria-label={say({ ko: "표", en: "table" })}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{say({ ko: "질의", en: "query" })}</th>
+            <th scope="col" colSpan={KEYS}>
+              {say({ ko: "가장 많이 보는 키", en: "keys it attends to most" })}
+            </th>
+            <th scope="col">{say({ ko: "엔트로피", en: "entropy" })}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {value.queries.slice(0, ROWS).map((query, row) => {
+            const weights = rowOf(value.matrix, row);
+            const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+            return (
+              <tr key={query.pieces[0]}>
+                <th scope="row">
+                  <bdi>{display(query.text)}</bdi>
+                </th>
+                {order.slice(0, KEYS).map((key) => (
+                  <td key={key}>
+                    <bdi>{display(value.keys[key].text)}</bdi> <span class="number">{weights[key].toFixed(4)}</span>
+                  </td>
+                ))}
+                <td class="number">{entropyOf(weights).toFixed(2)}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {left > 0 && (
+        <p class="hint">
+          {say({ ko: `나머지 ${left}행은 CSV로 내보내 보세요.`, en: `${left} more rows: export them as CSV.` })}
+        </p>
+      )}
+    </div>
+  );
+}

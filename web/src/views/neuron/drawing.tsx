@@ -1,0 +1,181 @@
+/** The keys of a query as a drawing, a row each: k, q⊙k, the running sum, and the numbers of equation (1). */
+
+import { css, diverging, type Shade } from "../../draw/colours";
+import { signedTone } from "../../draw/paint";
+import { type Inks, paths, textWidth } from "../../draw/svg";
+import { say } from "../../words/words";
+import { type Held, type Question, vector } from "./held";
+import { brief, scaleWritten } from "./numbers";
+import { products } from "./recompute";
+
+export const ROW = 22;
+
+export interface Columns {
+  readonly token: number; // where the texts of the keys end
+  readonly drawn: readonly [k: number, product: number, running: number]; // where each begins
+  readonly wide: number; // of k and of q⊙k; of the running sum two thirds
+  readonly numbers: readonly number[]; // where each ends: q·k, scaled, bias, mask, weight, tick
+  readonly all: number;
+}
+
+export function columnsOf(width: number, { keys, parts }: Held): Columns {
+  const token = Math.min(110, Math.max(30, ...keys.map((text) => textWidth(text, 13))) + 14);
+  const sizes = [58, 56, parts.bias ? 50 : 0, 36, 86, 22];
+  const all = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 240);
+  const wide = Math.floor(((all - token - sizes.reduce((sum, size) => sum + size)) * 3) / 8) - 10;
+  const drawn = [token + 8, token + wide + 16, token + 2 * wide + 24] as const;
+  let end = drawn[2] + (2 * wide) / 3;
+  return { token, drawn, wide, numbers: sizes.map((size) => (end += size)), all };
+}
+
+/** What the darkest colours stand for, and between what the running sums of all keys lie. */
+export function rangesOf({ parts }: Held, { query, order }: Question) {
+  const q = vector(parts.q, query);
+  const largest = (data: Float32Array) => data.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const ranges = { q: largest(q), k: largest(parts.k.data), product: 0, low: 0, high: 1e-6 };
+  for (let key = 0; key < parts.k.rows; key++) {
+    const { each, running } = products(q, vector(parts.k, key), order);
+    ranges.product = Math.max(ranges.product, ...each, -Math.min(...each));
+    ranges.low = Math.min(ranges.low, ...running);
+    ranges.high = Math.max(ranges.high, ...running);
+  }
+  return ranges;
+}
+export type Ranges = ReturnType<typeof rangesOf>;
+
+/** Vectors as rows of signed colours in the order of the dimensions, `most` the darkest. */
+export function strips(
+  vectors: readonly ArrayLike<number>[],
+  order: readonly number[],
+  [x, y, width, height]: readonly [x: number, y: number, width: number, height: number],
+  most: number,
+  shade: Shade,
+) {
+  const data = Float32Array.from(vectors.flatMap((one) => order.map((i) => one[i])));
+  const tone = signedTone(most);
+  const colour = (value: number) => css(diverging(shade), Math.round(tone(value) * 32) * 8 - Number(tone(value) > 0.5));
+  return (
+    <g
+      transform={`translate(${x} ${y}) scale(${width / order.length} ${height / vectors.length})`}
+      shape-rendering="crispEdges"
+    >
+      {paths({ rows: vectors.length, columns: order.length, data }, colour).map(([fill, d]) => (
+        <path key={fill} fill={fill} d={d} />
+      ))}
+    </g>
+  );
+}
+
+export interface Drawing {
+  readonly held: Held;
+  readonly question: Question;
+  readonly ranges: Ranges;
+  readonly columns: Columns;
+  readonly shade: Shade;
+  readonly inks: Inks;
+}
+
+/** The names of the columns, and the query over the keys; 40 pixels high. */
+export function head({ held, question, ranges, columns, shade, inks }: Drawing) {
+  const { q, scale, bias } = held.parts;
+  const [k, product, running] = columns.drawn;
+  const names = [
+    "q·k",
+    scaleWritten(scale, q.columns),
+    bias ? "+ b" : "",
+    say({ ko: "가림", en: "mask" }),
+    "softmax",
+    "✓",
+  ];
+  return (
+    <g font-size={12} fill={inks.faint}>
+      <text x={k} y={13}>{`k (${q.columns}) ±${brief(ranges.k, 1)}`}</text>
+      <text x={product} y={13}>{`q ⊙ k ±${brief(ranges.product, 1)}`}</text>
+      <text x={running} y={13}>
+        Σ qᵢkᵢ
+      </text>
+      {names.map((name, i) => (
+        <text key={name} x={columns.numbers[i]} y={13} text-anchor="end">
+          {name}
+        </text>
+      ))}
+      <text x={columns.token} y={33} text-anchor="end" fill={inks.ink} font-weight={700}>
+        q
+      </text>
+      {strips([vector(q, question.query)], question.order, [k, 22, columns.wide, 14], ranges.q, shade)}
+      <rect x={k} y={22} width={columns.wide} height={14} fill="none" stroke={inks.focus} />
+    </g>
+  );
+}
+
+/** The rows of some keys. */
+export function body({ held, question, ranges, columns, shade, inks }: Drawing, keys: readonly number[]) {
+  const { query, row, recorded, order } = question;
+  const q = vector(held.parts.q, query);
+  const vectors = keys.map((key) => vector(held.parts.k, key));
+  const [k, product, running] = columns.drawn;
+  const high = keys.length * ROW;
+  const wide = (2 * columns.wide) / 3 - 6;
+  const up = (sum: number) => (ROW - 7) * (1 - (sum - ranges.low) / (ranges.high - ranges.low)) + 3.5;
+  return (
+    <g font-size={12} fill={inks.ink}>
+      {strips(vectors, order, [k, 0, columns.wide, high], ranges.k, shade)}
+      {strips(
+        vectors.map((one) => one.map((value, i) => value * q[i])),
+        order,
+        [product, 0, columns.wide, high],
+        ranges.product,
+        shade,
+      )}
+      {keys.map((key, n) => {
+        const seen = row.allowed[key];
+        const sums = products(q, vectors[n], order).running.map((sum) => up(sum).toFixed(1));
+        const along = (i: number) => (running + ((i + 1) * wide) / order.length).toFixed(1);
+        const right = Math.abs(row.weights[key] - recorded[key]) <= held.tolerance;
+        const numbers = [
+          brief(row.dots[key]),
+          brief(row.scaled[key]),
+          row.biases ? brief(row.biases[key]) : "",
+          seen ? "0" : "−∞",
+          brief(recorded[key], 4),
+          right ? "✓" : "✗",
+        ];
+        return (
+          <g key={key} transform={`translate(0 ${n * ROW})`} fill={seen ? inks.ink : inks.faint}>
+            <path d={`M0 0H${running - 8}M${running} ${up(0)}h${wide}`} stroke={inks.line} />
+            <path
+              d={`M${running} ${up(0)}${sums.map((sum, i) => `L${along(i)} ${sum}`).join("")}`}
+              fill="none"
+              stroke={seen ? inks.accent : inks.faint}
+              stroke-width={1.25}
+            />
+            <circle cx={running + wide} cy={sums[sums.length - 1]} r={2.2} fill={seen ? inks.accent : inks.faint} />
+            <rect x={columns.numbers[3] + 14} y={ROW - 3} width={72 * recorded[key]} height={2} fill={inks.accent} />
+            <text x={columns.token} y={16} font-size={13} text-anchor="end">
+              {fitted(held.keys[key], columns.token - 8)}
+            </text>
+            {numbers.map((text, i) => (
+              <text
+                key={i}
+                class="number"
+                x={columns.numbers[i]}
+                y={15}
+                text-anchor="end"
+                fill={i < 5 ? undefined : right ? inks.faint : inks.bad}
+              >
+                {text}
+              </text>
+            ))}
+          </g>
+        );
+      })}
+    </g>
+  );
+}
+
+/** A text cut to a width. */
+function fitted(text: string, width: number): string {
+  const letters = [...text];
+  while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();
+  return letters.length < [...text].length ? `${letters.join("")}…` : text;
+}

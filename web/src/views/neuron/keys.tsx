@@ -1,0 +1,122 @@
+/** The keys as a list that scrolls and that pointer and keyboard walk; only rows near what is seen are drawn. */
+
+import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { lock, point } from "../../state/moves";
+import { key as lockedKey, query as lockedQuery } from "../../state/state";
+import { say } from "../../words/words";
+import { body, type Drawing, head, ROW } from "./drawing";
+import type { Asked } from "./held";
+import { brief } from "./numbers";
+
+interface KeysProps {
+  readonly drawing: Drawing;
+  readonly asked: ReadonlySignal<Asked>;
+}
+
+export function Keys({ drawing, asked }: KeysProps) {
+  const { held, question, columns } = drawing;
+  const { query, recorded } = question;
+  const scroller = useRef<HTMLDivElement>(null);
+  const height = useSignal(320);
+  const band = useSignal(0); // rows reach over two heights from there
+  useLayoutEffect(() => {
+    const box = scroller.current;
+    if (!box) return;
+    const measured = new ResizeObserver(() => (height.value = box.clientHeight || 320));
+    measured.observe(box);
+    return () => measured.disconnect();
+  }, []);
+  const count = held.keys.length;
+  const from = Math.min(count, Math.floor((band.value * height.value) / ROW));
+  const to = Math.min(count, from + Math.ceil((2 * height.value) / ROW) + 1);
+  const rows = Array.from({ length: to - from }, (_, i) => from + i);
+  const active = useComputed(() => `neuron-key-${asked.value.key}`);
+
+  const walk = (by: number) => {
+    const at = Math.max(0, Math.min(count - 1, asked.peek().key + by));
+    const box = scroller.current;
+    if (box && (at * ROW < box.scrollTop || (at + 1) * ROW > box.scrollTop + height.value))
+      box.scrollTop = at * ROW - height.value / 2;
+    point(query, at, true);
+  };
+  const ask = (by: number) => {
+    point(null, null, true);
+    lockedQuery.value = Math.max(0, Math.min(held.queries.length - 1, query + by));
+  };
+  const moves: Readonly<Record<string, () => void>> = {
+    ArrowUp: () => walk(-1),
+    ArrowDown: () => walk(1),
+    Home: () => walk(-count),
+    End: () => walk(count),
+    ArrowLeft: () => ask(-1),
+    ArrowRight: () => ask(1),
+    Enter: () => lock(query, asked.peek().key),
+  };
+  const under = (event: MouseEvent) => {
+    const { top } = (event.currentTarget as HTMLElement).getBoundingClientRect();
+    return Math.max(0, Math.min(count - 1, Math.floor((event.clientY - top) / ROW)));
+  };
+  return (
+    <div class="neuron-across">
+      <svg width={columns.all} height={40} aria-hidden="true">
+        {head(drawing)}
+      </svg>
+      <div
+        class="neuron-scroll"
+        ref={scroller}
+        style={{ width: `${columns.all + 14}px` }}
+        onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height.value))}
+      >
+        <div
+          class="neuron-keys"
+          role="listbox"
+          tabIndex={0}
+          aria-label={say({ ko: "키", en: "keys" })}
+          aria-activedescendant={active}
+          style={{ height: `${count * ROW}px` }}
+          onPointerMove={(event) => point(query, under(event))}
+          onPointerLeave={() => point(null, null)}
+          onBlur={() => point(null, null)}
+          onClick={(event) => lock(query, under(event))}
+          onKeyDown={(event) => {
+            const move = moves[event.key];
+            if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+            event.preventDefault();
+            event.stopPropagation();
+            move();
+          }}
+        >
+          <Mark asked={asked} />
+          {rows.map((at) => (
+            <div
+              key={at}
+              id={`neuron-key-${at}`}
+              role="option"
+              aria-selected={at === lockedKey.value}
+              aria-setsize={count}
+              aria-posinset={at + 1}
+              aria-label={`${held.keys[at]} ${brief(recorded[at], 4)}`}
+              title={held.keys[at]}
+              style={{ top: `${at * ROW}px` }}
+            />
+          ))}
+          <svg style={{ top: `${from * ROW}px` }} width={columns.all} height={rows.length * ROW} aria-hidden="true">
+            {body(drawing, rows)}
+          </svg>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** The ground of the key in focus, and a bar at the side of the one that is locked. */
+function Mark({ asked }: { asked: ReadonlySignal<Asked> }) {
+  const { key, locked } = asked.value;
+  return (
+    <>
+      <div class="neuron-mark" style={{ top: `${key * ROW}px` }} />
+      {locked !== null && <div class="neuron-locked" style={{ top: `${locked * ROW}px` }} />}
+    </>
+  );
+}

@@ -1,0 +1,23 @@
+/** How the numbers of the view are written. */
+
+/** A number of a table: two decimals, four for weights. */
+export function brief(value: number, decimals = 2): string {
+  const text = value.toFixed(decimals);
+  return text.replace("-", Number(text) === 0 ? "" : "−");
+}
+
+/** Seven digits: all that float32 holds. */
+export function full(value: number): string {
+  if (!Number.isFinite(value)) return value < 0 ? "−∞" : String(value);
+  return value.toPrecision(7).replace("-", "−");
+}
+
+/** "÷ √64", or "× 0.2" where the scale is not of the head's width. */
+export function scaleWritten(scale: number, width: number): string {
+  if (scale === 1) return "× 1";
+  return Math.abs(scale * Math.sqrt(width) - 1) < 1e-6 ? `÷ √${width}` : `× ${Number(scale.toPrecision(4))}`;
+}
+
+export function difference(value: number): string {
+  return value === 0 ? "0" : value.toExponential(1).replace("-", "−");
+}

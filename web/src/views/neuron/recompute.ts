@@ -1,0 +1,74 @@
+/** Equation (1) for one query, computed again in double precision: dot product, scale, bias, mask, softmax. */
+
+import { type Matrix, rowOf } from "../../trace/matrix";
+
+/** What came before the softmax: one head of one layer. */
+export interface Parts {
+  readonly q: Matrix; // (T, K)
+  readonly k: Matrix; // (S, K)
+  readonly scale: number;
+  readonly bias: Matrix | null; // (T, S)
+  readonly mask: { readonly columns: number; readonly data: Uint8Array }; // (T, S), 1 = may attend
+  readonly muted?: boolean; // what came of the softmax was set to 0
+}
+
+/** One number per key. */
+export interface Row {
+  readonly dots: Float64Array; // q·k
+  readonly scaled: Float64Array; // × scale
+  readonly biases: Float64Array | null;
+  readonly scores: Float64Array; // + bias
+  readonly allowed: readonly boolean[];
+  readonly largest: number; // of the allowed scores
+  readonly sum: number; // Σ exp(score − largest) over the allowed keys
+  readonly softmax: Float64Array; // 0 where hidden; all 0 where nothing may be seen
+  readonly weights: Float64Array; // all 0 of a muted head
+}
+
+export function recomputed({ q, k, scale, bias, mask, muted }: Parts, query: number): Row {
+  const dots = Float64Array.from({ length: k.rows }, (_, key) => dot(rowOf(q, query), rowOf(k, key)));
+  const scaled = dots.map((value) => value * scale);
+  const biases = bias && Float64Array.from(rowOf(bias, query));
+  const scores = biases ? scaled.map((value, key) => value + biases[key]) : scaled;
+  const allowed = Array.from({ length: k.rows }, (_, key) => mask.data[query * mask.columns + key] === 1);
+  const largest = scores.reduce((most, score, key) => (allowed[key] ? Math.max(most, score) : most), -Infinity);
+  const powers = scores.map((score, key) => (allowed[key] ? Math.exp(score - largest) : 0));
+  const sum = powers.reduce((total, power) => total + power, 0);
+  const softmax = sum > 0 ? powers.map((power) => power / sum) : powers;
+  const weights = muted ? softmax.map(() => 0) : softmax;
+  return { dots, scaled, biases, scores, allowed, largest, sum, softmax, weights };
+}
+
+/** How far a recomputed weight may lie from a recorded one, by the numbers the trace holds. */
+export const TOLERANCE = { F32: 1e-5, F16: 5e-3 } as const;
+
+export function dot(a: Float32Array, b: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+}
+
+/** q_i k_i in a given order, and their running sum, whose last is q·k. */
+export function products(
+  q: Float32Array,
+  k: Float32Array,
+  order: readonly number[],
+): { each: number[]; running: number[] } {
+  let sum = 0;
+  const each = order.map((i) => q[i] * k[i]);
+  return { each, running: each.map((product) => (sum += product)) };
+}
+
+/** Numbers 0 … K−1 in the order they are drawn: as they are or the largest contributions |q_i k_i| first;
+ * with `pairs`, i beside i + K/2, which a rotation turns together. */
+export function dimensions(q: Float32Array, k: Float32Array | null, pairs: boolean): number[] {
+  const half = q.length / 2;
+  const groups = pairs
+    ? Array.from({ length: half }, (_, i) => [i, i + half])
+    : Array.from({ length: q.length }, (_, i) => [i]);
+  if (k) {
+    const size = (group: readonly number[]) => Math.abs(group.reduce((sum, i) => sum + q[i] * k[i], 0));
+    groups.sort((a, b) => size(b) - size(a) || a[0] - b[0]);
+  }
+  return groups.flat();
+}

@@ -1,0 +1,90 @@
+/** Five ideas for saying where a token stands, as note 002 climbs them, and what can be proved of the fifth. */
+
+import { cell, type Numbers, product, rotated, sinusoids, table } from "../calculation/arithmetic";
+
+/** Position p of n as a share: p / (n - 1). */
+export function share(p: number, n: number): number {
+  return p / Math.max(n - 1, 1);
+}
+
+/** How many binary digits n positions need. */
+export function digitsFor(n: number): number {
+  return Math.max(1, Math.ceil(Math.log2(n)));
+}
+
+/** Position p in binary digits, the fastest first: (n, digits). */
+export function binary(n: number): Numbers {
+  return table(n, digitsFor(n), (p, j) => Math.floor(p / 2 ** j) % 2);
+}
+
+/** sin(pi p / 2^j), j = 1 ... d: the digits as turning dials. */
+export function dials(n: number, d: number): Numbers {
+  return table(n, d, (p, j) => Math.sin((Math.PI * p) / 2 ** (j + 1)));
+}
+
+/** How fast pair i turns. */
+export function frequency(i: number, d: number, base: number): number {
+  return base ** ((-2 * i) / d);
+}
+
+/** T(k), with PE(p + k) = PE(p) T(k) for every p: each pair turns by its own angle. */
+export function shift(k: number, d: number, base: number): Numbers {
+  return table(d, d, (row, column) => {
+    if (row >> 1 !== column >> 1) return 0;
+    const turn = k * frequency(row >> 1, d, base);
+    if (row === column) return Math.cos(turn);
+    return row > column ? Math.sin(turn) : -Math.sin(turn);
+  });
+}
+
+/** The largest |PE(p + k) - PE(p) T(k)| over all p < n. */
+export function residual(n: number, d: number, base: number, k: number): number {
+  const pe = sinusoids(n + k, d, base);
+  const moved = product({ ...pe, rows: n, data: Array.from(pe.data).slice(0, n * d) }, shift(k, d, base));
+  let worst = 0;
+  for (let p = 0; p < n; p++) for (let i = 0; i < d; i++) worst = Math.max(worst, Math.abs(cell(moved, p, i) - cell(pe, p + k, i)));
+  return worst;
+}
+
+/** The cosine of each two rows. */
+export function cosines(rows: Numbers): Numbers {
+  const dot = (i: number, j: number) => {
+    let sum = 0;
+    for (let k = 0; k < rows.columns; k++) sum += cell(rows, i, k) * cell(rows, j, k);
+    return sum;
+  };
+  const norms = Array.from({ length: rows.rows }, (_, i) => Math.sqrt(dot(i, i)) || 1);
+  return table(rows.rows, rows.rows, (i, j) => dot(i, j) / norms[i] / norms[j]);
+}
+
+/** q·k of a turned query at p and a turned key at s, when both stand `by` places further. */
+export function movedDot(q: Numbers, k: Numbers, angles: ArrayLike<number>, p: number, s: number, by: number): number {
+  const straight = (x: Numbers, row: number) => rotated({ rows: 1, columns: x.columns, data: Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns) }, angles, [row], -1);
+  const [a, b] = [rotated(straight(q, p), angles, [p + by]), rotated(straight(k, s), angles, [s + by])];
+  let sum = 0;
+  for (let i = 0; i < a.columns; i++) sum += a.data[i] * b.data[i];
+  return sum;
+}
+
+export interface ByDistance {
+  /** Key position minus query position, rising. */
+  readonly distances: readonly number[];
+  readonly values: readonly number[];
+  /** How far numbers of one distance differ: 0 where the bias is of distances alone. */
+  readonly worst: number;
+}
+
+/** A bias of queries and keys as one number a distance. */
+export function byDistance(bias: Numbers): ByDistance {
+  const first = new Map<number, number>();
+  let worst = 0;
+  for (let t = 0; t < bias.rows; t++)
+    for (let s = 0; s < bias.columns; s++) {
+      const value = cell(bias, t, s);
+      const known = first.get(s - t);
+      if (known === undefined) first.set(s - t, value);
+      else worst = Math.max(worst, Math.abs(value - known));
+    }
+  const distances = [...first.keys()].sort((a, b) => a - b);
+  return { distances, values: distances.map((distance) => first.get(distance) ?? 0), worst };
+}

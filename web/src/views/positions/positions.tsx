@@ -1,0 +1,80 @@
+/** Positions: note 002's ladder from indices to sines and cosines, then what this model has. */
+
+import { setting } from "../../state/settings";
+import { say } from "../../words/words";
+import { sinusoids } from "../calculation/arithmetic";
+import { drawn, rowsOf } from "../calculation/picture";
+import type { StageProps, Drawn } from "../view";
+import { Own, ownTable } from "./own";
+import "./positions.css";
+import { base, d, delta, n, p, RUNGS } from "./rungs";
+
+export const positions: Drawn = {
+  Stage,
+  svg: async (trace) => drawn("PE", await shown(trace)),
+  table: async (trace) => rowsOf(await shown(trace)),
+};
+
+/** The table of this model where it is in focus and has one, else the paper's with the sliders' measures. */
+async function shown(trace: Parameters<typeof ownTable>[0]) {
+  const own = rung().value === RUNGS.length ? await ownTable(trace) : null;
+  const numbers = own ?? sinusoids(n().value, d().value, base());
+  return { numbers, rows: Array.from({ length: numbers.rows }, (_, row) => String(row)) };
+}
+
+const rung = () => setting<number>("positions", "rung", 4);
+
+function Stage({ trace }: StageProps) {
+  const at = Math.min(Math.max(0, rung().value), RUNGS.length);
+  const chosen = RUNGS[at];
+  return (
+    <div class="positions">
+      <ol class="positions-ladder" aria-label={say({ ko: "사다리", en: "ladder" })}>
+        {[...RUNGS.map(({ title }) => title), { ko: "이 모델", en: "this model" }].map((title, i) => (
+          <li key={title.en}>
+            <button type="button" data-role="rung" aria-current={i === at ? "step" : undefined} onClick={() => (rung().value = i)}>
+              {i + 1} · {say(title)}
+            </button>
+          </li>
+        ))}
+      </ol>
+      <div class="positions-main" tabIndex={0}>
+        {chosen ? (
+          <>
+            <h2>{say(chosen.title)}</h2>
+            {chosen.formula()}
+            <p>{say(chosen.said())}</p>
+            <p class="positions-sliders">
+              <Slider label="n" of={n()} from={2} to={256} />
+              {chosen.uses.includes("d") && <Slider label="d" of={d()} from={2} to={256} by={2} />}
+              {chosen.uses.includes("base") && <Slider label="log₁₀ base" of={setting<number>("positions", "base", 4)} from={1} to={6} by={0.5} />}
+              <Slider label="p" of={p()} from={0} to={n().value - 1} />
+              {chosen.uses.includes("delta") && <Slider label="Δ" of={delta()} from={0} to={64} />}
+            </p>
+            <chosen.Picture />
+          </>
+        ) : (
+          <Own trace={trace} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+interface SliderProps {
+  readonly label: string;
+  readonly of: { value: number };
+  readonly from: number;
+  readonly to: number;
+  readonly by?: number;
+}
+
+function Slider({ label, of, from, to, by = 1 }: SliderProps) {
+  return (
+    <label>
+      {label}{" "}
+      <input type="range" min={from} max={to} step={by} value={of.value} data-role={`slider-${label}`} onInput={(event) => (of.value = Number(event.currentTarget.value))} />{" "}
+      <output>{of.value}</output>
+    </label>
+  );
+}

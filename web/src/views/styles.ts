@@ -1,0 +1,11 @@
+/** The styles of all views: app.css is one file, so the scripts of parts bring none. */
+
+import "./alignment/alignment.css";
+import "./calculation/calculation.css";
+import "./calculation/grid.css";
+import "./choice.css";
+import "./explanation/explanation.css";
+import "./generation/generation.css";
+import "./masks/masks.css";
+import "./neuron/neuron.css";
+import "./positions/positions.css";

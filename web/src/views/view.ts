@@ -1,0 +1,32 @@
+/** What a view is: what its tab says, when it has something to show, and what draws it. */
+
+import type { FunctionComponent } from "preact";
+import type { TraceInfo } from "../trace/format";
+import type { Trace } from "../trace/trace";
+import type { Words } from "../words/words";
+
+export interface StageProps {
+  readonly trace: Trace;
+}
+
+/** What is known of a view before it is drawn. */
+export interface About {
+  readonly id: string; // in the URL
+  readonly title: Words;
+  /** One sentence: what the picture says and how to read it. */
+  readonly about: Words;
+  /** Whether this trace has what the view draws; if not, `why` tells what is missing. */
+  readonly has: (info: TraceInfo) => boolean;
+  readonly why: Words;
+}
+
+/** What draws a view. */
+export interface Drawn {
+  readonly Stage: FunctionComponent<StageProps>;
+  /** The locked state as a picture of its own, for SVG and PNG export. */
+  readonly svg?: (trace: Trace) => Promise<string>;
+  /** The numbers of the picture, for CSV export: a header line, then rows. */
+  readonly table?: (trace: Trace) => Promise<readonly (readonly (string | number)[])[]>;
+}
+
+export type View = About & Drawn;

@@ -1,0 +1,15 @@
+/** How wide a view's box is, now and after the window changes. */
+
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+
+/** A ref for the box, and its width in pixels; `first` until it is measured. */
+export function useWidth(first: number) {
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(first);
+  useLayoutEffect(() => {
+    const measured = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width || first));
+    if (box.current) measured.observe(box.current);
+    return () => measured.disconnect();
+  }, []);
+  return [box, width] as const;
+}

@@ -1,0 +1,12 @@
+/** Korean particles as the word before them asks for: 봄이, 나무가. */
+
+const DIGITS = "136780"; // 일 삼 육 칠 팔 영 end in a consonant
+
+/** `particle("봄", "이", "가")` is "이": the first after a consonant, the second after a vowel, both if nobody knows. */
+export function particle(word: string, consonant: string, vowel: string): string {
+  const last = word.trim().at(-1) ?? "";
+  const code = last.charCodeAt(0) - 0xac00;
+  if (code >= 0 && code < 11172) return code % 28 ? consonant : vowel;
+  if (/\d/.test(last)) return DIGITS.includes(last) ? consonant : vowel;
+  return `${consonant}(${vowel})`;
+}
