@@ -1,5 +1,6 @@
 """Recipes as data: what is written is what is built, and every mistake is told in a sentence."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -112,6 +113,11 @@ def test_words_are_laid_over() -> None:
     assert tree == {"name": "a", "training": {"steps": 1}}
 
 
+def test_what_toml_cannot_hold_is_text() -> None:
+    for odd in ("9" * 9000, "[" * 9000):
+        assert override({}, [f"a={odd}"]) == {"a": odd}
+
+
 def test_the_last_word_counts() -> None:
     assert override({}, ["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
 
@@ -138,6 +144,8 @@ def test_a_date_is_text() -> None:
         (b"a = 1\nb = = 2\n", "line 2"),
         (b"a = 1\na = 2\n", "Cannot overwrite"),
         (b"[a\n", "not TOML"),
+        (b"a = " + b"[" * 9000, "nested too deeply"),
+        (b"a = " + b"9" * 9000, "digits"),
         ("a = '좋다'".encode("cp949"), "byte 5 is not UTF-8; save it as UTF-8"),
     ],
 )
@@ -154,7 +162,17 @@ def test_what_is_not_toml_is_told_with_its_place(
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path / "absent.toml", tmp_path):
-        with pytest.raises(StorageError, match=r"cannot be read .*; check the path"):
+        with pytest.raises(StorageError, match=r"(cannot be read|not an ordinary file).*; check"):
+            read_toml(path)
+
+
+def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe.toml", tmp_path / "huge.toml"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(2**40)  # a hole: it takes no room
+    for path in (pipe, huge, Path("/dev/zero"), Path("a\0b.toml"), Path("\ud800.toml")):
+        with pytest.raises(StorageError):
             read_toml(path)
 
 

@@ -10,25 +10,28 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from jumok.errors import InputError, StorageError
+from jumok.errors import InputError
+from jumok.storage import read_regular
+
+MOST_TOML = 2**20  # bytes
 
 Tree = dict[str, Any]
 T = TypeVar("T")
 
 
 def read_toml(path: Path) -> Tree:
-    """The tables of a TOML file.
+    """The tables of a TOML file of at most 1 MiB.
 
     Raises StorageError when it cannot be read, InputError (with line and column) when it is not
     TOML.
     """
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+        return tomllib.loads(read_regular(path, MOST_TOML).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise InputError(f"{path}: not usable TOML: it is nested too deeply; flatten it") from error
+    except ValueError as error:  # bad TOML, a number of thousands of digits
         raise InputError(f"{path}: not TOML: {error}; correct that line") from error
 
 
@@ -114,7 +117,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, or what it cannot hold
         return text
 
 

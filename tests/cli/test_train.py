@@ -26,7 +26,14 @@ ALWAYS = {
     "ended",
     "parameters",
 }
-ALWAYS |= {"training_seconds", "wall_seconds", "peak_memory_bytes", "versions", "skipped_rows"}
+ALWAYS |= {
+    "training_seconds",
+    "wall_seconds",
+    "peak_memory_bytes",
+    "skipped_steps",
+    "versions",
+    "skipped_rows",
+}
 
 
 def test_a_run_is_a_folder_one_can_read(
@@ -76,7 +83,14 @@ def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
     recipe = write_readings(tmp_path / "data")
     done = call(capsys, "train", recipe, *QUICK, "--out", tmp_path / "run", "--json")
     (results,) = done.rows
-    assert set(results) == ALWAYS | {"exact_match", "bleu", "chrf", "signature", "decoding"}
+    assert set(results) == ALWAYS | {
+        "exact_match",
+        "bleu",
+        "chrf",
+        "signature",
+        "loops",
+        "decoding",
+    }
 
 
 def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run: Path) -> None:
@@ -186,3 +200,24 @@ def test_an_answer_in_brackets_is_shown_as_it_is(
     done = call(capsys, "train", review_recipe, *QUICK, "--out", out)
     assert done.code == 0
     assert str(out) in done.out
+
+
+def test_a_dry_run_tells_and_makes_nothing(
+    capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (found,) = call(capsys, "train", review_recipe, *QUICK, "--dry-run", "--json").rows
+    done = call(capsys, "train", review_recipe, *QUICK, "--out", "run", "--json")
+    assert found["parameters"] == done.rows[0]["parameters"]
+    assert found["steps"] == done.rows[0]["steps"]
+    assert found["bytes"] > 16 * found["parameters"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    told = call(capsys, "train", review_recipe, *QUICK, "--dry-run").out
+    assert f"{found['parameters']:,}" in told
+    assert "tokens a second, measured" in told
+
+
+def test_a_dry_run_is_of_a_recipe(capsys: Capture, tmp_path: Path) -> None:
+    done = call(capsys, "train", "--dry-run", "--resume", tmp_path)
+    assert done.code == 2
+    assert "--dry-run measures a recipe; name one" in done.err

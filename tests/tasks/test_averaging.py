@@ -1,5 +1,6 @@
 """The mean of checkpoints: that of the numbers themselves, in a run of its own."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -47,8 +48,13 @@ def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
     assert finished.run.results() == results
     answer = jumok.load(tmp_path / "mean")("삼 일")
     assert isinstance(answer, jumok.Rewriting)
-    for name in ("recipe.toml", "vocabulary.model", "config.json"):
+    for name in ("recipe.toml", "vocabulary.model"):
         assert (tmp_path / "mean" / name).read_bytes() == (kept_run / name).read_bytes()
+    mean, kept = (
+        json.loads((run / "config.json").read_text()) for run in (tmp_path / "mean", kept_run)
+    )
+    assert mean.pop("weights_sha256") != kept.pop("weights_sha256")
+    assert mean == kept
 
 
 def test_what_was_not_kept_is_not_averaged(kept_run: Path, tmp_path: Path) -> None:

@@ -215,10 +215,13 @@ def test_streamed_is_whole(two_sided: Loaded) -> None:
 
 
 def test_a_loop_is_told(reading_run: Path) -> None:
-    loaded = jumok.load(reading_run).with_decoding(["min_length=24", "max_length=24"])
+    """One figure alone is allowed, twenty-three of it demanded: the answer tells, scores count."""
+    loaded = jumok.load(reading_run).with_decoding(["max_length=24", "pattern='3{23}'"])
     answer = loaded("삼 일")
     assert isinstance(answer, jumok.Rewriting)
-    assert answer.loop is None or "repeat" in answer.loop
+    assert answer.loop == "from token 1 on, 1 tokens repeat 22.0 times"
+    table = Table.from_columns({"source": ["삼 일", "사 일"], "target": ["3월", "4월"]})
+    assert score(loaded, table, "own").scores["loops"] == 2
 
 
 # Several runs as one
@@ -333,6 +336,7 @@ def test_korean_is_scored_over_morphemes_as_well(
         "signature",
         "bleu_ko_mecab",
         "bleu_ko_mecab_signature",
+        "loops",
         "decoding",
     ]
     assert "tok:ko-mecab" in scores["bleu_ko_mecab_signature"]

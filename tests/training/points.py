@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.tasks.batches import Batches
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation
 from jumok.training.trainer import DevScore
@@ -61,7 +62,7 @@ class Circle:
         n = len(self.train.side)
         order = permutation(n, 0, number) if self.shuffle else np.arange(n)
 
-        def make(chosen: np.ndarray) -> Points:  # type: ignore[type-arg]
+        def make(chosen: np.ndarray) -> Points:
             rows = torch.from_numpy(chosen)
             return Points(self.train.at[rows], self.train.side[rows])
 
@@ -70,7 +71,7 @@ class Circle:
     def loss(self, batch: Points) -> Tensor:
         return cross_entropy(self.model(batch.at), batch.side)
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         logits = self.model(self.dev.at)
         loss = F.cross_entropy(logits, self.dev.side).item()
         right = (logits.argmax(-1) == self.dev.side).float().mean().item()

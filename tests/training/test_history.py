@@ -114,6 +114,12 @@ def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
         ({"kind": "test", "step": 1}, "kind 'test' came; it is one of train, dev"),
         ({**train(1), "step": 1.5}, "step 1.5 came; a step is a whole number"),
         ({k: v for k, v in dev(1, 0.5).items() if k != "score"}, "came without score; add it"),
+        ({**train(1), "kind": ["train"]}, "kind .* came; it is one of train, dev"),
+        ({**train(1), "loss": 10**400}, "'loss' is 1000.*; give a number or a text"),
+        ({**train(1), "more": {}}, "'more' is {}; give a number or a text"),
+        ({**dev(1, 0.5), "metric": 1.0}, "metric is 1.0; metrics are texts"),
+        ({**dev(1, 0.5), "metric": "\ud800"}, "'metric' is .*; give a number or a text"),
+        ({**train(1), "seconds": "3"}, "seconds is '3'; metrics are texts, others numbers"),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, record: Record, message: str) -> None:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError
 from jumok.models.weights import weights_of
+from jumok.tensorfile import read_tensors
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.history import read_records
-from jumok.training.trainer import Progress, Trainer
+from jumok.training.standing import Progress
+from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
 from tests.tiny import reviews
 from tests.training.points import Circle, Points, points
@@ -223,16 +226,64 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError) as error:
         learning.fit()
     assert error.value.exit_code == 4
-    assert "step 2: the loss or a gradient is not finite, first in 0; the step was not t" in str(
-        error.value
-    )
-    assert "train anew with a lower training.learning_rate" in str(error.value)
+    written = tmp_path / "bad-steps" / "step-2.safetensors"
+    assert (
+        "step 2: the loss or a gradient is not finite, first in 0; the step was not taken, its "
+        f"batch is in {written}; train anew with a lower training.learning_rate"
+    ) in str(error.value)
+    assert read_tensors(written)["0.at"].isinf().any()  # what caused it
     newest = CheckpointStore(tmp_path).newest()
     assert newest is not None
     assert newest.step == 1
     assert same(weights(job), newest.load()["model"])
     assert all(value.isfinite().all() for value in weights(job).values())
     assert {report["step"] for report in reports(tmp_path, "train")} <= {1}
+
+
+def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
+    """Only the poisoned batch is left out, of every epoch; the weights stay numbers."""
+    config = replace(CONFIG, steps=12, on_bad_step="skip", checkpoint_every=1)
+    job = Poisoned(points(32, 0), batch=8, shuffle=False)
+    finished = trainer(job, tmp_path, config).fit()
+    assert (finished.step, finished.skipped) == (12, 2)  # epochs of 4 steps, good in the first
+    assert all(value.isfinite().all() for value in weights(job).values())
+    assert sorted(path.name for path in (tmp_path / "bad-steps").iterdir()) == [
+        "step-5.safetensors",
+        "step-9.safetensors",
+    ]
+    before, after = (CheckpointStore(tmp_path).checkpoint(step).load() for step in (11, 12))
+    assert not same(before["model"], after["model"])
+
+
+def test_nothing_but_bad_steps_ends_a_training(tmp_path: Path) -> None:
+    config = replace(CONFIG, steps=100, on_bad_step="skip")
+    with pytest.raises(NonFiniteError, match="the 21th in a row; train anew"):
+        trainer(Poisoned(points(32, 0), batch=32), tmp_path, config).fit()
+
+
+class Spiking(Circle):
+    """One batch of the second epoch costs a hundred times what it should."""
+
+    def loss(self, batch: Points) -> Tensor:
+        costly = self.spike and torch.equal(batch.at, self.train.at[:8])
+        return super().loss(batch) * (100 if costly else 1)
+
+    def epoch(self, number: int) -> Any:
+        self.spike = number == 1
+        return super().epoch(number)
+
+
+@pytest.mark.parametrize("policy", ["skip", "stop"])
+def test_a_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) -> None:
+    config = replace(CONFIG, steps=80, on_bad_step=policy, spike=10.0)
+    learning = trainer(Spiking(points(320, 0), batch=8, shuffle=False), tmp_path, config)
+    if policy == "stop":
+        with pytest.raises(NonFiniteError, match=r"step 41: a loss of .*, .* times the mean"):
+            learning.fit()
+    else:
+        assert learning.fit().skipped == 1
+    (written,) = (tmp_path / "bad-steps").iterdir()
+    assert torch.equal(read_tensors(written)["0.at"], points(320, 0).at[:8])
 
 
 class Rooted(Circle):
@@ -272,10 +323,10 @@ class Interrupting(Circle):
             signal.raise_signal(self.number)
         return super().loss(batch)
 
-    def evaluate(self) -> Any:
+    def evaluate(self, processes: Processes = ALONE) -> Any:
         if self.left <= 0 and self.evaluating:
             signal.raise_signal(self.number)
-        return super().evaluate()
+        return super().evaluate(processes)
 
 
 FULL = replace(CONFIG, steps=20, accumulate=2, ema=0.95, schedule="cosine", checkpoint_every=3)

@@ -31,6 +31,9 @@ def train(
     resume: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on with this run instead.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only measure what the training would cost.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="The results as one JSON line on stdout.")
     ] = False,
@@ -39,7 +42,11 @@ def train(
     from jumok.errors import InputError
     from jumok.tasks import training
     from jumok.tasks.recipe import load_recipe
+    from jumok.training.distributed import is_first, one_voice
 
+    if dry_run:
+        _estimate(recipe, words or [], resume, as_json=as_json)
+        return
     if resume is not None:
         if recipe is not None or out is not None:
             raise InputError("--resume takes the run's own recipe and folder; name only the run")
@@ -47,12 +54,51 @@ def train(
     elif recipe is None:
         raise InputError("no recipe was named; try jumok train numbers, or --resume RUN")
     else:
-        plan = load_recipe(recipe, words or [])
+        with one_voice():
+            plan = load_recipe(recipe, words or [])
         finished = training.train(plan, out or Path("runs") / plan.name)
+    if not is_first():
+        return
     if as_json:
         typer.echo(json.dumps(finished.results, ensure_ascii=False))
     else:
         _show(finished.run, finished.results)
+
+
+def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_json: bool) -> None:
+    """What a recipe would cost on this machine."""
+    from dataclasses import asdict
+
+    from jumok.errors import InputError
+    from jumok.tasks.dry_run import dry_run
+    from jumok.tasks.recipe import load_recipe
+    from jumok.training.history import clock
+
+    if recipe is None or resume is not None:
+        raise InputError("--dry-run measures a recipe; name one, without --resume")
+    found = dry_run(load_recipe(recipe, words))
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes}))
+        return
+    for name, value in (
+        ("parameters", f"{found.parameters:,}"),
+        ("weights", _megabytes(found.weight_bytes)),
+        ("gradients", _megabytes(found.gradient_bytes)),
+        ("optimizer and average", _megabytes(found.optimizer_bytes)),
+        ("activations, largest batch", _megabytes(found.activation_bytes)),
+        ("copy for checkpoints", _megabytes(found.copy_bytes)),
+        ("all of these together", _megabytes(found.bytes)),
+        ("tokens an epoch", f"about {found.tokens_per_epoch:,}"),
+        ("tokens a second, measured", f"{found.tokens_per_second:,.0f}"),
+        ("steps", f"{found.steps:,}"),
+        ("time of the steps", clock(found.seconds)),
+    ):
+        typer.echo(f"{name:<28}{value:>18}")
+    typer.echo("Evaluations, the test and torch itself (some 400 MB) come on top.")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MB"
 
 
 def _show(run: "Run", results: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """A trained model as a function of text: what `jumok.load` gives."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import overload
 
 import torch
@@ -26,6 +27,7 @@ from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, constraints_of
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 
 
 class Loaded:
@@ -34,7 +36,8 @@ class Loaded:
     `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
     an InputError), `.target_vocabulary` that of what is written, most often the same one,
     `.recipe` the resolved recipe. `.origin` tells where an imported model is from (None: trained
-    here), `.constraints` what its folder forces upon or forbids everything it writes.
+    here), `.constraints` what its folder forces upon or forbids everything it writes,
+    `.processes` who shares the work on many texts with this one, as a rule nobody.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Loaded:
         target_vocabulary: Vocabulary | None = None,
         others: Sequence[nn.Module] = (),
         origin: Origin | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
         self.task = task_of(recipe)
@@ -54,7 +58,8 @@ class Loaded:
         self.others = tuple(others)  # that write along
         self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
-        self.origin = origin
+        self.origin, self.processes = origin, processes
+        self.weights_path: Path | None = None  # the file they were read from, where it is one
         self.constraints: list[Processor] = []
         if origin is not None:
             most = min(recipe.decoding.max_length, recipe.model.max_length)
@@ -139,7 +144,7 @@ class Loaded:
 
     def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
         target = self._target_vocabulary
-        return Loaded(
+        other = Loaded(
             self.model,
             self._vocabulary,
             recipe,
@@ -149,6 +154,8 @@ class Loaded:
             others,
             self.origin,
         )
+        other.weights_path = self.weights_path
+        return other
 
     @torch.inference_mode()
     def logits(

@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok import tensorfile
 from jumok.config import build
 from jumok.errors import InputError
 from jumok.jsonfile import read_json
@@ -121,7 +120,7 @@ def _start(folder: Path) -> _Start:
     run = Run.existing(folder)
     config = run.read_model_config()
     described = build(ModelConfig, config["model"], "model")
-    tensors = tensorfile.read_tensors(run.weights_path)
+    tensors = run.read_weights()
     return _Start(str(config.get("task")), described, tuple(config["labels"]), tensors)
 
 

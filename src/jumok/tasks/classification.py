@@ -23,6 +23,7 @@ from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Mistake
 from jumok.training.trainer import DevScore
@@ -63,9 +64,9 @@ class ClassificationJob:
             loss = loss + weight * inconsistency(*logits.chunk(2))
         return loss
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """The recipe's metric on the development texts, and their mean loss."""
-        logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device)
+        logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         wanted = torch.from_numpy(self.dev.wanted)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
         scores = score_labels(self.dev.wanted.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
@@ -113,7 +114,7 @@ class Classification:
         data = labelled(table, loaded.recipe.data.pieces, encode, labels)
         wanted = data.wanted.tolist()
         found, probabilities = score_texts(
-            loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device
+            loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device, loaded.processes
         )
         sure, guessed = probabilities.max(-1)
         wrong = (guessed != torch.tensor(wanted)).nonzero().flatten().tolist()
@@ -166,8 +167,9 @@ def score_texts(
     wanted: Sequence[int],
     vocabulary: Vocabulary,
     device: torch.device,
+    processes: Processes = ALONE,
 ) -> tuple[ClassificationScores, Tensor]:
     """Scores against the labels wanted, and the probabilities (n, L) behind them."""
-    logits = answer_all(model, rows, vocabulary, device)
+    logits = answer_all(model, rows, vocabulary, device, processes)
     scores = score_labels(wanted, logits.argmax(-1).tolist(), logits.shape[1])
     return scores, logits.softmax(-1)

@@ -8,6 +8,7 @@ import torch
 
 from jumok.decoding import OnToken, Opening, TextStreams, Written, cut, generate
 from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
+from jumok.decoding.observing import Observer
 from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
 from jumok.models import LanguageModel
@@ -35,9 +36,9 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
         length = len(prompts[order[0]])
         part = [i for i in order[:at_once] if len(prompts[i]) == length]
         order = order[len(part) :]
-        found = _written(loaded, [prompts[i] for i in part])
+        found = write_on(loaded, [prompts[i] for i in part])
         for i, several in zip(part, found, strict=True):
-            answers[i] = _answer(loaded, texts[i], prompts[i], several)
+            answers[i] = rewriting(loaded, texts[i], prompts[i], several)
     return [answers[i] for i in range(len(texts))]
 
 
@@ -47,9 +48,9 @@ def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rew
     stops = loaded.recipe.decoding.stop
     streams = TextStreams(loaded.vocabulary, lambda _, part: on_text(part), stops)
     streams.behind(0, ids)
-    (several,) = _written(loaded, [ids], streams.push)
+    (several,) = write_on(loaded, [ids], streams.push)
     streams.finish()
-    return _answer(loaded, text, ids, several)
+    return rewriting(loaded, text, ids, several)
 
 
 def prompt(loaded: "Loaded", text: str) -> list[int]:
@@ -61,10 +62,13 @@ def prompt(loaded: "Loaded", text: str) -> list[int]:
 
 
 @torch.inference_mode()
-def _written(
-    loaded: "Loaded", prompts: Sequence[list[int]], on_token: OnToken | None = None
+def write_on(
+    loaded: "Loaded",
+    prompts: Sequence[list[int]],
+    on_token: OnToken | None = None,
+    observer: Observer | None = None,
 ) -> list[list[Written]]:
-    """The `n_best` continuations of prompts of one length."""
+    """The `n_best` continuations of prompts of one length; an `observer` looks on at one alone."""
     assert isinstance(loaded.model, LanguageModel)
     vocabulary, config = loaded.vocabulary, loaded.recipe.decoding
     end_id = vocabulary.eos_id
@@ -78,10 +82,11 @@ def _written(
     processors = processors_of(config, end_id, vocabulary, [*loaded.constraints, *held])
     kernels = loaded.kernels
     begin = partial(kernels.begin_text, loaded.model) if kernels.native else None
-    return generate(SlidingWriter(loaded.model, begin), opening, config, processors, on_token)
+    writer = SlidingWriter(loaded.model, begin)
+    return generate(writer, opening, config, processors, on_token, observer)
 
 
-def _answer(
+def rewriting(
     loaded: "Loaded", text: str, ids: Sequence[int], several: Sequence[Written]
 ) -> Rewriting:
     """What the best continuation adds to the prompt: a space before its first word is its own."""

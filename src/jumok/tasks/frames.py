@@ -3,12 +3,19 @@
 As jumok has it, or as the files of an imported tokeniser say.
 """
 
+import logging
+from functools import cache
+
 import numpy as np
+from numpy.typing import NDArray
 
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import is_first
+
+logger = logging.getLogger(__name__)
 
 
 def framed_texts(
@@ -17,13 +24,15 @@ def framed_texts(
     """[CLS] before every row, [SEP] after both rows of a pair, as many ids as the model holds.
 
     With room for 5 ids a pair of 4 and 3 keeps 3 and 2, one of 7 and 1 keeps 4 and 1. An imported
-    tokeniser frames and cuts by its own files.
+    tokeniser frames and cuts by its own files. The first text that is cut is told, once.
     """
     if isinstance(vocabulary, PretrainedVocabulary):
         return _by_their_files(vocabulary, rows, pairs, max_length)
     begin = _column(vocabulary.cls_id, len(rows))
     if pairs is None:
+        _tell_cut(rows.lengths + 1, max_length)
         return Ragged.beside([begin, rows.shortened(max_length - 1)])
+    _tell_cut(rows.lengths + pairs.lengths + 3, max_length)
     room = max(max_length - 3, 0)
     first = np.minimum(rows.lengths, np.maximum(room - pairs.lengths, room - room // 2))
     end = _column(vocabulary.sep_id, len(rows))
@@ -34,6 +43,7 @@ def framed_sources(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Rag
     """pieces [EOS], cut at the model's length."""
     if isinstance(vocabulary, PretrainedVocabulary):
         return _by_their_files(vocabulary, rows, None, max_length)
+    _tell_cut(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([rows.shortened(max_length - 1), end])
 
@@ -43,6 +53,7 @@ def framed_targets(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Rag
     begin = _column(target_begin(vocabulary), len(rows))
     if isinstance(vocabulary, PretrainedVocabulary):
         return Ragged.beside([begin, _by_their_files(vocabulary, rows, None, max_length)])
+    _tell_cut(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([begin, rows.shortened(max_length - 1), end])
 
@@ -82,6 +93,8 @@ def _by_their_files(
 ) -> Ragged:
     """Rows as the tokeniser's files frame them, no longer than they and the model allow."""
     limit = min(max_length, vocabulary.model_max_length or max_length)
+    around_them = len(vocabulary.frame([], None if pairs is None else []).ids)
+    _tell_cut(rows.lengths + (0 if pairs is None else pairs.lengths) + around_them, limit)
     return Ragged.from_lists(
         [
             vocabulary.frame(
@@ -90,6 +103,22 @@ def _by_their_files(
             for i in range(len(rows))
         ]
     )
+
+
+def _tell_cut(lengths: NDArray[np.int64], limit: int) -> None:
+    """Say, once in the life of a process, that texts are cut, as their `lengths` are too many."""
+    if len(lengths) and int(lengths.max()) > limit:
+        _warn_once(limit)
+
+
+@cache
+def _warn_once(limit: int) -> None:
+    if is_first():
+        logger.warning(
+            "a text is longer than the %s tokens the model reads, frame included: of such texts "
+            "the beginning is read, the rest is not",
+            f"{limit:,}",
+        )
 
 
 def _column(id_: int, n: int) -> Ragged:

@@ -1,5 +1,6 @@
 """Somebody else's checkpoint as a model that answers: which task it is, and how it writes."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.load import Pretrained, open_model
 from jumok.pretrained.settings import Settings
 from jumok.pretrained.unfilled import hold
-from jumok.storage import refuse_filled, whole_folder, write_atomically
+from jumok.storage import refuse_filled, sha256_of, whole_folder, write_atomically
 from jumok.tasks.origin import FOLDER, Origin
 from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
 from jumok.tasks.run import FORMAT, Run
@@ -33,6 +34,8 @@ from jumok.tasks.vocabularies import IMPORTED, Vocabularies, read_imported, save
 from jumok.tasks.windows import WindowConfig
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.training.config import TrainingConfig
+
+CARRIED = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
 
 TASKS: Mapping[str, TaskName] = {
     "text_classifier": "classification",
@@ -77,15 +80,16 @@ def open_imported(run: Run) -> Imported:
     """
     folder = run.folder / FOLDER
     facts = _facts(folder)
+    _refuse_others(folder, facts)
     config = read_json(folder / "config.json")
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
     described = describe(config, list(facts.names)).with_tying(facts.tying)
     model = described.module()
-    load_weights(model, tensorfile.read_tensors(run.weights_path))
+    load_weights(model, run.read_weights())
     vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
-    found = run.read_model_config().get("vocabulary_sha256")
-    if vocabulary is not None and vocabulary.fingerprint != found:
+    told = run.read_model_config()
+    if vocabulary is not None and vocabulary.fingerprint != told.get("vocabulary_sha256"):
         raise InputError(
             f"{run.folder / IMPORTED} is not the tokeniser {run.weights_path.name} came with; "
             "restore the run's own files"
@@ -93,10 +97,14 @@ def open_imported(run: Run) -> Imported:
     origin = _origin(folder, described, config, generation, facts.names)
     imported = _imported(described, model, vocabulary, origin, run.folder)
     recipe = run.recipe()
-    if recipe.task != imported.recipe.task or recipe.model != imported.recipe.model:
+    if (
+        recipe.task != imported.recipe.task
+        or recipe.model != imported.recipe.model
+        or tuple(told["labels"]) != imported.labels
+    ):
         raise InputError(
-            f"{run.recipe_path} and {folder / 'config.json'} describe different models; "
-            "restore the run's own files"
+            f"{run.recipe_path}, {run.config_path.name} and {folder / 'config.json'} describe "
+            "different models; restore the run's own files"
         )
     return replace(imported, recipe=recipe)
 
@@ -133,7 +141,8 @@ def _write(
     for name in ("config.json", "generation_config.json"):
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
-    write_atomically(origin / "carried.safetensors", tensorfile.pack(_apart(found.carried)))
+    carried = tensorfile.pack(_apart(found.carried))
+    write_atomically(origin / CARRIED, carried)
     facts = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
@@ -141,12 +150,13 @@ def _write(
         "architecture": found.described.architecture,
         "tying": found.described.config.tying,
         "names": dict(found.names),
-        "sha256": dict(checkpoint.files),
+        "sha256": dict(checkpoint.files) | {CARRIED: hashlib.sha256(carried).hexdigest()},
     }
     run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in weights_of(found.model).items()}
     tied = json.dumps(tied_names(found.model), sort_keys=True)
-    write_atomically(run.weights_path, tensorfile.pack(_apart(weights), {"tied": tied}))
+    data = tensorfile.pack(_apart(weights), {"tied": tied})
+    write_atomically(run.weights_path, data)
     prints = imported.vocabularies.fingerprints if imported.vocabularies else {}
     run.write_json(
         run.config_path,
@@ -155,6 +165,7 @@ def _write(
             "task": imported.recipe.task,
             "model": plain(imported.recipe.model),
             "labels": list(imported.labels),
+            "weights_sha256": hashlib.sha256(data).hexdigest(),
             "vocabulary_sha256": prints.get("vocabulary"),
         },
     )
@@ -167,22 +178,33 @@ class _Facts:
 
     names: Mapping[str, str]  # what each tensor that came is called in the family's table
     tying: Tying
+    sums: Mapping[str, str]  # SHA-256 of the files that came, and of what was carried
 
 
 def _facts(folder: Path) -> _Facts:
     path = folder / "origin.json"
     facts = read_json(path)
-    names, tying = facts.get("names"), facts.get("tying")
-    if (
-        not isinstance(names, dict)
-        or not all(type(name) is str for name in names.values())
-        or tying not in get_args(Tying)
-    ):
+    names, tying, sums = facts.get("names"), facts.get("tying"), facts.get("sha256")
+    if not _are_texts(names) or not _are_texts(sums) or tying not in get_args(Tying):
         raise InputError(
-            f"{path}: the names of the tensors, or which of them are tied, are not as written; "
-            "restore the file, or import the checkpoint again"
+            f"{path}: the names of the tensors, their sums, or which of them are tied, are not as "
+            "written; restore the file, or import the checkpoint again"
         )
-    return _Facts(names, tying)  # type: ignore[arg-type]  # it is one of them
+    return _Facts(names, tying, sums)  # type: ignore[arg-type]  # they are
+
+
+def _are_texts(table: object) -> bool:
+    return isinstance(table, dict) and all(type(text) is str for text in table.values())
+
+
+def _refuse_others(folder: Path, facts: _Facts) -> None:
+    """Raises InputError for files beside origin.json that are not those it was written with."""
+    for name in ("config.json", "generation_config.json", CARRIED):
+        if name in facts.sums and sha256_of(folder / name) != facts.sums[name]:
+            raise InputError(
+                f"{folder / name} is damaged or of another checkpoint than origin.json; restore "
+                "the run's own files, or import the checkpoint again"
+            )
 
 
 def original(folder: Path) -> tuple[Pretrained, Path]:
@@ -193,11 +215,12 @@ def original(folder: Path) -> tuple[Pretrained, Path]:
     if not (folder / "origin.json").is_file():
         return _opened(open_checkpoint(folder)), folder
     facts = _facts(folder)
+    _refuse_others(folder, facts)
     described = describe(read_json(folder / "config.json"), list(facts.names))
     described = described.with_tying(facts.tying)
     model = described.unfilled()
-    hold(model, tensorfile.read_tensors(Run(folder.parent).weights_path))
-    carried = tensorfile.read_tensors(folder / "carried.safetensors")
+    hold(model, Run(folder.parent).read_weights())
+    carried = tensorfile.read_tensors(folder / CARRIED)
     return Pretrained(described, model, facts.names, carried), folder
 
 

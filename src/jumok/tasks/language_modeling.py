@@ -27,10 +27,12 @@ from jumok.nn.masks import AttentionMask
 from jumok.tasks.batches import Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
+from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.trainer import DevScore
 from jumok.training.vocabulary_loss import vocabulary_loss
@@ -108,9 +110,11 @@ class LanguageModelJob:
         """Cross-entropy of each next token, summed over those that count."""
         return foresee(self.model, batch, self.recipe.training.label_smoothing)
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """Perplexity or bits per byte of the development texts, and their mean loss a token."""
-        scores = score_documents(self.model, self.dev, self.recipe, self.vocabulary, self.device)
+        scores = score_documents(
+            self.model, self.dev, self.recipe, self.vocabulary, self.device, processes
+        )
         metric = self.recipe.score
         return DevScore(scores.loss, float(getattr(scores, metric)), metric)
 
@@ -150,7 +154,12 @@ class LanguageModeling:
         assert isinstance(loaded.model, LanguageModel)
         documents = Documents.of(table.column("text"), loaded.vocabulary)
         found = score_documents(
-            loaded.model, documents, loaded.recipe, loaded.vocabulary, loaded.device
+            loaded.model,
+            documents,
+            loaded.recipe,
+            loaded.vocabulary,
+            loaded.device,
+            loaded.processes,
         )
         unknown = documents.count(loaded.vocabulary.unk_id)
         return Scored(
@@ -234,15 +243,21 @@ def score_documents(
     recipe: Recipe,
     vocabulary: Vocabulary,
     device: torch.device,
+    processes: Processes = ALONE,
 ) -> LanguageModelScores:
     """Every token of the documents foreseen once, with the context that the recipe states."""
     width, overlap = recipe.model.max_length, recipe.windows.overlap
     rows = joined(documents.rows) if recipe.windows.across_documents else documents.rows
     windows = Windows.on(rows, width, int(width * overlap))
     order = np.arange(len(windows))
-    nats, tokens = 0.0, 0
     parts = batches(windows, order, width, SCORING_TOKENS, vocabulary, device)
-    for batch in (parts[i] for i in range(len(parts))):
-        nats += foresee(model, batch).item()
-        tokens += batch.units
+
+    def score(number: int) -> tuple[float, int]:
+        batch = parts[number]
+        return foresee(model, batch).item(), batch.units
+
+    nats, tokens = 0.0, 0
+    for loss, units in in_turns(range(len(parts)), score, processes, PLAIN):
+        nats += loss
+        tokens += units
     return LanguageModelScores(len(documents.rows), tokens, documents.bytes, nats)

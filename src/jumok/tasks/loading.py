@@ -4,7 +4,9 @@ from pathlib import Path
 
 from jumok.config import build
 from jumok.errors import InputError
+from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_foreign
+from jumok.storage import refuse_no_name
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import model_size
 from jumok.tasks.imported import Imported, open_foreign, open_imported
@@ -27,11 +29,12 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     files of different runs.
     """
     folder = Path(folder)
+    refuse_no_name(folder)
     if is_foreign(folder):
-        return _loaded(open_foreign(folder), device)
+        return _loaded(open_foreign(folder), device, folder / "model.safetensors")
     run = Run.existing(folder)
     if (folder / FOLDER).is_dir():
-        return _loaded(open_imported(run), device)
+        return _loaded(open_imported(run), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
     described = build(ModelConfig, config["model"], "model")
@@ -50,6 +53,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     recipe = recipe.with_vocabulary(described.vocabulary_size, target_size)
     if (
         described != recipe.model
+        or config.get("task") != recipe.task
         or (source is not None and model_size(source) != described.vocabulary_size)
         or (target is not None and model_size(target) != described.target_vocabulary_size)
     ):
@@ -59,13 +63,16 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
         )
     labels = tuple(config["labels"])
     model = task_of(recipe).model(recipe.model, labels)
-    run.load_weights(model)
-    return Loaded(model, source, recipe, labels, find_device(device), target)
+    load_weights(model, run.read_weights())
+    loaded = Loaded(model, source, recipe, labels, find_device(device), target)
+    loaded.weights_path = run.weights_path
+    return loaded
 
 
-def _loaded(imported: Imported, device: str) -> Loaded:
+def _loaded(imported: Imported, device: str, weights: Path) -> Loaded:
+    """The model of a checkpoint; one in several files has no file of weights."""
     both = imported.vocabularies
-    return Loaded(
+    loaded = Loaded(
         imported.model,
         both.source if both else None,
         imported.recipe,
@@ -74,6 +81,8 @@ def _loaded(imported: Imported, device: str) -> Loaded:
         both.target if both and not both.joint else None,
         origin=imported.origin,
     )
+    loaded.weights_path = weights if weights.is_file() else None
+    return loaded
 
 
 def _vocabularies(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:

@@ -25,12 +25,14 @@ from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.frames import filler
+from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.masking import SPACE, Masked, MaskingConfig, Pieces, hide, spelled
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
@@ -129,9 +131,9 @@ class MaskedLanguageJob:
         smoothing = self.recipe.training.label_smoothing
         return vocabulary_loss(hidden, output, batch.wanted, label_smoothing=smoothing)
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """Perplexity of the development texts, masked the same way every time."""
-        scores, _ = score_masked(self.model, self.dev, self.vocabulary, self.device)
+        scores, _ = score_masked(self.model, self.dev, self.vocabulary, self.device, processes)
         return DevScore(scores.loss, scores.perplexity, "perplexity")
 
     def _rows(self, number: int) -> Ragged:
@@ -180,7 +182,9 @@ class MaskedLanguageModeling:
         texts = table.column("text")
         rows = TextEncoder(vocabulary, recipe.model.max_length)(texts)
         masked = hidden_once(rows, Pieces.of(vocabulary), recipe.masking)
-        found, guesses = score_masked(loaded.model, masked, vocabulary, loaded.device)
+        found, guesses = score_masked(
+            loaded.model, masked, vocabulary, loaded.device, loaded.processes
+        )
         return Scored(
             {
                 "task": recipe.task,
@@ -232,18 +236,27 @@ def look(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
 
 @torch.inference_mode()
 def score_masked(
-    model: nn.Module, masked: Masked, vocabulary: Vocabulary, device: torch.device
+    model: nn.Module,
+    masked: Masked,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: Processes = ALONE,
 ) -> tuple[MaskedScores, NDArray[np.int64]]:
     """Scores of all that is masked, and the likeliest pieces, in the order of the tokens."""
-    loss = 0.0
-    guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
-    ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
-    for rows in in_order_of_length(masked.rows, SCORING_TOKENS):
+
+    def guess(rows: NDArray[np.int64]) -> tuple[float, list[int]]:
         batch = MaskedBatch.of(masked, rows, filler(vocabulary), device)
         hidden, output = look(model, batch)
         logits = output(hidden)  # (M, V)
-        loss += cross_entropy(logits, batch.wanted).item()
-        best, start = logits.argmax(-1).cpu().numpy(), 0
+        return cross_entropy(logits, batch.wanted).item(), logits.argmax(-1).tolist()
+
+    loss = 0.0
+    guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
+    ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
+    plan = in_order_of_length(masked.rows, SCORING_TOKENS)
+    for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, PLAIN), strict=True):
+        loss += nats
+        start = 0
         for i in rows:
             begin, end = masked.rows.offsets[i : i + 2]
             n = int(masked.chosen[begin:end].sum())

@@ -26,6 +26,7 @@ from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.trainer import DevScore
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ class RegressionJob:
             loss = loss + weight * F.mse_loss(once, again, reduction="sum")
         return loss
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """The recipe's metric on the development texts, and their mean squared error as scaled."""
-        answered = answers(self.model, self.dev.ids, self.vocabulary, self.device)
+        answered = answers(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         loss = float(np.mean((answered - self.dev.wanted) ** 2))
         metric = self.recipe.score
         scores = score_numbers(self.dev.wanted.tolist(), answered.tolist())
@@ -136,14 +137,18 @@ def scored(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> KnownTexts:
 
 def estimates(loaded: "Loaded", rows: Ragged) -> NDArray[np.float64]:
     """The score of every row, (n,), in the order of the rows, on the scale of the data."""
-    answered = answers(loaded.model, rows, loaded.vocabulary, loaded.device)
+    answered = answers(loaded.model, rows, loaded.vocabulary, loaded.device, loaded.processes)
     scale = loaded.recipe.regression
     return answered * scale.span + scale.lowest
 
 
 def answers(
-    model: nn.Module, rows: Ragged, vocabulary: Vocabulary, device: torch.device
+    model: nn.Module,
+    rows: Ragged,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: Processes = ALONE,
 ) -> NDArray[np.float64]:
     """What the model answers to every row, (n,), in the order of the rows, as it learnt it."""
-    found: NDArray[np.float64] = answer_all(model, rows, vocabulary, device).double().numpy()
-    return found.reshape(len(rows))
+    found = answer_all(model, rows, vocabulary, device, processes)
+    return found.double().numpy().reshape(len(rows))

@@ -1,22 +1,25 @@
 """A run is a folder a person can read: what stands where in it."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from jumok import tensorfile
 from jumok.config import build, plain, read_toml
-from jumok.errors import InputError, StorageError
-from jumok.models.weights import load_weights, tied_names, weights_of
-from jumok.storage import storage_errors, write_atomically
+from jumok.errors import InputError
+from jumok.jsonfile import MAX_BYTES, read_json
+from jumok.models.weights import tied_names, weights_of
+from jumok.storage import read_regular, storage_errors, write_atomically
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.vocabularies import Vocabularies
 
 FORMAT = 1  # of config.json
+_MOST_WEIGHTS = 2**40  # bytes
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ class Run:
 
     def results(self) -> dict[str, Any]:
         """What `results.json` says."""
-        return _read_json(self.results_path)
+        return _lenient(self.results_path)
 
     def beginning(self) -> dict[str, str]:
         """What was taken from another run, as the results say it; empty when nothing was."""
@@ -129,10 +132,11 @@ class Run:
         labels: tuple[str, ...],
         fingerprints: Mapping[str, str],
     ) -> None:
-        """The weights, and beside them what they are weights of."""
+        """The weights, and beside them what they are weights of, with the sums of all files."""
         tied = json.dumps(tied_names(model), sort_keys=True)
         weights = {name: p.detach() for name, p in weights_of(model).items()}
-        write_atomically(self.weights_path, tensorfile.pack(weights, {"tied": tied}))
+        data = tensorfile.pack(weights, {"tied": tied})
+        write_atomically(self.weights_path, data)
         self.write_json(
             self.config_path,
             {
@@ -140,40 +144,56 @@ class Run:
                 "task": recipe.task,
                 "model": plain(recipe.model),
                 "labels": list(labels),
+                "weights_sha256": hashlib.sha256(data).hexdigest(),
                 **{f"{name}_sha256": value for name, value in fingerprints.items()},
             },
         )
 
     def read_model_config(self) -> dict[str, Any]:
-        """What `config.json` says; InputError when the run has no model yet."""
+        """What `config.json` says; InputError when the run has no model yet, or it is damaged."""
         if not self.weights_path.is_file() or not self.config_path.is_file():
             raise InputError(
                 f"{self.folder} has no model yet; finish it with jumok train --resume {self.folder}"
             )
-        config = _read_json(self.config_path)
+        config = read_json(self.config_path)
         if config.get("format") != FORMAT:
             raise InputError(
-                f"{self.config_path}: format {config.get('format')!r} came, {FORMAT} was wanted; "
-                "read it with the jumok that wrote it"
+                f"{self.config_path}: format {repr(config.get('format'))[:40]} came, {FORMAT} was "
+                "wanted; read it with the jumok that wrote it"
             )
-        missing = [key for key in ("model", "labels", "vocabulary_sha256") if key not in config]
-        if missing:
+        wanted = {"model": dict, "labels": list, "vocabulary_sha256": str | None}
+        wrong = [key for key in wanted if not isinstance(config.get(key, ...), wanted[key])]
+        if wrong or not all(isinstance(label, str) for label in config["labels"]):
             raise InputError(
-                f"{self.config_path} lacks {', '.join(missing)}; restore the run's own file"
+                f"{self.config_path} lacks {', '.join(wrong or ['labels'])}; restore the run's own "
+                "file"
             )
         return config
 
-    def load_weights(self, model: nn.Module) -> None:
-        """The best weights into a model of the run's config."""
-        load_weights(model, tensorfile.read_tensors(self.weights_path))
+    def read_weights(self) -> dict[str, Tensor]:
+        """The weights that `config.json` was written with.
+
+        Raises InputError when they are those of another run, or damaged. A run of an earlier jumok
+        does not say which they are.
+        """
+        data = read_regular(self.weights_path, _MOST_WEIGHTS)
+        wanted = self.read_model_config().get("weights_sha256")
+        if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
+            raise InputError(
+                f"{self.weights_path} is damaged or of another run than {self.config_path.name}; "
+                "restore the run's own files"
+            )
+        try:
+            return tensorfile.unpack(data)
+        except InputError as error:
+            raise InputError(f"{self.weights_path}: {error}") from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _lenient(path: Path) -> dict[str, Any]:
+    """A table of JSON in which a score may be NaN."""
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    except ValueError as error:
+        tree = json.loads(read_regular(path, MAX_BYTES))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error}); restore the file") from error
     if not isinstance(tree, dict):
         raise InputError(f"{path}: a JSON object was wanted; restore the file")

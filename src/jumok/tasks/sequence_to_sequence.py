@@ -15,7 +15,7 @@ from jumok.data.corpora import SEQUENCES, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.decoding import DecodingConfig, OnToken, TextStreams
+from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
 from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import EVERYTHING, AttentionMask
@@ -23,11 +23,13 @@ from jumok.tasks.answers import Candidate, Rewriting
 from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
 from jumok.tasks.frames import filler
+from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
 from jumok.training.trainer import DevScore
@@ -111,16 +113,19 @@ class SequenceJob:
             consistency=2 * self.recipe.augmentation.consistency if batch.twice else 0.0,
         )
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """The recipe's metric on the development pairs, and their mean loss a token.
 
         Targets are written greedily, whatever search the recipe asks for at the end.
         """
-        total, units = 0.0, 0
-        for examples in in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS):
+
+        def lose(examples: NDArray[np.int64]) -> tuple[float, int]:
             batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
-            total += self.loss(batch).item()
-            units += batch.units
+            return self.loss(batch).item(), batch.units
+
+        plan = in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS)
+        losses = in_turns(plan, lose, processes, PLAIN)
+        total, units = sum(loss for loss, _ in losses), sum(n for _, n in losses)
         outputs = write_all(
             self.model,
             self.dev_ids[0],
@@ -128,6 +133,7 @@ class SequenceJob:
             self.target_vocabulary,
             greedily(self.recipe.decoding),
             self.device,
+            processes=processes,
         )
         scores = score_sequences([best.text for best, *_ in outputs], self.dev.targets)
         metric = self.recipe.score
@@ -170,9 +176,10 @@ class SequenceToSequence:
         return SequenceJob(recipe, model, vocabulary, train, dev, device, target_vocabulary)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
-        """Exact match, BLEU and chrF, and some examples, wrong ones first."""
+        """Exact match, BLEU and chrF, how many answers loop, examples with wrong ones first."""
         sources, targets = list(table.column("source")), list(table.column("target"))
-        outputs = [answer.output for answer in self.answer(loaded, sources)]
+        answers = self.answer(loaded, sources)
+        outputs = [answer.output for answer in answers]
         language = loaded.recipe.data.language
         found = score_sequences(outputs, targets, countings(language), language)
         triples = [Example(*triple) for triple in zip(sources, targets, outputs, strict=True)]
@@ -183,6 +190,7 @@ class SequenceToSequence:
                 "task": loaded.recipe.task,
                 "split": split,
                 **found.as_json(),
+                "loops": sum(answer.loop is not None for answer in answers),
                 "decoding": str(self.in_force(loaded)),
             },
             examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
@@ -207,9 +215,13 @@ class SequenceToSequence:
         return _rewriting(text, outputs)
 
     def write(
-        self, loaded: "Loaded", texts: Sequence[str], on_token: OnToken | None = None
+        self,
+        loaded: "Loaded",
+        texts: Sequence[str],
+        on_token: OnToken | None = None,
+        observer: Observer | None = None,
     ) -> list[list[Output]]:
-        """All that is written for each text, token by token, the best first."""
+        """All that is written for each text, the best first; an `observer` is for a single one."""
         assert isinstance(loaded.model, EncoderDecoder)
         reading, writing = loaded.vocabulary, loaded.target_vocabulary
         sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
@@ -224,6 +236,8 @@ class SequenceToSequence:
             on_token,
             loaded.kernels,
             loaded.constraints,
+            observer,
+            loaded.processes,
         )
 
 

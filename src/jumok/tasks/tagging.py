@@ -29,12 +29,14 @@ from jumok.tasks.answers import Named, Tagging
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import around, filler
+from jumok.tasks.in_turns import TENSORS, in_turns
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Example
 from jumok.training.trainer import DevScore
@@ -170,9 +172,11 @@ class TaggingJob:
             loss = loss + weight * inconsistency(*logits.chunk(2))
         return loss
 
-    def evaluate(self) -> DevScore:
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
         """KLUE's entity F1 of the development texts, and their mean loss a piece."""
-        found = log_probabilities(self.model, self.dev.texts.ids, self.vocabulary, self.device)
+        found = log_probabilities(
+            self.model, self.dev.texts.ids, self.vocabulary, self.device, processes
+        )
         total, n = 0.0, 0
         for number, row in enumerate(found):
             wanted = self.dev_wanted[number]
@@ -260,14 +264,22 @@ def outputs(model: nn.Module, texts: PaddedIds) -> Tensor:
 
 @torch.inference_mode()
 def log_probabilities(
-    model: nn.Module, rows: Ragged, vocabulary: Vocabulary, device: torch.device
+    model: nn.Module,
+    rows: Ragged,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: Processes = ALONE,
 ) -> list[NDArray[np.float32]]:
     """log p (T, L) of the tags of every row's ids, in the order of the rows."""
-    found: dict[int, NDArray[np.float32]] = {}
-    for batch in in_order_of_length(rows, ANSWERING_TOKENS):
+
+    def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
         texts = padded([rows[i] for i in batch], filler(vocabulary), device)
-        log_p = outputs(model, texts).float().log_softmax(-1).cpu().numpy()  # (B, T, L)
-        for i, row in zip(batch, log_p, strict=True):
+        return {"log_p": outputs(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
+
+    plan = in_order_of_length(rows, ANSWERING_TOKENS)
+    found: dict[int, NDArray[np.float32]] = {}
+    for batch, part in zip(plan, in_turns(plan, answer, processes, TENSORS), strict=True):
+        for i, row in zip(batch, part["log_p"].numpy(), strict=True):
             found[int(i)] = row[: rows.lengths[i]]
     return [found[i] for i in range(len(rows))]
 
@@ -285,7 +297,9 @@ def likeliest_tags(
 
 def tags_in(loaded: "Loaded", texts: PiecedTexts) -> list[list[str]]:
     """The tags that a model gives to the characters of texts."""
-    log_p = log_probabilities(loaded.model, texts.ids, loaded.vocabulary, loaded.device)
+    log_p = log_probabilities(
+        loaded.model, texts.ids, loaded.vocabulary, loaded.device, loaded.processes
+    )
     return likeliest_tags(texts, log_p, loaded.labels)
 
 

@@ -1,37 +1,44 @@
 """From a recipe to a finished run: vocabulary, model, training, and the test scored once."""
 
 import hashlib
+import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from jumok.data.corpora import Splits, load_splits
-from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
-from jumok.tasks.beginning import Taken, begin_from, vocabularies_of
+from jumok.tasks.beginning import Taken
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
+from jumok.tasks.preparing import begin_weights, job_of, new_model, new_vocabularies
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
-from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.task import Scored
-from jumok.tasks.vocabularies import Vocabularies, learn
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.depth import frozen
+from jumok.training.distributed import (
+    Processes,
+    connected,
+    may_start_again,
+    refuse_idle,
+    together,
+)
 from jumok.training.history import History
+from jumok.training.lock import alone
 from jumok.training.machine import find_device, peak_memory_bytes, versions
-from jumok.training.randomness import seed_for
 from jumok.training.report import write_report
-from jumok.training.trainer import Job, Progress, Trainer
+from jumok.training.standing import Progress
+from jumok.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -43,31 +50,34 @@ class Finished:
 
 
 def train(recipe: Recipe, folder: Path) -> Finished:
-    """Train anew in `folder`.
+    """Train anew in `folder`; of many processes (torchrun) every one calls this.
 
     Raises InputError when a run is there already, or for what cannot be trained: bad data, a
-    vocabulary or a device that cannot be had. Then nothing was made in the folder.
+    vocabulary or a device that cannot be had. Then nothing was made in the folder. Under
+    `torchrun --max-restarts`, which says the same words again after a loss, the run that is there
+    is gone on with.
     """
     begin = time.monotonic()
-    Run(folder).refuse_existing()
-    find_device(recipe.device)  # refuses one that is not here before the data are read
-    Kernels(recipe.decoding).refuse_missing()  # not only when the test is scored
-    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    vocabularies = _new_vocabularies(recipe, splits.train)
-    vocabularies.refuse(recipe)
-    model = _new_model(recipe, vocabularies, splits.labels)
-    frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
-    taken = _begin(recipe, model, splits.labels)
-    run = Run.begin(folder, recipe, vocabularies)
-    _tell_beginning(run, taken)
-    return _train(run, recipe, splits, model, None, begin)
+    device = find_device(recipe.device)  # refuses one that is not here before the data are read
+    with connected(device, recipe.training.timeout) as processes, ExitStack() as held:
+        if _begun_before(recipe, Run(folder), processes):
+            return _resume(Run(folder), recipe, processes, held, begin)
+        with together(processes):
+            refuse_idle(processes.size, recipe.training.accumulate)
+            if processes.rank == 0:
+                prepared = _begun(recipe, folder, held)
+        with together(processes):
+            if processes.rank > 0:
+                prepared = _shared(Run.existing(folder), begins=True)
+        return _train(prepared, processes, None, begin)
 
 
 def resume(folder: Path) -> Finished:
     """Go on with the run in `folder` from its newest sound checkpoint, or from the start.
 
-    A finished run is answered with its results. Raises CheckpointError when every checkpoint is
-    damaged.
+    With any number of processes, whatever it was before. A finished run is answered with its
+    results. Raises CheckpointError when every checkpoint is damaged, InputError while another
+    training is under way there.
     """
     begin = time.monotonic()
     run = Run.existing(folder)
@@ -80,61 +90,133 @@ def resume(folder: Path) -> Finished:
                 "it was made of"
             )
         return Finished(run, results)
-    checkpoint = CheckpointStore(folder, recipe.training.keep).newest()
+    device = find_device(recipe.device)
+    with connected(device, recipe.training.timeout) as processes, ExitStack() as held:
+        return _resume(run, recipe, processes, held, begin)
+
+
+def _begun_before(recipe: Recipe, run: Run, processes: Processes) -> bool:
+    """Whether to go on with what the same words began: as rank 0 sees it, before it makes it."""
+    there = may_start_again() and run.recipe_path.exists() and run.recipe() == recipe
+    return bool(processes.exchange([there])[0][0])
+
+
+def _resume(
+    run: Run, recipe: Recipe, processes: Processes, held: ExitStack, begin: float
+) -> Finished:
+    """Go on from the newest checkpoint; a finished run has its results already."""
+    if processes.exchange([run.finished])[0][0]:
+        return Finished(run, run.results())
+    with together(processes):
+        refuse_idle(processes.size, recipe.training.accumulate)
+        if processes.rank == 0:
+            held.enter_context(alone(run.folder))
+    with together(processes):
+        checkpoint = CheckpointStore(run.folder, recipe.training.keep).newest()
+        prepared = _shared(run, begins=checkpoint is None)
+    if checkpoint is None and processes.rank == 0:
+        _tell_beginning(run, prepared.taken)
+    return _train(prepared, processes, checkpoint, begin)
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """All that a training begins with."""
+
+    run: Run
+    recipe: Recipe
+    splits: Splits
+    model: nn.Module
+    taken: Taken | None
+
+
+def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
+    """A new run in `folder`, which is locked as long as `held` is open."""
+    Run(folder).refuse_existing()
+    Kernels(recipe.decoding).refuse_missing()  # not only when the test is scored
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    model = _new_model(recipe, run.vocabularies(), splits.labels)
-    if checkpoint is None:
-        _tell_beginning(run, _begin(recipe, model, splits.labels))
-    return _train(run, recipe, splits, model, checkpoint, begin)
+    vocabularies = new_vocabularies(recipe, splits.train)
+    vocabularies.refuse(recipe)
+    model = new_model(recipe, vocabularies, splits.labels)
+    frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
+    taken = begin_weights(recipe, model, splits.labels)
+    held.enter_context(alone(folder))
+    run = Run.begin(folder, recipe, vocabularies)
+    _tell_beginning(run, taken)
+    return _Prepared(run, recipe, splits, model, taken)
+
+
+def _shared(run: Run, *, begins: bool) -> _Prepared:
+    """A run that is there already; with the weights it begins from where it has none of its own.
+
+    Those may be gone when it goes on from a checkpoint.
+    """
+    recipe = run.recipe()
+    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
+    model = new_model(recipe, run.vocabularies(), splits.labels)
+    taken = begin_weights(recipe, model, splits.labels) if begins else None
+    return _Prepared(run, recipe, splits, model, taken)
 
 
 def _train(
-    run: Run,
-    recipe: Recipe,
-    splits: Splits,
-    model: nn.Module,
-    checkpoint: Checkpoint | None,
-    begin: float,
+    prepared: _Prepared, processes: Processes, checkpoint: Checkpoint | None, begin: float
 ) -> Finished:
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
-    _tell_bad_rows(splits)
-    device = find_device(recipe.device)
+    run, splits, model = prepared.run, prepared.splits, prepared.model
+    if processes.rank == 0:
+        _tell_bad_rows(splits)
     vocabularies = run.vocabularies()
-    recipe = vocabularies.fit(recipe)
-    trainer = Trainer(
-        _job(recipe, model, vocabularies, splits, device),
-        recipe.training,
-        run.folder,
-        seed=recipe.seed,
-        device=device,
-        facts={
-            "recipe": hashlib.sha256(recipe.to_toml().encode()).hexdigest(),
-            **vocabularies.fingerprints,
-            "data": _fingerprint(splits, recipe.data.pieces),
-        },
-        resume=checkpoint,
-    )
+    recipe = vocabularies.fit(prepared.recipe)
+    device = find_device(recipe.device)
+    facts = {
+        "recipe": hashlib.sha256(recipe.to_toml().encode()).hexdigest(),
+        **vocabularies.fingerprints,
+        "data": _fingerprint(splits, recipe.data.pieces),
+    }
+    _refuse_other_facts(facts, checkpoint, processes)
+    with together(processes):
+        trainer = Trainer(
+            job_of(recipe, model, vocabularies, splits, device),
+            recipe.training,
+            run.folder,
+            seed=recipe.seed,
+            device=device,
+            facts=facts,
+            resume=checkpoint,
+            processes=processes,
+        )
     progress = trainer.fit()
-    run.write_model(model, recipe, splits.labels, vocabularies.fingerprints)
     source, target = vocabularies.source, vocabularies.target
-    loaded = Loaded(model, source, recipe, splits.labels, device, target)
-    scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
+    loaded = Loaded(model, source, recipe, splits.labels, device, target, processes=processes)
+    with together(processes):
+        if processes.rank == 0:
+            run.write_model(model, recipe, splits.labels, vocabularies.fingerprints)
+        scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = before + time.monotonic() - begin
     results = _results(recipe, model, progress, scored, seconds) | {
         "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
         **run.beginning(),
     }
-    _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
-    run.write_json(run.results_path, results)  # last: a run with results is finished
+    with together(processes):
+        if processes.rank == 0:
+            _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
+            run.write_json(run.results_path, results)  # last: a run with results is finished
     return Finished(run, results)
 
 
-def _begin(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> Taken | None:
-    """The weights of the run that a recipe begins from, if it names one."""
-    if not recipe.model.init:
-        return None
-    return begin_from(Path(recipe.model.init), recipe, model, labels)
+def _refuse_other_facts(
+    facts: Mapping[str, str], checkpoint: Checkpoint | None, processes: Processes
+) -> None:
+    """Raises InputError when two processes do not see the same data, run or checkpoints."""
+    step = 0 if checkpoint is None else checkpoint.step
+    seen = processes.gather(json.dumps([facts, step], sort_keys=True).encode())
+    with together(processes):
+        if len(set(seen)) > 1:
+            raise InputError(
+                "the processes do not see the same data and checkpoints; give all machines the "
+                "same files and a run's folder that they share"
+            )
 
 
 def _tell_beginning(run: Run, taken: Taken | None) -> None:
@@ -149,41 +231,6 @@ def _tell_bad_rows(splits: Splits) -> None:
     for words in {str(table.bad_rows): None for table in splits.tables.values()}:
         if words:
             print(words, file=sys.stderr)
-
-
-def _new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
-    """Those of the run a recipe begins from, or those it names or has learnt."""
-    if not recipe.model.init:
-        return learn(recipe, train)
-    found = vocabularies_of(Path(recipe.model.init))
-    if found.joint != recipe.vocabulary.joint:
-        raise InputError(
-            f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "
-            f"set vocabulary.joint = {'true' if found.joint else 'false'} to begin from it"
-        )
-    return found
-
-
-def _job(
-    recipe: Recipe,
-    model: nn.Module,
-    vocabularies: Vocabularies,
-    splits: Splits,
-    device: torch.device,
-) -> Job[Any]:
-    """What a trainer needs; one kind of task may write with a vocabulary of its own."""
-    task = task_of(recipe)
-    if isinstance(task, SequenceToSequence):
-        return task.job(recipe, model, vocabularies.source, splits, device, vocabularies.target)
-    return task.job(recipe, model, vocabularies.source, splits, device)
-
-
-def _new_model(recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...]) -> nn.Module:
-    """The model of a recipe on its device; its first weights follow from the seed."""
-    device = find_device(recipe.device)
-    torch.manual_seed(seed_for(recipe.seed, "weights"))
-    config = vocabularies.fit(recipe).model
-    return task_of(recipe).model(config, labels).to(device)
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:
@@ -216,6 +263,7 @@ def _results(
         "seed": recipe.seed,
         "steps": progress.step,
         "ended": progress.ended,
+        "skipped_steps": progress.skipped,
         "parameters": sum(p.numel() for p in weights_of(model).values()),
         "training_seconds": round(progress.seconds, 1),
         "wall_seconds": round(seconds, 1),

@@ -16,8 +16,10 @@ from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import filler, target_begin
+from jumok.tasks.in_turns import TENSORS, in_turns
 from jumok.tasks.texts import Texts, segments_of
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
 
@@ -80,16 +82,22 @@ def outputs(model: nn.Module, texts: PaddedIds, vocabulary: Vocabulary) -> Tenso
 
 @torch.inference_mode()
 def answer_all(
-    model: nn.Module, rows: Ragged, vocabulary: Vocabulary, device: torch.device
+    model: nn.Module,
+    rows: Ragged,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: Processes = ALONE,
 ) -> Tensor:
     """The outputs (n, L) float32 on the CPU for every row, in the order of the rows."""
-    parts, order = [], []
-    for batch in in_order_of_length(rows, ANSWERING_TOKENS):
+
+    def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
         texts = padded([rows[i] for i in batch], filler(vocabulary), device)
-        parts.append(outputs(model, texts, vocabulary).float().cpu())
-        order.append(batch)
+        return {"outputs": outputs(model, texts, vocabulary).float().cpu()}
+
+    plan = in_order_of_length(rows, ANSWERING_TOKENS)
+    parts = in_turns(plan, answer, processes, TENSORS)
     if not parts:
         return torch.empty(0, 0)
-    found = torch.cat(parts)
-    back = torch.from_numpy(np.argsort(np.concatenate(order), kind="stable"))
+    found = torch.cat([part["outputs"] for part in parts])
+    back = torch.from_numpy(np.argsort(np.concatenate(plan), kind="stable"))
     return found[back]

@@ -3,21 +3,33 @@
 Sources of like length are written for together; no answer depends on its neighbours.
 """
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, OnToken, Written, cut, write_targets
+from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
 from jumok.tasks.batches import in_order_of_length, padded
 from jumok.tasks.frames import target_begin
+from jumok.tasks.in_turns import Letter, in_turns
 from jumok.tasks.kernels import Kernels
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.distributed import ALONE, Processes
 
 ANSWERING_TOKENS = 4_096  # source tokens of a batch, each counted once for every row written of it
+
+
+_WRITTEN: Letter[list[list[Written]]] = Letter(
+    lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
+    lambda data: [[Written(**one) for one in row] for row in json.loads(data)],
+)
 
 
 @dataclass(frozen=True)
@@ -45,20 +57,22 @@ def write_all(
     on_token: OnToken | None = None,
     kernels: Kernels | None = None,
     constraints: Sequence[Processor] = (),
+    observer: Observer | None = None,
+    processes: Processes = ALONE,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
-    of all probabilities. `on_token` is for a single source. `kernels` are those of the same
-    settings, None: made here. `constraints` hold beside what the settings say.
+    of all probabilities. `on_token` and `observer` are for a single source. `kernels` are
+    those of the same settings, None: made here. `constraints` hold beside what the settings say.
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
     rows = config.n_best if config.sample else config.beam
-    outputs: list[list[Output]] = [[] for _ in range(len(sources))]
-    for batch in in_order_of_length(sources, ANSWERING_TOKENS // rows):
+
+    def write(batch: NDArray[np.int64]) -> list[list[Written]]:
         source = padded([sources[i] for i in batch], pad_id, device)
-        answers = write_targets(
+        return write_targets(
             model,
             source.ids,
             source.real,
@@ -70,7 +84,12 @@ def write_all(
             others=others,
             on_token=on_token,
             begin=kernels.begin_target if kernels.native else None,
+            observer=observer,
         )
+
+    plan = in_order_of_length(sources, ANSWERING_TOKENS // rows)
+    outputs: list[list[Output]] = [[] for _ in range(len(sources))]
+    for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
         for i, several in zip(batch, answers, strict=True):
             texts = vocabulary.decode_batch([written.ids for written in several])
             outputs[i] = [

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from torch import Tensor
 
@@ -130,9 +131,7 @@ class CheckpointStore:
                 records = {}
                 for state, tensors in states.items():
                     name = _file_name(state)
-                    data = tensorfile.pack(tensors)
-                    write_durably(scratch / name, data)
-                    records[name] = FileRecord(len(data), hashlib.sha256(data).hexdigest())
+                    records[name] = _write_state(scratch / name, tensors)
                 write_durably(scratch / MANIFEST, Manifest(step, records, facts).to_bytes())
                 sync_folder(scratch)
                 scratch.rename(final)
@@ -225,6 +224,21 @@ class CheckpointStore:
                 doomed = scratch_path(self.checkpoints, "del", str(step))
                 path.rename(doomed)
                 remove(doomed)
+
+
+def _write_state(path: Path, tensors: Mapping[str, Tensor]) -> FileRecord:
+    """Write a file of tensors, without a copy of them in memory; what was written."""
+    size, total = 0, hashlib.sha256()
+
+    def write(file: BinaryIO) -> None:
+        nonlocal size
+        for piece in tensorfile.pieces(tensors):
+            file.write(piece)
+            total.update(piece)
+            size += len(piece)
+
+    write_durably(path, write)
+    return FileRecord(size, total.hexdigest())
 
 
 def _verified(path: Path) -> Checkpoint:

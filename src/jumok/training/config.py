@@ -19,7 +19,7 @@ class TrainingConfig:
     epochs: float | None = None
     minutes: float | None = None
     batch_tokens: int = 4096  # padded tokens of one batch
-    accumulate: int = 1  # batches a step; the loss is divided by the real units of all of them
+    accumulate: int = 1  # batches a step, shared by all processes; the loss is of all their units
     learning_rate: float = 1e-3  # at its highest
     schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
     warmup_steps: int = 400
@@ -32,13 +32,17 @@ class TrainingConfig:
     label_smoothing: float = 0.0  # 0.1 in section 5.4
     ema: float = 0.0  # decay of the running average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
-    strict: bool = False  # deterministic kernels and one thread: the same bits on any core count
+    strict: bool = False  # the same bits on any number of cores and with any number of processes
+    recompute: bool = False  # layers keep their input alone: less memory, a third more time
     compile: bool = False  # torch.compile; where it fails, training goes on without it
     evaluate_every: int = 0  # steps; 0: at the end of every epoch
     checkpoint_every: int = 0  # steps; 0: with every evaluation only
+    on_bad_step: Literal["stop", "skip"] = "stop"  # when a loss or a gradient is not finite
+    spike: float = 0.0  # a loss so many times the mean before it is a bad step too; 0: none is
     keep: int = 2  # newest checkpoints kept, the best one besides
     patience: int = 0  # evaluations without a better score before stopping; 0: never stop early
     report_every: int = 20  # steps between two lines of metrics.jsonl
+    timeout: float = 600.0  # seconds after which a process that does not answer is lost
 
     def __post_init__(self) -> None:
         if self.steps is None and self.epochs is None and self.minutes is None:
@@ -65,6 +69,10 @@ class TrainingConfig:
         for name in ("clip_norm", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
+        if not 0 < self.timeout < math.inf:
+            raise InputError(f"training.timeout {self.timeout}: give more than 0 seconds")
+        if self.spike and not 1 < self.spike < math.inf:
+            raise InputError(f"training.spike {self.spike}: give more than 1, or 0 for none")
         if self.keep < 2:
             raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
 

@@ -53,7 +53,8 @@ class History:
 
     A new run starts at step 0; a resumed one keeps the reports up to `resumed_step` and the next
     follow them, so that an interrupted run tells the same story as one that was not. A report
-    belongs to a checkpoint when it is written before it.
+    belongs to a checkpoint when it is written before it. Of many processes one alone has a file:
+    what another reports is not `kept`.
 
     >>> import tempfile
     >>> history = History(Path(tempfile.mkdtemp()))
@@ -65,17 +66,22 @@ class History:
     [(0.7, 0.6, 0.8)]
     """
 
-    def __init__(self, folder: Path, resumed_step: int = 0) -> None:
+    def __init__(self, folder: Path, resumed_step: int = 0, *, kept: bool = True) -> None:
         """Keep the reports up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
-        self.folder = folder
+        self.folder, self.kept = folder, kept
+        self.records: list[Record] = []
+        if not kept:
+            return
         file = folder / METRICS
         before = read_records(file) if file.exists() else []
-        self.records: list[Record] = [r for r in before if _step(r) <= resumed_step]
+        self.records = [r for r in before if _step(r) <= resumed_step]
         write_atomically(file, "".join(map(_line, self.records)).encode())
 
     def write(self, record: Record) -> None:
         """Add one report. Raises InputError for a report that lacks something."""
         _check(record)
+        if not self.kept:
+            return
         path = self.folder / METRICS
         with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
             file.write(_line(record).encode())
@@ -237,13 +243,33 @@ def _step(record: Record) -> int:
 def _check(record: object) -> None:
     """Refuse what is no report."""
     kind = record.get("kind") if isinstance(record, Mapping) else None
-    if not isinstance(record, Mapping) or kind not in REQUIRED:
-        raise InputError(f"a report of kind {kind!r} came; it is one of {', '.join(REQUIRED)}")
+    if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
+        raise InputError(
+            f"a report of kind {ascii(kind)[:40]} came; it is one of {', '.join(REQUIRED)}"
+        )
     missing = [key for key in REQUIRED[kind] if key not in record]
     if missing:
         raise InputError(f"a {kind} report came without {', '.join(missing)}; add it")
     if not isinstance(record["step"], int):
         raise InputError(f"a report of step {record['step']!r} came; a step is a whole number")
+    texts = ("kind", "metric")
+    for key, value in record.items():
+        if not (_is_text(key) and _is_value(value)):
+            raise InputError(f"{ascii(key)[:40]} is {ascii(value)[:40]}; give a number or a text")
+        if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
+            raise InputError(f"{key} is {ascii(value)[:40]}; metrics are texts, others numbers")
+
+
+def _is_value(value: object) -> bool:
+    """Whether this can stand in a report: a number that a float can hold, a text, nothing."""
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, float) or _is_text(value)
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is a text that can be written."""
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 def _line(record: Record) -> str:

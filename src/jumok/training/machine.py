@@ -17,14 +17,19 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def find_device(wanted: str) -> torch.device:
-    """The device named, or for "auto" the first of cuda, mps and cpu that is there."""
+    """The device named, or for "auto" the first of cuda, mps and cpu that is there.
+
+    "cuda" without a number is, of the processes torchrun starts on a machine, each one's own card.
+    """
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
     if wanted == "auto":
-        return torch.device(next(name for name, there in available.items() if there))
+        wanted = next(name for name, there in available.items() if there)
+    if wanted == "cuda" and "LOCAL_RANK" in os.environ:
+        wanted = f"cuda:{os.environ['LOCAL_RANK']}"
     kind = wanted.partition(":")[0]
     if not available.get(kind, False):
         there = ", ".join(name for name, is_there in available.items() if is_there)

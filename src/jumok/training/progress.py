@@ -7,20 +7,23 @@ from typing import Self
 
 
 class ProgressLine:
-    """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only."""
+    """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only.
 
-    def __init__(self, done: float = 0.0) -> None:
+    A quiet one says nothing: of many processes one speaks.
+    """
+
+    def __init__(self, done: float = 0.0, *, quiet: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, quiet=quiet)
         self._bar = Progress(
             BarColumn(bar_width=30),
             TextColumn("{task.percentage:>3.0f}%  {task.description}"),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
-            disable=not sys.stderr.isatty(),
+            disable=quiet or not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("", total=1.0)
         self._bar.update(self._task, completed=done)

@@ -4,14 +4,16 @@
         loss, divided by the real units of the whole step; gradients; clip; AdamW; average
         now and then: report, evaluate on the development split, commit a checkpoint
 
-A resumed training goes on bit for bit: what is random at a step follows from (seed, step), the
-order of the data from (seed, epoch), and everything else is in the checkpoint.
+A resumed training goes on bit for bit: what is random in a batch follows from (seed, step, its
+number in the step), the order of the data from (seed, epoch), and everything else is in the
+checkpoint. Several processes share the batches of each step, so what is learnt does not depend on
+how many there are (`distributed_gradients.py`); all decide alike, and the first one writes.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,9 +24,13 @@ from jumok.data.loader import Epoch, Loader, Position
 from jumok.errors import CheckpointError, NonFiniteError
 from jumok.models.weights import load_weights, weights_of
 from jumok.training.average import WeightAverage
+from jumok.training.bad_steps import MOST_IN_A_ROW, running_mean, spiked, write_out
+from jumok.training.behind import CommitsBehind
 from jumok.training.better import is_better
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
+from jumok.training.distributed import ALONE, Processes, shards_of, together
+from jumok.training.distributed_gradients import sum_in_a_tree, sum_once
 from jumok.training.history import History
 from jumok.training.machine import (
     be_strict,
@@ -37,8 +43,10 @@ from jumok.training.optimizer import Optimizer
 from jumok.training.precision import in_precision
 from jumok.training.progress import ProgressLine, Speed
 from jumok.training.randomness import seed_step
+from jumok.training.recompute import recomputing
 from jumok.training.schedules import learning_rate_share
 from jumok.training.signals import Stop, graceful
+from jumok.training.standing import Progress
 
 
 class Batch(Protocol):
@@ -78,44 +86,15 @@ class Job(Protocol[B]):
     def loss(self, batch: B) -> Tensor:
         """The loss of a batch, summed over its units: ()."""
 
-    def evaluate(self) -> DevScore:
-        """The score on the development split, in eval mode without gradients."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a training stands: all a checkpoint holds besides tensors."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    best_step: int = 0
-    best_step_before: int = 0  # kept until the next commit, should the newest be damaged
-    best_score: float = math.nan  # no score yet: any is better
-    evaluations_since_best: int = 0
-    seconds: float = 0.0
-    ended: str = ""  # why the training is over; empty while it goes on
-
-    @property
-    def best_steps(self) -> tuple[int, int]:
-        """The steps whose checkpoints must stay."""
-        return self.best_step, self.best_step_before
-
-    def facts(self) -> dict[str, Any]:
-        """As JSON; a score that is not there yet is null."""
-        return asdict(self) | {
-            "best_score": self.best_score if math.isfinite(self.best_score) else None
-        }
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> "Progress":
-        """What `facts` wrote."""
-        best = facts["best_score"]
-        return cls(**{**facts, "best_score": math.nan if best is None else best})
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+        """The score on the development split, in eval mode; the processes share the work."""
 
 
 class Trainer(Generic[B]):
-    """Trains the model of a job in a run folder, from the start or from a checkpoint."""
+    """Trains the model of a job in a run folder, from the start or from a checkpoint.
+
+    Each of many `processes` has a trainer of its own, of the same job with the same weights.
+    """
 
     def __init__(
         self,
@@ -127,25 +106,30 @@ class Trainer(Generic[B]):
         device: torch.device,
         facts: Mapping[str, Any],
         resume: Checkpoint | None = None,
+        processes: Processes = ALONE,
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
-        self.device = device
+        self.device, self.processes = device, processes
+        self.shards = shards_of(processes.rank, processes.size, config.accumulate)
         self.facts = dict(facts)
         self.parameters = weights_of(job.model)
         self.optimizer = Optimizer(self.parameters, config)
         self.average = WeightAverage(self.parameters, config.ema)
         self.store = CheckpointStore(folder, config.keep)
+        self.commits = CommitsBehind(self.store)
         self.dtype = choose_precision(config.precision, device)
         self.progress = Progress()
         self.rejected = resume.rejected if resume is not None else ()
         if resume is not None:
             self._restore(resume)
         self.loader = Loader(job.epoch, Position(self.progress.epoch, self.progress.batch))
-        self.history = History(folder, resumed_step=self.progress.step)
+        first = processes.rank == 0
+        self.history = History(folder, resumed_step=self.progress.step, kept=first)
         self.seconds_before = self.progress.seconds  # of training before a resume
         self.speed = Speed(self.seconds_before)
+        self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
-        self.compiling = config.compile  # until a first step shows that it works
+        self.compiling = config.compile  # until a first batch shows that it works
 
     def fit(self) -> Progress:
         """Train until the end, then leave the best weights in the model.
@@ -159,73 +143,124 @@ class Trainer(Generic[B]):
             for part in self._towers():
                 part.compile()
         share = self._share(self.progress.step)
-        with graceful() as stop, ProgressLine(share) as line:
+        with (
+            graceful() as stop,
+            ProgressLine(share, quiet=self.processes.rank > 0) as line,
+            recomputing(self.job.model, wanted=self.config.recompute),
+            self.commits,
+        ):
             for bad in self.rejected:
                 line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
-            batches = iter(self.loader)
+            first = self.progress.step + 1
             while not self.progress.ended:
                 epoch = self.progress.epoch
-                loss = self._step(batches, line)
+                loss = self._step(line)
+                if self.progress.step == first and self.processes.rank == 0:
+                    self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
         self._load_best()
         return self.progress
 
-    def _step(self, batches: Iterator[B], line: ProgressLine) -> float:
+    def _step(self, line: ProgressLine) -> float:
         """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
         step = self.progress.step + 1
-        parts = [next(batches) for _ in range(self.config.accumulate)]
+        made = self.loader.take(self.shards, self.config.accumulate)
+        parts = dict(zip(self.shards, made, strict=True))
+        counted = [sum(part.units for part in made), sum(part.tokens for part in made)]
+        units, tokens = (int(sum(n)) for n in zip(*self.processes.exchange(counted), strict=True))
         self.job.model.train()
-        try:
-            loss = self._gradients(step, parts)
-        except RuntimeError as error:
-            if not self.compiling:
-                raise
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            line.say(f"torch.compile failed ({why}); going on without it")
-            for part in self._towers():
-                part._compiled_call_impl = None
-            loss = self._gradients(step, parts)
-        self.compiling = False
+        losses = self._gradients(step, parts, max(units, 1), line)
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if not (math.isfinite(loss) and math.isfinite(norm.item())):
-            self._refuse(step, parts)
-        if self.config.clip_norm:
-            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
+        loss = self._agree(losses, norm)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
             self.config.schedule, step, self.config.warmup_steps, self._share(step - 1)
         )
-        self.optimizer.step(self.learning_rate)
-        self.average.update(step)
-        self.speed.count(sum(part.tokens for part in parts))
+        trouble = self._trouble(loss, norm.item())
+        if trouble:
+            self._refuse(step, parts, loss, trouble, line)
+        else:
+            self._learn(step, loss, norm)
+        self.speed.count(tokens)
         position = self.loader.position
         self.progress = replace(
             self.progress,
             step=step,
             epoch=position.epoch,
             batch=position.batch,
-            seconds=self.speed.seconds,
+            seconds=self.seconds,
         )
         return loss
 
-    def _gradients(self, step: int, parts: list[B]) -> float:
-        """Find the gradients of the mean over the real units of all parts; that mean."""
-        seed_step(self.seed, step)
+    def _agree(self, losses: list[float], norm: Tensor) -> float:
+        """The loss of the step, summed in the order of its batches; the norm and clock of rank 0.
+
+        So that all processes decide alike.
+        """
+        most = -(-self.config.accumulate // self.processes.size)  # batches of one process
+        filled = losses + [0.0] * (most - len(losses))
+        rows = self.processes.exchange([norm.item(), self.speed.seconds, *filled])
+        norm.fill_(rows[0][0])
+        self.seconds = rows[0][1]
+        return sum(loss for row in rows for loss in row[2:])
+
+    def _learn(self, step: int, loss: float, norm: Tensor) -> None:
+        """Take the step: clip the gradients, of this norm; AdamW; the average."""
+        if self.config.clip_norm:
+            nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
+        self.optimizer.step(self.learning_rate)
+        self.average.update(step)
+        mean = running_mean(self.progress.mean_loss, loss)
+        self.progress = replace(self.progress, mean_loss=mean, skipped_in_a_row=0)
+
+    def _gradients(
+        self, step: int, parts: Mapping[int, B], units: int, line: ProgressLine
+    ) -> list[float]:
+        """Find the gradients of the whole step; the losses of this process's part of it."""
+        losses: list[float] = []
+
+        def find(shard: int) -> None:
+            losses.append(self._backward(step, shard, parts[shard], units, line))
+
         self.optimizer.forget()
-        units = max(sum(part.units for part in parts), 1)
-        total = 0.0
-        for part in parts:
-            with self._precision():
-                loss = self.job.loss(part) / units
+        weights = self.parameters.values()
+        if self.config.strict:
+            sum_in_a_tree(weights, self.config.accumulate, self.processes, find)
+        else:
+            for shard in self.shards:
+                find(shard)
+            sum_once(weights, self.processes)
+        return losses
+
+    def _backward(self, step: int, shard: int, part: B, units: int, line: ProgressLine) -> float:
+        """Add the gradients of one batch of a step, whose loss counts for so many units."""
+        try:
+            loss = self._loss(step, shard, part) / units
             loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
-        return total
+        except RuntimeError as error:
+            if not self.compiling:
+                raise
+            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            line.say(f"torch.compile failed ({why}); going on without it")
+            for tower in self._towers():
+                tower._compiled_call_impl = None
+            self.compiling = False
+            self.optimizer.forget()  # half of those of the first batch
+            return self._backward(step, shard, part, units, line)
+        self.compiling = False
+        return loss.item()
+
+    def _loss(self, step: int, shard: int, part: B) -> Tensor:
+        """The loss of one batch of a step: ()."""
+        seed_step(self.seed, step, shard)
+        with self._precision():
+            return self.job.loss(part)
 
     def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
         config, step = self.config, self.progress.step
         share = self._share(step)
-        out_of_time = config.minutes is not None and self.speed.seconds >= 60 * config.minutes
+        out_of_time = config.minutes is not None and self.seconds >= 60 * config.minutes
         over = share >= 1.0 or out_of_time
         if step % config.report_every == 0 or over:
             self.tokens_per_second = self.speed.read()
@@ -241,11 +276,17 @@ class Trainer(Generic[B]):
         if over:
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
-        asked = stop.requested is not None
-        if evaluated or saving or asked:
-            self._commit()
+        flags = self.processes.exchange([stop.requested or 0, self.commits.failed])
+        asked, failed = (int(max(column)) for column in zip(*flags, strict=True))
+        if evaluated or saving or asked or failed:
+            with together(self.processes):
+                self._commit()
+                if asked or self.progress.ended:
+                    self.commits.wait()
         if asked:
-            raise stop.interruption(step, self.folder)
+            stop.requested = asked
+            with together(self.processes):
+                raise stop.interruption(step, self.folder)
 
     def _towers(self) -> list[nn.Module]:
         """What to compile: a job may call the parts of its model one by one."""
@@ -256,7 +297,7 @@ class Trainer(Generic[B]):
 
     def _share(self, step: int) -> float:
         """How much of the training is done after so many steps, from 0 to 1."""
-        return self.config.progress(step, self.loader.epochs_done, self.speed.seconds)
+        return self.config.progress(step, self.loader.epochs_done, self.seconds)
 
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
@@ -283,7 +324,9 @@ class Trainer(Generic[B]):
             torch.inference_mode(),
             self._precision(),
         ):
-            dev = self.job.evaluate()
+            dev = self.job.evaluate(self.processes)
+        dev_loss, dev_score = self.processes.exchange([dev.loss, dev.score])[0]
+        dev = replace(dev, loss=dev_loss, score=dev_score)
         better = is_better(dev.metric, dev.score, self.progress.best_score)
         self.progress = replace(
             self.progress,
@@ -314,14 +357,25 @@ class Trainer(Generic[B]):
         self.speed.read()  # the seconds of an evaluation are not training
 
     def _commit(self) -> None:
+        """Begin to write a checkpoint: the first process does, of what all have.
+
+        Raises what the one before failed with.
+        """
+        if self.processes.rank > 0:
+            return
+        facts = self.facts | {"progress": self.progress.facts()}
+        step, best = self.progress.step, self.progress.best_steps
+        self.commits.commit(step, self._states(), facts, protect=best)
+
+    def _states(self) -> dict[str, dict[str, Tensor]]:
+        """All the tensors that a checkpoint holds."""
         states: dict[str, dict[str, Tensor]] = {
             "model": {name: p.detach() for name, p in self.parameters.items()},
             "optimizer": self.optimizer.state(),
         }
         if self.average.values:
             states["average"] = self.average.values
-        facts = self.facts | {"progress": self.progress.facts()}
-        self.store.commit(self.progress.step, states, facts, protect=self.progress.best_steps)
+        return states
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         for key, value in self.facts.items():
@@ -343,12 +397,46 @@ class Trainer(Generic[B]):
         best = self.store.checkpoint(self.progress.best_step).load()
         load_weights(self.job.model, best.get("average", best["model"]))
 
-    def _refuse(self, step: int, parts: list[B]) -> None:
-        seed_step(self.seed, step)
-        with self._precision():
-            where = first_nonfinite(self.job.model, lambda: [self.job.loss(p) for p in parts])
-        raise NonFiniteError(
-            f"step {step}: the loss or a gradient is not finite, first in {where}; the step was "
-            "not taken; train anew with a lower training.learning_rate or a longer "
-            "training.warmup_steps"
+    def _trouble(self, loss: float, norm: float) -> str:
+        """Why a step would do harm; empty when it would not."""
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            return "the loss or a gradient is not finite"
+        mean, seen = self.progress.mean_loss, self.progress.step - self.progress.skipped
+        if spiked(loss, mean, seen, self.config.spike):
+            return f"a loss of {loss:.4g} came, {loss / mean:.1f} times the mean before it"
+        return ""
+
+    def _refuse(
+        self, step: int, parts: Mapping[int, B], loss: float, trouble: str, line: ProgressLine
+    ) -> None:
+        """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
+        if not trouble.startswith("a loss of"):
+            where = first_nonfinite(
+                self.job.model,
+                lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
+            )
+            trouble = f"{trouble}, first in {self._first_said(where)}"
+        several = f"-process-{self.processes.rank}" if self.processes.size > 1 else ""
+        with together(self.processes):
+            name = f"step-{step}{several}"
+            path = write_out(self.folder, name, parts, {"why": trouble, "loss": loss})
+        in_a_row = self.progress.skipped_in_a_row + 1
+        told = f"step {step}: {trouble}; the step was not taken, its batch is in {path}"
+        if self.config.on_bad_step == "stop" or in_a_row > MOST_IN_A_ROW:
+            rows = f", the {in_a_row}th in a row" if in_a_row > 1 else ""
+            with together(self.processes):
+                raise NonFiniteError(
+                    f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
+                    "training.warmup_steps, or pass over such steps with "
+                    'training.on_bad_step = "skip"'
+                )
+        line.say(told)
+        self.progress = replace(
+            self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=in_a_row
         )
+
+    def _first_said(self, where: str) -> str:
+        """Where the loss of some process was first not finite; a gradient is everybody's."""
+        said = [text.decode() for text in self.processes.gather(where.encode())]
+        named = [text for text in said if not text.startswith("the ")]
+        return (named or said)[0]

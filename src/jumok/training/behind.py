@@ -1,0 +1,109 @@
+"""Checkpoints written behind the back of a training: it goes on while a copy is committed.
+
+What stops the training is the copy in memory alone; sums, writing and waiting for the disk are the
+work of a thread. One commit is under way at most, so they come in order and nothing piles up.
+"""
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from jumok.errors import StorageError
+from jumok.training.checkpoint import CheckpointStore, States
+from jumok.training.manifest import JSON
+
+
+class CommitsBehind:
+    """Commits to `store` in the background; leaving the `with` waits for the last one.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> weight = torch.ones(2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = CheckpointStore(Path(folder))
+    ...     with CommitsBehind(store) as behind:
+    ...         behind.commit(40, {"model": {"weight": weight}}, {})
+    ...         _ = weight.zero_()  # the training goes on at once
+    ...     store.checkpoint(40).load()
+    {'model': {'weight': tensor([1., 1.])}}
+    """
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self.store = store
+        self._copies: dict[str, dict[str, Tensor]] = {}  # kept: new memory is slow to write to
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
+        self._under_way: Future[object] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the last commit. Raises what it failed with, unless something failed before."""
+        with suppress(*([StorageError] if error is not None else [])):
+            self.wait()
+        self._thread.shutdown()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit is being written."""
+        return self._under_way is not None and not self._under_way.done()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last commit is over and failed; `wait` tells how."""
+        last = self._under_way
+        return last is not None and last.done() and last.exception() is not None
+
+    def prepare(self, states: States) -> None:
+        """Make room for copies of such tensors, in the background: new memory is slow to fill."""
+        self.wait()
+        self._under_way = self._thread.submit(self._make_room, states)
+
+    def commit(
+        self,
+        step: int,
+        states: States,
+        facts: Mapping[str, JSON],
+        protect: Collection[int] = (),
+    ) -> None:
+        """Begin a commit of the tensors as they are now; see `CheckpointStore.commit`.
+
+        Waits for the one before. Raises what that one failed with; then this one is not begun.
+        """
+        self.wait()
+        copies = self._copied(states)
+        self._under_way = self._thread.submit(self.store.commit, step, copies, facts, protect)
+
+    def wait(self) -> None:
+        """Until everything begun is safe on disk. Raises what `CheckpointStore.commit` raised."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    @torch.no_grad()
+    def _copied(self, states: States) -> States:
+        """The tensors on the CPU, in the same memory each time."""
+        self._make_room(states)
+        return {
+            state: {name: self._copies[state][name].copy_(t) for name, t in tensors.items()}
+            for state, tensors in states.items()
+        }
+
+    def _make_room(self, states: States) -> None:
+        """Memory for each of these tensors, written to once where it is new."""
+        for state, tensors in states.items():
+            kept = self._copies.setdefault(state, {})
+            for name, tensor in tensors.items():
+                room = kept.get(name)
+                if room is None or room.shape != tensor.shape or room.dtype != tensor.dtype:
+                    kept[name] = torch.zeros(tensor.shape, dtype=tensor.dtype)

@@ -1,0 +1,143 @@
+"""What a training will cost, before it begins: some steps are taken on weights nobody keeps."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from jumok.models.weights import weights_of
+from jumok.training.average import WeightAverage
+from jumok.training.config import TrainingConfig
+from jumok.training.machine import choose_precision, tune_memory
+from jumok.training.optimizer import Optimizer
+from jumok.training.precision import in_precision
+from jumok.training.recompute import recomputing
+from jumok.training.trainer import Batch, Job
+
+B = TypeVar("B", bound=Batch)
+
+LOOKED_AT = 64  # batches whose tokens are counted, from all over the epoch
+TAKEN = 8  # of them, steps that are timed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes, tokens and seconds of a training; evaluations and the final test are not in it.
+
+    `activation_bytes` are those that the costliest batch of an epoch keeps for its gradients.
+    """
+
+    parameters: int
+    weight_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int  # both moments, and the running average if there is one
+    activation_bytes: int
+    copy_bytes: int  # of all that a checkpoint holds, while it is written
+    tokens_per_epoch: int
+    steps: int
+    tokens_per_second: float
+    seconds: float
+
+    @property
+    def bytes(self) -> int:
+        """All of them at once: what a training holds beside its data and torch itself."""
+        held = self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
+        return held + self.activation_bytes + self.copy_bytes
+
+
+def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estimate:
+    """Measure some steps of the first epoch. The weights of the job's model change.
+
+    The speed is that of this machine as busy as it is now.
+    """
+    tune_memory()
+    parameters = weights_of(job.model)
+    optimizer = Optimizer(parameters, config)
+    average = WeightAverage(parameters, config.ema)
+    dtype = choose_precision(config.precision, device)
+    job.model.train()
+    epoch = job.epoch(0)
+    looked_at = [epoch[i] for i in _spread(len(epoch), LOOKED_AT)]
+    tokens = len(epoch) * sum(batch.tokens for batch in looked_at) / len(looked_at)
+    largest = max(looked_at, key=lambda batch: batch.tokens)
+
+    def step(batch: B) -> None:
+        with (
+            in_precision(job.model, device, dtype),
+            recomputing(job.model, wanted=config.recompute),
+        ):
+            loss = job.loss(batch) / max(batch.units, 1)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step(0.0)
+        average.update(1)
+
+    activations = _kept_for_gradients(lambda: step(largest), parameters)
+    batches = [looked_at[i] for i in _spread(len(looked_at), TAKEN)]
+    step(batches[0])  # kernels are chosen, memory is asked for
+    begin = time.perf_counter()
+    for batch in batches:
+        step(batch)
+    speed = sum(batch.tokens for batch in batches) / (time.perf_counter() - begin)
+    n = sum(p.numel() for p in parameters.values())
+    size = sum(_bytes(p) for p in parameters.values())
+    learning = sum(_bytes(p) for p in parameters.values() if p.requires_grad)
+    steps, seconds = _length(config, len(epoch), tokens, speed)
+    states = 2 * learning + (size if config.ema else 0)
+    return Estimate(
+        parameters=n,
+        weight_bytes=size,
+        gradient_bytes=learning,
+        optimizer_bytes=states,
+        activation_bytes=activations,
+        copy_bytes=size + states if device.type == "cpu" else 0,  # it lies on the CPU
+        tokens_per_epoch=round(tokens),
+        steps=steps,
+        tokens_per_second=speed,
+        seconds=seconds,
+    )
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """At most so many of the numbers 0 to n - 1, evenly spread, the first and the last of them.
+
+    >>> _spread(10, 4), _spread(2, 4)
+    ([0, 3, 6, 9], [0, 1])
+    """
+    most = min(n, most)
+    return [round(i * (n - 1) / max(most - 1, 1)) for i in range(most)]
+
+
+def _length(config: TrainingConfig, batches: int, tokens: float, speed: float) -> tuple[int, float]:
+    """Steps, and seconds of them, until the first end that the config names."""
+    second_a_step = tokens / batches * config.accumulate / speed
+    ends = [math.inf if config.steps is None else float(config.steps)]
+    if config.epochs is not None:
+        ends.append(config.epochs * batches / config.accumulate)
+    if config.minutes is not None:
+        ends.append(60 * config.minutes / second_a_step)
+    steps = math.ceil(min(ends))
+    return steps, steps * second_a_step
+
+
+def _kept_for_gradients(step: Callable[[], None], parameters: dict[str, torch.nn.Parameter]) -> int:
+    """The bytes that autograd keeps during a step, each storage once, weights aside."""
+    weights = {p.untyped_storage().data_ptr() for p in parameters.values()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        step()
+    return sum(kept.values())
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,68 @@
+"""What is said to be kept is kept, and a training is as long as it was said to be."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.models.weights import weights_of
+from jumok.training.config import TrainingConfig
+from jumok.training.estimate import estimate
+from jumok.training.trainer import Trainer
+from tests.training.points import Circle, points
+
+CPU = torch.device("cpu")
+CONFIG = TrainingConfig(epochs=3, schedule="constant", warmup_steps=0, precision="float32")
+
+
+def test_every_byte_is_counted() -> None:
+    """Circle: 2 x 16 + 16 + 16 x 2 + 2 weights; a batch keeps its points, what follows the first
+    layer, what ReLU and dropout leave, the logits' loss; sides are int64."""
+    job = Circle(points(64, 0), batch=8, dropout=0.0)
+    before = {name: p.detach().clone() for name, p in weights_of(job.model).items()}
+    found = estimate(job, CONFIG, CPU)
+    assert found.parameters == 82
+    assert found.weight_bytes == found.gradient_bytes == 4 * 82
+    assert found.optimizer_bytes == 2 * 4 * 82
+    hidden, logits, sides, ins = 4 * 8 * 16, 4 * 8 * 2, 8 * 8, 4 * 8 * 2
+    least, most = ins + hidden + logits + sides, ins + 2 * hidden + 4 * logits + sides + 64
+    assert least <= found.activation_bytes <= most
+    assert found.copy_bytes == 3 * 4 * 82
+    assert found.bytes == 28 * 82 + found.activation_bytes
+    assert found.tokens_per_epoch == 64
+    for name, parameter in weights_of(job.model).items():
+        assert torch.equal(parameter, before[name])  # a rate of 0 changes nothing
+
+
+def test_twice_the_batch_keeps_twice_as_much() -> None:
+    kept = [estimate(Circle(points(64, 0), batch=n), CONFIG, CPU).activation_bytes for n in (8, 16)]
+    assert kept[1] == pytest.approx(2 * kept[0], rel=0.05)
+
+
+def test_an_average_is_held_too() -> None:
+    config = replace(CONFIG, ema=0.9)
+    assert estimate(Circle(points(64, 0)), config, CPU).optimizer_bytes == 3 * 4 * 82
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        CONFIG,
+        replace(CONFIG, accumulate=2),
+        replace(CONFIG, steps=5),
+        replace(CONFIG, steps=500),
+        replace(CONFIG, epochs=1.5),
+    ],
+)
+def test_as_many_steps_as_a_training_takes(tmp_path: Path, config: TrainingConfig) -> None:
+    said = estimate(Circle(points(64, 0), batch=8), config, CPU).steps
+    job = Circle(points(64, 0), batch=8)
+    taken = Trainer(job, config, tmp_path, seed=0, device=CPU, facts={}).fit().step
+    assert said == taken
+
+
+def test_minutes_are_an_end() -> None:
+    config = TrainingConfig(minutes=2, precision="float32")
+    found = estimate(Circle(points(64, 0), batch=8), config, CPU)
+    assert found.seconds == pytest.approx(120, rel=0.01)

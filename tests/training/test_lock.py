@@ -1,0 +1,93 @@
+"""One training a folder: the second is refused, and a killed one is in nobody's way."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError, StorageError
+from jumok.training.lock import OWNER, alone
+from tests.cli.commands import JUMOK, environment, run
+
+ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.batch_tokens=200")
+
+
+def test_nobody_else_within(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with alone(folder):
+        refused(folder, rf"being trained in by process {os.getpid()} on ")
+        (folder / OWNER).write_text("half a fi")
+        refused(folder, "being trained in by another process; wait for it")
+    with alone(folder):
+        pass
+
+
+def refused(folder: Path, words: str) -> None:
+    with pytest.raises(InputError, match=words), alone(folder):
+        pass
+
+
+def test_a_failure_gives_it_back(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), alone(tmp_path):
+        raise ZeroDivisionError
+    with alone(tmp_path):
+        pass
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be locked"), alone(tmp_path / "file"):
+        pass
+
+
+def test_a_second_training_is_refused_until_the_first_is_killed(
+    review_recipe: Path, tmp_path: Path
+) -> None:
+    """In a sentence that names the first; the lock of a killed process holds nobody up."""
+    folder = tmp_path / "run"
+    with begun(folder, "train", review_recipe, *ENDLESS, "--out", folder) as first:
+        second = run("train", "--resume", folder)
+    assert second.code == 2
+    assert f"{folder} is being trained in by process {first.pid} on " in second.err
+    with begun(folder, "train", "--resume", folder):
+        pass  # it got the lock
+
+
+@contextmanager
+def begun(folder: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A training that holds the lock, and has made its first checkpoint; killed at the end."""
+    with subprocess.Popen(
+        [*JUMOK, *map(str, words)],
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_for(lambda: owner(folder) == process.pid and checkpoints(folder) != [])
+            yield process
+        finally:
+            process.send_signal(signal.SIGKILL)
+
+
+def owner(folder: Path) -> int | None:
+    try:
+        return int(json.loads((folder / OWNER).read_text())["process"])
+    except FileNotFoundError:
+        return None
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return list(folder.glob("checkpoints/step-*"))
+
+
+def wait_for(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not met():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
