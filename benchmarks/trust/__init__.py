@@ -1,0 +1,1 @@
+"""Proofs that nothing is lost: each is a command, `python -m benchmarks.trust.NAME`."""

@@ -1,0 +1,236 @@
+"""Damage checkpoints in every way; each damage is noticed, and no wrong weight is ever loaded.
+
+    python -m benchmarks.trust.corrupt [--damages 10000] [--seed 0]
+
+Flipped bits, bytes overwritten, cut off or added, pages zeroed, files swapped, removed, renamed,
+or taken from another step or another model; in the manifest too, with sums that somebody
+"corrected". What is found must be the older checkpoint, which was left alone, to the last bit.
+"""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from jumok.errors import CheckpointError
+from jumok.training.checkpoint import CheckpointStore
+from jumok.training.manifest import JSON
+
+from .result import Proof, parser
+from .training import workshop
+
+States = Mapping[str, Mapping[str, Tensor]]
+Damage = Callable[[Path, random.Random], None]
+
+
+def states(seed: int, width: int = 24) -> States:
+    """The states of a small model; another seed gives other numbers, another width other shapes."""
+    numbers = torch.Generator().manual_seed(seed)
+    weight = torch.randn(width, 40, generator=numbers)
+    return {
+        "model": {"weight": weight, "bias": torch.randn(width, generator=numbers)},
+        "optimizer": {"mean": 0.1 * weight, "square": weight**2, "step": torch.tensor(seed)},
+        "average": {"weight": weight + 1},
+    }
+
+
+def any_file(step: Path, chance: random.Random) -> Path:
+    """One of the files of a checkpoint."""
+    return chance.choice(sorted(step.iterdir()))
+
+
+def any_state(step: Path, chance: random.Random) -> Path:
+    """One of its files of tensors."""
+    return chance.choice(sorted(step.glob("state-*")))
+
+
+def flip(step: Path, chance: random.Random) -> None:
+    """One bit, or a few."""
+    path = any_file(step, chance)
+    data = bytearray(path.read_bytes())
+    for place in chance.sample(range(len(data)), chance.choice((1, 1, 1, 2, 8))):
+        data[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+
+
+def overwrite(step: Path, chance: random.Random) -> None:
+    """A stretch of other bytes."""
+    path = any_file(step, chance)
+    data = bytearray(path.read_bytes())
+    start = chance.randrange(len(data))
+    for place in range(start, min(len(data), start + chance.randint(1, 600))):
+        data[place] ^= chance.randint(1, 255)
+    path.write_bytes(data)
+
+
+def cut(step: Path, chance: random.Random) -> None:
+    """The end is missing."""
+    path = any_file(step, chance)
+    os.truncate(path, chance.randrange(path.stat().st_size))
+
+
+def add(step: Path, chance: random.Random) -> None:
+    """There is more at the end."""
+    with any_file(step, chance).open("ab") as file:
+        file.write(chance.randbytes(chance.randint(1, 64)))
+
+
+def zero(step: Path, chance: random.Random) -> None:
+    """A page of zeros, as some file systems leave after a power cut."""
+    path = any_file(step, chance)
+    data = bytearray(path.read_bytes())
+    start = chance.randrange(0, len(data), 512)
+    end = min(len(data), start + 512)
+    if not any(data[start:end]):
+        return flip(step, chance)
+    data[start:end] = bytes(end - start)
+    path.write_bytes(data)
+    return None
+
+
+def swap(step: Path, chance: random.Random) -> None:
+    """Two files have each other's names."""
+    one, other = chance.sample(sorted(step.iterdir()), 2)
+    aside = step / ".aside"
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def lose(step: Path, chance: random.Random) -> None:
+    """A file is gone."""
+    any_file(step, chance).unlink()
+
+
+def rename(step: Path, chance: random.Random) -> None:
+    """A file has another name."""
+    any_state(step, chance).rename(step / "state-other.safetensors")
+
+
+def gain(step: Path, chance: random.Random) -> None:
+    """A file too many."""
+    shutil.copy(any_state(step, chance), step / "state-other.safetensors")
+
+
+def other_step(step: Path, chance: random.Random) -> None:
+    """One file, or all of them, of another step of the same run."""
+    older = step.with_name("step-1")
+    for path in [any_file(older, chance)] if chance.random() < 0.7 else older.iterdir():
+        shutil.copy(path, step)
+
+
+def other_model(step: Path, chance: random.Random) -> None:
+    """A file of another training: same shapes or others, its own manifest or not."""
+    store = CheckpointStore(step.parent.parent.parent / chance.choice(("twin", "wide")))
+    shutil.copy(any_state(store.checkpoints / "step-2", chance), step)
+
+
+def correct(step: Path, chance: random.Random) -> None:
+    """A flipped bit, and the sum of that file in the manifest made right for it."""
+    path = any_state(step, chance)
+    data = bytearray(path.read_bytes())
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    manifest = step / "manifest.json"
+    content = json.loads(manifest.read_bytes())
+    content["files"][path.name]["sha256"] = hashlib.sha256(data).hexdigest()
+    manifest.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def retell(step: Path, chance: random.Random) -> None:
+    """The manifest says something else: its step, its facts, its table of files."""
+    manifest = step / "manifest.json"
+    content = json.loads(manifest.read_bytes())
+    change = chance.choice(("step", "facts", "files", "format", "sha256"))
+    if change == "step":
+        content["step"] += chance.choice((-1, 1, 2**40))
+    elif change == "facts":
+        content["facts"]["progress"]["batch"] += 1
+    elif change == "files":
+        del content["files"][chance.choice(sorted(content["files"]))]
+    else:
+        content[change] = content[change][::-1]
+    manifest.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+DAMAGES: dict[str, tuple[Damage, int]] = {  # and how often each comes, in hundredths
+    "bits flipped": (flip, 40),
+    "bytes overwritten": (overwrite, 8),
+    "cut short": (cut, 14),
+    "lengthened": (add, 4),
+    "a page of zeros": (zero, 6),
+    "two files swapped": (swap, 4),
+    "a file gone": (lose, 3),
+    "a file renamed": (rename, 2),
+    "a file too many": (gain, 2),
+    "of another step": (other_step, 4),
+    "of another model": (other_model, 4),
+    "flipped, its sum corrected": (correct, 5),
+    "another manifest": (retell, 4),
+}
+
+
+def same(loaded: States, wanted: States) -> bool:
+    """Whether these are the very same tensors."""
+    return {(s, n): t.numpy().tobytes() for s, part in loaded.items() for n, t in part.items()} == {
+        (s, n): t.numpy().tobytes() for s, part in wanted.items() for n, t in part.items()
+    }
+
+
+def damaged(folder: Path, wanted: int, seed: int) -> tuple[Counter[str], Counter[str], int]:
+    """How many damages of each kind were made and were noticed, and how often wrong was loaded."""
+    chance = random.Random(seed)
+    facts: dict[str, JSON] = {"recipe": "reviews", "progress": {"batch": 7}}
+    for run, model in (("run", states(2)), ("twin", states(3)), ("wide", states(2, width=25))):
+        CheckpointStore(folder / run).commit(1, states(1), facts)
+        CheckpointStore(folder / run).commit(2, model, facts)
+    store = CheckpointStore(folder / "run")
+    step, sound = store.checkpoints / "step-2", folder / "sound"
+    shutil.copytree(step, sound)
+    kinds = chance.choices([*DAMAGES], [share for _, share in DAMAGES.values()], k=wanted)
+    made, noticed, wrong = Counter[str](), Counter[str](), 0
+    for kind in kinds:
+        DAMAGES[kind][0](step, chance)
+        made[kind] += 1
+        try:
+            found = store.newest()
+        except CheckpointError:  # it would lose the sound one
+            found = None
+        if found is not None:
+            noticed[kind] += found.step == 1 and found.rejected[0].path == step
+            wrong += not same(found.load(), states(found.step))
+        shutil.rmtree(step)
+        shutil.copytree(sound, step)
+    return made, noticed, wrong
+
+
+def main() -> int:
+    """Damage, look, load."""
+    words = parser("Damage checkpoints and see whether it shows.")
+    words.add_argument("--damages", type=int, default=10_000)
+    words.add_argument("--seed", type=int, default=0)
+    options = words.parse_args()
+    proof = Proof("corrupt", f"{options.damages:,} damaged checkpoints")
+    with workshop() as folder:
+        made, noticed, wrong = damaged(folder, options.damages, options.seed)
+    for kind in DAMAGES:
+        proof.say(f"{kind:<28}{made[kind]:>7,} made {noticed[kind]:>7,} noticed")
+    proof.figures |= {"damages": made.total(), "noticed": noticed.total(), "wrong_loaded": wrong}
+    return proof.end(
+        {
+            f"all {options.damages:,} noticed, and the older one taken": noticed == made,
+            "no wrong weights loaded": wrong == 0,
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,435 @@
+"""Every door that takes what others wrote: how it is entered, and with what one begins.
+
+Entering gives whatever the door gives, or raises a `JumokError`. Anything else is a fault.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import fuzz_seeds as seeds
+from .fuzz_mutations import NASTY_TEXTS, Files
+
+if TYPE_CHECKING:
+    from jumok.interpret.trace import Trace
+    from jumok.tasks.answering import Loaded
+    from jumok.text.vocabulary import Vocabulary
+
+ODD_TEXTS = (
+    "한글 abc",
+    "",
+    " ",
+    "\u202e\u0301👨‍👩‍👧‍👦",
+    "[CLS] <s> </s>",
+    "가" * 200,
+    "\ufeff\x01",
+)
+
+
+class ForeignError(Exception):
+    """What the door said was no sentence of jumok's."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """A door; `share` is how many of a thousand inputs it gets, as far as it is quick."""
+
+    name: str
+    seeds: Callable[[], Sequence[Files]]
+    enter: Callable[[Files], object]
+    share: int
+    seconds: float = 1.0  # of computing that one input may take
+
+
+_HOME: dict[int, Path] = {}  # of each process, as workers are forked
+
+
+@contextlib.contextmanager
+def folder_of(files: Files) -> Iterator[Path]:
+    """The files in a folder of this process, in memory where the system has such a place."""
+    home = _HOME.get(os.getpid())
+    if home is None:
+        fast = Path("/dev/shm")
+        home = Path(tempfile.mkdtemp(prefix="fuzz-", dir=fast if fast.is_dir() else None))
+        _HOME[os.getpid()] = home
+    for name, content in files.items():
+        (home / name).write_bytes(content)
+    try:
+        yield home
+    finally:
+        for path in home.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+
+def leave() -> None:
+    """Remove this process's folder."""
+    home = _HOME.pop(os.getpid(), None)
+    if home is not None:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _only(files: Files) -> bytes:
+    return next(iter(files.values()), b"")
+
+
+def _decoded(data: bytes) -> str:
+    """Text of any bytes; half surrogate pairs come through as they may from JSON."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "surrogateescape")
+
+
+def recipe(files: Files) -> object:
+    """A recipe in a file of TOML."""
+    from jumok.tasks.recipe import load_recipe
+
+    with folder_of(files) as home:
+        return load_recipe(str(home / "recipe.toml")).to_toml()
+
+
+def words(files: Files) -> object:
+    """key=value words over a recipe."""
+    from jumok.tasks.recipe import load_recipe
+
+    return load_recipe("numbers", _decoded(_only(files)).split("\n"))
+
+
+def vocabulary(files: Files) -> object:
+    """A `.model` file, and texts cut and joined by it."""
+    from jumok.text.sentencepiece import SentencePieceVocabulary
+
+    return _used(SentencePieceVocabulary.from_bytes(_only(files)))
+
+
+def _used(found: "Vocabulary") -> object:
+    return [found.decode(found.encode(text)) for text in ODD_TEXTS] + found.pieces(ODD_TEXTS[0])
+
+
+def weights(files: Files) -> object:
+    """A safetensors file, read and mapped."""
+    from jumok.pretrained.mapped import map_file
+    from jumok.tensorfile import unpack
+
+    with folder_of(files) as home:
+        map_file(home / "model.safetensors")
+    return unpack(_only(files))
+
+
+def header(files: Files) -> object:
+    """The header of a safetensors file alone."""
+    from jumok.tensorfile import parse_header
+
+    return parse_header(_only(files), len(_only(files)))
+
+
+def trace(files: Files) -> object:
+    """The file of a trace, opened, and each of its parts looked at."""
+    from jumok.interpret.trace import Trace
+
+    with folder_of(files) as home:
+        found = Trace.open(home / "trace.safetensors")
+        for block in found.info.blocks:
+            for layer in range(min(block.layers, 2)):
+                found.weights(block.name, layer)
+            found.mask(block.name)
+            found.thumbnails(block.name)
+        return found.info.to_json()
+
+
+def tokenizer(files: Files) -> object:
+    """The tokeniser in a foreign folder, and texts cut and joined by it."""
+    from jumok.errors import InputError
+    from jumok.jsonfile import read_json
+    from jumok.text.pretrained import read_vocabulary
+
+    with folder_of(files) as home:
+        config = read_json(home / "config.json")
+        found = read_vocabulary(home, config)
+    if found is None:
+        return None
+    found.encode_exact(ODD_TEXTS)
+    found.frame(found.encode(ODD_TEXTS[0]), found.encode(ODD_TEXTS[4]), 9)
+    for odd in (len(found), 10**9, -1, 2**70):
+        with contextlib.suppress(InputError):
+            found.decode([0, 1, len(found) - 1, odd])
+    return _used(found)
+
+
+def config(files: Files) -> object:
+    """A config.json, a generation_config.json and an index of a foreign checkpoint."""
+    from jumok.pretrained.checkpoint import open_checkpoint
+    from jumok.pretrained.described import describe
+
+    with folder_of(files) as home:
+        described = describe(_config(home), [])
+        return described.table(), open_checkpoint(home)
+
+
+def _config(home: Path) -> dict[str, object]:
+    from jumok.jsonfile import read_json
+
+    return read_json(home / "config.json")
+
+
+def run(files: Files) -> object:
+    """The folder of a run, loaded and asked."""
+    from jumok.tasks.loading import load
+
+    with folder_of(files) as home:
+        return load(home, device="cpu").answer(["이 영화"])
+
+
+def manifest(files: Files) -> object:
+    """What a checkpoint says of itself."""
+    from jumok.training.manifest import parse_manifest
+
+    return parse_manifest(_only(files))
+
+
+def reports(files: Files) -> object:
+    """The metrics.jsonl of a run, and the rows made of it."""
+    from jumok.training.history import History, best, evaluations, table, to_csv
+
+    with folder_of(files) as home:
+        rows = evaluations(History(home, resumed_step=25).records)
+        return to_csv(rows), best(rows), table(rows)
+
+
+def table(files: Files) -> object:
+    """A file of rows, those that cannot be read left out, and once more refusing them."""
+    from jumok.data.readers import read_table
+
+    with folder_of(files) as home:
+        path = next(home.iterdir())
+        bio = path.name.startswith("a.bio")
+        lines = path.name.startswith("a.txt")
+        wanted = ["text"] if bio or lines else ["text", "label"]
+        form = "bio" if bio else None
+        rows = read_table(path, wanted, format=form, on_bad_rows="skip")  # type: ignore[arg-type]
+        read_table(path, wanted, format=form)  # type: ignore[arg-type]
+        return rows.column("text")[:3]
+
+
+def archive(files: Files) -> object:
+    """The zip around a pickle; what is inside is never looked at here."""
+    from jumok.pretrained.archive import check_archive
+
+    check_archive(io.BytesIO(_only(files)), len(_only(files)))
+    return None
+
+
+def request(files: Files) -> object:
+    """The body of a request to the page's server."""
+    from jumok.errors import InputError
+    from jumok.viewer.asking import read_asked, read_object
+    from jumok.viewer.figure_requests import FigureRequest
+
+    body = read_object(_only(files))
+    with contextlib.suppress(InputError):
+        FigureRequest.of_json(body)
+    return read_asked(body)
+
+
+def figure(files: Files) -> object:
+    """A figure asked for in a request, drawn of a real trace."""
+    from jumok.viewer.asking import read_object
+    from jumok.viewer.figure_requests import FigureRequest, write_figure
+
+    return write_figure(_trace(), FigureRequest.of_json(read_object(_only(files))))
+
+
+@cache
+def _trace_bytes() -> bytes:
+    return _only(seeds.traces()[0])
+
+
+def _trace() -> "Trace":
+    from jumok.interpret.trace import Trace
+
+    with folder_of({"trace.safetensors": _trace_bytes()}) as home:
+        return Trace.open(home / "trace.safetensors")
+
+
+def state(files: Files) -> object:
+    """What follows # in an address, and a Range header."""
+    from jumok.viewer.ranges import span
+    from jumok.viewer.security import Hosts
+    from jumok.viewer.state import State
+
+    text = _decoded(_only(files))
+    span(text, 1000)
+    Hosts.of("127.0.0.1", 8000).allow(text)
+    return State.parse(text)
+
+
+def pattern(files: Files) -> object:
+    """A regular expression that answers are to match."""
+    from jumok.decoding.regular_expression import regular_expression
+
+    return regular_expression(_decoded(_only(files))).matches("12,000원")
+
+
+@cache
+def _loaded(task: str) -> "Loaded":
+    from jumok.tasks.loading import load
+
+    home = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    try:
+        return load(seeds.write_run(home / task, task), device="cpu")
+    finally:
+        shutil.rmtree(home)
+
+
+def text(files: Files) -> object:
+    """A text to answer, by a classifier and a writer."""
+    asked = _decoded(_only(files))
+    answers = [_loaded("classification")(asked)]
+    writer = _loaded("sequence_to_sequence").with_decoding(["max_length=3"])
+    return [*answers, writer(asked)]
+
+
+def traced(files: Files) -> object:
+    """A text to trace, with a target."""
+    from jumok.interpret.tracing import trace as tracing
+
+    asked = _decoded(_only(files))
+    if len(asked) % 2:
+        return tracing(_loaded("classification"), asked).info.to_json()
+    return tracing(_loaded("sequence_to_sequence"), "삼 일", asked).info.to_json()
+
+
+def command(files: Files) -> object:
+    """A command line, in an empty folder; what it would print is thrown away."""
+    from jumok.cli import main
+
+    asked = _decoded(_only(files)).split("\n")
+    if _does_more_than_read(asked):
+        return None
+    here, run_folder = Path.cwd(), _run_folder()
+    asked = [str(run_folder) if word == "RUN" else word.replace("\0", "") for word in asked]
+    out, err = _stream(), _stream("backslashreplace")  # as Python sets them up
+    with folder_of({"a.tsv": b"text\tlabel\na\tyes\n"}) as home:
+        os.chdir(home)
+        was = sys.stdin
+        sys.stdin = _stream()
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                main(asked)
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.stdin = was
+            os.chdir(here)
+    err.flush()
+    said = err.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    if "fault of jumok" in said or "Traceback" in said or code not in (0, 1, 2, 3, 4, 5):
+        raise ForeignError(f"exit {code}: {said[-300:]}")
+    return said
+
+
+def _stream(errors: str = "strict") -> io.TextIOWrapper:
+    """A stream as a terminal has it."""
+    return io.TextIOWrapper(io.BytesIO(), "utf-8", errors, write_through=True)
+
+
+def _does_more_than_read(asked: Sequence[str]) -> bool:
+    """Whether the words would train, serve, fetch or write a vocabulary."""
+    from jumok.tasks.recipe import built_in
+
+    verbs, absent = {*built_in(), "data", "train"}, ["train", "none.toml"]
+    fetched = any(re.fullmatch(r"[\w.-]+/[\w.-]+", word) for word in asked)
+    return (
+        (bool(verbs & {*asked}) and asked[:2] != absent)
+        or ("view" in asked and "--export" not in asked and "RUN" in asked)
+        or ("import" in asked and fetched)
+    )
+
+
+@cache
+def _run_folder() -> Path:
+    import atexit
+
+    home = Path(tempfile.mkdtemp(prefix="fuzz-run-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return seeds.write_run(home / "run")
+
+
+def ids(files: Files) -> object:
+    """Ids that a vocabulary and a model may not have."""
+    import torch
+
+    raw = _only(files).ljust(8, b"\0")
+    numbers = [
+        int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw) - 7, 8)
+    ][:20]
+    loaded = _loaded("classification")
+    from jumok.errors import InputError
+
+    with contextlib.suppress(InputError):
+        loaded.vocabulary.decode(numbers)
+    return loaded.logits(torch.tensor([numbers]))
+
+
+def _ids() -> list[Files]:
+    rows = ([1, 5, 7], [0] * 16, [3], [58, 59])
+    return [{"ids.bin": b"".join(i.to_bytes(8, "little") for i in row)} for row in rows]
+
+
+def _configs() -> list[Files]:
+    return seeds.configs()
+
+
+def _recipes() -> list[Files]:
+    tasks = ("classification", "sequence_to_sequence", "language_modeling")
+    return [{"recipe.toml": seeds.recipe(task).encode()} for task in tasks]
+
+
+def _words() -> list[Files]:
+    lines = seeds.WORDS.strip().split("\n")
+    return [{"words.txt": line.encode()} for line in lines]
+
+
+def _odd_texts() -> list[Files]:
+    odd = [{"text.txt": text.encode("utf-8", "surrogatepass")} for text in NASTY_TEXTS]
+    return [*seeds.texts(), *odd]
+
+
+DOORS: Mapping[str, Door] = {
+    door.name: door
+    for door in (
+        Door("header", seeds.weights, header, 250),
+        Door("manifest", seeds.manifests, manifest, 170),
+        Door("request", seeds.requests, request, 120),
+        Door("state", seeds.states, state, 120),
+        Door("archive", seeds.archives, archive, 60),
+        Door("weights", seeds.weights, weights, 50),
+        Door("reports", seeds.reports, reports, 30),
+        Door("vocabulary", seeds.vocabularies, vocabulary, 20),
+        Door("config", _configs, config, 40),
+        Door("trace", seeds.traces, trace, 25),
+        Door("table", seeds.tables, table, 15),
+        Door("recipe", _recipes, recipe, 15),
+        Door("words", _words, words, 10),
+        Door("pattern", seeds.patterns, pattern, 20, seconds=4.0),
+        Door("ids", _ids, ids, 20),
+        Door("tokenizer", seeds.tokenizers, tokenizer, 12),
+        Door("text", _odd_texts, text, 5),
+        Door("traced", _odd_texts, traced, 2),
+        Door("run", seeds.runs, run, 5),
+        Door("figure", lambda: seeds.requests()[2:], figure, 1),
+        Door("command", seeds.commands, command, 2),
+    )
+}

@@ -1,0 +1,290 @@
+"""Open 60 vehicles of code through every public door, while an audit hook watches the interpreter.
+
+    python -m benchmarks.trust.hostile [--only WORDS]
+
+Watched are the programs run, modules imported, sockets opened, objects found by pickle, processes
+begun, and files opened outside the vehicle's own folder, by `sys.addaudithook` (PEP 578), and the
+folder that a vehicle's code would make. One process may begin: the guarded door's own program for
+foreign `pytorch_model.bin`. What stands behind the commands is what opens a vehicle: `jumok.load`
+(predict, evaluate, view, check, export), `jumok import`, a training's model.init, vocabularies,
+traces with their pages in one file, recipes, and files of rows.
+
+Prints a table; exit code 1 when anything ran, was imported or called, or when a door answered with
+anything but a result or a sentence of jumok's.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumok.errors import JumokError
+
+from .hostile_vehicles import MARKER, SECRET, VEHICLES, Vehicle, lay_out
+
+_RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn")
+_CALLS = ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto", "urllib.Request")
+_FINDS = ("pickle.find_class", "ctypes.dlopen", "code.__new__", "sys.setprofile", "sys.settrace")
+
+
+@dataclass
+class Watch:
+    """What the interpreter did while a vehicle was opened."""
+
+    home: Path  # of the vehicle; nothing else belongs to it
+    seen: list[str] = field(default_factory=list)
+
+    def note(self, event: str, words: tuple[object, ...]) -> None:
+        """One event of the audit hook."""
+        if event.startswith(_RUNS) or event in _CALLS or event in _FINDS:
+            self.seen.append(f"{event} {words!r:.80}")
+        elif event == "subprocess.Popen":
+            if not _is_our_own(words):
+                self.seen.append(f"{event} {words!r:.80}")
+        elif event in ("exec", "compile"):
+            name = str(getattr(words[0], "co_filename", words[1] if len(words) > 1 else ""))
+            if not _is_installed(name):
+                self.seen.append(f"{event} {name[:80]}")
+        elif event == "import":
+            self._imported(words)
+        elif event == "open":
+            self._opened(words)
+
+    def _imported(self, words: tuple[object, ...]) -> None:
+        file = words[1] if len(words) > 1 else None
+        if isinstance(file, str) and not _is_installed(file):
+            self.seen.append(f"import {words[0]} from {file}")
+
+    def _opened(self, words: tuple[object, ...]) -> None:
+        if isinstance(words[0], int) or words[0] is None:
+            return
+        path = Path(os.path.abspath(os.fsdecode(words[0])))  # type: ignore[arg-type]  # links kept
+        if path == self.home / SECRET or not (path.is_relative_to(self.home) or _is_ordinary(path)):
+            self.seen.append(f"open {path}")
+
+
+def _is_our_own(words: tuple[object, ...]) -> bool:
+    """Whether this is the guarded door's program, begun by the interpreter that runs this."""
+    from jumok.pretrained.pickled import _PROGRAM
+
+    arguments = words[1]
+    return isinstance(arguments, list) and arguments[:4] == [
+        sys.executable, "-P", "-B", _PROGRAM
+    ]  # fmt: skip
+
+
+_ROOTS = tuple(
+    Path(root).resolve()
+    for root in {
+        *sysconfig.get_paths().values(),
+        sys.base_prefix,
+        sys.prefix,
+        str(Path(__file__).parents[2] / "src"),
+        str(Path(__file__).parents[2] / "benchmarks"),
+    }
+)
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a program is of the installation: a file there, or made by it out of nothing."""
+    if name.startswith("<"):
+        return name != "<pickle>"
+    return any(Path(os.path.abspath(name)).is_relative_to(root) for root in _ROOTS)
+
+
+def _is_ordinary(path: Path) -> bool:
+    """Files that a program may look at anywhere: its own, of the system, temporary ones."""
+    return (
+        _is_installed(str(path))
+        or (
+            str(path).startswith(("/proc/", "/sys/", "/usr/", "/etc/", "/dev/null", "/dev/shm/"))
+            and str(path) != "/etc/passwd"
+        )
+        or Path(tempfile.gettempdir()) in (path, path.parent)  # files without a name
+        or path.is_relative_to(_cache())
+    )
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+
+
+_watches: list[Watch] = []  # the one in force; a hook can never be taken out again
+
+
+def _hook(event: str, words: tuple[object, ...]) -> None:
+    if _watches:
+        watch = _watches.pop()  # what noting itself does is not noted
+        try:
+            watch.note(event, words)
+        finally:
+            _watches.append(watch)
+
+
+@contextlib.contextmanager
+def watching(home: Path) -> Iterator[Watch]:
+    """Note what the interpreter does inside."""
+    watch = Watch(home)
+    _watches.append(watch)
+    try:
+        yield watch
+    finally:
+        _watches.clear()
+
+
+def _load(folder: Path) -> object:
+    import jumok
+
+    loaded = jumok.load(folder, device="cpu")
+    return loaded.answer(["a b"])
+
+
+def _import(folder: Path) -> object:
+    from jumok.tasks.imported import import_checkpoint
+
+    return import_checkpoint(folder, folder.parent / "imported")
+
+
+def _begin(folder: Path) -> object:
+    """What `jumok train` does with model.init before the first step."""
+    from jumok.tasks.beginning import begin_from, vocabularies_of
+    from jumok.tasks.known import task_of
+    from jumok.tasks.recipe import load_recipe
+
+    recipe = folder.parent / "begin.toml"
+    from .fuzz_seeds import recipe as text
+
+    recipe.write_text(text("classification"), encoding="utf-8")
+    plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
+    plan = vocabularies_of(folder).fit(plan)
+    return begin_from(folder, plan, task_of(plan).model(plan.model, ("no", "yes")), ("no", "yes"))
+
+
+def _vocab(folder: Path) -> object:
+    from jumok.text.sentencepiece import SentencePieceVocabulary
+
+    name = "vocabulary.model" if (folder / "vocabulary.model").exists() else "spiece.model"
+    return SentencePieceVocabulary.load(folder / name).encode("a b")
+
+
+def _trace(folder: Path) -> object:
+    from jumok.interpret.trace import Trace
+
+    names = [folder / "trace.safetensors", folder / "model.safetensors"]
+    found = Trace.open(next((name for name in names if name.exists()), names[0]))
+    page = found.html(folder.parent / "page.html")
+    if b"<img src=x" in page.read_bytes():
+        raise AssertionError("HTML of a token stands in the page as it is")
+    return found.to_bytes()
+
+
+def _recipe(folder: Path) -> object:
+    from jumok.tasks.recipe import load_recipe
+
+    return load_recipe(str(folder / "recipe.toml"))
+
+
+def _rows(folder: Path) -> object:
+    from jumok.data.readers import read_table
+
+    return read_table(folder / "rows.tsv", ["text", "label"])
+
+
+DOORS: Mapping[str, Callable[[Path], object]] = {
+    "jumok.load": _load,
+    "jumok import": _import,
+    "model.init": _begin,
+    "vocab": _vocab,
+    "trace open": _trace,
+    "recipe": _recipe,
+    "rows": _rows,
+}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What became of a vehicle at one door."""
+
+    vehicle: str
+    door: str
+    seen: tuple[str, ...]
+    foreign: str | None  # an error that is none of jumok's
+    refused: bool
+
+
+_LED_TO: Mapping[str, tuple[str, ...]] = {
+    "foreign": ("jumok.load", "jumok import", "model.init", "vocab", "trace open"),
+    "run": ("jumok.load", "model.init", "vocab", "trace open", "recipe"),
+    "trace": ("trace open", "jumok.load"),
+    "table": ("rows",),
+    "recipe": ("recipe", "jumok.load"),
+}
+
+
+def open_vehicle(vehicle: Vehicle, doors: Sequence[str] = ()) -> list[Opened]:
+    """One vehicle through some doors, or all that look at such folders; laid out anew for each."""
+    found = []
+    for door in doors or _LED_TO[vehicle.base]:
+        with tempfile.TemporaryDirectory(prefix="hostile-") as temporary:
+            home = Path(temporary).resolve()
+            folder = home / "folder"
+            lay_out(vehicle.base, folder)
+            vehicle.change(folder)
+            found.append(_entered(vehicle, door, folder))
+    return found
+
+
+def _entered(vehicle: Vehicle, door: str, folder: Path) -> Opened:
+    foreign, refused, here = None, False, Path.cwd()
+    os.chdir(folder)  # where Python would look for modules, if it looked
+    try:
+        with watching(folder.parent) as watch:
+            try:
+                DOORS[door](folder)
+            except JumokError:
+                refused = True
+            except BaseException as error:
+                foreign = f"{type(error).__name__}: {error}"
+    finally:
+        os.chdir(here)
+    seen = list(watch.seen)
+    if (folder.parent / MARKER).exists():
+        seen.append("its code ran")
+    return Opened(vehicle.name, door, tuple(seen), foreign, refused)
+
+
+def warm_up() -> None:
+    """Go through every door with what is fine, so that all is imported before the hook is set."""
+    for base in ("foreign", "run", "trace", "table"):
+        open_vehicle(Vehicle("fine", base, lambda folder: None))
+    open_vehicle(next(v for v in VEHICLES if v.name == "bin, reduce to os.system"), ["jumok.load"])
+    sys.addaudithook(_hook)
+
+
+def main() -> int:
+    """Open them all and print what was seen."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="")
+    words = parser.parse_args().only
+    warm_up()
+    bad = entered = refused = 0
+    chosen = [vehicle for vehicle in VEHICLES if words in vehicle.name]
+    for vehicle in chosen:
+        opened = open_vehicle(vehicle)
+        entered += len(opened)
+        refused += sum(each.refused for each in opened)
+        told = [f"{each.door}: {what}" for each in opened for what in each.seen]
+        told += [f"{each.door}: {each.foreign}" for each in opened if each.foreign]
+        bad += len(told)
+        print(f"{vehicle.name:<42}{'; '.join(told) if told else 'nothing ran'}", flush=True)
+    print(f"{len(chosen)} vehicles, {entered} openings, {refused} refused, {bad} that must not be")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

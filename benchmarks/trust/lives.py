@@ -1,0 +1,144 @@
+"""Processes that live short lives: begun by fork from one that imported torch, ended by a signal.
+
+A life is `jumok.cli.main` in a process of its own, with its own stdout and stderr, and nothing of
+another life in its memory: as real as one begun from a shell, without the seconds of its imports.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PATIENCE = 300.0  # seconds that one life may take, if nothing else is said
+
+# What a training imports on its way, here once for all lives.
+PARTS = (
+    "jumok.cli.train",
+    "jumok.tasks.training",
+    "jumok.tasks.classification",
+    "jumok.tasks.examples",
+    "jumok.viewer.attention",
+    "matplotlib.backends.backend_agg",
+    "matplotlib.figure",
+    "rich.console",
+    "rich.markup",
+    "rich.progress",
+    "rich.table",
+    "sentencepiece",
+    "torch._dynamo",
+    "torch.optim.adamw",
+)
+
+
+@dataclass
+class Life:
+    """A process begun here; `code` is its exit code, or minus the signal that ended it."""
+
+    process: int
+    log: Path
+    begun: float
+    patience: float = PATIENCE  # seconds
+    code: int | None = None
+
+    def over(self) -> bool:
+        """Whether it has ended, by itself or not; a life too long is cut short."""
+        if self.code is None:
+            if time.monotonic() - self.begun > self.patience:
+                os.kill(self.process, signal.SIGKILL)
+                self._wait(0)
+                raise SystemExit(f"a life did not end within {self.patience} s; see {self.log}")
+            self._wait(os.WNOHANG)
+        return self.code is not None
+
+    def end(self) -> int:
+        """Wait until it is over."""
+        while not self.over():
+            time.sleep(0.002)
+        assert self.code is not None
+        return self.code
+
+    def send(self, number: int) -> None:
+        """Send it a signal, if it still lives."""
+        if not self.over():
+            os.kill(self.process, number)
+
+    def for_seconds(self, seconds: float) -> None:
+        """Let it be for a while, or until it is over."""
+        until = time.monotonic() + seconds
+        while not self.over() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.002))
+
+    def until(self, what: Callable[[], bool]) -> bool:
+        """Watch it until `what` happens; False when it was over before."""
+        while not self.over():
+            if what():
+                return True
+            time.sleep(0.0003)
+        return False
+
+    @property
+    def said(self) -> str:
+        """What it wrote to stdout and stderr."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def _wait(self, how: int) -> None:
+        process, status = os.waitpid(self.process, how)
+        if process:
+            self.code = os.waitstatus_to_exitcode(status)
+
+
+def import_parts() -> None:
+    """Import what every life needs, and keep the libraries to one thread each."""
+    from importlib import import_module
+
+    import pyarrow
+    import torch
+
+    torch.set_num_threads(1)
+    pyarrow.set_cpu_count(1)
+    for part in PARTS:
+        import_module(part)
+
+
+def begin(words: Sequence[str], log: Path, first: Callable[[], None] = lambda: None) -> Life:
+    """A life that runs `jumok WORDS`, after it did what is `first`."""
+
+    def command() -> None:
+        from jumok.cli import main
+
+        first()
+        main(list(words))
+
+    return begin_any(command, log)
+
+
+def begin_any(action: Callable[[], None], log: Path) -> Life:
+    """A life that does `action` and ends with 0, or as SystemExit says, or with 70."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        return Life(process, log, time.monotonic())
+    code = 70
+    try:
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for number in (1, 2):
+            os.dup2(out, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        action()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)

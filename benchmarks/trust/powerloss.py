@@ -1,0 +1,355 @@
+"""Every state that a power cut may leave of a commit, from the system calls of a real one.
+
+    python -m benchmarks.trust.powerloss [--most 2000]
+
+strace writes down what a commit asked of the disk. Then, at each call, the power goes: bytes that
+were not forced to disk may be there, be cut, or be zeros; names that were not forced to disk may
+be new or old, each for itself; only a rename is atomic. (The model of Pillai et al. 2014, "All
+file systems are not created equal".) Each state is laid out as real files, at most so many per
+call, and must hold a sound checkpoint: the new one for certain once its name was forced to disk.
+The same calls without their fsync show that the states do find what is wrong.
+"""
+
+import hashlib
+import itertools
+import random
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumok.training.checkpoint import CheckpointStore
+
+from .commit_calls import commit_under_strace, has_strace, sound, two_committed
+from .lives import import_parts
+from .result import Proof, parser
+from .training import workshop
+
+PARTS = 64  # places where the bytes of a file may be cut
+
+Tree = dict[str, "bytes | Tree"]  # what lies on a disk: names, and bytes or further names
+
+_LINE = re.compile(r"(?P<call>\w+)\((?P<words>.*)\)\s+= (?P<result>\d+)")
+_HELD = re.compile(r"\d+<(?P<path>[^>]*)>")
+_NAME = re.compile(r'"(?P<name>[^"]*)"')
+
+
+@dataclass(frozen=True)
+class Call:
+    """A system call that changes the disk, or forces it: its paths within the run, its bytes."""
+
+    name: str
+    path: str
+    target: str = ""
+    size: int = 0
+
+
+@dataclass
+class Node:
+    """A file, or a folder: what is on the disk for certain, and what was asked for since."""
+
+    folder: bool
+    data: bytes = b""  # of a file, forced
+    asked: bytes = b""  # of a file, as programs see it
+    names: dict[str, "Node"] = field(default_factory=dict)  # of a folder, forced
+    changes: list[tuple[str, "Node | None", str]] = field(default_factory=list)  # asked for
+
+    def seen(self) -> dict[str, "Node"]:
+        """The names in a folder as programs see them."""
+        return applied(self.names, self.changes)
+
+
+def applied(names: dict[str, Node], changes: list[tuple[str, Node | None, str]]) -> dict[str, Node]:
+    """A folder after some changes: a name goes, or comes; with a third word it takes its place."""
+    after = dict(names)
+    for name, node, instead_of in changes:
+        after.pop(instead_of, None)
+        if node is None:
+            after.pop(name, None)
+        else:
+            after[name] = node
+    return after
+
+
+def recorded(folder: Path) -> tuple[list[Call], Tree, Tree]:
+    """The calls of a real commit, and the run as it was before and after it."""
+    store = two_committed(folder / "run")
+    before = tree_of(store.folder)
+    record = folder / "calls"
+    what = "trace=mkdir,openat,write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,"
+    what += "unlink,unlinkat,rmdir,ftruncate,link,linkat,symlink"
+    ending = commit_under_strace(
+        store, folder / "log", "-y", "-s", "0", "-o", str(record), "-e", what
+    )
+    if ending.code:
+        raise SystemExit(f"the commit failed: {ending.said}")
+    lines = record.read_text(encoding="utf-8").splitlines()
+    return list(parsed(lines, store.folder)), before, tree_of(store.folder)
+
+
+def parsed(lines: list[str], run: Path) -> Iterator[Call]:
+    """What lines of strace say of paths in the run. Ends everything at what it does not know."""
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None or str(run) not in line:
+            continue
+        words = match["words"]
+        held = _HELD.match(words)
+        paths = [path.removeprefix(f"{run}/") for path in _NAME.findall(words)]
+        match match["call"]:
+            case "mkdir" | "rmdir" | "unlink" as name:
+                yield Call(name, paths[0])
+            case "openat" if "O_CREAT" in words:
+                if "O_EXCL" not in words:
+                    raise SystemExit(f"a file may be overwritten: {line}")
+                yield Call("create", paths[0])
+            case "openat":
+                pass
+            case "write" if held:
+                yield Call("write", held["path"].removeprefix(f"{run}/"), size=int(match["result"]))
+            case "fsync" | "fdatasync" if held:
+                yield Call("fsync", held["path"].removeprefix(f"{run}/"))
+            case "rename":
+                yield Call("rename", paths[0], paths[1])
+            case "unlinkat" if held and "AT_REMOVEDIR" not in words:
+                yield Call("unlink", f"{held['path'].removeprefix(f'{run}/')}/{paths[0]}")
+            case _:
+                raise SystemExit(f"a call that the model does not know: {line}")
+
+
+class Disk:
+    """A disk that remembers what it was asked, and what it was forced to."""
+
+    def __init__(self, tree: Tree, after: Tree) -> None:
+        """All of `tree` is forced; what is written to new files are the bytes they have `after`."""
+        self.root = _node(tree)
+
+    def do(self, call: Call, contents: dict[str, bytes]) -> None:
+        """One call; `contents` are the whole files by the path they were created under."""
+        above, _, name = call.path.rpartition("/")
+        match call.name:
+            case "mkdir":
+                self._at(above).changes.append((name, Node(folder=True), ""))
+            case "create":
+                self._at(above).changes.append((name, Node(folder=False), ""))
+            case "write":
+                node = self._at(call.path)
+                node.asked = contents[call.path][: len(node.asked) + call.size]
+            case "fsync":
+                node = self._at(call.path)
+                node.data = node.asked
+                node.names, node.changes = node.seen(), []
+            case "rename":
+                folder = self._at(above)
+                node = folder.seen()[name]
+                folder.changes.append((call.target.rpartition("/")[2], node, name))
+            case _:
+                self._at(above).changes.append((name, None, ""))
+
+    def after_a_cut(self, most: int, chance: random.Random) -> Iterator[Tree]:
+        """What may be on the disk when the power goes now: all of it, or `most` drawn from it."""
+        nodes = list(_all_nodes(self.root))
+        choices = [_may_be(node) for node in nodes]
+        total = 1
+        for choice in choices:
+            total *= len(choice)
+        picks = (
+            itertools.product(*choices)
+            if total <= most
+            else (tuple(map(chance.choice, choices)) for _ in range(most))
+        )
+        for pick in picks:
+            yield _laid_out(self.root, dict(zip(map(id, nodes), pick, strict=True)))
+
+    def _at(self, path: str) -> Node:
+        node = self.root
+        for name in filter(None, path.split("/")):
+            node = node.seen()[name]
+        return node
+
+
+Choice = bytes | tuple[bool, ...]
+
+
+def _may_be(node: Node) -> list[Choice]:
+    """The bytes a file may have after a cut; for a folder, which changes came through."""
+    if node.folder:
+        return list(itertools.product((False, True), repeat=len(node.changes)))
+    forced, asked = node.data, node.asked
+    if forced == asked:
+        return [forced]
+    found = {forced, asked, forced + bytes(len(asked) - len(forced))}
+    for part in range(1, PARTS):
+        cut = len(asked) * part // PARTS
+        found |= {asked[:cut], asked[:cut] + bytes(len(asked) - cut), bytes(cut) + asked[cut:]}
+    return sorted(found)
+
+
+def _all_nodes(node: Node) -> Iterator[Node]:
+    """A node and everything that may be found below it, each once."""
+    found: dict[int, Node] = {}
+
+    def visit(one: Node) -> None:
+        if id(one) not in found:
+            found[id(one)] = one
+            for below in [*one.names.values(), *(n for _, n, _ in one.changes if n is not None)]:
+                visit(below)
+
+    visit(node)
+    yield from found.values()
+
+
+def _laid_out(node: Node, picked: dict[int, Choice]) -> Tree:
+    """The folder as a tree, with what was picked for each node."""
+    kept = [c for c, come in zip(node.changes, picked[id(node)], strict=True) if come]
+    tree: Tree = {}
+    for name, below in applied(node.names, kept).items():
+        if below.folder:
+            tree[name] = _laid_out(below, picked)
+        else:
+            data = picked[id(below)]
+            assert isinstance(data, bytes)  # that of a file
+            tree[name] = data
+    return tree
+
+
+def _node(tree: "bytes | Tree") -> Node:
+    if isinstance(tree, bytes):
+        return Node(folder=False, data=tree, asked=tree)
+    return Node(folder=True, names={name: _node(below) for name, below in tree.items()})
+
+
+def _files(tree: Tree) -> Iterator[bytes]:
+    for below in tree.values():
+        if isinstance(below, bytes):
+            yield below
+        else:
+            yield from _files(below)
+
+
+def tree_of(folder: Path) -> Tree:
+    """A folder with all that is in it."""
+    return {
+        path.name: tree_of(path) if path.is_dir() else path.read_bytes()
+        for path in sorted(folder.iterdir())
+    }
+
+
+def write_tree(tree: Tree, folder: Path) -> None:
+    """Lay a tree out as real files."""
+    folder.mkdir(parents=True)
+    for name, below in tree.items():
+        if isinstance(below, bytes):
+            (folder / name).write_bytes(below)
+        else:
+            write_tree(below, folder / name)
+
+
+def mark(tree: Tree) -> bytes:
+    """A checksum of a tree, to look at each state once."""
+    total = hashlib.sha256()
+    for name in sorted(tree):
+        below = tree[name]
+        total.update(f"{name}\0".encode())
+        total.update(hashlib.sha256(below).digest() if isinstance(below, bytes) else mark(below))
+    return total.digest()
+
+
+@dataclass
+class Count:
+    """What the states were."""
+
+    states: int = 0
+    unusable: int = 0  # no sound checkpoint, or damage under a final name
+    forgotten: int = 0  # the new one is gone though its name had been forced to disk
+
+
+def examine(
+    calls: list[Call], before: Tree, after: Tree, folder: Path, most: int, forcing: bool
+) -> Count:
+    """Cut the power after each call, and look at what is there; without fsync if not `forcing`."""
+    contents = _contents(calls, after)
+    disk, chance, count = Disk(before, after), random.Random(0), Count()
+    seen: set[tuple[bytes, bool]] = set()
+    renamed = acknowledged = False
+    for call in [None, *calls]:
+        if call is not None and (forcing or call.name != "fsync"):
+            disk.do(call, contents)
+        if call is not None:
+            renamed = renamed or call.name == "rename"
+            acknowledged = acknowledged or (renamed and call == Call("fsync", "checkpoints"))
+        for tree in disk.after_a_cut(most, chance):
+            key = mark(tree), acknowledged
+            if key in seen:
+                continue
+            seen.add(key)
+            count.states += 1
+            write_tree(tree, folder)
+            newest = sound(CheckpointStore(folder))
+            count.unusable += newest not in (2, 3)
+            count.forgotten += acknowledged and newest == 2
+            shutil.rmtree(folder)
+    return count
+
+
+def _contents(calls: list[Call], after: Tree) -> dict[str, bytes]:
+    """The bytes of each new file, by the path it was created under."""
+    renames = {call.path: call.target for call in calls if call.name == "rename"}
+    contents = {}
+    for path in (call.path for call in calls if call.name == "create"):
+        above, _, name = path.rpartition("/")
+        tree = after
+        for part in renames[above].split("/"):
+            below = tree[part]
+            assert isinstance(below, dict)  # folders all the way
+            tree = below
+        data = tree[name]
+        assert isinstance(data, bytes)  # a file was created, and is there
+        contents[path] = data
+    return contents
+
+
+def main() -> int:
+    """Record, cut the power everywhere, look."""
+    words = parser("States that a power cut may leave of a commit.")
+    words.add_argument("--most", type=int, default=2_000, help="states looked at per call")
+    options = words.parse_args()
+    if not has_strace():
+        raise SystemExit("strace is not here, or may not be used; install it (apt install strace)")
+    proof = Proof("powerloss", "states that a power cut may leave of a real commit")
+    import_parts()
+    with workshop() as folder:
+        calls, before, after = recorded(folder)
+        for number, call in enumerate(calls, start=1):
+            size = f"  {call.size:,} bytes" if call.size else ""
+            target = f" -> {call.target}" if call.target else ""
+            proof.say(f"{number:>3}  {call.name:<7} {_short(call.path)}{_short(target)}{size}")
+        count = examine(calls, before, after, folder / "state", options.most, forcing=True)
+        few = min(options.most, 100)  # enough to see that there are bad ones
+        bare = examine(calls, before, after, folder / "state", few, forcing=False)
+    proof.say("")
+    for name, found in (("as recorded", count), ("without fsync", bare)):
+        proof.say(
+            f"{name:<14} {found.states:>6,} states: {found.unusable:,} without a sound checkpoint, "
+            f"{found.forgotten:,} without one that was acknowledged"
+        )
+    proof.figures |= {"calls": len(calls), **vars(count)}
+    proof.figures |= {"bad_without_fsync": bare.unusable + bare.forgotten}
+    return proof.end(
+        {
+            f"a sound checkpoint in each of {count.states:,} states": count.unusable == 0,
+            "the new one in each state after it was acknowledged": count.forgotten == 0,
+            "bad states are found where fsync is left out": bare.unusable + bare.forgotten > 0,
+        }
+    )
+
+
+def _short(path: str) -> str:
+    """A path without the number of the process that chose it."""
+    return re.sub(r"\.(tmp|del)-\d+-(\d+)-[0-9a-f]+", r".\1-\2", path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""Ten thousand small steps, or an hour of them: memory, file descriptors and threads stay.
+
+    python -m benchmarks.trust.soak [--steps 10000 | --minutes 60]
+
+A real training with evaluations, reports and commits on the way, in a process of its own that
+looks at itself every hundredth step. The growth of its memory is the slope of a line through the
+last three quarters, in bytes a step; how many descriptors and threads there are must never change
+there.
+"""
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .lives import begin, import_parts
+from .result import Proof, parser
+from .training import Training, workshop, write_corpus
+
+EVERY = 100  # steps
+BAR = 1024.0  # bytes a step
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a process had after some steps; memory in bytes."""
+
+    step: int
+    memory: int
+    descriptors: int
+    threads: int
+
+
+def watch(path: Path) -> Callable[[], None]:
+    """What a process does first so that it notes itself in `path` at every hundredth step."""
+
+    def first() -> None:
+        from jumok.training.trainer import Trainer
+
+        after_step = Trainer._after_step
+        page = os.sysconf("SC_PAGE_SIZE")
+        file = path.open("a", buffering=1)
+
+        def noting(self, *words):  # type: ignore[no-untyped-def]
+            after_step(self, *words)
+            step = self.progress.step
+            if step % EVERY == 0:
+                memory = int(Path("/proc/self/statm").read_text().split()[1]) * page
+                descriptors = len(os.listdir("/proc/self/fd"))
+                threads = len(os.listdir("/proc/self/task"))
+                file.write(json.dumps([step, memory, descriptors, threads]) + "\n")
+
+        Trainer._after_step = noting  # type: ignore[method-assign]
+
+    return first
+
+
+def slope(looks: list[Look]) -> float:
+    """Bytes a step, by least squares."""
+    if len(looks) < 2:
+        return 0.0
+    return statistics.linear_regression(
+        [look.step for look in looks], [look.memory for look in looks]
+    ).slope
+
+
+def main() -> int:
+    """Train for long, and look."""
+    words = parser("Train for long and watch the memory.")
+    words.add_argument("--steps", type=int, default=10_000)
+    words.add_argument("--minutes", type=float, default=0.0, help="instead of steps")
+    options = words.parse_args()
+    long = f"{options.minutes:g} minutes" if options.minutes else f"{options.steps:,} steps"
+    proof = Proof("soak", f"a training of {long}, watched")
+    end = (
+        (f"training.minutes={options.minutes}", "training.schedule=inverse_sqrt")
+        if options.minutes
+        else (f"training.steps={options.steps}",)
+    )
+    import_parts()
+    with workshop() as folder:
+        recipe = write_corpus(folder / "corpus", train_rows=600)
+        # a report of each of a million steps would be memory that is meant to be kept
+        sparse = ("training.report_every=1000", "training.evaluate_every=1000")
+        small = ("training.checkpoint_every=100", "training.accumulate=1")
+        training = Training(recipe, folder / "run", *end, *sparse, *small)
+        life = begin(training.command, training.log, training.prepared(watch(folder / "looks")))
+        life.patience = 60 * options.minutes + 3600
+        if life.end():
+            raise SystemExit(f"the training failed: {life.said[-800:]}")
+        rows = (folder / "looks").read_text(encoding="utf-8").splitlines()
+        looks = [Look(*json.loads(row)) for row in rows]
+    settled = looks[len(looks) // 4 :]
+    growth = slope(settled)
+    descriptors = {look.descriptors for look in settled}
+    threads = {look.threads for look in settled}
+    for look in looks[:: max(1, len(looks) // 20)]:
+        proof.say(
+            f"step {look.step:>9,}  {look.memory / 2**20:8.1f} MB  "
+            f"{look.descriptors} descriptors  {look.threads} threads"
+        )
+    proof.say(f"memory grows by {growth:.1f} bytes a step")
+    proof.figures |= {"steps": looks[-1].step, "bytes_a_step": round(growth, 1)}
+    proof.figures |= {"descriptors": max(descriptors), "threads": max(threads)}
+    return proof.end(
+        {
+            f"memory grows by less than {BAR:.0f} bytes a step": growth < BAR,
+            "as many descriptors and threads all the time": len(threads) == len(descriptors) == 1,
+        }
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
