@@ -1,0 +1,80 @@
+"""The examples do what they say, on runs that were trained in seconds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jumok.interpret.trace import Trace
+from tests import foreign_folders
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+MOST_LINES = 60
+
+
+def run(name: str, *words: str | Path) -> list[str]:
+    """The lines an example prints; it warns of nothing."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, *words],
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+def is_page(path: Path, view: str) -> bool:
+    """Whether a file is a page that opens with this view."""
+    text = path.read_text(encoding="utf-8")
+    return text.startswith("<!doctype html>") and f"v={view}" in text
+
+
+def test_every_example_is_short_and_tested() -> None:
+    found = sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert found == ["explain_classifier.py", "trace_transformers.py", "watch_translation.py"]
+    for name in found:
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < MOST_LINES
+
+
+def test_a_classifier_is_explained(review_run: Path, tmp_path: Path) -> None:
+    first, *words = run("explain_classifier.py", review_run, "이 영화 정말 최고예요", tmp_path)
+    label, probability = first.split()
+    assert label in ("positive", "negative")
+    assert 0.5 <= float(probability) <= 1
+    assert [line.split()[1] for line in words] == ["이", "영화", "정말", "최고예요"]
+    assert all(-1 <= float(line.split()[0]) <= 1 for line in words)
+    assert (tmp_path / "explanation.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+    assert is_page(tmp_path / "page.html", "explanation")
+
+
+def test_a_translation_is_watched(reading_run: Path, tmp_path: Path) -> None:
+    *steps, output, muted = run(
+        "watch_translation.py", reading_run, "삼 일 오", "cross.0.1", tmp_path
+    )
+    assert steps
+    assert all(" looks at " in step and " from " in step for step in steps)
+    assert output
+    assert muted.startswith("without cross.0.1:")
+    assert (tmp_path / "alignment.pdf").read_bytes().startswith(b"%PDF")
+    assert is_page(tmp_path / "page.html", "generation")
+
+
+def test_a_model_of_transformers_is_traced(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    foreign_folders.bert(tmp_path / "bert", "Model")
+    first, *rows = run(
+        "trace_transformers.py", tmp_path / "bert", "이 영화 정말 최고예요", tmp_path
+    )
+    trace = Trace.open(tmp_path / "trace.safetensors")
+    assert first.startswith("Trace('")
+    assert f"has {trace.entropy('encoder').min():.2f} bits" in first
+    assert [row.split()[0] for row in rows] == list(trace.info.tokens("source").pieces)
+    assert (tmp_path / "model.pdf").read_bytes().startswith(b"%PDF")
+    assert is_page(tmp_path / "page.html", "matrix")
