@@ -12,7 +12,7 @@ BIN := .venv/bin
 READY := .venv/ready
 RUN := $(if $(wildcard runs/numbers),runs/demo-$(shell date +%Y%m%d-%H%M%S),runs/numbers)
 
-.PHONY: demo test lint check format clean
+.PHONY: demo test lint check format browser-tests web web-test torture trust trust-long clean
 
 demo: $(READY)
 	$(BIN)/jumok train numbers --out $(RUN)
@@ -27,6 +27,33 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint test
+
+# Trainings that are killed, stopped, starved and damaged (docs/trust.md). In short, in a few minutes;
+# with the figures that are promised, in a quarter of an hour; for hours.
+torture: $(READY)
+	$(BIN)/python -m benchmarks.trust short
+	$(BIN)/pytest -m long tests/training
+
+trust: $(READY)
+	$(BIN)/python -m benchmarks.trust
+
+trust-long: $(READY)
+	$(BIN)/python -m benchmarks.trust long
+
+# Every view, every gesture and every export of the page, with pictures; `make test` has a short choice of them.
+browser-tests: $(READY)
+	$(BIN)/pytest -m "film or not film" tests/browser
+
+# The page's TypeScript, for those who change it: Node 20 or newer. What is built is committed.
+web: web/node_modules
+	cd web && npm run build
+
+web-test: web/node_modules
+	cd web && npm run check
+
+web/node_modules: web/package-lock.json
+	cd web && npm ci
+	@touch $@
 
 format: $(READY)
 	$(BIN)/ruff format

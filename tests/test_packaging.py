@@ -64,13 +64,24 @@ def test_the_wheel_holds_recipes_font_licences_and_types(wheel: Path) -> None:
     package = ROOT / "src" / "jumok"
     expected = {
         str(path.relative_to(package.parent))
-        for pattern in ("recipes/*.toml", "fonts/*", "py.typed", "**/*.py")
+        for pattern in (
+            "recipes/*.toml",
+            "fonts/*",
+            "viewer/static/*",
+            "viewer/*.js",
+            "py.typed",
+            "**/*.py",
+        )
         for path in package.glob(pattern)
     }
     assert {"jumok/recipes/numbers.toml", "jumok/recipes/nsmc.toml"} <= expected
     assert expected <= names
     licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
-    assert licences == {"LICENSE", "src/jumok/fonts/OFL.txt"}
+    assert licences == {
+        "LICENSE",
+        "src/jumok/fonts/OFL.txt",
+        "src/jumok/viewer/static/JumokHangul-OFL.txt",
+    }
 
 
 def test_the_wheel_holds_nothing_but_the_package(wheel: Path) -> None:

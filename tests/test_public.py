@@ -14,9 +14,11 @@ PROMISED = {
     "Encoder",
     "EncoderDecoder",
     "Prediction",
+    "Trace",
     "TransformerConfig",
     "__version__",
     "load",
+    "trace",
 }
 
 

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from jumok.errors import InputError, StorageError
-from jumok.tensorfile import pack, parse_header, read_header, read_tensors, unpack
+from jumok.tensorfile import pack, parse_header, pieces, read_header, read_tensors, unpack
 
 
 def file_of(header: object, data: bytes = b"", length: int | None = None) -> bytes:
@@ -174,3 +174,35 @@ def test_what_cannot_be_read_is_a_storage_error(
         read(tmp_path / "absent")
     with pytest.raises(StorageError, match="not an ordinary file"):
         read(tmp_path)
+
+
+# In pieces
+
+
+def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
+    kinds = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32]
+    tensors = {f"{kind} 텐서": torch.arange(6).view(2, 3).T.to(kind) for kind in kinds}
+    tensors |= {"none": torch.zeros(0, 7), "number": torch.tensor(2.5, dtype=torch.float64)}
+    whole = b"".join(pieces(tensors))
+    for loaded in (unpack(whole), safetensors.torch.load(whole)):
+        assert loaded.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert loaded[name].dtype == tensor.dtype
+            assert torch.equal(loaded[name], tensor)
+
+
+def test_pieces_are_where_the_tensors_are() -> None:
+    weight = torch.zeros(5)
+    _, piece = pieces({"weight": weight})
+    weight.fill_(1.0)
+    assert bytes(piece) == torch.ones(5).numpy().tobytes()
+
+
+def test_pieces_of_shared_memory_or_of_no_plain_type_are_refused() -> None:
+    tied = torch.zeros(6)
+    for other in (tied, tied[5:], tied.view(2, 3)):
+        with pytest.raises(InputError, match="'a' and 'b' share memory; give only one of them"):
+            list(pieces({"a": tied, "b": other}))
+    list(pieces({"a": tied[:3], "b": tied[3:]}))
+    with pytest.raises(InputError, match=r"'a' is of torch\.complex64; give numbers"):
+        list(pieces({"a": torch.zeros(2, dtype=torch.complex64)}))

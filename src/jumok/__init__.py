@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jumok.errors import JumokError
+    from jumok.interpret.trace import Trace
+    from jumok.interpret.tracing import trace
     from jumok.models import (
         Decoder,
         Encoder,
@@ -39,10 +41,12 @@ __all__ = [
     "Rewriting",
     "SentencePieceVocabulary",
     "TextClassifier",
+    "Trace",
     "TransformerConfig",
     "__version__",
     "load",
     "record",
+    "trace",
 ]
 
 _HOMES = {
@@ -56,9 +60,11 @@ _HOMES = {
     "Rewriting": "jumok.tasks.answers",
     "SentencePieceVocabulary": "jumok.text.sentencepiece",
     "TextClassifier": "jumok.models",
+    "Trace": "jumok.interpret.trace",
     "TransformerConfig": "jumok.models",
     "load": "jumok.tasks.loading",
     "record": "jumok.nn.hooks",
+    "trace": "jumok.interpret.tracing",
 }
 
 

@@ -34,6 +34,12 @@ class CheckpointError(JumokError):
     exit_code = 5
 
 
+class LostProcessError(JumokError):
+    """Another process of the same training ended, or did not answer in time."""
+
+    exit_code = 6
+
+
 class Interrupted(JumokError):  # noqa: N818  (it is no error)
     """A signal ended the work after everything was committed."""
 

@@ -29,11 +29,12 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> dict[str, Any]:
         raise InputError(f"{path}: {error}") from error
 
 
-def parse_json(data: bytes) -> dict[str, Any]:
+def parse_json(data: bytes, *, any_text: bool = False) -> dict[str, Any]:
     """The table that these bytes are, in UTF-8.
 
     No name comes twice, every number is finite, whole numbers have at most 64 digits, nothing is
-    nested deeper than 64 levels, and every text can be written again. Raises InputError.
+    nested deeper than 64 levels, and every text can be written again, unless `any_text` may come
+    (half a surrogate pair too). Raises InputError.
 
     >>> parse_json(b'{"d_model": 768, "dropout": 0.1}')
     {'d_model': 768, 'dropout': 0.1}
@@ -57,11 +58,11 @@ def parse_json(data: bytes) -> dict[str, Any]:
         raise _refusal(str(error)) from error
     if not isinstance(value, dict):
         raise _refusal("it is no table of names and values")
-    _look_through(value)
+    _look_through(value, any_text)
     return value
 
 
-def _look_through(value: object) -> None:
+def _look_through(value: object, any_text: bool) -> None:
     """Refuse deep nesting, and texts with half a surrogate pair, which nothing can write again."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH):
@@ -71,7 +72,8 @@ def _look_through(value: object) -> None:
             assert isinstance(items, list)
             for item in items:
                 if isinstance(item, str):
-                    _refuse_half_pairs(item)
+                    if not any_text:
+                        _refuse_half_pairs(item)
                 elif isinstance(item, dict | list):
                     inner.append(item)
         level = inner

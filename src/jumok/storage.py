@@ -16,6 +16,8 @@ from typing import BinaryIO, Literal
 
 from jumok.errors import InputError, StorageError
 
+MOST_NAME = 255  # bytes, on every file system in use
+
 Writer = Callable[[BinaryIO], object]
 
 _ADVICE = {
@@ -106,11 +108,28 @@ def sha256_of(path: Path) -> str:
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     """An ordinary file open for reading, and its size in bytes. Raises StorageError."""
+    refuse_no_name(path)
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
             raise StorageError(f"{path}: not an ordinary file; check the path")
         with path.open("rb") as file:
             yield file, os.fstat(file.fileno()).st_size
+
+
+def refuse_no_name(path: Path) -> None:
+    r"""Raises StorageError for what can name no file: too long, with a NUL, half a surrogate pair.
+
+    >>> refuse_no_name(Path("a\0b"))
+    Traceback (most recent call last):
+    jumok.errors.StorageError: 'a\x00b' cannot be the name of a file; name another
+    """
+    try:
+        parts = [os.fsencode(part) for part in path.parts]
+        named = not any(b"\0" in part or len(part) > MOST_NAME for part in parts)
+    except UnicodeEncodeError:
+        named = False
+    if not named:
+        raise StorageError(f"{ascii(str(path))[:80]} cannot be the name of a file; name another")
 
 
 @contextlib.contextmanager

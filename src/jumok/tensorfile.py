@@ -2,22 +2,26 @@
 
 A safetensors file is a length N (8 bytes, little-endian), N bytes of JSON that say for each name
 its dtype, shape and place, then the numbers. A file may come from anybody, so everything the JSON
-says is checked against the size of the file first; nothing in it can be executed.
+says is checked against the size of the file first; nothing in it can be executed. Headers are
+read without torch.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import safetensors.torch
 from safetensors import SafetensorError
-from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.storage import open_regular, read_regular
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MAX_HEADER_BYTES = 8 * 2**20
 MAX_TENSORS = 100_000
@@ -31,6 +35,24 @@ _BYTES = {
     **dict.fromkeys(["U64", "I64", "F64"], 8),
 }
 
+_NAMES = {  # of the types in torch
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "uint16": "U16",
+    "int16": "I16",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "uint32": "U32",
+    "int32": "I32",
+    "float32": "F32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float64": "F64",
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -42,7 +64,7 @@ class Entry:
     end: int
 
 
-def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+def pack(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None) -> bytes:
     """A safetensors file of `tensors`, from any device, contiguous or not.
 
     Raises InputError when two names share memory: of tied weights, give one.
@@ -51,6 +73,8 @@ def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
     >>> unpack(pack({"weight": torch.arange(6).view(2, 3).T}))["weight"].tolist()
     [[0, 3], [1, 4], [2, 5]]
     """
+    import safetensors.torch
+
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     try:
         return safetensors.torch.save(plain, dict(metadata) if metadata else None)
@@ -61,11 +85,58 @@ def pack(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
         ) from error
 
 
-def unpack(data: bytes) -> dict[str, Tensor]:
+def pieces(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]:
+    """A safetensors file of `tensors`, piece by piece: the header, then the bytes of each.
+
+    What `pack` gives, but a tensor that lies on the CPU is not copied. The widest types come first
+    so that all stand where their type wants them, and the names of a type in their order. Raises
+    InputError when two names share memory.
+
+    >>> import torch
+    >>> tensors = {"weight": torch.arange(6).view(2, 3).T, "bias": torch.zeros(2)}
+    >>> b"".join(pieces(tensors)) == pack(tensors)
+    True
+    """
+    import torch
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    _refuse_shared(plain)
+    names = sorted(
+        plain, key=lambda name: (-plain[name].element_size(), str(plain[name].dtype), name)
+    )
+    header, place = {}, 0
+    for name in names:
+        tensor = plain[name]
+        end = place + tensor.nbytes
+        dtype = _NAMES.get(str(tensor.dtype).removeprefix("torch."))
+        if dtype is None:
+            raise InputError(f"tensor {name!r} is of {tensor.dtype}; give numbers of a plain type")
+        header[name] = {"dtype": dtype, "shape": [*tensor.shape], "data_offsets": [place, end]}
+        place = end
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in names:
+        yield plain[name].reshape(-1).view(torch.uint8).numpy().data
+
+
+def _refuse_shared(plain: "Mapping[str, Tensor]") -> None:
+    """Raises InputError when two of these tensors, contiguous and on the CPU, overlap."""
+    places = sorted(
+        (t.data_ptr(), t.data_ptr() + t.nbytes, n) for n, t in plain.items() if t.nbytes
+    )
+    for (_, end, name), (start, _, other) in pairwise(places):
+        if start < end:
+            raise InputError(f"tensors {name!r} and {other!r} share memory; give only one of them")
+
+
+def unpack(data: bytes) -> "dict[str, Tensor]":
     """The tensors of a whole safetensors file, copied into memory of their own.
 
     Raises InputError when anything about the file is not as it must be.
     """
+    import safetensors.torch
+
     parse_header(data, len(data))
     try:
         return safetensors.torch.load(data)
@@ -73,7 +144,7 @@ def unpack(data: bytes) -> dict[str, Tensor]:
         raise InputError(f"not a usable safetensors file: {error}; get it again") from error
 
 
-def read_tensors(path: Path, limit: int = 2**40) -> dict[str, Tensor]:
+def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
     """The tensors of the file at `path`. Raises StorageError or InputError, which name it."""
     data = read_regular(path, limit)
     try:
@@ -87,11 +158,23 @@ def read_header(path: Path) -> dict[str, Entry]:
 
     Raises StorageError or InputError, which name the file.
     """
+    return _read(path)[0]
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts that stand in the header of the file at `path`, by their names.
+
+    Raises StorageError or InputError, which name the file, as `read_header` does.
+    """
+    return _read(path)[1]
+
+
+def _read(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
     with open_regular(path) as (file, size):
         start = file.read(8)
         start += file.read(min(int.from_bytes(start, "little"), MAX_HEADER_BYTES))
     try:
-        return parse_header(start, size)
+        return _parse(start, size)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -108,6 +191,11 @@ def parse_header(start: bytes, size: int) -> dict[str, Entry]:
     >>> parse_header(data, len(data))
     {'bias': Entry(dtype='F32', shape=(3,), start=0, end=12)}
     """
+    return _parse(start, size)[0]
+
+
+def _parse(start: bytes, size: int) -> tuple[dict[str, Entry], dict[str, str]]:
+    """The entries and the texts of a checked header."""
     length = int.from_bytes(start[:8], "little")
     if size < 8:
         raise _refusal(f"{size} bytes, the length of the header alone takes 8")
@@ -127,7 +215,7 @@ def parse_header(start: bytes, size: int) -> dict[str, Entry]:
         place = entry.end
     if place != size - 8 - length:
         raise _refusal(f"its tensors take {place:,} bytes of {size - 8 - length:,}")
-    return entries
+    return entries, metadata
 
 
 def _entry(name: str, fields: object) -> Entry:

@@ -14,7 +14,17 @@ from tests.tiny import readings, reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
 CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1"]
-SEQUENCES = ["task", "split", "n", "exact_match", "bleu", "chrf", "signature", "decoding"]
+SEQUENCES = [
+    "task",
+    "split",
+    "n",
+    "exact_match",
+    "bleu",
+    "chrf",
+    "signature",
+    "loops",
+    "decoding",
+]
 
 
 def test_the_test_split_of_the_recipe(capsys: Capture, review_run: Path) -> None:
@@ -134,6 +144,7 @@ def test_pairs_in_a_file(capsys: Capture, tmp_path: Path, reading_run: Path) -> 
     answers = jumok.load(reading_run)([source for source, _ in rows])
     right = sum(a.output == target for a, (_, target) in zip(answers, rows, strict=True))
     assert scores["exact_match"] == pytest.approx(right / 20)
+    assert scores["loops"] == sum(a.loop is not None for a in answers)
 
 
 @pytest.mark.parametrize(

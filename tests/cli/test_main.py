@@ -1,6 +1,5 @@
 """The door: help, version, unknown words, one sentence for an error, pipes that break."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -72,17 +71,26 @@ def test_debug_shows_where(words: tuple[str, ...]) -> None:
 
 
 def test_a_fault_of_jumok_s_own_is_told_as_one(
-    capsys: Capture, review_run: Path, tmp_path: Path
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
 ) -> None:
-    """A config.json that nobody foresaw: its labels are a number."""
-    for name in ("recipe.toml", "vocabulary.model", "model.safetensors"):
-        (tmp_path / name).write_bytes((review_run / name).read_bytes())
-    config = json.loads((review_run / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"labels": 3}))
-    done = call(capsys, "predict", tmp_path, "안녕")
+    """What nobody foresaw: when one is known it is mended, so here it is made."""
+
+    def broken(*words: object) -> None:
+        raise TypeError("unforeseen")
+
+    monkeypatch.setattr("jumok.tasks.loading.load", broken)
+    done = call(capsys, "predict", review_run, "안녕")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("jumok: TypeError: ")
     assert done.err.endswith("; this is a fault of jumok, --debug shows where\n")
+
+
+def test_a_name_that_no_file_can_have_is_told(capsys: Capture) -> None:
+    for verb, words in (("predict", ["안녕"]), ("view", [])):
+        done = call(capsys, verb, "각" * 300, *words)
+        assert (done.code, done.out) == (3, "")
+        assert done.err.count("\n") == 1
+        assert "fault of jumok" not in done.err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(review_run: Path) -> None:

@@ -14,6 +14,7 @@ VERBS = {
     "check": "ask a run the same in many ways and compare:  check RUN",
     "export": "write a run for other programs:  export RUN --to FORMAT OUT",
     "average": "make one run of the last checkpoints of another:  average RUN --last N",
+    "view": "see every head at work, on a page:  view RUN [TEXT] [--export FILE]",
     "plot": "draw positions, a run's history, or the attention to a text",
     "vocab": "train, use and examine a SentencePiece vocabulary",
     "data": "list, get and verify the known corpora",
@@ -53,7 +54,7 @@ def help_text() -> str:
 
 
 def _run(words: list[str], debug: bool) -> int:
-    from jumok.errors import InputError, JumokError
+    from jumok.errors import InputError, JumokError, StorageError
 
     verb, *rest = words
     try:
@@ -76,6 +77,11 @@ def _run(words: list[str], debug: bool) -> int:
     except KeyboardInterrupt:
         _say("stopped by Ctrl-C")
         return 130
+    except OSError as error:  # of a name given on the command line
+        if debug:
+            traceback.print_exc()
+        _say(f"{ascii(error.filename)[:80]}: {error.strerror or error}; check the path")
+        return StorageError.exit_code
     except Exception as error:
         if debug:
             traceback.print_exc()

@@ -60,7 +60,19 @@ class Loader(Generic[B]):
 
     def __iter__(self) -> Iterator[B]:
         while True:
-            batch = self.epoch[self.position.batch]
+            yield from self.take(range(1), 1)
+
+    def take(self, wanted: range, n: int) -> list[B]:
+        """Those of the next n batches that are wanted; the others are passed over, never made.
+
+        >>> loader = Loader(lambda number: [f"{number}a", f"{number}b"])
+        >>> loader.take(range(1, 3), 4), loader.position
+        (['0b', '1a'], Position(epoch=2, batch=0))
+        """
+        batches = []
+        for number in range(n):
+            if number in wanted:
+                batches.append(self.epoch[self.position.batch])
             at = Position(self.position.epoch, self.position.batch + 1)
             self.position = Position(at.epoch + 1) if at.batch >= len(self.epoch) else at
-            yield batch
+        return batches

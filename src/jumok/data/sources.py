@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumok.errors import InputError, StorageError
+from jumok.storage import refuse_no_name
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
@@ -166,6 +167,7 @@ def shown(text: str | bytes, limit: int = 60) -> str:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Refuses what is no regular file (a FIFO would hang), and names the file in errors."""
+    refuse_no_name(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a file; name a file")

@@ -6,6 +6,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints import Constraint, Language, word_list
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
+from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Context, Processor
 from jumok.decoding.regular_expression import regular_expression
@@ -27,11 +28,13 @@ __all__ = [
     "AttentiveWriter",
     "Constraint",
     "Context",
+    "Continuations",
     "DecodingConfig",
     "EncoderDecoderWriter",
     "EnsembleWriter",
     "Language",
     "LanguageModelWriter",
+    "Observer",
     "OnToken",
     "Opening",
     "Processor",

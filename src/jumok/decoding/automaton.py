@@ -16,7 +16,8 @@ from jumok.errors import InputError
 
 DEAD: Final = 0  # the state that nothing leads out of
 START: Final = 1
-LARGEST: Final = 100_000  # nodes or states: a second or two of building, 100 MB at worst
+LARGEST: Final = 100_000  # nodes or states: 100 MB at worst
+MOST_EDGES: Final = 2_000_000  # followed while a machine is made: a second or two
 
 Ranges = tuple[tuple[int, int], ...]  # (first, last) code points, last included
 ByteRange = tuple[int, int]  # (first, last), last included
@@ -109,7 +110,9 @@ def automaton(term: Term) -> Automaton:
     states: list[frozenset[int]] = [frozenset(), nodes.reached({begin})]
     numbers = {state: number for number, state in enumerate(states)}
     rows: list[list[int]] = []
+    followed = 0
     for state in states:  # grows while it is walked through
+        followed = _bounded(followed + len(cuts) + sum(len(nodes.edges[node]) for node in state))
         following: list[set[int]] = [set() for _ in cuts]
         for node in state:
             for first, last, target in nodes.edges[node]:
@@ -118,6 +121,7 @@ def automaton(term: Term) -> Automaton:
         row = []
         for targets in following:
             reached = nodes.reached(targets)
+            followed += len(reached)
             if reached not in numbers:
                 numbers[reached] = _small(len(states))
                 states.append(reached)
@@ -234,3 +238,12 @@ def _small(number: int) -> int:
             "words"
         )
     return number
+
+
+def _bounded(edges: int) -> int:
+    """The number itself, if a machine may be made of so many steps."""
+    if edges > MOST_EDGES:
+        raise InputError(
+            "the expression takes too long to build; use fewer of \\w, \\d and . beside one another"
+        )
+    return edges

@@ -40,6 +40,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.writer import Attentive, Ranking, Writer
@@ -87,10 +88,12 @@ def beam_search(
     opening: Opening,
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
+    observer: Observer | None = None,
 ) -> list[list[Written]]:
     """For each text the `n_best` hypotheses of highest rank, best first.
 
-    There are fewer where fewer exist, and an empty one where the processors forbade all.
+    There are fewer where fewer exist, and an empty one where the processors forbade all. An
+    `observer` looks on at a single text.
 
     Raises InputError for coverage with a writer that does not tell what it attends to.
     """
@@ -101,7 +104,8 @@ def beam_search(
         )
     attentive = writer if config.coverage and isinstance(writer, Attentive) else None
     search = _Search(opening, config, None if attentive is None else attentive.source_real())
-    ranking = writer if not processors and isinstance(writer, Ranking) else None
+    plainly = not processors and observer is None
+    ranking = writer if plainly and isinstance(writer, Ranking) else None
     most = min(2 * config.beam, writer.vocabulary_size)  # beyond these none can be among the 2K
     ids = opening.first
     while True:
@@ -109,14 +113,20 @@ def beam_search(
             log_p, token = ranking.best(ids, most)  # 2 x (N * W, C)
             scores = log_p
         else:
+            cached = writer.length
             log_p = writer.step(ids).log_softmax(-1)  # (N * W, V)
             scores = processed(log_p, search.context, processors) if processors else log_p
+            if observer is not None:
+                observer.scored(cached, log_p, scores)
             scores, token = scores.topk(most)
             log_p = log_p.gather(1, token)
         if attentive is not None:
             search.attend(attentive.attention())
         candidates = search.candidates(log_p, scores, token)
-        search.keep(candidates, search.stopped(candidates))
+        stopped = search.stopped(candidates)
+        search.keep(candidates, stopped)
+        if observer is not None:
+            observer.continued(search.continuations(candidates, stopped))
         rows = search.go_on()
         if not len(rows):
             return search.answers
@@ -200,14 +210,25 @@ class _Search:
         K = self.config.beam
         self.t += 1
         rank = candidates.value / length_norm(self.t, self.config) + self._coverage(candidates)
-        first = torch.arange(rank.shape[1], device=rank.device) < K
-        new = replace(candidates, value=rank.masked_fill(~(stopped & first), NEVER))
+        new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEVER))
         both = self.finished.beside(new)
         order = both.value.argsort(dim=-1, descending=True, stable=True)
         self.finished = both.pick(order[:, :K])
         order = stopped.int().argsort(dim=-1, stable=True)
         going = replace(candidates, value=candidates.value.masked_fill(stopped, NEVER))
         self.living = going.pick(order[:, :K])
+
+    def continuations(self, candidates: Hypotheses, stopped: Tensor) -> Continuations:
+        """What became of the only text's candidates: those that finished, then the living."""
+        finished = candidates.pick(self._finishing(stopped)[0].nonzero().T)
+        both = finished.beside(self.living)
+        ended = torch.arange(both.value.shape[1], device=stopped.device) < finished.value.shape[1]
+        token = both.tokens[0, :, self.start + self.t - 1]
+        return Continuations(both.parent[0], token, both.value[0], ended)
+
+    def _finishing(self, stopped: Tensor) -> Tensor:
+        """Which of the candidates that end are good enough to be finished: (N, C) bool."""
+        return stopped & (torch.arange(stopped.shape[1], device=stopped.device) < self.config.beam)
 
     def attend(self, attention: Tensor) -> None:
         """Add what the newest tokens attended to, (N * W, S)."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from jumok.decoding.beam import beam_search, length_norm
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.sampling import Choice, Draws, likeliest
@@ -30,20 +31,22 @@ def generate(
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
     on_token: OnToken | None = None,
+    observer: Observer | None = None,
 ) -> list[list[Written]]:
     """`n_best` answers for each text, in the order of the texts: what the config says, no more.
 
     The processors are all there are: `processors_of(config, ...)` makes those a config asks for.
+    An `observer` looks on at a single text.
     """
     if config.beam > 1:
-        answers = beam_search(writer, opening, config, processors)
+        answers = beam_search(writer, opening, config, processors, observer)
         if on_token is not None:
             _tell(answers, config.n_best, on_token)
         return answers
     choose: Choice = likeliest
     if config.sample:
         choose = Draws(opening.keys, seed=config.seed, copies=config.n_best, steps=opening.longest)
-    return one_by_one(writer, opening, config, choose, processors, on_token)
+    return one_by_one(writer, opening, config, choose, processors, on_token, observer)
 
 
 @torch.inference_mode()
@@ -54,26 +57,32 @@ def one_by_one(
     choose: Choice,
     processors: Sequence[Processor] = (),
     on_token: OnToken | None = None,
+    observer: Observer | None = None,
 ) -> list[list[Written]]:
     """Each row takes one token a step, the one that `choose` names; finished rows leave."""
     sheet = _Sheet(opening, config.n_best)
-    plainly = choose is likeliest and not processors
+    plainly = choose is likeliest and not processors and observer is None
     ranking = writer if plainly and isinstance(writer, Ranking) else None
     ids = opening.first
     for t in range(opening.longest):
         if ranking is not None:
             gain, token = (part[:, 0] for part in ranking.best(ids, 1))  # 2 x (B)
         else:
+            cached = writer.length
             log_p = writer.step(ids).log_softmax(-1)  # (B, V)
             if t == 0 and config.n_best > 1:
                 writer.select(sheet.text)
                 log_p = log_p[sheet.text]
             scores = processed(log_p, sheet.context(t), processors) if processors else log_p
+            if observer is not None:
+                observer.scored(cached, log_p, scores)
             token = choose(scores, sheet.alive, t)  # (B)
             gain = log_p.gather(-1, token[:, None])[:, 0]
             if processors:  # they may have left nothing to choose from
                 token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
         going = sheet.write(t, token, gain, on_token)
+        if observer is not None:
+            observer.continued(sheet.continuations(t, token, going))
         if not going:
             break
         if len(going) < len(token):
@@ -123,6 +132,13 @@ class _Sheet:
                 going.append(place)
         self.going = [self.going[place] for place in going]
         return going
+
+    def continuations(self, t: int, token: Tensor, going: Sequence[int]) -> Continuations:
+        """What step t made of the B rows alive, of which those at `going` go on."""
+        score = self.log_p[self.alive, : t + 1].sum(-1).masked_fill(token == NOTHING, NEVER)
+        ended = torch.ones_like(token, dtype=torch.bool)
+        ended[list(going)] = False
+        return Continuations(torch.arange(len(token), device=token.device), token, score, ended)
 
     def answers(self, config: DecodingConfig) -> list[list[Written]]:
         """What was written for each text."""

@@ -13,6 +13,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
 from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
+from jumok.decoding.observing import Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Processor
 from jumok.decoding.sampling import key_of
@@ -45,13 +46,14 @@ def write_targets(
     others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
     begin: BeginTarget | None = None,
+    observer: Observer | None = None,
 ) -> list[list[Written]]:
     """The `n_best` targets of each source.
 
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
     The vocabulary is that of the targets, asked for when the config holds words. With `others` all
     models write together, as an `EnsembleWriter` does. `begin` makes the writer of a model; None
-    takes the plain one.
+    takes the plain one. An `observer` looks on at a single source.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
@@ -76,7 +78,7 @@ def write_targets(
     writer = EnsembleWriter(writers) if others else writers[0]
     held = [*constraints, *constraints_of(config, end_id, limits, vocabulary)]
     processors = processors_of(config, end_id, vocabulary, held)
-    return generate(writer, opening, config, processors, on_token)
+    return generate(writer, opening, config, processors, on_token, observer)
 
 
 def continue_texts(

@@ -1,10 +1,10 @@
 """The README.md of an exported folder: what the model is, how good, from what, how to open it."""
 
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jumok import __version__
 from jumok.data.known import known_corpus
 from jumok.export.report import Outcome
 from jumok.models.weights import weights_of
@@ -63,7 +63,8 @@ def _about(loaded: Loaded, to: str, numbers: str) -> Iterator[str]:
         f"trained with jumok for {recipe.task.replace('_', ' ')} by the recipe `{recipe.name}`"
     )
     came = trained if origin is None else f"imported from a {origin.architecture}"
-    yield (f"A model {came}; exported by jumok {__version__} for {to}, its weights in {numbers}.\n")
+    ours = version("jumok")
+    yield f"A model {came}; exported by jumok {ours} for {to}, its weights in {numbers}.\n"
     yield (
         f"- {type(loaded.model).__name__}: {model.n_layers} layers, width {model.d_model}, "
         f"{model.n_heads} heads, {size:,} weights, at most {model.max_length} tokens"

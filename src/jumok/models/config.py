@@ -5,7 +5,7 @@ from typing import Literal
 
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
-from jumok.nn.layer import LayerConfig
+from jumok.nn.layer import LayerConfig, refuse_no_size
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
 Tying = Literal["all", "inputs", "target", "none"]
@@ -34,8 +34,7 @@ class TransformerConfig(LayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("vocabulary_size", "n_layers", "max_length", "width"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} {getattr(self, name)} is not a size; give 1 or more")
+            refuse_no_size(name, getattr(self, name))
         if self.first_position < 0:
             raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:

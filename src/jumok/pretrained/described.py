@@ -129,9 +129,10 @@ def _architecture(
     bare = next(name for name, head in heads.items() if not head.lines)
     stated = config.get("architectures")
     if isinstance(stated, list) and stated:
-        if stated[0] not in heads:
+        if not isinstance(stated[0], str) or stated[0] not in heads:
             raise InputError(
-                f"config.json: architectures {stated[0]!r} came; {', '.join(heads)} can be read"
+                f"config.json: architectures {ascii(stated[0])[:80]} came; {', '.join(heads)} can "
+                "be read"
             )
         if heads[stated[0]].lines:
             return str(stated[0])

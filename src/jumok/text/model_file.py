@@ -121,7 +121,7 @@ def _read_model(data: bytes) -> ModelFile:
     _check_pieces(pieces, scores, types)
     spec, rule = _last(trainer), _last(normalizer)
     return ModelFile(
-        kind=_KINDS[_int(spec, 3, 1)],
+        kind=_kind(_int(spec, 3, 1)),
         pieces=tuple(pieces),
         scores=tuple(scores),
         types=tuple(types),
@@ -141,6 +141,12 @@ def _read_model(data: bytes) -> ModelFile:
         },
         charsmap=_bytes(rule, 2),
     )
+
+
+def _kind(number: int) -> str:
+    if number not in _KINDS:
+        raise ValueError(f"a model of the unknown kind {number}")
+    return _KINDS[number]
 
 
 def _check_pieces(
