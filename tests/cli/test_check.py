@@ -1,5 +1,7 @@
 """`jumok check`: a row for every equality, exit code 1 when one fails."""
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -69,6 +71,9 @@ def test_a_model_that_is_broken(capsys: Capture, own_copy: Path) -> None:
     tensors = tensorfile.read_tensors(weights)
     tensors["output.bias"][0] = float("nan")
     weights.write_bytes(tensorfile.pack(tensors))
+    config = json.loads((own_copy / "config.json").read_text(encoding="utf-8"))
+    config["weights_sha256"] = hashlib.sha256(weights.read_bytes()).hexdigest()
+    (own_copy / "config.json").write_text(json.dumps(config), encoding="utf-8")
     done = call(capsys, "check", own_copy, "--quick", "--json")
     assert done.code == 1
     assert {row["difference"] for row in done.rows} == {None}

@@ -38,7 +38,7 @@ TIMES = {"seconds", "tokens_per_second"}
 
 @pytest.fixture(scope="module")
 def whole(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that nobody stopped, in a process of its own as the stopped ones are.
+    """The run that nobody stopped, in a process of its own as those that go on are.
 
     Libraries that other tests have loaded into this process change how it rounds.
     """
@@ -86,6 +86,13 @@ def stopped(number: signal.Signals, folder: Path, recipe: Path, after: int) -> D
     return Done(process.returncode, out.decode(), err.decode())
 
 
+def go_on(folder: Path) -> dict[str, Any]:
+    """What the stopped run was told to type, in a process of its own; its results."""
+    ended = run("train", "--resume", folder, "--json")
+    assert ended.code == 0, ended.err
+    return ended.rows[-1]
+
+
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
 )
@@ -103,11 +110,7 @@ def test_stopped_in_the_middle_of_an_epoch(
             f"to go on: jumok train --resume '{folder}'"
         )
         assert "Traceback" not in done.err
-    if number == signal.SIGTERM:
-        ended = run("train", "--resume", folder)  # the words it told, in a process of their own
-        assert ended.code == 0, ended.err
-    else:
-        resume(folder)
+    go_on(folder)
     assert_the_same(folder, whole)
 
 
@@ -133,8 +136,7 @@ def damage(checkpoint: Path) -> None:
 
 def test_after_the_last_step_only_the_test_is_left(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", STEPS)
-    results = resume(folder).results
-    assert results["steps"] == STEPS
+    assert go_on(folder)["steps"] == STEPS
     assert_the_same(folder, whole)
 
 
@@ -161,7 +163,7 @@ def test_no_sound_checkpoint_is_five(tmp_path: Path, whole: Path) -> None:
 def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path) -> None:
     folder = copied(whole, tmp_path / "run", keep=0)
     assert newest(folder) == 0
-    resume(folder)
+    go_on(folder)
     assert_the_same(folder, whole)
 
 
