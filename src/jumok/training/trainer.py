@@ -378,12 +378,7 @@ class Trainer(Generic[B]):
         return states
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        for key, value in self.facts.items():
-            if checkpoint.facts.get(key) != value:
-                raise CheckpointError(
-                    f"{checkpoint.path}: its {key} is {checkpoint.facts.get(key)!r}, the run's "
-                    f"{value!r}; they do not belong together: train anew in another folder"
-                )
+        self._refuse_another_run_s(checkpoint)
         states = checkpoint.load()
         load_weights(self.job.model, states["model"])
         self.optimizer.load(states["optimizer"])
@@ -394,8 +389,20 @@ class Trainer(Generic[B]):
 
     def _load_best(self) -> None:
         """The weights of the best evaluation into the model, from that step's checkpoint."""
-        best = self.store.checkpoint(self.progress.best_step).load()
+        checkpoint = self.store.checkpoint(self.progress.best_step)
+        self._refuse_another_run_s(checkpoint)  # it may have come into the folder meanwhile
+        best = checkpoint.load()
         load_weights(self.job.model, best.get("average", best["model"]))
+
+    def _refuse_another_run_s(self, checkpoint: Checkpoint) -> None:
+        """Raises CheckpointError for a checkpoint of another run."""
+        for key, value in self.facts.items():
+            if checkpoint.facts.get(key) != value:
+                raise CheckpointError(
+                    f"{checkpoint.path}: its {key} is {checkpoint.facts.get(key)!r}, the run's "
+                    f"{value!r}; they do not belong together: move it away to go on from an "
+                    "older one, or train anew in another folder"
+                )
 
     def _trouble(self, loss: float, norm: float) -> str:
         """Why a step would do harm; empty when it would not."""
