@@ -40,10 +40,35 @@ def test_what_changes_after_the_call_is_not_in_it(tmp_path: Path) -> None:
         for step in range(1, 11):
             weight.fill_(step)
             behind.commit(step, {"model": {"turned": weight.view(2, -1).T}}, {})
+            behind.wait_for_copy()
             weight.fill_(-1)
     for step in range(1, 11):
         loaded = store.checkpoint(step).load()["model"]["turned"]
         assert torch.equal(loaded, torch.full((100_000, 2), float(step)))
+
+
+def test_an_exchange_of_tensors_meanwhile_is_not_in_it(tmp_path: Path) -> None:
+    """An evaluation puts the average where the weights were, before the copy may be there."""
+    held = threading.Event()
+    averages = {"a": torch.ones(2)}
+    store = CheckpointStore(tmp_path)
+    with CommitsBehind(store) as behind:
+        behind._thread.submit(held.wait)
+        behind.commit(1, {"average": averages}, {})
+        averages["a"] = torch.zeros(2)
+        held.set()
+        behind.wait_for_copy()
+    assert torch.equal(store.checkpoint(1).load()["average"]["a"], torch.ones(2))
+
+
+def test_a_copy_that_fails_fails_the_commit_and_holds_nobody_up(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path)
+    with CommitsBehind(store) as behind:
+        behind.commit(1, {"model": {"nowhere": torch.ones(2, device="meta")}}, {})
+        behind.wait_for_copy()
+        with pytest.raises(NotImplementedError, match="meta"):
+            behind.wait()
+    assert store.newest() is None
 
 
 def test_states_may_come_go_and_grow(tmp_path: Path) -> None:

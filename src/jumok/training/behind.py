@@ -1,11 +1,15 @@
 """Checkpoints written behind the back of a training: it goes on while a copy is committed.
 
-What stops the training is the copy in memory alone; sums, writing and waiting for the disk are the
-work of a thread. One commit is under way at most, so they come in order and nothing piles up.
+A thread copies the tensors in memory, and then writes the copy. Forward and backward passes leave
+weights, moments and averages as they are, so they need not wait for the copy; only what changes
+those, the optimizer, does (`wait_for_copy`), and by then it is there. Sums, writing and waiting
+for the disk stop nobody. One commit is under way at most, so they come in order and nothing piles
+up.
 """
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -13,8 +17,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from jumok.errors import StorageError
-from jumok.training.checkpoint import CheckpointStore, States
+from jumok.errors import JumokError
+from jumok.training.checkpoint import Commits, States
 from jumok.training.manifest import JSON
 
 
@@ -23,20 +27,24 @@ class CommitsBehind:
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from jumok.training.checkpoint import CheckpointStore
     >>> weight = torch.ones(2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))
     ...     with CommitsBehind(store) as behind:
     ...         behind.commit(40, {"model": {"weight": weight}}, {})
-    ...         _ = weight.zero_()  # the training goes on at once
+    ...         loss = weight.sum()  # the training goes on at once
+    ...         behind.wait_for_copy()
+    ...         _ = weight.zero_()
     ...     store.checkpoint(40).load()
     {'model': {'weight': tensor([1., 1.])}}
     """
 
-    def __init__(self, store: CheckpointStore) -> None:
+    def __init__(self, store: Commits) -> None:
         self.store = store
         self._copies: dict[str, dict[str, Tensor]] = {}  # kept: new memory is slow to write to
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
+        self._copying: Future[States] | None = None
         self._under_way: Future[object] | None = None
 
     def __enter__(self) -> Self:
@@ -49,7 +57,7 @@ class CommitsBehind:
         trace: TracebackType | None,
     ) -> None:
         """Wait for the last commit. Raises what it failed with, unless something failed before."""
-        with suppress(*([StorageError] if error is not None else [])):
+        with suppress(*([JumokError] if error is not None else [])):
             self.wait()
         self._thread.shutdown()
 
@@ -78,11 +86,21 @@ class CommitsBehind:
     ) -> None:
         """Begin a commit of the tensors as they are now; see `CheckpointStore.commit`.
 
-        Waits for the one before. Raises what that one failed with; then this one is not begun.
+        They may be read by all, and changed by nobody until `wait_for_copy` returns. Waits for the
+        commit before. Raises what that one failed with; then this one is not begun.
         """
         self.wait()
-        copies = self._copied(states)
-        self._under_way = self._thread.submit(self.store.commit, step, copies, facts, protect)
+        now = {state: dict(tensors) for state, tensors in states.items()}
+        copying = self._copying = self._thread.submit(self._copied, now)
+        self._under_way = self._thread.submit(
+            lambda: self.store.commit(step, copying.result(), facts, protect)
+        )
+
+    def wait_for_copy(self) -> None:
+        """Until the tensors of the last commit are copied; from then on they may change."""
+        copying, self._copying = self._copying, None
+        if copying is not None:
+            wait_for([copying])  # what it fails with, the commit fails with
 
     def wait(self) -> None:
         """Until everything begun is safe on disk. Raises what `CheckpointStore.commit` raised."""
