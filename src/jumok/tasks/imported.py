@@ -24,6 +24,7 @@ from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
 from jumok.pretrained.described import Described, describe
 from jumok.pretrained.hub import commit_of, name_of
 from jumok.pretrained.load import Pretrained, open_model
+from jumok.pretrained.reason import refuse_giants
 from jumok.pretrained.settings import Settings
 from jumok.pretrained.unfilled import hold
 from jumok.storage import refuse_filled, sha256_of, whole_folder, write_atomically
@@ -85,8 +86,10 @@ def open_imported(run: Run) -> Imported:
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
     described = describe(config, list(facts.names)).with_tying(facts.tying)
+    weights = run.read_weights()
+    refuse_giants(described.config, sum(tensor.numel() for tensor in weights.values()))
     model = described.module()
-    load_weights(model, run.read_weights())
+    load_weights(model, weights)
     vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     told = run.read_model_config()
     if vocabulary is not None and vocabulary.fingerprint != told.get("vocabulary_sha256"):

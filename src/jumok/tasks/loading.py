@@ -6,6 +6,7 @@ from jumok.config import build
 from jumok.errors import InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_foreign
+from jumok.pretrained.reason import refuse_giants
 from jumok.storage import refuse_no_name
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import model_size
@@ -62,8 +63,10 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
             "restore the run's own files"
         )
     labels = tuple(config["labels"])
+    weights = run.read_weights()
+    refuse_giants(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = task_of(recipe).model(recipe.model, labels)
-    load_weights(model, run.read_weights())
+    load_weights(model, weights)
     loaded = Loaded(model, source, recipe, labels, find_device(device), target)
     loaded.weights_path = run.weights_path
     return loaded

@@ -12,6 +12,7 @@ from jumok.errors import InputError
 from jumok.tasks.beginning import Taken, begin_from, vocabularies_of
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
+from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.vocabularies import Vocabularies, learn
 from jumok.training.machine import find_device
@@ -47,10 +48,14 @@ def job_of(
 
 
 def new_model(recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...]) -> nn.Module:
-    """The model of a recipe on its device; its first weights follow from the seed."""
+    """The model of a recipe on its device; its first weights follow from the seed.
+
+    Raises InputError, before it is made, for one that no memory here holds.
+    """
     device = find_device(recipe.device)
     torch.manual_seed(seed_for(recipe.seed, "weights"))
     config = vocabularies.fit(recipe).model
+    refuse_beyond_memory(config, learns=recipe.training)
     return task_of(recipe).model(config, labels).to(device)
 
 

@@ -6,6 +6,7 @@ import platform
 import resource
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -86,6 +87,17 @@ def be_strict() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS repeats itself only so
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+
+
+def memory_bytes() -> int:
+    """All the memory this process may ever have: the machine's, or its container's."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of cgroups, new and old
+        path = Path("/sys/fs/cgroup") / limit
+        if path.is_file():
+            text = path.read_text(encoding="ascii").strip()
+            found += [int(text)] if text.isdigit() else []
+    return min(found)
 
 
 def peak_memory_bytes() -> int:

@@ -1,0 +1,29 @@
+"""Whether a machine has room for a model: told from its measures, before any memory is taken."""
+
+from dataclasses import replace
+
+from jumok.errors import InputError
+from jumok.models.size import least_bytes, least_numbers
+from jumok.tasks.recipe import ModelConfig
+from jumok.training.config import TrainingConfig
+from jumok.training.machine import memory_bytes
+
+LEARNING = 4  # float32 for each weight: itself, its gradient, AdamW's two moments
+
+
+def refuse_beyond_memory(config: ModelConfig, learns: TrainingConfig) -> None:
+    """Raises InputError for a model whose weights alone, as they learn, no memory here holds.
+
+    What `jumok train --dry-run` measures, activations above all, comes on top. Frozen weights have
+    no gradient, and of a model in shards each process has a part.
+    """
+    if config.kind == "encoder_decoder" and config.n_decoder_layers is None:
+        config = replace(config, n_decoder_layers=config.n_layers)
+    whole = not learns.freeze and learns.sharding == "none"
+    wanted, there = least_bytes(config, copies=LEARNING if whole else 1), memory_bytes()
+    if wanted > there:
+        raise InputError(
+            f"the model has {least_numbers(config):,} numbers or more, which take "
+            f"{wanted / 2**30:,.0f} GB to learn, and this machine has {there / 2**30:,.0f} GB; "
+            "make it smaller: model.d_model, d_ff, n_layers, max_length or its vocabulary"
+        )
