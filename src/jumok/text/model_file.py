@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from jumok.errors import InputError
+from jumok.text.charsmap import growth_of
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
 _PIECES, _TRAINER, _NORMALIZER = 1, 2, 3  # fields of ModelProto
@@ -120,6 +121,9 @@ def _read_model(data: bytes) -> ModelFile:
                 normalizer += value
     _check_pieces(pieces, scores, types)
     spec, rule = _last(trainer), _last(normalizer)
+    charsmap = _bytes(rule, 2)
+    if charsmap:
+        growth_of(charsmap)
     return ModelFile(
         kind=_kind(_int(spec, 3, 1)),
         pieces=tuple(pieces),
@@ -139,7 +143,7 @@ def _read_model(data: bytes) -> ModelFile:
             "eos": _signed(spec, 42, 2),
             "pad": _signed(spec, 43, -1),
         },
-        charsmap=_bytes(rule, 2),
+        charsmap=charsmap,
     )
 
 

@@ -1,6 +1,8 @@
 """Files made to hurt, and texts that are none: always one sentence, never a panic."""
 
+import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,44 @@ def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path:
     for encode in (vocabulary.encode, vocabulary.encode_framed, vocabulary.encode_with_offsets):
         with pytest.raises(InputError, match="fails at"):
             encode("abz")
+
+
+TRIE = bytes([4, 0, 0, 0, 0, 0, 0, 0])  # of a table that replaces nothing
+
+
+def precompiled(table: bytes) -> dict[str, object]:
+    told = base64.b64encode(table).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": told}
+
+
+def replace(content: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": {"String": "a"}, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (precompiled(b"\xff\xff\xff\xff" + bytes(8)), "is none"),  # 4 GB would be set aside: abort
+        (precompiled(b"\3\0\0\0" + bytes(8)), "is none"),
+        (precompiled(bytes(8)), "is none"),  # no trie: a panic at the first text
+        (precompiled(TRIE + b"\xff\0"), "is none"),
+        (precompiled(TRIE + b"a" * 5000), "5,000 bytes"),  # no NUL: each character grew that long
+        (replace("a" * 5000), "may become"),
+        ({"type": "Sequence", "normalizers": [replace("a" * 40)] * 9}, "may become"),
+    ],
+)
+def test_a_normalizer_that_makes_texts_too_long_is_refused(
+    step: Mapping[str, object], words: str, tmp_path: Path
+) -> None:
+    unigram = {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["b", -1.0]]}
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, tokenizer(normalizer=step, model=unigram))
+
+
+def test_one_that_leaves_texts_as_long_as_they_are_is_not(tmp_path: Path) -> None:
+    steps = [precompiled(TRIE + b"a\0"), replace("b"), {"type": "NFC"}]
+    content = tokenizer(normalizer={"type": "Sequence", "normalizers": steps})
+    assert read(tmp_path, content).encode("a") == [1]
 
 
 def test_a_decoder_that_panics_is_an_error_too(tmp_path: Path) -> None:

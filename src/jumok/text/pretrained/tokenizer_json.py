@@ -1,5 +1,6 @@
 """tokenizer.json, the file of the tokenizers library: checked, then built as it stands."""
 
+import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 from tokenizers import Tokenizer, models
 
 from jumok.errors import InputError
+from jumok.text.charsmap import MOST_GROWTH, growth_of, refuse_growth
 from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.guard import check_pattern, library_errors
 from jumok.text.pretrained.settings import check_ids
@@ -40,6 +42,7 @@ class TokenizerJson:
         for part in ("normalizer", "pre_tokenizer", "decoder"):
             for pattern in _patterns(state.get(part)):
                 check_pattern(pattern)
+        refuse_growth(_growth(state.get("normalizer")))
         return found
 
     @property
@@ -138,6 +141,38 @@ def _patterns(part: object) -> Iterator[str]:
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for one in inner:
         yield from _patterns(one)
+
+
+def _growth(part: object) -> int:
+    """How many bytes the steps of a normalizer may make of one, as far as the file says."""
+    if isinstance(part, list):
+        return _product(_growth(one) for one in part)
+    if not isinstance(part, dict):
+        return 1
+    inner = _product(_growth(one) for one in part.values())
+    return min(inner * _own_growth(part), MOST_GROWTH + 1)
+
+
+def _own_growth(step: Mapping[str, Any]) -> int:
+    charsmap, content = step.get("precompiled_charsmap"), step.get("content")
+    if isinstance(charsmap, str):
+        return growth_of(decoded_charsmap(charsmap))
+    return max(len(content.encode()), 1) if isinstance(content, str) else 1
+
+
+def _product(factors: Iterator[int]) -> int:
+    product = 1
+    for factor in factors:
+        product = min(product * factor, MOST_GROWTH + 1)
+    return product
+
+
+def decoded_charsmap(charsmap: str) -> bytes:
+    """The bytes of SentencePiece's table of replacements as a tokenizer.json has it."""
+    try:
+        return base64.b64decode(charsmap, validate=True)
+    except ValueError as error:
+        raise InputError(f"{TOKENIZER}: precompiled_charsmap is no base64 ({error})") from None
 
 
 def _is_scored(entry: object) -> bool:

@@ -5,8 +5,6 @@ The `.model` file numbers <unk>, <s>, </s> and then the pieces. T5 keeps these i
 that every piece stands one further, then the languages and <mask>.
 """
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,11 +13,11 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from jumok.errors import InputError
 from jumok.text.model_file import ModelFile, PieceType, read_model
 from jumok.text.pretrained.assembling import Assembly, Parts, add_pieces, named_pieces, piece_id
-from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
+from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.framing import Fixed, Slot, double_sep
 from jumok.text.pretrained.guard import library_errors
 from jumok.text.pretrained.settings import Settings, Token
-from jumok.text.pretrained.tokenizer_json import TokenizerJson
+from jumok.text.pretrained.tokenizer_json import TokenizerJson, decoded_charsmap
 
 _MBART_LANGUAGES = (
     *("ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN"),
@@ -147,17 +145,11 @@ def control_tokens(model: ModelFile) -> tuple[Token, ...]:
 def _source(files: TokenizerFiles, written: TokenizerJson | None, name: str) -> _Source:
     if written:
         pieces = [(str(piece), float(score)) for piece, score in written.model["vocab"]]
-        return _Source(pieces, _decoded(written.charsmap), None)
+        charsmap = None if written.charsmap is None else decoded_charsmap(written.charsmap)
+        return _Source(pieces, charsmap, None)
     model = model_of(files, "tokenizer.model" if "tokenizer.model" in files else name)
     pieces = list(zip(model.pieces, model.scores, strict=True))
     return _Source(pieces, model.charsmap or None, control_tokens(model))
-
-
-def _decoded(charsmap: str | None) -> bytes | None:
-    try:
-        return None if charsmap is None else base64.b64decode(charsmap, validate=True)
-    except binascii.Error as error:
-        raise InputError(f"{TOKENIZER}: precompiled_charsmap is no base64 ({error})") from None
 
 
 def _fairseq(
