@@ -35,6 +35,18 @@ def template(**changes: object) -> dict[str, object]:
     return {"type": "TemplateProcessing", **parts, **changes}
 
 
+TRIE = bytes([0, 4, 0, 0]) + bytes(4 * 256)  # of a table that replaces nothing
+
+
+def precompiled(table: bytes) -> dict[str, object]:
+    told = base64.b64encode(table).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": told}
+
+
+def replace(content: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": {"String": "a"}, "content": content}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -60,6 +72,7 @@ def template(**changes: object) -> dict[str, object]:
         tokenizer(post_processor=template()),  # a special piece without an id
         tokenizer(post_processor=7),
         tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+        tokenizer(normalizer=precompiled(bytes([4, 0, 0, 0]) + bytes(4))),  # a trie of one unit
         tokenizer(
             pre_tokenizer={
                 "type": "Sequence",
@@ -90,18 +103,6 @@ def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path:
     for encode in (vocabulary.encode, vocabulary.encode_framed, vocabulary.encode_with_offsets):
         with pytest.raises(InputError, match="fails at"):
             encode("abz")
-
-
-TRIE = bytes([4, 0, 0, 0, 0, 0, 0, 0])  # of a table that replaces nothing
-
-
-def precompiled(table: bytes) -> dict[str, object]:
-    told = base64.b64encode(table).decode()
-    return {"type": "Precompiled", "precompiled_charsmap": told}
-
-
-def replace(content: str) -> dict[str, object]:
-    return {"type": "Replace", "pattern": {"String": "a"}, "content": content}
 
 
 @pytest.mark.parametrize(

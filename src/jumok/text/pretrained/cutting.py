@@ -77,7 +77,8 @@ class LibraryCutter:
     def normalized(self, text: str) -> str:
         """The text as it is before it is cut into words."""
         normalizer = self._tokenizer.normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        with library_errors("the tokeniser fails at this text"):
+            return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def exact(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that transformers gives, of all texts on all cores."""
