@@ -1,45 +1,49 @@
 """Enter every door with damaged files, millions of them: no crash, no hang, no foreign error.
 
-    python -m benchmarks.trust.fuzz [--total 1e7] [--door NAME] [--first N] [--keep DIR]
+    python -m benchmarks.trust.fuzz [--total 1e7] [--minutes M] [--door NAME] [--first N]
 
 Input number N of a door is the same on every machine: a valid file (`fuzz_seeds`, and what
-tests/fuzz/corpus holds) with a few changes drawn by a generator that N begins. Each door works in
-processes of its own that the operating system ends for what must not be: more than a second of
-computing for one input (a hang; 4 for a regular expression, whose machine takes that to build),
-more memory than at the start plus 4 times the largest input plus 64 MB, or a fault of a library
-(a crash). A worker that ends is replaced, behind the input that ended it.
+tests/fuzz/corpus holds) with a few changes drawn by a generator that N begins. Two workers enter
+the doors in turn, in rounds, so that each door has had its share whenever the time is over. The
+operating system ends a worker for what must not be: more than a second of computing for one input
+(a hang; 4 for a regular expression, whose machine takes that to build), more memory than at the
+start plus 4 times the largest input plus 64 MB, or a fault of a library (a crash). Another takes
+over behind the input that ended it.
 
-Prints a table; what was found is written to DIR, for tests/fuzz/corpus. Exit code 1 if anything.
-With atheris installed, `--guided SECONDS` lets coverage choose the changes instead, door by door.
+Exit code 1 if anything was found, or fewer inputs entered than asked; what was found is written to
+the folder `--keep` names, for tests/fuzz/corpus. With `--first` other numbers come, so runs add up.
 """
 
-import argparse
 import json
 import mmap
 import os
 import random
 import resource
+import selectors
 import signal
 import struct
 import sys
 import time
 import traceback
-from collections import Counter
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 from jumok.errors import JumokError
 
+from . import result
 from .fuzz_doors import DOORS, Door, ForeignError, leave
 from .fuzz_mutations import LARGEST, Files, mutated
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "fuzz" / "corpus"
 WAITING = 60.0  # seconds with one input, on a busy machine
 MEMORY = 64 * 2**20 + 4 * LARGEST
-PER_WORKER = 50_000  # inputs, then a fresh process takes over
-MOST_TOLD = 200  # faults of one door
+JOBS = 2  # workers at a time
+ROUNDS = 10  # of all doors
+LEAST = 100  # inputs of a door in a round, as long as its share is not used up
+MOST_TOLD = 200  # faults of one door; then it is left alone
 
 _BOARD = struct.Struct("<Q")  # the number of the input at work
 
@@ -49,13 +53,17 @@ class Found:
     """What became of the inputs of one door."""
 
     inputs: int = 0
-    seconds: float = 0.0
-    refused: int = 0
+    seconds: float = 0.0  # of computing
     faults: dict[str, list[int]] = field(default_factory=dict)  # what, and numbers of inputs
 
     def add(self, what: str, number: int) -> None:
         """One more input that did this."""
         self.faults.setdefault(what, []).append(number)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether so much was found that more inputs would tell no more."""
+        return sum(map(len, self.faults.values())) > MOST_TOLD
 
     def count(self, kind: str) -> int:
         """How many inputs ended in a crash, a hang or a foreign error."""
@@ -98,41 +106,92 @@ def fault_of(door: Door, files: Files) -> str | None:
     return None
 
 
-def fuzz(door: Door, first: int, count: int) -> Found:
-    """Enter a door with inputs `first`, `first + 1`, ... by workers that may die."""
-    seeds = seeds_of(door)
-    for files in seeds:  # what is fetched once is fetched before memory is limited
-        fault_of(door, files)
-    found, number, begin = Found(), first, time.perf_counter()
-    while number < first + count:
-        number = _shift(door, seeds, number, min(number + PER_WORKER, first + count), found)
-        if sum(map(len, found.faults.values())) > MOST_TOLD:
-            break
-    found.inputs, found.seconds = number - first, time.perf_counter() - begin
+@dataclass(frozen=True)
+class Shift:
+    """The inputs `first` to `end` - 1 of a door, for one worker."""
+
+    door: Door
+    first: int
+    end: int
+
+
+def shifts(doors: Sequence[Door], total: float, first: int) -> Iterable[Shift]:
+    """The work in its order: each round a part of the share of every door."""
+    shares = sum(door.share for door in doors)
+    wanted = {door.name: max(1, round(total * door.share / shares)) for door in doors}
+    for number in range(ROUNDS):
+        for door in doors:
+            part = max(LEAST, -(-wanted[door.name] // ROUNDS))
+            begin, end = (min(wanted[door.name], part * n) for n in (number, number + 1))
+            if begin < end:
+                yield Shift(door, first + begin, first + end)
+
+
+def fuzz(
+    doors: Sequence[Door], total: float, first: int = 0, until: float = float("inf")
+) -> dict[str, Found]:
+    """Enter doors by workers that may die, until `until` of the monotonic clock."""
+    seeds = {door.name: seeds_of(door) for door in doors}
+    for door in doors:  # what is fetched once is fetched before memory is limited
+        for files in seeds[door.name]:
+            fault_of(door, files)
+    found = {door.name: Found() for door in doors}
+    work = deque(shifts(doors, total, first))
+    with selectors.DefaultSelector() as selector:
+        while work or selector.get_map():
+            while work and len(selector.get_map()) < JOBS:
+                shift = work.popleft()
+                if not found[shift.door.name].given_up and time.monotonic() < until:
+                    worker = _Worker(shift, seeds[shift.door.name])
+                    selector.register(worker.told, selectors.EVENT_READ, worker)
+            for key, _ in selector.select():
+                worker = key.data
+                if not worker.hear(found[worker.shift.door.name]):
+                    selector.unregister(worker.told)
+                    rest = worker.end(found[worker.shift.door.name])
+                    if rest is not None:
+                        work.appendleft(rest)
     return found
 
 
-def _shift(door: Door, seeds: Sequence[Files], number: int, end: int, found: Found) -> int:
-    """One worker from `number` on; the number behind its last input."""
-    board = mmap.mmap(-1, _BOARD.size)
-    read, write = os.pipe()
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        _work(door, seeds, number, end, board, write)
-    os.close(write)
-    with os.fdopen(read) as told:
-        for line in told:
+class _Worker:
+    """A process at work on a shift, as the process that began it sees it."""
+
+    def __init__(self, shift: Shift, seeds: Sequence[Files]) -> None:
+        self.shift = shift
+        self._board = mmap.mmap(-1, _BOARD.size)
+        self.told, write = os.pipe()
+        self._said = b""
+        sys.stdout.flush()
+        self._child = os.fork()
+        if self._child == 0:
+            os.close(self.told)
+            _work(shift.door, seeds, shift.first, shift.end, self._board, write)
+        os.close(write)
+
+    def hear(self, found: Found) -> bool:
+        """Take what it tells; False when it tells no more."""
+        data = os.read(self.told, 65_536)
+        *lines, self._said = (self._said + data).split(b"\n")
+        for line in lines:
             found.add(*json.loads(line))
-    _, status = os.waitpid(child, 0)
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
-        return end
-    at = int(_BOARD.unpack(board[:])[0])
-    ended = signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
-    hangs = (signal.SIGPROF, signal.SIGALRM)
-    found.add("hang" if ended in hangs else f"crash: {ended.name if ended else 'exit'}", at)
-    return at + 1
+        return bool(data)
+
+    def end(self, found: Found) -> Shift | None:
+        """Wait for its end; the rest of its shift, if it died before."""
+        os.close(self.told)
+        _, status, used = os.wait4(self._child, 0)
+        found.seconds += used.ru_utime + used.ru_stime
+        first, end = self.shift.first, self.shift.end
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+            found.inputs += end - first
+            return None
+        at = int(_BOARD.unpack(self._board[:])[0])
+        ended = signal.Signals(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None
+        hangs = (signal.SIGPROF, signal.SIGALRM)
+        found.add("hang" if ended in hangs else f"crash: {ended.name if ended else 'exit'}", at)
+        found.inputs += at + 1 - first
+        return Shift(self.shift.door, at + 1, end) if at + 1 < end else None
 
 
 def _work(
@@ -177,55 +236,53 @@ def keep(door: Door, found: Found, folder: Path) -> None:
         print(f"  {door.name} {number}: {what} ({len(numbers)} inputs)", flush=True)
 
 
-def guided(door: Door, seconds: int) -> None:
-    """Let atheris change the files of a door, led by what of jumok they reach."""
-    import atheris  # type: ignore[import-untyped]  # no part of the extras
-
-    seeds = seeds_of(door)
-    names = sorted(seeds[0])
-
-    def one(data: bytes) -> None:
-        size = max(1, len(data) // len(names))
-        parts = {name: data[i * size : (i + 1) * size] for i, name in enumerate(names)}
-        fault = fault_of(door, dict(seeds[0]) | parts)
-        if fault:
-            raise ForeignError(fault)
-
-    atheris.instrument_all()
-    atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", "-timeout=1"], one)
-    atheris.Fuzz()
+def report(found: Mapping[str, Found], proof: result.Proof, folder: Path) -> int:
+    """The table, and the smallest input of every fault in a folder; how many faults."""
+    kinds = {"crash": "crashes", "hang": "hangs", "foreign": "foreign"}
+    total, counts = 0, dict.fromkeys(kinds, 0)
+    told = "".join(f"{name:>9}" for name in kinds.values())
+    proof.say(f"{'door':<12}{'inputs':>12}{'CPU s':>8}{'a second':>10}{told}")
+    for name, of_door in found.items():
+        here = {kind: of_door.count(kind) for kind in kinds}
+        told = "".join(f"{number:>9}" for number in here.values())
+        rate = of_door.inputs / max(of_door.seconds, 1e-9)
+        proof.say(f"{name:<12}{of_door.inputs:>12,}{of_door.seconds:>8.0f}{rate:>10,.0f}{told}")
+        total += of_door.inputs
+        for kind in kinds:
+            counts[kind] += here[kind]
+        if of_door.faults:
+            keep(DOORS[name], of_door, folder)
+    seconds = sum(of_door.seconds for of_door in found.values())
+    proof.say(f"{'all':<12}{total:>12,}{seconds:>8.0f}")
+    proof.figures |= {"inputs": total, "cpu_seconds": round(seconds)}
+    proof.figures |= {name: counts[kind] for kind, name in kinds.items()}
+    return sum(counts.values())
 
 
 def main() -> int:
     """Fuzz as the command line says."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--total", type=float, default=1e7)
-    parser.add_argument("--door", action="append", choices=sorted(DOORS))
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--guided", type=int, metavar="SECONDS")
-    asked = parser.parse_args()
+    words = result.parser("Damaged files at every door: an answer or a sentence.")
+    words.add_argument("--total", type=float, default=1e7)
+    words.add_argument("--minutes", type=float, default=float("inf"))
+    words.add_argument("--door", action="append", choices=sorted(DOORS))
+    words.add_argument("--first", type=int, default=0)
+    words.add_argument("--keep", type=Path, default=Path("fuzz-found"))
+    words.add_argument("--remark", help="what else the machine did meanwhile")
+    asked = words.parse_args()
     _one_thread_each()
+    proof = result.Proof("fuzz", "Every door, entered with damaged files: an answer or a sentence.")
     doors = [DOORS[name] for name in asked.door or DOORS]
-    if asked.guided:
-        for door in doors:
-            guided(door, asked.guided)
-        return 0
-    shares = sum(door.share for door in doors)
-    all_found: Counter[str] = Counter()
-    print(f"{'door':<12}{'inputs':>12}{'inputs/s':>10}{'crashes':>9}{'hangs':>7}{'foreign':>9}")
-    for door in doors:
-        found = fuzz(door, asked.first, max(1, round(asked.total * door.share / shares)))
-        counts = {kind: found.count(kind) for kind in ("crash", "hang", "foreign")}
-        rate = found.inputs / found.seconds
-        told = "".join(f"{counts[k]:>{w}}" for k, w in zip(counts, (9, 7, 9), strict=True))
-        print(f"{door.name:<12}{found.inputs:>12,}{rate:>10,.0f}{told}", flush=True)
-        all_found.update(counts | {"inputs": found.inputs})
-        if found.faults:
-            keep(door, found, asked.keep or Path("fuzz-found"))
-    bad = all_found["crash"] + all_found["hang"] + all_found["foreign"]
-    print(f"{all_found['inputs']:,} inputs, {bad:,} that must not be")
-    return 1 if bad else 0
+    found = fuzz(doors, asked.total, asked.first, proof.begun + 60 * asked.minutes)
+    bad = report(found, proof, asked.keep)
+    if asked.remark:
+        proof.say(f"\n{asked.remark}")
+    entered = int(proof.figures["inputs"])
+    return proof.end(
+        {
+            f"{entered:,} of {asked.total:,.0f} inputs": entered >= asked.total,
+            f"{bad} crashes, hangs, foreign errors; more memory than allowed is a crash": not bad,
+        }
+    )
 
 
 def _one_thread_each() -> None:

@@ -8,6 +8,7 @@ import json
 import random
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 Files: TypeAlias = Mapping[str, bytes]  # one input: what lies in a folder, or a single file
@@ -116,10 +117,15 @@ def _words(chance: random.Random, data: bytes) -> bytes:
 def json_changed(chance: random.Random, data: bytes) -> bytes:
     """One value somewhere in a JSON text replaced, dropped, doubled, wrapped or renamed."""
     try:
-        tree = json.loads(data)
+        tree = _loaded(data)
     except (ValueError, RecursionError):
         return _pieces(chance, data)
     return _text(json.dumps(tree_changed(chance, tree), ensure_ascii=chance.random() < 0.8))
+
+
+@lru_cache(64)  # most changes begin from the same few files; what is loaded is never written to
+def _loaded(data: bytes) -> object:
+    return json.loads(data)
 
 
 def tree_changed(chance: random.Random, tree: object) -> object:
@@ -174,20 +180,32 @@ def header_changed(chance: random.Random, data: bytes) -> bytes:
 
 def trace_changed(chance: random.Random, data: bytes) -> bytes:
     """A trace whose own header, the JSON in the JSON, says something else."""
-    length = int.from_bytes(data[:8], "little")
     try:
-        header = json.loads(data[8 : 8 + length])
-        inner = json.loads(header["__metadata__"]["trace"])
+        length, before, inner, behind = _trace_loaded(data)
     except (ValueError, LookupError, TypeError, RecursionError):
         return header_changed(chance, data)
-    header["__metadata__"]["trace"] = json.dumps(tree_changed(chance, inner))
-    raw = json.dumps(header).encode()
+    changed = json.dumps(json.dumps(tree_changed(chance, inner)))
+    raw = (before + changed + behind).encode()
     return len(raw).to_bytes(8, "little") + raw + data[8 + length :]
+
+
+_HERE = "the trace stands here"
+
+
+@lru_cache(64)
+def _trace_loaded(data: bytes) -> tuple[int, str, object, str]:
+    """The length of a trace's header, its JSON before the JSON in it, that one, and the rest."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    inner = json.loads(header["__metadata__"]["trace"])
+    header["__metadata__"]["trace"] = _HERE
+    before, _, behind = json.dumps(header).partition(json.dumps(_HERE))
+    return length, before, inner, behind
 
 
 def protobuf_changed(chance: random.Random, data: bytes) -> bytes:
     """One field of a message dropped, doubled, moved or changed inside, the lengths right."""
-    fields = _fields(data)
+    fields = [*_fields(data)]
     if not fields:
         return _pieces(chance, data)
     place = chance.randrange(len(fields))
@@ -220,6 +238,7 @@ def _field_changed(chance: random.Random, wire: int, value: bytes) -> bytes:
     return chance.choice((_text(chance.choice(NASTY_TEXTS)), _pieces(chance, value), b""))
 
 
+@lru_cache(64)
 def _fields(data: bytes) -> list[_Field]:
     """The fields of a message; empty for what is none."""
     fields: list[_Field] = []
