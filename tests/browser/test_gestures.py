@@ -14,9 +14,15 @@ MAP_LEFT, MAP_TOP, MAP_CELL = 22, 16, 44  # of the map's picture, with three hea
 
 def state_of(window: Window) -> dict[str, str]:
     """The state in the address, a moment later than on the page."""
-    window.page.wait_for_timeout(250)
     pairs = str(window.run("location.hash")).removeprefix("#").split("&")
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def says(window: Window, **wanted: str | None) -> None:
+    """The address says so, now or in a moment; None: it says nothing of that."""
+    window.wait_until_equal(
+        lambda: {key: state_of(window).get(key) for key in wanted}, wanted, "the address"
+    )
 
 
 def press(window: Window, *keys: str) -> None:
@@ -35,40 +41,38 @@ def test_hovering_tells_and_a_click_locks(windows: Windows, page: str) -> None:
         token = window.page.locator("[data-role=strip] [data-piece='3']").first
         token.hover()
         window.wait_until_equal(lambda: window.told("entropy") is not None, True, "the row")
-        assert "q" not in state_of(window)
+        says(window, q=None)
         window.page.mouse.move(5, 5)
         window.wait_until_equal(lambda: window.told("entropy"), None, "the pointer left")
         token.click()
         token.click(modifiers=["Shift"])
         window.page.mouse.move(5, 5)
         window.wait_until_equal(lambda: window.told("weight") is not None, True, "both locked")
-        assert {"q": "3", "k": "3"}.items() <= state_of(window).items()
+        says(window, q="3", k="3")
         press(window, "Escape")
         window.wait_until_equal(lambda: window.told("weight"), None, "freed")
-        assert not {"q", "k"} & set(state_of(window))
+        says(window, q=None, k=None)
 
 
 def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
     with windows() as window:
         window.open(page, "v=matrix&b=encoder")
         press(window, "]", ".", ".", "b")
-        assert {"b": "decoder", "L": "1", "H": "2"}.items() <= state_of(window).items()
+        says(window, b="decoder", L="1", H="2")
         press(window, "[", ",")
-        assert {"H": "1"}.items() <= state_of(window).items()
+        says(window, H="1")
         press(window, "ArrowDown", "ArrowDown", "ArrowRight", "l")
-        locked = state_of(window)
-        assert {"q", "k"} <= set(locked)
+        says(window, q="1", k="1")
         press(window, "w", "s", "v", "c")
-        changed = {"u": "syllable", "sp": "dim", "m": "values", "sc": "linear"}
-        assert changed.items() <= state_of(window).items()
+        says(window, u="syllable", sp="dim", m="values", sc="linear")
         press(window, "1")
-        assert "v" not in state_of(window)
+        says(window, v=None)
         press(window, "3")
-        assert state_of(window)["v"] == "neuron"
+        says(window, v="neuron")
         press(window, "p")
-        assert state_of(window)["pin"] == "decoder.0.1"
+        says(window, pin="decoder.0.1")
         press(window, "t", "t")
-        assert state_of(window)["theme"] == "dark"
+        says(window, theme="dark")
         press(window, "?")
         window.page.get_by_role("dialog").wait_for()
         press(window, "Escape")
@@ -76,7 +80,7 @@ def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
         press(window, "/")
         window.page.keyboard.type("c L1 H2")
         press(window, "Enter")
-        assert {"b": "cross", "L": "1", "H": "2"}.items() <= state_of(window).items()
+        says(window, b="cross", L="1", H="2")
 
 
 def test_the_map_leads_and_pins(windows: Windows, page: str) -> None:
@@ -87,10 +91,10 @@ def test_the_map_leads_and_pins(windows: Windows, page: str) -> None:
         window.open(page, "v=matrix")
         block = window.page.locator("[data-role=map] [data-block=cross] canvas").last
         block.click(position=place(1, 2))  # type: ignore[arg-type]
-        assert {"b": "cross", "L": "1", "H": "2"}.items() <= state_of(window).items()
+        says(window, b="cross", L="1", H="2")
         for head in range(3):
             block.click(position=place(0, head), modifiers=["Shift"])  # type: ignore[arg-type]
-        assert state_of(window)["pin"] == "cross.0.0~cross.0.1~cross.0.2"
+        says(window, pin="cross.0.0~cross.0.1~cross.0.2")
         assert window.page.locator("[data-role=cells]").count() == 3
 
 
@@ -119,7 +123,7 @@ def test_the_matrix_is_pointed_at_and_zoomed(
         )
         window.page.mouse.down()
         window.page.mouse.up()
-        assert {"q": "4", "k": "7"}.items() <= state_of(window).items()
+        says(window, q="4", k="7")
         window.page.mouse.wheel(0, -300)
         window.wait_until_equal(
             lambda: float(cells.get_attribute("data-cell") or 0) > place["cell"], True, "zoomed"
@@ -175,7 +179,7 @@ def test_language_and_theme_are_chosen(windows: Windows, page: str) -> None:
         window.open(page)
         assert window.run("document.documentElement.lang") == "ko"
         window.page.get_by_role("button", name="English").click()
-        assert state_of(window)["lang"] == "en"
+        says(window, lang="en")
         assert window.run("document.documentElement.lang") == "en"
         ground = "getComputedStyle(document.body).backgroundColor"
         light = window.run(ground)
