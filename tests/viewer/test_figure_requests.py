@@ -12,6 +12,7 @@ from jumok.viewer.state import State
 from tests.viewer.traces import trace_of
 
 TRACE = trace_of(classifies=True)
+INFO = TRACE.info
 ASKED: dict[str, object] = {  # what the page sends
     "trace": "00ff",
     "figure": "attention",
@@ -58,9 +59,10 @@ def test_every_choice_reaches_the_figure() -> None:
         {"title": "그림 1"},
         {"palette": "grey"},
         {"scale": "sqrt"},
+        {"layer": "all"},
     ):
         pictures.add(write_figure(TRACE, replace(plain, format="png", **choice)))  # type: ignore[arg-type]
-    assert len(pictures) == 13
+    assert len(pictures) == 14
 
 
 @pytest.mark.parametrize(
@@ -68,9 +70,9 @@ def test_every_choice_reaches_the_figure() -> None:
     [
         ("figure", "pie", "figure is 'pie', one of attention, heads"),
         ("block", "../etc", "block is '../etc', one of encoder, decoder, cross"),
-        ("layer", "2", "layer is '2', a whole number"),
-        ("layer", True, "layer is True, a whole number"),
-        ("head", 1.5, "head is 1.5, "),
+        ("layer", "2", "layer is '2', a whole number or one of all was wanted"),
+        ("layer", True, "layer is True, a whole number or one of all"),
+        ("head", 1.5, "head is 1.5, a whole number or one of mean, max"),
         ("query", [], "query is [], a whole number"),
         ("width", "wide", "width is 'wide', a number"),
         ("width", float("nan"), "width is nan, a number"),
@@ -114,6 +116,34 @@ def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     assert FigureRequest.of_state(State(view="alignment"), TRACE.info, "pdf").rows == "read"
     with pytest.raises(InputError, match="u='line': give one of piece, syllable, word"):
         State.parse("u=line")
+
+
+def test_an_alignment_of_many_heads_is_drawn_as_the_page_pools_it() -> None:
+    def asked(state: str) -> tuple[object, object]:
+        request = FigureRequest.of_state(State.parse(f"v=alignment&L=1&H=2&{state}"), INFO, "pdf")
+        return request.layer, request.head
+
+    assert asked("") == (1, 2)
+    assert asked("alignment.pool=max") == (1, 2)
+    assert asked("alignment.over=layer") == (1, "mean")
+    assert asked("alignment.over=layer&alignment.pool=max") == (1, "max")
+    assert asked("alignment.over=model") == ("all", "mean")
+
+
+def test_lines_keep_their_heads_their_mass_and_their_colours() -> None:
+    def asked(state: str) -> FigureRequest:
+        return FigureRequest.of_state(State.parse(f"v=lines&b=cross&L=1&H=2&{state}"), INFO, "pdf")
+
+    pins = "pin=cross.0.1~encoder.0.0~cross.1.3"
+    assert (asked(pins).head, asked(pins).pins) == (2, ())  # pinned, but not what is drawn
+    kept = asked(f"{pins}&lines.heads=pinned&lines.mass=0.5")
+    assert (kept.pins, kept.mass) == ((("cross", 0, 1), ("cross", 1, 3)), 0.5)
+    assert asked("lines.heads=max").head == "max"
+    assert [head for _, _, head in asked("lines.heads=all").pins] == [0, 1, 2, 3]
+    assert (asked("").scale, asked("sc=linear").scale) == ("sqrt", "linear")
+    for wrong in ("lines.mass=0", "lines.mass=x", "lines.heads=some", "alignment.over=it"):
+        with pytest.raises(InputError, match="give "):
+            asked(wrong)
 
 
 def test_a_view_without_a_figure_is_told() -> None:

@@ -6,18 +6,22 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import QuadMesh
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
+from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.interpret.header import Muted
 from jumok.interpret.merging import groups, merged, renormalised
 from jumok.interpret.trace import Trace
 from jumok.typography import file_of
@@ -77,6 +81,73 @@ def test_heads_as_one(pool: str) -> None:
     figure = figure_of(TRACE, block="decoder", layer=0, head=pool)  # type: ignore[arg-type]
     wanted = getattr(TRACE.weights("decoder", 0), pool)(0)
     np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
+
+
+def strokes(figure: Figure) -> list[PathPatch]:
+    """The lines between tokens."""
+    return [patch for patch in figure.axes[0].patches if isinstance(patch, PathPatch)]
+
+
+def test_lines_are_the_largest_weights_of_each_row() -> None:
+    table = TRACE.weights("cross", 1)[2]
+    figure = figure_of(TRACE, "lines", block="cross", layer=1, head=2, mass=0.5)
+    ends = set()
+    for patch in strokes(figure):
+        (_, start), *_, (_, end) = np.asarray(patch.get_path().vertices)
+        ends.add((int(start), int(end)))
+    for row, weights in enumerate(table):
+        drawn = {key for query, key in ends if query == row}
+        assert drawn == set(np.argsort(-weights)[: len(drawn)].tolist())
+        kept = sorted(weights[list(drawn)])
+        assert sum(kept) >= 0.5 * weights.sum() - 1e-6 > sum(kept[1:])
+    share = sum(table[pair] for pair in ends) / table.sum()
+    assert f"{len(ends)} lines show {100 * share:.1f} % of the mass" in {
+        text.get_text() for text in figure.texts
+    }
+
+
+def test_pinned_heads_keep_their_colours_and_dashes() -> None:
+    pins: list[Muted] = [("cross", 0, 1), ("cross", 1, 3)]
+    figure = figure_of(TRACE, "lines", pins=pins, block="cross")
+    looks = {(to_hex(patch.get_edgecolor()), patch.get_linestyle()) for patch in strokes(figure)}
+    assert len({dash for _, dash in looks}) == 2
+    assert {colour for colour, _ in looks} == {"#0072b2", "#d55e00"}
+    said = {text.get_text() for text in figure.texts}
+    assert {"cross-attention · L0 H1, L1 H3", "L0 H1", "L1 H3"} <= said
+
+
+def test_beside_a_query_all_else_is_pale() -> None:
+    figure = figure_of(TRACE, "lines", block="decoder", layer=1, head=2, query=3)
+    rows = {True: set[float](), False: set[float]()}
+    for patch in strokes(figure):
+        start = float(np.asarray(patch.get_path().vertices)[0, 1])
+        rows[int(start) == 3].add(float(patch.get_alpha() or 0.0))
+    assert rows == {True: {1.0}, False: {0.15}}
+
+
+def test_an_alignment_of_all_layers_pools_every_head() -> None:
+    every = np.concatenate([TRACE.weights("cross", layer) for layer in range(2)])
+    for head, wanted in (("mean", every.mean(0)), ("max", every.max(0))):
+        figure = figure_of(TRACE, "alignment", layer="all", head=head, rows="read")  # type: ignore[arg-type]
+        np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"kind": "lines", "mass": 0.0}, "a mass of 0.0; give the share to draw"),
+        ({"kind": "lines", "mass": float("nan")}, "a mass of nan"),
+        ({"kind": "lines", "pins": [("cross", 0, 0)]}, "cross.0.0 is not of block encoder"),
+        ({"kind": "lines", "pins": [("encoder", 7, 0)]}, "layer 7 of block encoder"),
+        ({"kind": "lines", "pins": [("encoder", 0, 9)]}, "head 9 of 4"),
+        ({"kind": "heads", "pins": [("encoder", 0, 0)]}, "drawn by the figure lines, not by heads"),
+        ({"kind": "heads", "layer": "all"}, "layer 'all' is for the figure alignment"),
+        ({"kind": "alignment", "layer": "all", "head": 1}, "head 1 of all layers at once"),
+    ],
+)
+def test_lines_and_layers_that_make_no_sense(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        figure_of(TRACE, **asked)
 
 
 def test_padding_is_not_drawn() -> None:

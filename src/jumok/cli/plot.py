@@ -67,7 +67,7 @@ def attention(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="attention, heads, model, alignment, neuron, positions or explanation. "
+            help="attention, heads, lines, model, alignment, neuron, positions or explanation. "
             "[default: alignment, or heads]"
         ),
     ] = None,

@@ -14,7 +14,14 @@ from jumok.errors import InputError
 from jumok.interpret.tokens import Row, piece, spans, spelled_spans
 from jumok.tasks.answering import Loaded
 from jumok.tasks.continuation import prompt
-from jumok.tasks.frames import around, framed_sources, framed_targets, framed_texts, target_begin
+from jumok.tasks.frames import (
+    around,
+    filler,
+    framed_sources,
+    framed_targets,
+    framed_texts,
+    target_begin,
+)
 from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.texts import TextEncoder, Texts, segments_of
 from jumok.text.offsets import Span
@@ -45,7 +52,10 @@ def read_row(loaded: Loaded, text: str) -> Row:
     row = _framed(
         _cut_texts(loaded, text), lambda rows, pairs: framed_texts(vocabulary, rows, pairs, most)
     )
-    return replace(row, segments=_segments(loaded, row.ids))
+    segments = _segments(loaded, [*row.ids, filler(vocabulary)])
+    if segments is None:
+        return row
+    return replace(row, segments=segments[:-1], padding_segment=segments[-1])
 
 
 def given_row(loaded: Loaded, target: str) -> Row:

@@ -51,7 +51,7 @@ def _read(type_: Any, value: object, where: str) -> Any:
     if origin is Literal:
         if isinstance(value, str) and value in inner:
             return value
-        raise _wrong(where, value, "one of " + ", ".join(inner))
+        raise _wrong(where, value, _word(type_))
     if origin is tuple:
         return _read_list(inner, value, where)
     if origin is Mapping:
@@ -105,7 +105,20 @@ def _read_one_of(types: tuple[Any, ...], value: object, where: str) -> Any:
             return _read(type_, value, where)
         except InputError:
             continue
-    return _read(others[-1], value, where)
+    try:
+        return _read(others[-1], value, where)
+    except InputError:
+        wanted = [_word(type_) for type_ in others]
+        if "" in wanted:  # what is wrong lies deeper
+            raise
+        raise _wrong(where, value, " or ".join(wanted)) from None
+
+
+def _word(type_: Any) -> str:
+    """What a plain type is called; nothing for one that holds others."""
+    if get_origin(type_) is Literal:
+        return "one of " + ", ".join(get_args(type_))
+    return _WORDS.get(type_, "")
 
 
 def _inside(where: str, name: str) -> str:

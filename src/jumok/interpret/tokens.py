@@ -32,6 +32,7 @@ class Row:
     ids: Sequence[int]
     spans: Sequence[Span | None]
     segments: Sequence[int] | None = None
+    padding_segment: int = 0  # what the model is told of padding
     left_out: int = 0  # pieces of the text that the model had no room for
 
     def __len__(self) -> int:
@@ -77,7 +78,9 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
         special=(*(int(span is None) for span in row.spans), *[1] * padding),
         real=(*[1] * len(row), *[0] * padding),
         words=(*numbers, *[NO_WORD] * padding),
-        segments=None if row.segments is None else (*row.segments, *[0] * padding),
+        segments=None
+        if row.segments is None
+        else (*row.segments, *[row.padding_segment] * padding),
     )
 
 

@@ -5,7 +5,7 @@ model, L layers, P side of a thumbnail. docs/trace.md describes the file.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jumok import tensorfile
 from jumok.errors import InputError
-from jumok.interpret.header import Block, TraceInfo
+from jumok.interpret.header import Block, Muted, TraceInfo
 from jumok.interpret.trace_file import check_tensors, read_info
 from jumok.interpret.words import Measure, Specials, Unit
 from jumok.interpret.writing import Array, Arrays, parts, settle
@@ -213,7 +213,7 @@ class Trace:
         self,
         kind: str = "attention",
         block: str | None = None,
-        layer: int = -1,
+        layer: int | str = -1,
         head: int | str | None = None,
         sequence: int = 0,
         query: int | None = None,
@@ -226,19 +226,21 @@ class Trace:
         title: bool | str = True,
         palette: str = "ink",
         scale: str = "linear",
+        pins: Sequence[Muted] = (),
+        mass: float = 0.9,
     ) -> "Figure":
         """A figure for a paper or a slide; save it as .pdf, .svg or .png.
 
             trace.figure(layer=2, head=0, width=3.3).savefig("head.pdf")
 
-        kind: attention, heads, model, alignment, neuron, positions or explanation. All else is
-        said at `jumok.viewer.figures.figure.figure_of`, which draws it. Raises InputError for
+        kind: attention, heads, lines, model, alignment, neuron, positions or explanation. All else
+        is said at `jumok.viewer.figures.figure.figure_of`, which draws it. Raises InputError for
         what the trace does not hold.
         """
         draw = _above("figures.figure", "figure_of")
         figure: Figure = draw(
             self, kind, block, layer, head, sequence, query, unit, specials, measure, rows, width,
-            font_size, title, palette, scale,
+            font_size, title, palette, scale, pins, mass,
         )  # fmt: skip
         return figure
 

@@ -5,12 +5,12 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from jumok.errors import InputError
-from jumok.interpret.header import BlockName, TraceInfo
+from jumok.interpret.header import Block, BlockName, Muted, TraceInfo
 from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
 from jumok.interpret.words import Measure, Specials, Unit
 from jumok.typography import file_of
-from jumok.viewer.figures.words import Head, Kind, Palette, Rows, Scale
+from jumok.viewer.figures.words import Head, Kind, Layer, Palette, Rows, Scale
 from jumok.viewer.state import State
 
 Format: TypeAlias = Literal["pdf", "svg", "png"]
@@ -20,7 +20,7 @@ LONGEST_TITLE = 300  # characters
 
 FIGURES: Mapping[str, Kind] = {  # the figure that is most like a view of the page
     "map": "model",
-    "lines": "attention",
+    "lines": "lines",
     "matrix": "attention",
     "neuron": "neuron",
     "alignment": "alignment",
@@ -36,7 +36,7 @@ class FigureRequest:
     trace: str = ""  # its id, where a server keeps several
     figure: Kind = "attention"
     block: BlockName | None = None
-    layer: int = 0
+    layer: Layer = 0
     head: Head | None = None
     sequence: int = 0
     query: int | None = None
@@ -49,6 +49,8 @@ class FigureRequest:
     title: bool | str = True
     palette: Palette = "ink"
     scale: Scale = "linear"
+    pins: tuple[Muted, ...] = ()
+    mass: float = 0.9
     format: Format = "pdf"
 
     def __post_init__(self) -> None:
@@ -65,11 +67,11 @@ class FigureRequest:
         2
         >>> FigureRequest.of_json({"figure": "heads", "layer": "two"})
         Traceback (most recent call last):
-        jumok.errors.InputError: not a figure: layer is 'two', a whole number was wanted; correct \
-the request
+        jumok.errors.InputError: not a figure: layer is 'two', a whole number or one of all was \
+wanted; correct the request
         """
         try:
-            return read_dataclass(cls, asdict(cls()) | dict(table))
+            return read_dataclass(cls, asdict(cls()) | {"pins": []} | dict(table))
         except InputError as error:
             raise InputError(f"not a figure: {error}; correct the request") from error
 
@@ -83,7 +85,7 @@ the request
             )
         figure = FIGURES[state.view]
         own = state.block or info.blocks[0].name
-        wanted = {
+        wanted: dict[str, object] = {
             "figure": figure,
             "block": "cross" if figure == "alignment" else own,
             "layer": state.layer,
@@ -92,12 +94,19 @@ the request
             "query": state.query,
             "format": ending,
         }
-        if figure in ("attention", "alignment"):
+        if figure == "alignment" and state.over != "head":
+            wanted["head"] = state.pool
+            if state.over == "model":
+                wanted["layer"] = "all"
+        if figure == "lines":
+            wanted |= {"mass": state.mass} | _heads_of_lines(state, info.block(own))
+        if figure in ("attention", "lines", "alignment"):
             wanted |= {
                 "unit": state.unit,
                 "specials": state.specials,
                 "measure": state.measure,
                 "rows": state.rows,
+                "scale": "sqrt" if state.scale == "sqrt" else "linear",
             }
         return cls.of_json(wanted)
 
@@ -105,6 +114,19 @@ the request
     def media_type(self) -> str:
         """The kind of the file."""
         return MEDIA_TYPES[self.format]
+
+
+def _heads_of_lines(state: State, block: Block) -> dict[str, object]:
+    """The heads that the view of lines draws: the one in focus, the pinned ones, or the layer's."""
+    if state.heads in ("mean", "max"):
+        return {"head": state.heads}
+    if state.heads == "all":
+        pins = [(block.name, state.layer, head) for head in range(block.heads)]
+    elif state.heads == "pinned":
+        pins = [pin for pin in state.pinned if pin[0] == block.name]
+    else:
+        pins = []
+    return {"pins": [list(pin) for pin in pins]}
 
 
 def write_figure(trace: Trace, figure: FigureRequest) -> bytes:
@@ -131,5 +153,7 @@ def write_figure(trace: Trace, figure: FigureRequest) -> bytes:
         title=figure.title,
         palette=figure.palette,
         scale=figure.scale,
+        pins=figure.pins,
+        mass=figure.mass,
     )
     return file_of(drawn, figure.format)

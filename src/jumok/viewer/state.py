@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar, get_args
+from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jumok.errors import InputError
@@ -11,6 +11,10 @@ from jumok.interpret.words import MEASURES, SPECIALS, UNITS, Measure, Specials, 
 from jumok.viewer.figures.words import ROWS, Rows
 
 Word = TypeVar("Word")
+Heads: TypeAlias = Literal["focus", "pinned", "mean", "max", "all"]
+Over: TypeAlias = Literal["head", "layer", "model"]
+Pool: TypeAlias = Literal["mean", "max"]
+Tone: TypeAlias = Literal["sqrt", "linear", "log"]
 
 LONGEST = 2000  # characters
 
@@ -33,7 +37,12 @@ class State:
     unit: Unit = "piece"
     specials: Specials = "plain"
     measure: Measure = "weights"
-    rows: Rows = "read"  # of an alignment
+    scale: Tone = "sqrt"  # of the colours
+    rows: Rows = "read"  # of an alignment,
+    over: Over = "head"  # what is drawn as one,
+    pool: Pool = "mean"  # and how
+    heads: Heads = "focus"  # of the lines,
+    mass: float = 0.9  # and how much of them is drawn
     pinned: tuple[Muted, ...] = ()
 
     @classmethod
@@ -50,7 +59,12 @@ class State:
             unit=_word(table, "u", UNITS, cls.unit),
             specials=_word(table, "sp", SPECIALS, cls.specials),
             measure=_word(table, "m", MEASURES, cls.measure),
+            scale=_word(table, "sc", get_args(Tone), cls.scale),
             rows=_word(table, "alignment.rows", ROWS, cls.rows),
+            over=_word(table, "alignment.over", get_args(Over), cls.over),
+            pool=_word(table, "alignment.pool", get_args(Pool), cls.pool),
+            heads=_word(table, "lines.heads", get_args(Heads), cls.heads),
+            mass=_share(table, "lines.mass", cls.mass),
             pinned=tuple(read_place(place) for place in table.get("pin", "").split("~") if place),
         )
 
@@ -102,6 +116,20 @@ def _word(table: dict[str, str], key: str, known: Sequence[Word], otherwise: Wor
         if word == table[key]:
             return word
     raise InputError(f"{key}={table[key][:40]!r}: give one of {', '.join(map(str, known))}")
+
+
+def _share(table: dict[str, str], key: str, otherwise: float) -> float:
+    """A share above 0 and at most 1."""
+    text = table.get(key)
+    if text is None:
+        return otherwise
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"{key}={text[:40]!r}: give a share above 0 and at most 1")
+    return share
 
 
 def _number(table: dict[str, str], key: str) -> int | None:

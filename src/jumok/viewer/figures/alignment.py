@@ -3,6 +3,8 @@
 R rows (target), C columns (source).
 """
 
+from dataclasses import replace
+
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
@@ -23,7 +25,7 @@ from jumok.viewer.figures.cells import (
     plan,
     veil_special,
 )
-from jumok.viewer.figures.readings import Place, pooled, read, said
+from jumok.viewer.figures.readings import NAMES, Place, pooled, read, said
 from jumok.viewer.figures.sheet import (
     GAP,
     LINE,
@@ -49,22 +51,37 @@ def alignment(
     how: Showing,
     look: Look,
     rows: Rows,
+    all_layers: bool = False,
 ) -> Picture:
     """Cross-attention with its hard alignment and coverage.
 
     A ring marks the largest cell of a row, a full dot one that is the largest of its column, too.
     The bars below say how much each source token was looked at in all. `rows` says which token a
     row belongs to: the one that was read, or the one that was predicted while reading it (the
-    same numbers one row further down).
+    same numbers one row further down). With `all_layers` the mean or maximum is that of all heads
+    of all layers.
     """
     if place.block.name != "cross":
         raise InputError(
             f"block {place.block.name} looks at its own tokens; alignment is read from the block "
             "cross, choose that or the figure attention"
         )
-    shown = read(trace, place, how, predicted=rows == "predicted")
-    table = pooled(shown.weights, head)
-    title = look.titled(said(trace, place, head))
+    if all_layers and isinstance(head, int):
+        raise InputError(f"head {head} of all layers at once; take the mean or max of all heads")
+    every = range(place.block.layers) if all_layers else (place.layer,)
+    layers = [
+        read(trace, replace(place, layer=layer), how, predicted=rows == "predicted")
+        for layer in every
+    ]
+    shown = layers[0]
+    weights = np.concatenate([one.weights for one in layers])  # (H of all layers, R, C)
+    table = pooled(weights, head)
+    title = look.titled(
+        f"{NAMES['cross']} · all layers · {'mean' if head == 'mean' else 'maximum'} of "
+        f"{len(weights)} heads"
+        if all_layers
+        else said(trace, place, head)
+    )
     line = small(look) * LINE
     below = GAP + COVERAGE + GAP / 2 + line
     at = plan(shown.queries, shown.keys, look, title, left=line + GAP / 2, below=below)

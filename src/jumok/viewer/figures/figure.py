@@ -1,6 +1,9 @@
 """One door to all figures of a trace."""
 
+from collections.abc import Sequence
+
 from jumok.errors import InputError
+from jumok.interpret.header import Muted
 from jumok.interpret.merging import Showing
 from jumok.interpret.trace import Trace
 from jumok.interpret.words import Measure, Specials, Unit
@@ -8,19 +11,20 @@ from jumok.typography import style
 from jumok.viewer.figures.alignment import alignment
 from jumok.viewer.figures.attention import attention_map, head_grid
 from jumok.viewer.figures.explanation import explanation
+from jumok.viewer.figures.lines import lines
 from jumok.viewer.figures.model_map import model_map
 from jumok.viewer.figures.neuron import neuron_view
 from jumok.viewer.figures.positions import positional_table
 from jumok.viewer.figures.readings import place_in
 from jumok.viewer.figures.sheet import Look, Picture
-from jumok.viewer.figures.words import KINDS, ROWS, Head, Kind, Palette, Rows, Scale
+from jumok.viewer.figures.words import KINDS, ROWS, Head, Kind, Layer, Palette, Rows, Scale
 
 
 def figure_of(
     trace: Trace,
     kind: Kind = "attention",
     block: str | None = None,
-    layer: int = -1,
+    layer: Layer = -1,
     head: Head | None = None,
     sequence: int = 0,
     query: int | None = None,
@@ -33,14 +37,18 @@ def figure_of(
     title: bool | str = True,
     palette: Palette = "ink",
     scale: Scale = "linear",
+    pins: Sequence[Muted] = (),
+    mass: float = 0.9,
 ) -> Picture:
     """A figure of a trace; save it as .pdf, .svg or .png.
 
-    kind: attention (one head, or the mean or max of a layer's), heads (all of a layer), model (all
-        there are), alignment (cross-attention with its marks), neuron (one query, number by
-        number), positions (the model's own), explanation (of a classifier).
+    kind: attention (one head, or the mean or max of a layer's), heads (all of a layer), lines (the
+        same as attention, but a line for each weight), model (all there are), alignment
+        (cross-attention with its marks), neuron (one query, number by number), positions (the
+        model's own), explanation (of a classifier).
     block, layer, head, sequence: where; without a block the first of the trace (cross for an
-        alignment), `layer` may count back from -1, without a head the mean (for neuron head 0).
+        alignment), `layer` may count back from -1, without a head the mean (for neuron head 0). Of
+        an alignment layer "all" takes the mean or max over all heads of all layers.
     query: a piece that asks, framed; for neuron the one that is shown.
     unit, specials, measure: in words or syllables, without special tokens, times what arrives; see
         `jumok.interpret.merging`.
@@ -48,6 +56,8 @@ def figure_of(
     width: inches; 3.3 fits a column of ACL's papers, 6.9 a whole page; None: as needed.
     font_size: points, at least 5. title: False for none, or your own words.
     palette, scale: colours, all darker for more; sqrt lifts small weights.
+    pins: of lines, heads of the block as (block, layer, head), over one another, instead of `head`.
+    mass: of lines, how much of what each query gives is drawn; the largest weights come first.
 
     Raises InputError for what the trace does not hold.
 
@@ -60,17 +70,23 @@ def figure_of(
     how, look = Showing(unit, specials, measure), Look(width, font_size, title, palette, scale)
     if kind == "alignment" and block is None:
         block = _cross(trace)
-    place = place_in(trace, block, layer, sequence)
+    if layer == "all" and kind != "alignment":
+        raise InputError(f"layer 'all' is for the figure alignment; give {kind} a number")
+    if pins and kind != "lines":
+        raise InputError(f"pinned heads are drawn by the figure lines, not by {kind}")
+    place = place_in(trace, block, -1 if layer == "all" else layer, sequence)
     one: Head = "mean" if head is None else head
     with style():
         if kind == "attention":
             return attention_map(trace, place, one, query, how, look)
         if kind == "heads":
             return head_grid(trace, place, query, how, look)
+        if kind == "lines":
+            return lines(trace, place, one, query, how, look, pins, mass)
         if kind == "model":
             return model_map(trace, sequence, how, look)
         if kind == "alignment":
-            return alignment(trace, place, one, query, how, look, rows)
+            return alignment(trace, place, one, query, how, look, rows, layer == "all")
         if kind == "neuron":
             _need_pieces(how)
             return neuron_view(trace, place, 0 if head is None else head, query, look)

@@ -1,0 +1,260 @@
+"""Who looks at whom, as lines: queries on the left, keys on the right, a line for each weight.
+
+H heads, R queries, C keys. The heads are one, or several over one another, each in a colour and a
+dash of its own, as the page draws its pinned ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+from jumok.interpret.header import Muted
+from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.trace import Trace
+from jumok.viewer.figures.cells import FOCUS, Name, Names, beside, nameless
+from jumok.viewer.figures.readings import Place, Shown, place_in, pooled, read, said
+from jumok.viewer.figures.sheet import (
+    GAP,
+    HIGHEST,
+    INK,
+    LINE,
+    MARGIN,
+    SOFT,
+    Look,
+    Picture,
+    Sheet,
+    bottom,
+    fitted,
+    small,
+    title_room,
+    width_of,
+)
+from jumok.viewer.figures.words import Head
+from jumok.viewer.labels import row_of
+
+COLOURS = (("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)))
+MOST = 3000  # lines
+TALLEST_ROW = 0.24  # inches
+WIDEST = 4.5  # inches, where nobody has set a width
+OF_ONE_QUERY = 0.99  # of its mass: nearly everything
+PALER = 0.15  # what stands beside the query that is pointed at
+
+
+@dataclass(frozen=True)
+class Series:
+    """One head, or all of a layer as one."""
+
+    name: str
+    table: Floats  # (R, C)
+    colour: str | None  # None: that of its weights, or of none among many
+    dash: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """A weight that is drawn."""
+
+    series: int
+    query: int
+    key: int
+    weight: float
+
+
+def lines(
+    trace: Trace,
+    place: Place,
+    head: Head,
+    query: int | None,
+    how: Showing,
+    look: Look,
+    pins: Sequence[Muted],
+    mass: float,
+) -> Picture:
+    """A line from each query to the keys it looks at most, `mass` of what it gives in all.
+
+    With `pins` those heads of the block instead of `head`; more than four are drawn in one grey.
+    Of a query that is pointed at nearly everything is drawn, and all else is pale.
+    """
+    if not 0.0 < mass <= 1.0:
+        raise InputError(f"a mass of {mass}; give the share to draw, above 0 and at most 1")
+    shown = read(trace, place, how)
+    series = _series(trace, place, head, how, shown, pins)
+    tables = [one.table for one in series]
+    drawn = heaviest(tables, mass)
+    row = None if query is None else row_of(shown.queries, query)
+    title = look.titled(_title(trace, place, head, series, pins))
+    sheet, axes = _sheet(shown, series, look, title, _share(tables, drawn))
+    darkest = 1.0 if how.measure == "weights" else max(float(table.max()) for table in tables) or 1
+    for line in reversed(drawn):
+        if line.query != row:
+            _draw(axes, line, series, look, darkest, 1.0 if row is None else PALER)
+    if row is not None:
+        own = heaviest([table[row : row + 1] for table in tables], OF_ONE_QUERY)
+        for line in reversed(own):
+            at = Line(line.series, row, line.key, line.weight)
+            _draw(axes, at, series, look, darkest, 1.0)
+        axes.plot([0.0], [row + 0.5], "o", markersize=2.5, color=FOCUS, clip_on=False)
+    return sheet.figure
+
+
+def heaviest(tables: Sequence[Floats], mass: float) -> list[Line]:
+    """Of each row the largest weights until `mass` of it is there, the heaviest of all first.
+
+    >>> table = np.array([[0.6, 0.3, 0.1], [0.0, 0.0, 0.0]], np.float32)
+    >>> [(line.key, round(line.weight, 1)) for line in heaviest([table], 0.9)]
+    [(0, 0.6), (1, 0.3)]
+    """
+    found = []
+    for number, table in enumerate(tables):
+        for query, row in enumerate(table):
+            order = np.argsort(-row, kind="stable")
+            before = np.cumsum(row[order], dtype=np.float64) - row[order]
+            wanted = (row[order] > 0) & (before < mass * row.sum(dtype=np.float64) - 1e-6)
+            found += [Line(number, query, int(key), float(row[key])) for key in order[wanted]]
+    found.sort(key=lambda line: -line.weight)
+    return found[:MOST]
+
+
+def _series(
+    trace: Trace, place: Place, head: Head, how: Showing, shown: Shown, pins: Sequence[Muted]
+) -> list[Series]:
+    """What is drawn over one another."""
+    if not pins:
+        return [Series("", pooled(shown.weights, head), None)]
+    found = []
+    for number, (block, layer, one) in enumerate(pins):
+        if block != place.block.name:
+            raise InputError(
+                f"the pinned head {block}.{layer}.{one} is not of block {place.block.name}; lines "
+                "are drawn between the tokens of one block"
+            )
+        at = place_in(trace, block, layer, place.sequence)
+        colour, dash = COLOURS[number] if len(pins) <= len(COLOURS) else (SOFT, ())
+        table = pooled(read(trace, at, how).weights, one)
+        found.append(Series(f"L{at.layer} H{one}", table, colour, dash))
+    return found
+
+
+def _title(
+    trace: Trace, place: Place, head: Head, series: Sequence[Series], pins: Sequence[Muted]
+) -> str:
+    if not pins:
+        return said(trace, place, head)
+    block = str(place).partition(" · ")[0]
+    names = ", ".join(one.name for one in series)
+    return f"{block} · {names}" if len(series) <= len(COLOURS) else f"{block} · {len(series)} heads"
+
+
+def _share(tables: Sequence[Floats], drawn: Sequence[Line]) -> str:
+    """How much of everything is drawn, in words."""
+    total = sum(float(table.sum(dtype=np.float64)) for table in tables)
+    share = sum(line.weight for line in drawn) / (total or 1.0)
+    return f"{len(drawn):,} lines show {100 * share:.1f} % of the mass"
+
+
+def _sheet(
+    shown: Shown, series: Sequence[Series], look: Look, title: str, told: str
+) -> tuple[Sheet, Axes]:
+    """The tokens, the legend, and axes from queries (0) to keys (1), a row a token downwards."""
+    rows = max(len(shown.queries), len(shown.keys))
+    width = look.width or WIDEST
+    line = small(look) * LINE
+    named = [one for one in series if one.name and len(series) <= len(COLOURS)]
+    top = title_room(look, title) + GAP
+    rest = GAP + (1 + bool(named)) * line + bottom(look)
+    cell = min(TALLEST_ROW, (HIGHEST - top - rest) / rows)
+    left = beside(shown.queries, cell, look, 0.3 * width)
+    right = beside(shown.keys, cell, look, 0.3 * width)
+    high = rows * cell
+    sheet = Sheet(width, top + high + rest, look)
+    sheet.head(title)
+    begin = MARGIN + left.room + GAP
+    axes = sheet.axes(begin, top, width - begin - right.room - GAP - MARGIN, high)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(rows, 0)
+    nameless(axes)
+    axes.spines[:].set_visible(False)
+    _name(axes, left, 0.0)
+    _name(axes, right, 1.0)
+    words = told if shown.measure == "weight" else f"{told} · {shown.measure}"
+    below = top + high + GAP
+    room = width - 2 * MARGIN
+    sheet.write(fitted(words, room, small(look)), MARGIN, below, small(look), colour=SOFT)
+    if named:
+        _legend(sheet, named, below + line, line)
+    return sheet, axes
+
+
+def _name(axes: Axes, names: Names, x: float) -> None:
+    """The tokens of one side."""
+
+    def write(name: Name) -> None:
+        axes.annotate(
+            name.text,
+            (x, name.place + 0.5),
+            xytext=(-3 if x == 0.0 else 3, 0),
+            textcoords="offset points",
+            ha="right" if x == 0.0 else "left",
+            va="center",
+            fontsize=names.size,
+            color=SOFT if name.special else INK,
+            annotation_clip=False,
+        )
+
+    for name in names.named:
+        write(name)
+
+
+def _legend(sheet: Sheet, named: Sequence[Series], top: float, line: float) -> None:
+    """Which colour and dash is which head."""
+    sample, size = 0.3, small(sheet.look)
+    left = MARGIN
+    for one in named:
+        axes = sheet.axes(left, top, sample, line)
+        axes.set_axis_off()
+        axes.set_xlim(0, 1)
+        axes.set_ylim(0, 1)
+        axes.plot([0, 1], [0.5, 0.5], color=one.colour, linewidth=1.2, linestyle=_style(one))
+        sheet.write(one.name, left + sample + GAP / 2, top, size, colour=SOFT)
+        left += sample + width_of(one.name, size) + 2.5 * GAP
+
+
+def _draw(
+    axes: Axes, line: Line, series: Sequence[Series], look: Look, darkest: float, strength: float
+) -> None:
+    """One weight: the larger, the darker and the wider."""
+    one = series[line.series]
+    level = min(1.0, line.weight / darkest)
+    if look.scale == "sqrt":
+        level **= 0.5
+    aside = 0.06 * (line.series - (len(series) - 1) / 2) if len(series) <= len(COLOURS) else 0.0
+    start, end = line.query + 0.5 + aside, line.key + 0.5 + aside
+    points: NDArray[np.float64] = np.array([(0, start), (1 / 3, start), (2 / 3, end), (1, end)])
+    path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
+    faintest = 0.12
+    alpha = strength * (1.0 if one.colour is None else faintest + (1 - faintest) * level)
+    colour = look.weights(faintest + (1 - faintest) * level) if one.colour is None else one.colour
+    if one.colour is not None and len(series) > len(COLOURS):
+        alpha /= len(series) ** 0.5
+    axes.add_patch(
+        PathPatch(
+            path,
+            fill=False,
+            edgecolor=colour,
+            alpha=alpha,
+            linewidth=0.3 + 1.7 * level * level,
+            linestyle=_style(one),
+            clip_on=False,
+        )
+    )
+
+
+def _style(one: Series) -> str | tuple[int, tuple[int, ...]]:
+    """A dash as matplotlib takes it."""
+    return (0, one.dash) if one.dash else "-"
