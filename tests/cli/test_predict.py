@@ -150,7 +150,7 @@ def test_no_line_no_answer(review_run: Path) -> None:
 @pytest.mark.parametrize(
     ("third", "sentence"),
     [
-        (b"\xb0\xa1", "jumok: stdin:3: byte 0 is not UTF-8 (0xb0); convert the input to UTF-8\n"),
+        (b"\xb0\xa1", "jumok: stdin:3: byte 1 is not UTF-8 (0xb0); convert the input to UTF-8\n"),
         ("가\0나".encode(), "jumok: stdin:3: the text holds U+0000 (NUL) as character 2; remove"),
     ],
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 CHUNK = 256  # lines answered at a time when stdin is a file; from a pipe or a person each at once
+CHUNK_LETTERS = 2**18  # and no more than this, so that long lines do not lie in memory by hundreds
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is a text
@@ -118,34 +119,20 @@ def _tell_loop(answer: "Answer") -> None:
 
 def _chunks() -> Iterator[list[str]]:
     """The lines of stdin, several at a time where they are all there already."""
+    from jumok.cli.lines import lines_of_stdin
     from jumok.errors import JumokError
 
-    size = CHUNK if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode) else 1
+    most = CHUNK if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode) else 1
     chunk: list[str] = []
+    letters = 0
     try:
-        for line in _lines():
+        for line in lines_of_stdin():
             chunk.append(line)
-            if len(chunk) == size:
+            letters += len(line)
+            if len(chunk) == most or letters > CHUNK_LETTERS:
                 yield chunk
-                chunk = []
+                chunk, letters = [], 0
     except JumokError:  # what came before a bad line is answered
         yield chunk
         raise
     yield chunk
-
-
-def _lines() -> Iterator[str]:
-    from jumok.errors import InputError
-    from jumok.text.normalization import checked
-
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            yield checked(text.removesuffix("\n").removesuffix("\r"))
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"stdin:{number}: byte {error.start} is not UTF-8 "
-                f"(0x{line[error.start]:02x}); convert the input to UTF-8"
-            ) from error
-        except InputError as error:
-            raise InputError(f"stdin:{number}: {error}") from error

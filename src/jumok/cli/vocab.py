@@ -1,7 +1,6 @@
 """jumok vocab: train a vocabulary, encode and decode with it, and see how well it fits."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from jumok.cli.lines import lines_of_stdin
 from jumok.errors import InputError
 
 if TYPE_CHECKING:
@@ -207,19 +207,7 @@ def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
             table = read_table(path, {"text": column}, format=kind, empty="keep")
         yield from table.column("text")
     if not files:
-        yield from _stdin()
-
-
-def _stdin() -> Iterator[str]:
-    for number, line in enumerate(sys.stdin.buffer, start=1):
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"stdin:{number}: byte {error.start + 1} is not UTF-8 "
-                f"(0x{line[error.start]:02x}); convert the input to UTF-8"
-            ) from None
-        yield text.removesuffix("\n").removesuffix("\r")
+        yield from lines_of_stdin()
 
 
 def _visible(piece: str) -> str:

@@ -40,6 +40,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
 from jumok.tasks.recipe import WRITING
 from jumok.tasks.whole_texts import outputs
+from jumok.text.length import refuse_longer
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 
@@ -74,6 +75,8 @@ def trace(
             f"{len(texts)} texts and {len(targets or [])} targets came; give one text or more, "
             "and a target for each or none"
         )
+    for each in (*texts, *(targets or [])):
+        refuse_longer(each)
     if not isinstance(model, Loaded):
         if tokenizer is None or decode or mute or pad_to:
             raise InputError(

@@ -26,6 +26,7 @@ from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, constraints_of
 from jumok.tasks.recipe import Recipe
+from jumok.text.length import refuse_longer
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 
@@ -105,7 +106,12 @@ class Loaded:
         return self.answer(list(texts))
 
     def answer(self, texts: Sequence[str]) -> list[Answer]:
-        """One answer a text, in order; an empty text is answered too."""
+        """One answer a text, in order; an empty text is answered too.
+
+        Raises InputError for a text of more than 1 MiB, before any is answered.
+        """
+        for text in texts:
+            refuse_longer(text)
         if self.origin is not None and not self.origin.answers:
             raise InputError(
                 f"a {self.origin.architecture} has no head that answers texts; ask "

@@ -1,0 +1,84 @@
+"""A line of 1 MiB is answered, a longer one refused, in the memory that docs/input.md states."""
+
+import io
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import jumok
+from jumok.cli.lines import lines_of_stdin
+from jumok.errors import InputError
+from jumok.text.length import MOST_BYTES
+from tests.cli.commands import JUMOK, call, environment
+
+Capture = pytest.CaptureFixture[str]
+MIB = 2**20
+
+
+def asked(run_: Path, stdin: Path, *words: str) -> tuple[int, str, int]:
+    """Exit code, stderr and the most memory, in bytes, of a prediction that reads a file."""
+    with stdin.open("rb") as lines, (stdin.parent / "err").open("w+b") as err:
+        process = subprocess.Popen(
+            [*JUMOK, "predict", str(run_), *words],
+            stdin=lines,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            env=environment(),
+        )
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        return process.returncode, err.read().decode(), used.ru_maxrss * 1024
+
+
+def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
+    """Four times the input and 64 MiB above a process that reads a short line."""
+    unit = "x"  # the shortest pieces: of Hangul a MiB is a third as many
+    short, long, endless = (tmp_path / name for name in ("short", "long", "endless"))
+    short.write_text("이 영화\n", encoding="utf-8")
+    size = len(unit.encode())
+    long.write_text(unit * (MOST_BYTES // size) + "\n", encoding="utf-8")
+    with endless.open("wb") as file:
+        for _ in range(100):
+            file.write(unit.encode() * (MIB // size))
+    _, _, idle = asked(review_run, short)
+    code, err, peak = asked(review_run, long)
+    assert code == 0, err
+    assert peak < idle + 4 * long.stat().st_size + 64 * MIB
+    code, err, peak = asked(review_run, endless)
+    assert code == 2
+    assert "stdin:1: a line of more than 1,048,576 bytes came; cut it into parts\n" in err
+    assert peak < idle + 16 * MIB
+
+
+def test_what_came_before_is_given() -> None:
+    lines = lines_of_stdin(io.BytesIO(b"a\n" + b"x" * (MOST_BYTES + 1) + b"\nb\n"))
+    assert next(lines) == "a"
+    with pytest.raises(InputError, match="stdin:2: a line of more than 1,048,576 bytes came; cut"):
+        next(lines)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+def test_a_line_of_just_that_length_is_a_text(end: bytes) -> None:
+    long = "가" * (MOST_BYTES // 3) + "x"
+    assert list(lines_of_stdin(io.BytesIO(b"\n" + long.encode() + end))) == ["", long]
+
+
+@pytest.mark.parametrize("ask", [lambda loaded, text: loaded(["a", text]), jumok.trace])
+def test_from_python_too(review_run: Path, ask: object) -> None:
+    loaded = jumok.load(review_run)
+    for text in ("x" * (MOST_BYTES + 1), "가" * (MOST_BYTES // 3 + 1)):
+        with pytest.raises(InputError, match=r"a text of [\d,]+ bytes came, 1,048,576 are read"):
+            ask(loaded, text)  # type: ignore[operator]
+
+
+def test_vocab_reads_no_longer_line(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
+) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(b"x" * (MOST_BYTES + 9)))
+    monkeypatch.setattr("sys.stdin", stdin)
+    done = call(capsys, "vocab", "encode", review_run)
+    assert (done.code, done.out) == (2, "")
+    assert "stdin:1: a line of more than" in done.err
