@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NEEDED = "JUMOK_NEEDS_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-SECONDS = 20.0  # for what happens at once on a machine that has nothing else to do
+SECONDS = 60.0  # for what happens at once on a machine that has nothing else to do
 
 # The same pixels on every machine, and no talk with anybody.
 FLAGS = (

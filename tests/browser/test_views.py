@@ -83,7 +83,7 @@ def test_a_neuron_is_computed_as_numpy_does(
         ("sequences", "relative"),
         *(
             pytest.param(kind, positions, marks=pytest.mark.film)
-            for kind in ("classifier", "language model", "sequences", "note 002", "masked")
+            for kind in ("classifier", "pairs", "language model", "sequences", "note 002", "masked")
             for positions in POSITIONS
             if (kind, positions) not in (("classifier", "sinusoidal"), ("sequences", "relative"))
         ),

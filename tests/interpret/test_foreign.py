@@ -51,7 +51,7 @@ def model_of(name: str, implementation: str = "sdpa") -> Any:
     """A tiny model with every weight drawn anew, attending as transformers likes best."""
     import transformers
 
-    if name in ("llama", "qwen2", "gpt2-inverse"):
+    if name in ("llama", "qwen2", "gemma2", "gpt2-inverse"):
         settings = GROUPED if name != "gpt2-inverse" else {}
         if name == "gpt2-inverse":
             config = transformers.GPT2Config(
@@ -59,6 +59,9 @@ def model_of(name: str, implementation: str = "sdpa") -> Any:
                 **INVERSE,
             )  # fmt: skip
             made: Any = transformers.GPT2LMHeadModel(config)
+        elif name == "gemma2":
+            capped = transformers.Gemma2Config(**settings, attn_logit_softcapping=3.0)
+            made = transformers.Gemma2ForCausalLM(capped)
         elif name == "llama":
             made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings))
         else:
@@ -83,7 +86,7 @@ def eager(name: str) -> Mapping[str, Any]:
     return dict(answer)
 
 
-every_family = pytest.mark.parametrize("name", [*LISTED, "llama", "qwen2", "gpt2-inverse"])
+every_family = pytest.mark.parametrize("name", [*LISTED, "llama", "qwen2", "gemma2", "gpt2-inverse"])
 
 
 @every_family
@@ -136,6 +139,9 @@ def test_the_numbers_fit_together(name: str) -> None:
             assert q.shape[0] == block.heads
             shared = block.heads // block.key_heads
             scores = (q @ k.repeat_interleave(shared, 0).mT) * block.scale
+            assert (block.softcap is not None) == (name == "gemma2")
+            if block.softcap is not None:
+                scores = block.softcap * (scores / block.softcap).tanh()
             bias = trace.bias(block.name, layer)
             if bias is not None:
                 scores = scores + torch.from_numpy(bias)

@@ -32,6 +32,7 @@ class Attended:
     mask: Tensor | None  # (B|1, H|1, T, S): added to the scores, or True: may attend
     bias: Tensor | None  # (1, H, T, S): of relative positions
     scale: float
+    softcap: float | None  # of scores, as Gemma 2 has it
 
 
 _SEEN: ContextVar[list[Attended] | None] = ContextVar("seen", default=None)
@@ -96,7 +97,9 @@ def _attend(
     if seen is not None:
         bias, scale = how.get("position_bias"), how.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
-        seen.append(Attended(module, query, key, value, weights, attention_mask, bias, scale))
+        cap = how.get("softcap")
+        cap = float(cap) if cap else None
+        seen.append(Attended(module, query, key, value, weights, attention_mask, bias, scale, cap))
     return mixed, weights
 
 

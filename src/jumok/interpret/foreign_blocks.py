@@ -78,6 +78,8 @@ def tensors_of(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], list[
         q = one.q.float() * (one.scale / block.scale)
         k, v, bias = one.k.float(), one.v.float(), _bias(one, mask)
         scores = (q @ k.repeat_interleave(shared, 1).mT) * block.scale  # (B, H, T, S)
+        if block.softcap is not None:
+            scores = block.softcap * torch.tanh(scores / block.softcap)
         if bias is not None:
             scores = scores + bias
             found[f"{place}.bias"] = bias
@@ -119,6 +121,7 @@ def _stack(name: BlockName, layers: Sequence[tuple[str, Attended]]) -> Stack:
         d_head=d_head,
         scale=layers[0][1].scale,
         causal=name == "decoder",
+        softcap=layers[0][1].softcap,
     )
     return Stack(block, tuple(layers))
 

@@ -58,6 +58,7 @@ class Block:
     d_head: int
     scale: float
     causal: bool
+    softcap: float | None = None  # c: scores are c·tanh(q·k·scale / c) before the bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,12 +235,20 @@ class TraceInfo:
         """
         try:
             table = parse_json(text.encode(), any_text=True)
+            blocks = table.get("blocks")
+            if isinstance(blocks, list):
+                table = {**table, "blocks": [_with_later(block) for block in blocks]}
             return read_dataclass(cls, LATER | dict(table))
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(
                 f"not the header of a trace: {reason}; write the trace again"
             ) from error
+
+
+def _with_later(block: object) -> object:
+    """A block of a file that was written before blocks had caps."""
+    return {"softcap": None, **block} if isinstance(block, dict) else block
 
 
 def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:

@@ -166,6 +166,8 @@ class Trace:
         q, k = self.q(block, layer, sequence), self.k(block, layer, sequence)
         k = np.repeat(k, described.heads // described.key_heads, axis=0)  # (H, S, K)
         scores = (q @ k.swapaxes(-1, -2)) * np.float32(described.scale)
+        if described.softcap is not None:
+            scores = described.softcap * np.tanh(scores / described.softcap)
         bias = self.bias(block, layer)
         return scores if bias is None else scores + bias
 

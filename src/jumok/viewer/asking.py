@@ -57,12 +57,20 @@ def read_asked(content: Mapping[str, object]) -> Asked:
     (('encoder', 0, 2),)
     """
     refuse_unknown(content, ("text", "target", "decode", "mute"))
-    text, target = content.get("text"), content.get("target")
-    if not isinstance(text, str):
-        raise InputError("text is missing or no string; send one")
+    text, target = _text(content), content.get("target")
     if target is not None and not isinstance(target, str):
         raise InputError("target is no string; send one, or null")
     return Asked((text,), target, _decode(content.get("decode")), _mute(content.get("mute") or []))
+
+
+def read_text(content: Mapping[str, object]) -> str:
+    """The text of a request that has nothing else. Raises InputError.
+
+    >>> read_text({"text": "겨울"})
+    '겨울'
+    """
+    refuse_unknown(content, ("text",))
+    return _text(content)
 
 
 def refuse_unknown(content: Mapping[str, object], known: Sequence[str]) -> None:
@@ -70,6 +78,13 @@ def refuse_unknown(content: Mapping[str, object], known: Sequence[str]) -> None:
     unknown = next((key for key in content if key not in known), None)
     if unknown is not None:
         raise InputError(f"unknown key {ascii(unknown)[:40]}; known are {', '.join(known)}")
+
+
+def _text(content: Mapping[str, object]) -> str:
+    text = content.get("text")
+    if not isinstance(text, str):
+        raise InputError("text is missing or no string; send one")
+    return text
 
 
 def _decode(value: object) -> dict[str, object] | None:

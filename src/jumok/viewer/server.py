@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
 from jumok.viewer.answers import answer, refusal
-from jumok.viewer.asking import MOST_BODY, Asked, ModelCard, read_asked, read_object
+from jumok.viewer.asking import MOST_BODY, Asked, ModelCard, read_asked, read_object, read_text
 from jumok.viewer.ranges import MOST_ZIPPED, ZIP_HEADER, span, zipped
 from jumok.viewer.shelf import Shelf
 from jumok.viewer.shell import Boot, shell
@@ -126,6 +126,12 @@ def application(shown: Shown, tickets: Tickets) -> Starlette:
         content = await drawing.take(lambda: write_figure(Trace.open(path), wanted))
         return Response(content, media_type=wanted.media_type)
 
+    async def font(request: Request) -> Response:
+        from jumok.viewer.font_subset import subset
+
+        text = read_text(await _object(request))
+        return Response(await drawing.take(lambda: subset(text)), media_type="font/ttf")
+
     async def page(request: Request) -> Response:
         from jumok.interpret.trace import Trace
         from jumok.viewer.page import html
@@ -150,6 +156,7 @@ def application(shown: Shown, tickets: Tickets) -> Starlette:
             Route("/api/trace", _spoken(ask), methods=["POST"]),
             Route("/api/trace/{name}", _spoken(trace)),
             Route("/api/figure", _spoken(figure), methods=["POST"]),
+            Route("/api/font", _spoken(font), methods=["POST"]),
             Route("/api/page/{name}", _spoken(page)),
             Route("/open/{ticket}", _spoken(enter)),
         ],

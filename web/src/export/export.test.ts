@@ -129,10 +129,16 @@ describe("a page that writes itself", () => {
 });
 
 describe("a picture of its own", () => {
-  test("the font goes inside", async () => {
-    const svg = picture(10, 10, "a > b");
-    const drawn = await withFont(svg, new Blob(["font"]));
-    expect(drawn).toMatch(/^<svg [^>]*><style>@font-face\{font-family:'Jumok Hangul';src:url\(data:font\/woff2;base64,Zm9udA==\)/);
-    expect(await withFont(svg, null)).toBe(svg);
+  const pack = async (text: string) => {
+    const zipped = await new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"))).arrayBuffer();
+    return btoa(String.fromCharCode(...new Uint8Array(zipped)));
+  };
+
+  test("the font goes inside where there is Hangul", async () => {
+    document.body.innerHTML = `<script id="packed-font" type="text/plain">${await pack("font")}</script>`;
+    const drawn = await withFont(picture(10, 10, "가 > b"));
+    expect(drawn).toMatch(/^<svg [^>]*><style>@font-face\{font-family:'Jumok Hangul';src:url\(data:font\/ttf;base64,Zm9udA==\)\}<\/style>/);
+    const latin = picture(10, 10, "a > b");
+    expect(await withFont(latin)).toBe(latin);
   });
 });

@@ -3,9 +3,11 @@
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
 import { over, pool, rows } from "../views/alignment/alignments";
+import { chosen } from "../views/choice";
+import { HEADS, heads, mass } from "../views/lines/series";
 
 const FIGURES: Readonly<Record<string, string>> = {
-  lines: "attention",
+  lines: "lines",
   matrix: "attention",
   alignment: "alignment",
   neuron: "neuron",
@@ -13,10 +15,12 @@ const FIGURES: Readonly<Record<string, string>> = {
   explanation: "explanation",
 };
 
+export type Option = string | number | TraceInfo["muted"]; // heads as [block, layer, head]
+
 /** A figure and what `trace.figure` is told of it; what is as at first is left out. */
 export interface Figure {
   readonly kind: string;
-  readonly options: Readonly<Record<string, string | number>>;
+  readonly options: Readonly<Record<string, Option>>;
 }
 
 /** The figure of the view in front; null: Python draws none like it. */
@@ -24,10 +28,11 @@ export function figureNow(info: TraceInfo): Figure | null {
   const kind = FIGURES[state.view.value];
   if (!kind) return null;
   const { sequence, block, layer, head } = placeNow(info);
-  const options: Record<string, string | number> = kind === "explanation" ? {} : { block, layer, head };
+  const options: Record<string, Option> = kind === "explanation" ? {} : { block, layer, head };
   if (sequence) options.sequence = sequence;
-  if (state.query.value !== null && (kind === "attention" || kind === "neuron")) options.query = state.query.value;
-  if (kind === "attention" || kind === "alignment") {
+  if (state.query.value !== null && (kind === "attention" || kind === "lines" || kind === "neuron")) options.query = state.query.value;
+  if (kind === "lines") ofLines(options, info.blocks.find(({ name }) => name === block)?.heads ?? 0);
+  if (kind === "attention" || kind === "lines" || kind === "alignment") {
     if (state.unit.value !== "piece") options.unit = state.unit.value;
     if (state.specials.value !== "plain") options.specials = state.specials.value;
     if (state.measure.value !== "weights") options.measure = state.measure.value;
@@ -36,8 +41,25 @@ export function figureNow(info: TraceInfo): Figure | null {
   if (kind === "alignment") {
     options.rows = rows.value;
     if (over.value !== "head") options.head = pool.value;
+    if (over.value === "model") options.layer = "all";
   }
   return { kind, options };
+}
+
+/** The heads whose lines are drawn, and how much of them. */
+function ofLines(options: Record<string, Option>, count: number): void {
+  const how = chosen(heads, HEADS);
+  const { block, layer } = state.place.value;
+  const pins =
+    how === "all"
+      ? Array.from({ length: count }, (_, head) => ({ block, layer, head }))
+      : state.pinned.value.filter((pin) => how === "pinned" && pin.block === block);
+  if (how === "mean" || how === "max") options.head = how;
+  if (pins.length) {
+    options.pins = pins.map(({ block, layer, head }) => [block, layer, head] as const);
+    delete options.head;
+  }
+  if (mass.value !== 0.9) options.mass = mass.value;
 }
 
 /** The head that is shown: that in focus; alignment is read from the cross-attention, whatever is in focus. */

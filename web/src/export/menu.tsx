@@ -18,7 +18,7 @@ import { type Figure, figureNow } from "./figures";
 import "./menu.css";
 import { fileName } from "./names";
 import { pageText } from "./page";
-import { png } from "./png";
+import { png, withFont } from "./png";
 import { snippet } from "./python";
 import { save } from "./save";
 
@@ -90,7 +90,7 @@ function Items({ trace, view }: { readonly trace: Trace; readonly view: About })
       {item({ ko: "HTML 한 파일", en: "HTML, one file" }, "html", page)}
       {svg && shows ? (
         <>
-          {item({ ko: "SVG 그림", en: "SVG picture" }, "svg", async () => new Blob([await svg(trace)], { type: "image/svg+xml" }))}
+          {item({ ko: "SVG 그림", en: "SVG picture" }, "svg", async () => new Blob([await withFont(await svg(trace))], { type: "image/svg+xml" }))}
           {item({ ko: "PNG 그림 (2배)", en: "PNG picture (2×)" }, "png", async () => png(await svg(trace)))}
         </>
       ) : null}

@@ -1,24 +1,24 @@
-/** An SVG as a PNG of twice its size, its Hangul in the page's own font whatever the machine has. */
+/** An SVG with its Hangul inside, and as a PNG of twice its size. */
 
+import { post } from "../trace/api";
 import { unzipped } from "../trace/source";
 
 const LARGEST = 16_000; // pixels of a side that canvases hold everywhere
 
-/** The font of the page: it lies in a page of one file, else beside the page. */
-export async function pageFont(): Promise<Blob | null> {
-  const packed = document.getElementById("packed-font")?.textContent;
-  if (packed) return new Blob([await unzipped(packed)]);
-  if (location.protocol !== "http:" && location.protocol !== "https:") return null;
-  const answer = await fetch("JumokHangul.woff2").catch(() => null);
-  return answer?.ok ? answer.blob() : null;
+/** The SVG with the page's Hangul inside, so that it looks alike where no font has any; as it is without Hangul. */
+export async function withFont(svg: string): Promise<string> {
+  const letters = [...new Set(svg)].filter((letter) => letter >= "\u{1100}").join("");
+  const font = letters && (await fontOf(letters));
+  if (!font) return svg;
+  const style = `<style>@font-face{font-family:'Jumok Hangul';src:url(${await dataUrl(font)})}</style>`;
+  return svg.replace(">", () => `>${style}`); // the first: no attribute holds a bare ">"
 }
 
-/** The SVG with a font of its own inside, as a picture that is drawn apart from the page needs it. */
-export async function withFont(svg: string, font: Blob | null): Promise<string> {
-  if (!font) return svg;
-  const url = await dataUrl(new Blob([font], { type: "font/woff2" }));
-  const style = `<style>@font-face{font-family:'Jumok Hangul';src:url(${url}) format('woff2')}</style>`;
-  return svg.replace(">", () => `>${style}`); // the first: no attribute holds a bare ">"
+/** A font with these letters: that of a page of one file, else made by the server; null: there is none. */
+async function fontOf(text: string): Promise<Blob | null> {
+  const packed = document.getElementById("packed-font")?.textContent;
+  const content = packed ? await unzipped(packed) : await post("api/font", { text }).then((answer) => answer.arrayBuffer(), () => null);
+  return content && new Blob([content], { type: "font/ttf" });
 }
 
 function dataUrl(content: Blob): Promise<string> {
@@ -32,7 +32,7 @@ function dataUrl(content: Blob): Promise<string> {
 
 /** Draws the SVG, `times` as large. */
 export async function png(svg: string, times = 2): Promise<Blob> {
-  const url = URL.createObjectURL(new Blob([await withFont(svg, await pageFont())], { type: "image/svg+xml" }));
+  const url = URL.createObjectURL(new Blob([await withFont(svg)], { type: "image/svg+xml" }));
   try {
     const image = new Image();
     image.src = url;

@@ -12,7 +12,7 @@ export function snippet(info: TraceInfo, sequence: number, figure: Figure | null
     quoted(text),
     ...(target === null ? [] : [`target=${quoted(target)}`]),
     ...(target === null && info.decoding ? decoding(info.decoding.settings) : []),
-    ...(info.muted.length ? [`mute=[${info.muted.map(([block, l, h]) => `("${block}", ${l}, ${h})`).join(", ")}]`] : []),
+    ...(info.muted.length ? [`mute=${literal(info.muted)}`] : []),
   ];
   const lines = ["import jumok", "", `model = jumok.load(${quoted(`runs/${info.title}`)})  # where the model lies`];
   lines.push(call("trace = jumok.trace", given));
@@ -50,6 +50,7 @@ function decoding(settings: Readonly<Record<string, unknown>>): string[] {
 
 function literal(value: unknown): string {
   if (typeof value === "boolean") return value ? "True" : "False";
+  if (Array.isArray(value)) return `[${value.map((head) => `(${head.map(literal).join(", ")})`).join(", ")}]`;
   return typeof value === "string" ? quoted(value) : String(value);
 }
 

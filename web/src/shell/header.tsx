@@ -3,7 +3,7 @@
 import { ExportMenu } from "../export/menu";
 import { model, opened } from "../state/open";
 import { cycle } from "../state/moves";
-import { language, sequence, theme } from "../state/state";
+import { language, sequence, spoken, theme } from "../state/state";
 import type { TraceInfo } from "../trace/format";
 import { BLOCKS } from "../words/blocks";
 import { say, type Words } from "../words/words";
@@ -37,7 +37,7 @@ export function Header() {
         <button
           type="button"
           lang={language.value === "ko" ? "en" : "ko"}
-          onClick={() => cycle(language, ["ko", "en"])}
+          onClick={() => (spoken.value = language.value === "ko" ? "en" : "ko")}
         >
           {say({ ko: "English", en: "한국어" })}
         </button>

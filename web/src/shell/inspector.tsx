@@ -103,7 +103,7 @@ function Told({ value, trace }: { readonly value: Look; readonly trace: Trace })
             )}
           </>
         )}
-        <Row name="entropy" of={value.entropy} title={say({ ko: "행의 엔트로피", en: "entropy of the row" })}>
+        <Row name="entropy" of={value.entropy} title={say({ ko: "행의 엔트로피", en: "row entropy" })}>
           {value.entropy.toFixed(3)} bit <small>≤ {Math.log2(Math.max(value.of, 1)).toFixed(2)}</small>
         </Row>
         {drawnShare.value !== null && (
@@ -114,7 +114,8 @@ function Told({ value, trace }: { readonly value: Look; readonly trace: Trace })
       </dl>
       {score && (
         <p class="formula">
-          softmax<sub>k</sub>( q·k × {short(score.scale)}
+          softmax<sub>k</sub>( {score.softcap && `${short(score.softcap)}·tanh `}q·k × {short(score.scale)}
+          {score.softcap && ` / ${short(score.softcap)}`}
           {score.bias === null ? "" : " + b"} ) = softmax<sub>k</sub>( {short(score.score)} ) = {six(value.weight)}
         </p>
       )}

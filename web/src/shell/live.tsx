@@ -26,7 +26,7 @@ const way = signal("own");
 /** What the trace has read; of a text that was written on, what was given. */
 const textOfTrace = computed(() => {
   const info = opened.value?.info;
-  const read = (info?.sides.source ?? info?.sides.target)?.[info?.sides.source ? sequence.value : 0];
+  const read = (info?.sides.source ?? info?.sides.target)?.[info?.decoding && !info.sides.source ? 0 : sequence.value];
   if (!read) return "";
   const given = info?.sides.source ? null : info?.decoding?.prompt;
   return given
@@ -35,6 +35,9 @@ const textOfTrace = computed(() => {
         .join("")
     : read.text;
 });
+
+/** Whether the trace holds more than the text of the form. */
+const several = computed(() => (opened.value?.info.blocks ?? []).some(({ keys }) => (opened.value?.info.sides[keys]?.length ?? 0) > 1));
 
 /** The request as it stands in the form; a target that is given is not written. */
 export const request = computed<Request>(() => {
@@ -92,6 +95,7 @@ export function Live() {
           onKeyDown={quick}
         />
       )}
+      {several.value && <small>{say({ ko: "실행하면 이 글만", en: "a run reads this text alone" })}</small>}
       {card.writes && (
         <select
           value={way.value}

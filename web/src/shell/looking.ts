@@ -1,7 +1,7 @@
 /** What can be said of one query and one key: exact numbers, and how they come about. */
 
 import type { Place } from "../trace/format";
-import { type Matrix, at, rowOf } from "../trace/matrix";
+import { type Matrix, at, rowOf, scaled } from "../trace/matrix";
 import { type Label, type Showing, shown } from "../trace/shown";
 import type { Trace } from "../trace/trace";
 
@@ -26,6 +26,7 @@ export interface Look {
 export interface Score {
   readonly product: number; // q·k
   readonly scale: number;
+  readonly softcap: number | null;
   readonly bias: number | null;
   readonly score: number; // before the mask
 }
@@ -79,11 +80,11 @@ async function scoreOf(trace: Trace, place: Place, query: number, key: number): 
     trace.bias(place),
     recorded ? trace.scores(place) : null,
   ]);
-  const { scale } = trace.block(place.block);
+  const block = trace.block(place.block);
   const product = dot(q, query, k, key);
   const added = bias ? at(bias, query, key) : null;
-  const score = scores ? at(scores, query, key) : product * scale + (added ?? 0);
-  return { product, scale, bias: added, score };
+  const score = scores ? at(scores, query, key) : scaled(product, block) + (added ?? 0);
+  return { product, scale: block.scale, softcap: block.softcap ?? null, bias: added, score };
 }
 
 function dot(q: Matrix, row: number, k: Matrix, column: number): number {

@@ -30,7 +30,11 @@ export const specials = signal<Specials>("plain");
 export const measure = signal<Measure>("weights");
 export const scale = signal<Scale>("sqrt");
 export const step = signal(0); // of the decoding, or of the calculation
-export const language = signal<Language>("ko");
+/** As chosen on the page or in its address; "auto": the browser's. */
+export const spoken = signal<Language | "auto">("auto");
+export const language = computed<Language>(() =>
+  spoken.value !== "auto" ? spoken.value : /^ko\b/i.test(navigator.language) ? "ko" : "en",
+);
 export const theme = signal<Theme>("auto");
 
 /** The head in focus. */

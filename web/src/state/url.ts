@@ -61,7 +61,7 @@ const FIELDS: readonly Field[] = [
   oneOf("m", state.measure, ["weights", "values"]),
   oneOf("sc", state.scale, ["sqrt", "linear", "log"]),
   natural("t", state.step),
-  oneOf("lang", state.language, ["ko", "en"]),
+  oneOf("lang", state.spoken, ["auto", "ko", "en"]),
   oneOf("theme", state.theme, ["auto", "light", "dark"]),
   pins,
 ];

@@ -13,6 +13,7 @@ export interface Block {
   readonly key_heads: number;
   readonly d_head: number;
   readonly scale: number;
+  readonly softcap?: number | null; // c: scores are c·tanh(q·k·scale / c); files of before do not say
   readonly causal: boolean;
 }
 

@@ -2,7 +2,7 @@
 
 import type { Bytes } from "./bytes";
 import type { Block, BlockName, Place, Sequence, Side, TraceInfo } from "./format";
-import type { Matrix } from "./matrix";
+import { type Matrix, scaled } from "./matrix";
 import { type Entry, numbers, readHeader } from "./safetensors";
 
 const MOST = 20_000_000; // numbers kept at hand, 80 MB
@@ -75,13 +75,13 @@ export class Trace {
     const name = `${place.block}.${place.layer}.scores`;
     if (this.has(name)) return this.table(name, place.sequence, place.head);
     const [q, k, bias] = await Promise.all([this.q(place), this.k(place), this.bias(place)]);
-    const { scale } = this.block(place.block);
+    const block = this.block(place.block);
     const data = new Float32Array(q.rows * k.rows);
     for (let t = 0; t < q.rows; t++)
       for (let s = 0; s < k.rows; s++) {
         let sum = 0;
         for (let i = 0; i < q.columns; i++) sum += q.data[t * q.columns + i] * k.data[s * k.columns + i];
-        data[t * k.rows + s] = sum * scale + (bias ? bias.data[t * k.rows + s] : 0);
+        data[t * k.rows + s] = scaled(sum, block) + (bias ? bias.data[t * k.rows + s] : 0);
       }
     return { rows: q.rows, columns: k.rows, data };
   }

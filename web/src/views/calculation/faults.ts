@@ -1,6 +1,7 @@
 /** The slips of the study notes, made on purpose: what each does to the numbers of this very trace. */
 
 import type { Place } from "../../trace/format";
+import { scaled } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Words } from "../../words/words";
 import * as a from "./arithmetic";
@@ -67,9 +68,11 @@ async function wrongWeights(held: Held, id: "scale" | "zero" | "axis" | "true"):
   const hidden = Array.from(mask.data, (may) => 1 - may);
   const before = a.softmax(scores, mask.data);
   const filled = (fill: number) => a.each(scores, (score, i) => (mask.data[i] ? score : fill));
-  const root = 1 / held.block.scale;
+  const { softcap, scale } = held.block;
+  const root = 1 / scale;
+  const undivided = (score: number) => scaled((softcap ? softcap * Math.atanh(score / softcap) : score) / scale, { scale: 1, softcap: softcap ?? null });
   const made: Readonly<Record<typeof id, () => Numbers>> = {
-    scale: () => a.softmax(a.each(scores, (score, i) => (score - (bias?.data[i] ?? 0)) * root + (bias?.data[i] ?? 0)), mask.data),
+    scale: () => a.softmax(a.each(scores, (score, i) => undivided(score - (bias?.data[i] ?? 0)) + (bias?.data[i] ?? 0)), mask.data),
     zero: () => a.softmax(filled(0)),
     axis: () => a.transposed(a.softmax(a.transposed(filled(-Infinity)))),
     true: () => a.softmax(scores, hidden),

@@ -2,6 +2,7 @@
 
 import { display, written } from "../../draw/text";
 import type { Place, Sequence } from "../../trace/format";
+import { scaled } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Words } from "../../words/words";
 import * as a from "./arithmetic";
@@ -54,6 +55,11 @@ const NO_PARAMETERS: Words = {
 const NOT_RECORDED: Words = {
   ko: "기록에 없어 여기서 계산함",
   en: "not in the trace: computed here",
+};
+
+const MORE: Words = {
+  ko: "이 모델은 식 (1) 말고도 점수나 가중치를 바꿈",
+  en: "this model does more to its scores or weights than equation (1)",
 };
 
 const LOOKED_UP: Words = { ko: "낱말집에서 찾음", en: "looked up in the vocabulary" };
@@ -126,7 +132,8 @@ function sheet(
   const numbers = recorded ?? again;
   if (!numbers) return [];
   const check = held.compare(again, recorded, recordedAs);
-  const note = check ? undefined : again ? NOT_RECORDED : NO_PARAMETERS;
+  const other = check?.agrees === false && held.model.family !== "jumok" ? MORE : undefined;
+  const note = check ? other : again ? NOT_RECORDED : NO_PARAMETERS;
   return [{ name, numbers, check, note, rows: names(held.queries), operands: [], ...more }];
 }
 
@@ -385,12 +392,12 @@ async function score(held: Held): Promise<Scored> {
   const [q, k] = await Promise.all([held.head("q"), held.head("k")]);
   const keys = k && a.transposed(k);
   const raw = q && keys && a.product(q, keys);
-  const scaled = raw && a.each(raw, (value) => value * held.block.scale);
+  const made = raw && a.each(raw, (value) => scaled(value, held.block));
   const bias = await held.trace.bias(held.place);
   const name = held.named("scores");
   const recorded = held.trace.has(name) ? await held.trace.scores(held.place) : null;
-  const again = scaled && bias ? a.add(scaled, bias) : scaled;
-  return { q, keys, raw, scaled, bias, again, recorded, check: held.compare(again, recorded, name) };
+  const again = made && bias ? a.add(made, bias) : made;
+  return { q, keys, raw, scaled: made, bias, again, recorded, check: held.compare(again, recorded, name) };
 }
 
 const SCORES_LATER: Words = {
@@ -412,10 +419,14 @@ async function dot(held: Held): Promise<readonly Sheet[]> {
 async function scale(held: Held): Promise<readonly Sheet[]> {
   const { raw, scaled, check } = await scored(held);
   const root = 1 / held.block.scale;
+  const cap = held.block.softcap;
   if (!raw) return [];
   return onTheWay(held, "QKᵀ/√d", scaled, check, {
     operands: [{ name: "QKᵀ", numbers: raw, light: both }],
-    sum: (r, c) => `${number(cell(raw, r, c))} / ${number(root)}`,
+    sum: (r, c) => {
+      const quotient = `${number(cell(raw, r, c))} / ${number(root)}`;
+      return cap ? `${number(cap)}·tanh(${quotient} / ${number(cap)})` : quotient;
+    },
   });
 }
 

@@ -77,11 +77,11 @@ export interface Drawing {
 
 /** The names of the columns, and the query over the keys; 40 pixels high. */
 export function head({ held, question, ranges, columns, shade, inks }: Drawing) {
-  const { q, scale, bias } = held.parts;
+  const { q, bias } = held.parts;
   const [k, product, running] = columns.drawn;
   const names = [
     "q·k",
-    scaleWritten(scale, q.columns),
+    scaleWritten(held.parts),
     bias ? "+ b" : "",
     say({ ko: "가림", en: "mask" }),
     "softmax",

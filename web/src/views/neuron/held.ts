@@ -50,7 +50,7 @@ export async function held(trace: Trace): Promise<Held | null> {
   return {
     place: at,
     block,
-    parts: { q, k, scale: block.scale, bias, mask, muted },
+    parts: { q, k, scale: block.scale, softcap: block.softcap ?? null, bias, mask, muted },
     weights,
     tolerance: trace.dtype(`${at.block}.${at.layer}.weights`) === "F32" ? TOLERANCE.F32 : TOLERANCE.F16,
     queries: texts(queries),

@@ -1,5 +1,7 @@
 /** How the numbers of the view are written. */
 
+import type { Parts } from "./recompute";
+
 /** A number of a table: two decimals, four for weights. */
 export function brief(value: number, decimals = 2): string {
   const text = value.toFixed(decimals);
@@ -12,10 +14,11 @@ export function full(value: number): string {
   return value.toPrecision(7).replace("-", "−");
 }
 
-/** "÷ √64", or "× 0.2" where the scale is not of the head's width. */
-export function scaleWritten(scale: number, width: number): string {
-  if (scale === 1) return "× 1";
-  return Math.abs(scale * Math.sqrt(width) - 1) < 1e-6 ? `÷ √${width}` : `× ${Number(scale.toPrecision(4))}`;
+/** "÷ √64", or "× 0.2" where the scale is not of the head's width; "÷ √64, tanh 50" where a cap bends it. */
+export function scaleWritten({ scale, softcap, q: { columns: width } }: Parts): string {
+  const cap = softcap ? `, tanh ${Number(softcap.toPrecision(4))}` : "";
+  if (scale === 1) return `× 1${cap}`;
+  return (Math.abs(scale * Math.sqrt(width) - 1) < 1e-6 ? `÷ √${width}` : `× ${Number(scale.toPrecision(4))}`) + cap;
 }
 
 export function difference(value: number): string {

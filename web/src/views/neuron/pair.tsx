@@ -11,13 +11,13 @@ import { products } from "./recompute";
 export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySignal<Asked> }) {
   const { held, question, columns } = drawing;
   const { query, row, recorded, order } = question;
-  const { q, k, scale, muted } = held.parts;
+  const { q, k, muted } = held.parts;
   const { key } = asked.value;
   const apart = Math.abs(row.weights[key] - recorded[key]);
   const right = apart <= held.tolerance;
   const steps: readonly (readonly [string, string] | false | null)[] = [
     ["q·k", full(row.dots[key])],
-    [scaleWritten(scale, q.columns), full(row.scaled[key])],
+    [scaleWritten(held.parts), full(row.scaled[key])],
     row.biases && [`+ b (${full(row.biases[key])})`, full(row.scores[key])],
     [say({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? full(row.scores[key]) : "−∞"],
     [`exp(· − ${brief(row.largest)}) ÷ ${brief(row.sum)}`, full(row.softmax[key])],

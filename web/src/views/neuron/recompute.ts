@@ -1,12 +1,13 @@
 /** Equation (1) for one query, computed again in double precision: dot product, scale, bias, mask, softmax. */
 
-import { type Matrix, rowOf } from "../../trace/matrix";
+import { type Matrix, rowOf, scaled as scaledBy } from "../../trace/matrix";
 
 /** What came before the softmax: one head of one layer. */
 export interface Parts {
   readonly q: Matrix; // (T, K)
   readonly k: Matrix; // (S, K)
   readonly scale: number;
+  readonly softcap?: number | null;
   readonly bias: Matrix | null; // (T, S)
   readonly mask: { readonly columns: number; readonly data: Uint8Array }; // (T, S), 1 = may attend
   readonly muted?: boolean; // what came of the softmax was set to 0
@@ -15,7 +16,7 @@ export interface Parts {
 /** One number per key. */
 export interface Row {
   readonly dots: Float64Array; // q·k
-  readonly scaled: Float64Array; // × scale
+  readonly scaled: Float64Array; // × scale, below the cap
   readonly biases: Float64Array | null;
   readonly scores: Float64Array; // + bias
   readonly allowed: readonly boolean[];
@@ -25,9 +26,10 @@ export interface Row {
   readonly weights: Float64Array; // all 0 of a muted head
 }
 
-export function recomputed({ q, k, scale, bias, mask, muted }: Parts, query: number): Row {
+export function recomputed(parts: Parts, query: number): Row {
+  const { q, k, bias, mask, muted } = parts;
   const dots = Float64Array.from({ length: k.rows }, (_, key) => dot(rowOf(q, query), rowOf(k, key)));
-  const scaled = dots.map((value) => value * scale);
+  const scaled = dots.map((value) => scaledBy(value, parts));
   const biases = bias && Float64Array.from(rowOf(bias, query));
   const scores = biases ? scaled.map((value, key) => value + biases[key]) : scaled;
   const allowed = Array.from({ length: k.rows }, (_, key) => mask.data[query * mask.columns + key] === 1);
