@@ -1,11 +1,12 @@
 """Change the number of processes of a strict training while it runs; its bits stay the same.
 
-    python -m benchmarks.trust.elastic [--paths 20] [--seed 0]
+    python -m benchmarks.trust.elastic [--paths 20] [--seed 0] [--ordinary]
 
 One process trains alone; then 2 and 4 do, from beginning to end. Then each path is a training that
 is stopped up to three times, at random steps, by SIGTERM or SIGKILL, to one of its processes or to
 all, and goes on with another random number of them, from 1 to 4. Weights, both moments of AdamW,
-the running average, every line of metrics and the results must be those of the one alone.
+the running average, every line of metrics and the results must be those of the one alone. With
+`--ordinary` the trainings are not strict, and the proof is seen to fail.
 """
 
 import os
@@ -128,7 +129,9 @@ def main() -> int:
     words = parser("Change the number of processes of a training.")
     words.add_argument("--paths", type=int, default=20)
     words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--ordinary", action="store_true", help="not strict: see the bits differ")
     options = words.parse_args()
+    settings = (*WORDS, "training.strict=false") if options.ordinary else WORDS
     chance = random.Random(options.seed)
     proof = Proof("elastic", "strict trainings by changing numbers of processes")
     import_parts()
@@ -147,18 +150,18 @@ def main() -> int:
                 shutil.rmtree(training.run)
                 shutil.rmtree(training.cache, ignore_errors=True)
 
-        alone = Training(recipe, folder / "alone", *WORDS)
+        alone = Training(recipe, folder / "alone", *settings)
         first = gang(alone, 1)
         if any(first.end()):
             raise SystemExit(f"the training of one process failed: {first.said}")
         story = alone.story()
         for size in (2, 4):
-            training = Training(recipe, folder / f"whole-{size}", *WORDS)
+            training = Training(recipe, folder / f"whole-{size}", *settings)
             lives = gang(training, size)
             trouble = f"exit codes {codes}: {lives.said}" if any(codes := lives.end()) else ""
             compared(training, f"{size} processes from the beginning", trouble)
         for number in range(1, options.paths + 1):
-            training = Training(recipe, folder / f"path-{number}", *WORDS)
+            training = Training(recipe, folder / f"path-{number}", *settings)
             path = walk(training, chance)
             stops += path.stops
             compared(training, f"path {number:>2}  {' '.join(path.way)}", path.trouble)

@@ -1,0 +1,185 @@
+"""What strict training costs: its step beside the ordinary one, with one process and with two.
+
+    python -m benchmarks.trust.strict [--rounds 7]
+
+The model is that of the recipe nsmc, its batches are of as many tokens, four to a step; both ways
+of training it take some steps in turn, in the same processes of one thread each, which talk through
+gloo. The figure is the median over the rounds of strict time by ordinary time; processor time is
+said as well, as it tells more on a busy machine.
+"""
+
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jumok.models.config import TransformerConfig
+from jumok.models.heads import TextClassifier
+from jumok.tasks.batches import Batches
+from jumok.training.config import TrainingConfig
+from jumok.training.distributed import ALONE, Processes, connected
+from jumok.training.objectives import cross_entropy
+from jumok.training.trainer import DevScore, Trainer
+
+from .lives import begin_any, import_parts
+from .result import Proof, parser
+from .training import workshop
+
+COST = 0.10  # of a step
+BATCHES = 4  # a step
+WARM = 2  # steps of a round that are not timed
+MODEL = TransformerConfig(
+    vocabulary_size=32_000,
+    n_layers=2,
+    d_model=128,
+    n_heads=4,
+    d_ff=512,
+    activation="gelu",
+    norm_first=True,
+    positions="learned",
+    scale_embedding=False,
+    dropout=0.2,
+    max_length=144,
+)
+CONFIG = TrainingConfig(
+    steps=8,
+    warmup_steps=5,
+    accumulate=BATCHES,
+    precision="float32",
+    evaluate_every=1_000,
+    report_every=1_000,
+    timeout=120,
+)
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Ids (B, T) and labels (B,)."""
+
+    ids: Tensor
+    labels: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """All of them are real."""
+        return self.ids.numel()
+
+    @property
+    def units(self) -> int:
+        """Texts."""
+        return len(self.labels)
+
+
+class Reading:
+    """Classify random texts of 64 tokens; notes when each loss is asked for."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = TextClassifier(MODEL, 2, "mean")
+        self.moments: list[tuple[float, float]] = []  # seconds: of the clock, of the processor
+
+    def epoch(self, number: int) -> Batches[Reviews]:
+        """As many batches as a round takes."""
+
+        def make(rows: NDArray[np.int64]) -> Reviews:
+            chance = torch.Generator().manual_seed(int(rows[0]))
+            ids = torch.randint(MODEL.vocabulary_size, (64, 64), generator=chance)
+            return Reviews(ids, ids[:, 0] % 2)
+
+        numbers = np.arange(BATCHES * (CONFIG.steps or 0))
+        return Batches(np.split(numbers, len(numbers)), make)
+
+    def loss(self, batch: Reviews) -> Tensor:
+        """The summed loss."""
+        self.moments.append((time.perf_counter(), time.process_time()))
+        return cross_entropy(self.model(batch.ids), batch.labels)
+
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+        """Nothing is asked."""
+        return DevScore(0.0, 0.0, "accuracy")
+
+
+def seconds(strict: bool, processes: Processes, folder: Path) -> list[float]:
+    """The median step of one round: by the clock, and of this process's processor time."""
+    folder.mkdir(exist_ok=True)
+    job = Reading()
+    Trainer(
+        job,
+        replace(CONFIG, strict=strict),
+        folder,
+        seed=0,
+        device=torch.device("cpu"),
+        facts={},
+        processes=processes,
+    ).fit()
+    torch.use_deterministic_algorithms(mode=False)
+    begun = job.moments[:: BATCHES // processes.size][WARM:]
+    return [statistics.median(b[which] - a[which] for a, b in pairwise(begun)) for which in (0, 1)]
+
+
+def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
+    """Per round: seconds of an ordinary step and of a strict one, as `seconds` gives them."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+
+    def process(rank: int) -> Callable[[], None]:
+        def take() -> None:
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            with connected(torch.device("cpu"), CONFIG.timeout) as processes:
+                found = [
+                    [seconds(strict, processes, folder / f"{number}-{strict}") for strict in order]
+                    for number in range(rounds)
+                    for order in [(False, True)]
+                ]
+            (folder / f"{rank}.json").write_text(json.dumps(found))
+
+        return take
+
+    lives = [begin_any(process(rank), folder / f"{rank}.log") for rank in range(size)]
+    if any(life.end() for life in lives):
+        raise SystemExit(f"the training failed: {lives[0].said[-2000:]}")
+    return json.loads((folder / "0.json").read_text())  # type: ignore[no-any-return]
+
+
+def main() -> int:
+    """One process, then two."""
+    words = parser("What strict training costs.")
+    words.add_argument("--rounds", type=int, default=7)
+    options = words.parse_args()
+    proof = Proof("strict", "a step of strict training beside an ordinary one")
+    import_parts()
+    wanted = {}
+    for size in (1, 2):
+        with workshop() as home, tempfile.TemporaryDirectory(dir=home) as folder:
+            rounds = measured(size, options.rounds, Path(folder))
+        ratios = [strict[0] / plain[0] for plain, strict in rounds]
+        worked = [strict[1] / plain[1] for plain, strict in rounds]
+        for number, (plain, strict) in enumerate(rounds):
+            proof.say(
+                f"{size} {'process  ' if size == 1 else 'processes'} round {number}: "
+                f"{1e3 * plain[0]:6.0f} ms a step, strict {1e3 * strict[0]:6.0f}: "
+                f"{strict[0] / plain[0] - 1:+.1%} (processor {strict[1] / plain[1] - 1:+.1%})"
+            )
+        cost, work = statistics.median(ratios) - 1, statistics.median(worked) - 1
+        name = "one_process" if size == 1 else "two_processes"
+        proof.figures |= {name: round(cost, 4), f"{name}_processor": round(work, 4)}
+        wanted[f"with {size} costs {COST:.0%} of a step at most"] = cost <= COST
+    return proof.end(wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

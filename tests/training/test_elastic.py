@@ -1,0 +1,47 @@
+"""The proofs of many processes and of costs in short: they run, and they can fail."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def proof(name: str, *words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the figures of a proof, in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.trust.{name}", *words, "--unrecorded"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found["good"] is (done.returncode == 0)
+    return done.returncode, found
+
+
+@pytest.mark.long
+def test_strict_bits_outlive_a_change_of_processes() -> None:
+    code, found = proof("elastic", "--paths", "1", "--seed", "3")
+    assert (code, found["different"], found["stuck"]) == (0, 0, 0)
+    assert found["changes"] >= 1
+
+
+@pytest.mark.long
+def test_the_proof_sees_other_bits() -> None:
+    """Ordinary sums are other sums with another number of processes."""
+    code, found = proof("elastic", "--paths", "0", "--ordinary")
+    assert (code, found["different"], found["stuck"]) == (1, 2, 0)
+
+
+@pytest.mark.long
+def test_costs_are_measured() -> None:
+    """Whether they are low is for a quiet machine to say."""
+    _, found = proof("overhead", "--millions", "5")
+    assert found["copy_share_of_states"] == pytest.approx(1.0, abs=0.5)
+    assert 0.0 <= found["longest_pause"] < found["written_after"] * 2
+    _, found = proof("strict", "--rounds", "1")
+    assert {"one_process", "two_processes"} <= found.keys()
