@@ -21,6 +21,7 @@ from jumok.errors import InputError
 from jumok.storage import open_regular, read_regular
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 MAX_HEADER_BYTES = 8 * 2**20
@@ -128,6 +129,19 @@ def _refuse_shared(plain: "Mapping[str, Tensor]") -> None:
     for (_, end, name), (start, _, other) in pairwise(places):
         if start < end:
             raise InputError(f"tensors {name!r} and {other!r} share memory; give only one of them")
+
+
+def torch_type(name: str) -> "torch.dtype":
+    """The type that a header calls by this name.
+
+    >>> torch_type("BF16")
+    torch.bfloat16
+    """
+    import torch
+
+    found = next(ours for ours, theirs in _NAMES.items() if theirs == name)
+    dtype: torch.dtype = getattr(torch, found)
+    return dtype
 
 
 def unpack(data: bytes) -> "dict[str, Tensor]":

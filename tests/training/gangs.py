@@ -102,7 +102,8 @@ def _main() -> None:
     import matplotlib.pyplot  # noqa: F401
     import rich.progress  # noqa: F401
 
-    import jumok.tasks.training  # noqa: F401  (all before the children, who share it)
+    import jumok.tasks.training
+    import jumok.training.sharding  # noqa: F401
 
     signal.alarm(270)  # nobody waits for ever
     gangs = [Gang(**gang) for gang in json.load(sys.stdin)]

@@ -17,8 +17,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from jumok.errors import StorageError
-from jumok.training.checkpoint import CheckpointStore, States
+from jumok.errors import JumokError
+from jumok.training.checkpoint import Commits, States
 from jumok.training.manifest import JSON
 
 
@@ -27,6 +27,7 @@ class CommitsBehind:
 
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from jumok.training.checkpoint import CheckpointStore
     >>> weight = torch.ones(2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))
@@ -39,7 +40,7 @@ class CommitsBehind:
     {'model': {'weight': tensor([1., 1.])}}
     """
 
-    def __init__(self, store: CheckpointStore) -> None:
+    def __init__(self, store: Commits) -> None:
         self.store = store
         self._copies: dict[str, dict[str, Tensor]] = {}  # kept: new memory is slow to write to
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
@@ -56,7 +57,7 @@ class CommitsBehind:
         trace: TracebackType | None,
     ) -> None:
         """Wait for the last commit. Raises what it failed with, unless something failed before."""
-        with suppress(*([StorageError] if error is not None else [])):
+        with suppress(*([JumokError] if error is not None else [])):
             self.wait()
         self._thread.shutdown()
 

@@ -4,6 +4,9 @@
                             state-optimizer.safetensors
                             manifest.json                 step, sums of the files, facts
 
+Of a model that several processes hold in parts (`sharding.py`) each writes a file of every state,
+state-model-00001-of-00004.safetensors, and the manifest names them all.
+
 To commit is to write everything under a scratch name, force it to disk, rename the folder, and
 force the new name to disk. Nothing is overwritten; older ones go only after the new one is safe.
 """
@@ -14,7 +17,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from torch import Tensor
 
@@ -32,8 +35,23 @@ from jumok.storage import (
     write_durably,
 )
 from jumok.training.manifest import JSON, STATE_FILE, FileRecord, Manifest, parse_manifest
+from jumok.training.rows import read_rows, shards_by_state
 
 States = Mapping[str, Mapping[str, Tensor]]
+
+
+class Commits(Protocol):
+    """Where a training commits: a store of its own, or one that processes share."""
+
+    def commit(
+        self,
+        step: int,
+        states: States,
+        facts: Mapping[str, JSON],
+        protect: Collection[int] = (),
+    ) -> Path:
+        """See `CheckpointStore.commit`."""
+
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
@@ -66,13 +84,26 @@ class Checkpoint:
         """What was committed with the tensors: recipe, versions, data position, best score."""
         return self.manifest.facts
 
+    @property
+    def states(self) -> dict[str, list[str]]:
+        """The states by name, each with the parts that lie in files of their own."""
+        return shards_by_state(map(_state_name, self.manifest.files))
+
     def load(self) -> dict[str, dict[str, Tensor]]:
-        """The tensors by state and name, on the CPU.
+        """The whole tensors by state and name, on the CPU.
 
         Raises CheckpointError when a file changed since this checkpoint was found, StorageError
         when it cannot be read.
         """
-        return {_state_name(name): self._tensors(name) for name in self.manifest.files}
+        return {state: self.state(state) for state in self.states}
+
+    def state(self, state: str, rank: int = 0, size: int = 1) -> dict[str, Tensor]:
+        """The tensors of one state; of many processes the rows of one, see `read_rows`."""
+        parts = [_file_name(part) for part in self.states[state]]
+        if size == len(parts) == 1:
+            return self._tensors(parts[0])
+        files = {self.path / name: self.manifest.files[name] for name in parts}
+        return read_rows(files, rank, size)
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         record = self.manifest.files[name]
@@ -121,24 +152,50 @@ class CheckpointStore:
         were; InputError for facts or tensors that cannot be written. A checkpoint of this step that
         is there already is never overwritten: a sound one is an error, a damaged one moves aside.
         """
-        final = self.checkpoints / f"step-{step}"
-        scratch = scratch_path(self.checkpoints, "tmp", str(step))
+        scratch = self.begin(step)
+        with removed_on_failure(scratch):
+            records = self.write(step, scratch, states)
+            return self.finish(step, scratch, records, facts, protect)
+
+    def begin(self, step: int) -> Path:
+        """The first part of a commit: an empty folder for its files, of a name nobody looks at."""
+        final = self._final(step)
         with storage_errors(f"{final}: cannot be committed"):
             self._prepare()
             self._make_way(final)
+            scratch = scratch_path(self.checkpoints, "tmp", str(step))
             scratch.mkdir()
-            with removed_on_failure(scratch):
-                records = {}
-                for state, tensors in states.items():
-                    name = _file_name(state)
-                    records[name] = _write_state(scratch / name, tensors)
-                write_durably(scratch / MANIFEST, Manifest(step, records, facts).to_bytes())
-                sync_folder(scratch)
-                scratch.rename(final)
+        return scratch
+
+    def write(self, step: int, scratch: Path, states: States) -> dict[str, FileRecord]:
+        """The second part: a file for each of these states."""
+        with storage_errors(f"{self._final(step)}: cannot be committed"):
+            return {
+                _file_name(state): _write_state(scratch / _file_name(state), tensors)
+                for state, tensors in states.items()
+            }
+
+    def finish(
+        self,
+        step: int,
+        scratch: Path,
+        records: Mapping[str, FileRecord],
+        facts: Mapping[str, JSON],
+        protect: Collection[int] = (),
+    ) -> Path:
+        """The last part: the files that are safe on disk become the checkpoint of `step`."""
+        final = self._final(step)
+        with storage_errors(f"{final}: cannot be committed"):
+            write_durably(scratch / MANIFEST, Manifest(step, records, facts).to_bytes())
+            sync_folder(scratch)
+            scratch.rename(final)
             sync_folder(self.checkpoints)
         with storage_errors(f"{final}: committed, but older ones cannot be deleted"):
             self._prune(step, protect)
         return final
+
+    def _final(self, step: int) -> Path:
+        return self.checkpoints / f"step-{step}"
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is sound to the last bit; None when there is none at all.

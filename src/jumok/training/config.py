@@ -33,6 +33,7 @@ class TrainingConfig:
     ema: float = 0.0  # decay of the running average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
     strict: bool = False  # the same bits on any number of cores and with any number of processes
+    sharding: Literal["none", "full"] = "none"  # full: each process holds a part of the model
     recompute: bool = False  # layers keep their input alone: less memory, a third more time
     compile: bool = False  # torch.compile; where it fails, training goes on without it
     evaluate_every: int = 0  # steps; 0: at the end of every epoch
@@ -69,6 +70,12 @@ class TrainingConfig:
         for name in ("clip_norm", "weight_decay"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
+        for name in ("strict", "compile"):
+            if self.sharding != "none" and getattr(self, name):
+                raise InputError(
+                    f"training.{name} needs a whole model in every process, and training.sharding "
+                    f'= "{self.sharding}" leaves each a part; set one of them to false or "none"'
+                )
         if not 0 < self.timeout < math.inf:
             raise InputError(f"training.timeout {self.timeout}: give more than 0 seconds")
         if self.spike and not 1 < self.spike < math.inf:

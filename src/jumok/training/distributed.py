@@ -9,8 +9,8 @@ they tell each other is numbers and texts, never pickled objects.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Protocol
 
@@ -56,6 +56,12 @@ class Processes(Protocol):
     def broadcast(self, tensor: Tensor) -> None:
         """Everybody's tensor becomes that of rank 0."""
 
+    def beside(self) -> "Processes":
+        """The same ones by a connection of its own, for what a thread tells the others."""
+
+    def in_contact(self) -> AbstractContextManager[None]:
+        """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
+
 
 @dataclass(frozen=True)
 class Alone:
@@ -86,6 +92,14 @@ class Alone:
     def broadcast(self, tensor: Tensor) -> None:
         """It is that of rank 0 already."""
 
+    def beside(self) -> Processes:
+        """Nobody is there to speak to."""
+        return self
+
+    def in_contact(self) -> AbstractContextManager[None]:
+        """Nobody is there to lose."""
+        return nullcontext()
+
 
 ALONE = Alone()
 
@@ -97,13 +111,14 @@ class Connected:
     rank: int
     size: int
     timeout: float  # seconds
+    group: dist.ProcessGroup | None = None  # None: the one all were connected by
 
     def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
         """Rows of float64, which nothing is lost in."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._in_contact():
-            dist.all_gather(rows, mine)
+            dist.all_gather(rows, mine, group=self.group)
         return [row.tolist() for row in rows]
 
     def gather(self, data: bytes) -> list[bytes]:
@@ -112,39 +127,58 @@ class Connected:
         mine = torch.frombuffer(bytearray(data.ljust(max(*lengths, 1), b"\0")), dtype=torch.uint8)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._in_contact():
-            dist.all_gather(rows, mine)
+            dist.all_gather(rows, mine, group=self.group)
         return [bytes(row.numpy())[:length] for row, length in zip(rows, lengths, strict=True)]
 
     def sum(self, tensor: Tensor) -> None:
         """In an order that the library chooses; the same bits for everybody."""
         with self._in_contact():
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, group=self.group)
 
     def send(self, tensor: Tensor, to: int) -> None:
         """Return when it may be changed again."""
         with self._in_contact():
-            dist.send(tensor, to)
+            dist.send(tensor, to, group=self.group)
 
     def receive(self, tensor: Tensor, source: int) -> None:
         """Return when it is there."""
         with self._in_contact():
-            dist.recv(tensor, source)
+            dist.recv(tensor, source, group=self.group)
 
     def broadcast(self, tensor: Tensor) -> None:
         """Bit for bit."""
         with self._in_contact():
-            dist.broadcast(tensor, 0)
+            dist.broadcast(tensor, 0, group=self.group)
+
+    def beside(self) -> "Connected":
+        """Between the memories of the machines: all say this together, nobody in a thread."""
+        with self._in_contact():
+            group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
+        return replace(self, group=group)
+
+    @contextmanager
+    def in_contact(self) -> Iterator[None]:
+        """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
+        try:
+            yield
+        except RuntimeError as error:
+            if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+                raise
+            raise self._lost() from error
 
     @contextmanager
     def _in_contact(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            raise LostProcessError(
-                f"process {self.rank} of 0 to {self.size - 1} lost contact: another one ended, or "
-                f"did not answer for {self.timeout:g} s (training.timeout); go on from the newest "
-                "checkpoint with jumok train --resume and the run's folder"
-            ) from error
+            raise self._lost() from error
+
+    def _lost(self) -> LostProcessError:
+        return LostProcessError(
+            f"process {self.rank} of 0 to {self.size - 1} lost contact: another one ended, or "
+            f"did not answer for {self.timeout:g} s (training.timeout); go on from the newest "
+            "checkpoint with jumok train --resume and the run's folder"
+        )
 
 
 class ElsewhereError(JumokError):

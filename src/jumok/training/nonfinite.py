@@ -1,15 +1,20 @@
 """When a loss is no number any more: which layer said so first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 
-def first_nonfinite(model: nn.Module, forward: Callable[[], object]) -> str:
+def first_nonfinite(
+    model: nn.Module,
+    forward: Callable[[], object],
+    parameters: Mapping[str, nn.Parameter] | None = None,
+) -> str:
     """The name of the first module whose output is not finite when `forward` runs again.
 
-    Where all are finite, the first weight whose gradient is not; "the loss itself" if none.
+    Where all are finite, the first weight whose gradient is not; "the loss itself" if none. The
+    gradients are those of `parameters`: None means the model's own.
     """
     found: list[str] = []
 
@@ -27,7 +32,7 @@ def first_nonfinite(model: nn.Module, forward: Callable[[], object]) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    for name, parameter in model.named_parameters():
+    for name, parameter in (parameters or dict(model.named_parameters())).items():
         if not found and parameter.grad is not None and not parameter.grad.isfinite().all():
             found.append(f"the gradient of {name}")
     return found[0] if found else "the loss itself"

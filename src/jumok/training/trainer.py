@@ -22,7 +22,6 @@ from torch import Tensor, nn
 
 from jumok.data.loader import Epoch, Loader, Position
 from jumok.errors import CheckpointError, NonFiniteError
-from jumok.models.weights import load_weights, weights_of
 from jumok.training.average import WeightAverage
 from jumok.training.bad_steps import MOST_IN_A_ROW, running_mean, spiked, write_out
 from jumok.training.behind import CommitsBehind
@@ -30,7 +29,7 @@ from jumok.training.better import is_better
 from jumok.training.checkpoint import Checkpoint, CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes, shards_of, together
-from jumok.training.distributed_gradients import sum_in_a_tree, sum_once
+from jumok.training.held import Copies, Held
 from jumok.training.history import History
 from jumok.training.machine import (
     be_strict,
@@ -112,12 +111,13 @@ class Trainer(Generic[B]):
         self.device, self.processes = device, processes
         self.shards = shards_of(processes.rank, processes.size, config.accumulate)
         self.facts = dict(facts)
-        self.parameters = weights_of(job.model)
+        self.dtype = choose_precision(config.precision, device)
+        self.store = CheckpointStore(folder, config.keep)
+        self.held = self._hold()  # here processes meet; what one alone may fail with comes after
+        self.commits = CommitsBehind(self.held.commits_to(self.store))
+        self.parameters = self.held.parameters
         self.optimizer = Optimizer(self.parameters, config)
         self.average = WeightAverage(self.parameters, config.ema)
-        self.store = CheckpointStore(folder, config.keep)
-        self.commits = CommitsBehind(self.store)
-        self.dtype = choose_precision(config.precision, device)
         self.progress = Progress()
         self.rejected = resume.rejected if resume is not None else ()
         if resume is not None:
@@ -130,6 +130,15 @@ class Trainer(Generic[B]):
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
         self.compiling = config.compile  # until a first batch shows that it works
+
+    def _hold(self) -> Held[B]:
+        """All of the model, or this process's part of it."""
+        job, processes = self.job, self.processes
+        if self.config.sharding == "none" or processes.size == 1:
+            return Copies(job.model, job.loss, processes, strict=self.config.strict)
+        from jumok.training.sharding import Shards
+
+        return Shards(job.model, job.loss, processes, device=self.device, dtype=self.dtype)
 
     def fit(self) -> Progress:
         """Train until the end, then leave the best weights in the model.
@@ -155,7 +164,7 @@ class Trainer(Generic[B]):
             while not self.progress.ended:
                 epoch = self.progress.epoch
                 loss = self._step(line)
-                if self.progress.step == first and self.processes.rank == 0:
+                if self.progress.step == first and self.held.writes:
                     self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
         self._load_best()
@@ -170,8 +179,7 @@ class Trainer(Generic[B]):
         units, tokens = (int(sum(n)) for n in zip(*self.processes.exchange(counted), strict=True))
         self.job.model.train()
         losses = self._gradients(step, parts, max(units, 1), line)
-        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
+        norm = self.held.norm()
         loss = self._agree(losses, norm)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
             self.config.schedule, step, self.config.warmup_steps, self._share(step - 1)
@@ -220,21 +228,18 @@ class Trainer(Generic[B]):
         """Find the gradients of the whole step; the losses of this process's part of it."""
         losses: list[float] = []
 
-        def find(shard: int) -> None:
-            losses.append(self._backward(step, shard, parts[shard], units, line))
+        def find(shard: int, *, idle: bool = False) -> None:
+            if idle:
+                self._backward(step, shard, parts[shard], math.inf, line)
+            else:
+                losses.append(self._backward(step, shard, parts[shard], units, line))
 
         self.optimizer.forget()
-        weights = self.parameters.values()
-        if self.config.strict:
-            sum_in_a_tree(weights, self.config.accumulate, self.processes, find)
-        else:
-            for shard in self.shards:
-                find(shard)
-            sum_once(weights, self.processes)
+        self.held.gradients(self.shards, self.config.accumulate, find)
         return losses
 
-    def _backward(self, step: int, shard: int, part: B, units: int, line: ProgressLine) -> float:
-        """Add the gradients of one batch of a step, whose loss counts for so many units."""
+    def _backward(self, step: int, shard: int, part: B, units: float, line: ProgressLine) -> float:
+        """Add the gradients of one batch of a step of so many units, in which it counts by them."""
         try:
             loss = self._loss(step, shard, part) / units
             loss.backward()  # type: ignore[no-untyped-call]
@@ -255,7 +260,7 @@ class Trainer(Generic[B]):
         """The loss of one batch of a step: ()."""
         seed_step(self.seed, step, shard)
         with self._precision():
-            return self.job.loss(part)
+            return self.held.loss(part)
 
     def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
@@ -321,7 +326,7 @@ class Trainer(Generic[B]):
         self.tokens_per_second = self.tokens_per_second or self.speed.read()
         self.job.model.eval()
         with (
-            self.average.in_place(),
+            self.held.averaged(self.average),
             torch.inference_mode(),
             self._precision(),
         ):
@@ -358,11 +363,11 @@ class Trainer(Generic[B]):
         self.speed.read()  # the seconds of an evaluation are not training
 
     def _commit(self) -> None:
-        """Begin to write a checkpoint: the first process does, of what all have.
+        """Begin to write a checkpoint: the first process of what all have, or each its part.
 
         Raises what the one before failed with.
         """
-        if self.processes.rank > 0:
+        if not self.held.writes:
             return
         facts = self.facts | {"progress": self.progress.facts()}
         step, best = self.progress.step, self.progress.best_steps
@@ -380,8 +385,7 @@ class Trainer(Generic[B]):
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self._refuse_another_run_s(checkpoint)
-        states = checkpoint.load()
-        load_weights(self.job.model, states["model"])
+        states = self.held.read(checkpoint)
         self.optimizer.load(states["optimizer"])
         self.average.load(states.get("average", {}))
         facts = checkpoint.facts["progress"]
@@ -390,10 +394,9 @@ class Trainer(Generic[B]):
 
     def _load_best(self) -> None:
         """The weights of the best evaluation into the model, from that step's checkpoint."""
-        checkpoint = self.store.checkpoint(self.progress.best_step)
-        self._refuse_another_run_s(checkpoint)  # it may have come into the folder meanwhile
-        best = checkpoint.load()
-        load_weights(self.job.model, best.get("average", best["model"]))
+        best = self.store.checkpoint(self.progress.best_step)
+        self._refuse_another_run_s(best)  # it may have come into the folder meanwhile
+        self.held.finish(best)
 
     def _refuse_another_run_s(self, checkpoint: Checkpoint) -> None:
         """Raises CheckpointError for a checkpoint of another run."""
@@ -419,10 +422,12 @@ class Trainer(Generic[B]):
     ) -> None:
         """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
         if not trouble.startswith("a loss of"):
-            where = first_nonfinite(
-                self.job.model,
-                lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
-            )
+            with self.held.plain():
+                where = first_nonfinite(
+                    self.job.model,
+                    lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
+                    self.parameters,
+                )
             trouble = f"{trouble}, first in {self._first_said(where)}"
         several = f"-process-{self.processes.rank}" if self.processes.size > 1 else ""
         with together(self.processes):
@@ -444,7 +449,8 @@ class Trainer(Generic[B]):
         )
 
     def _first_said(self, where: str) -> str:
-        """Where the loss of some process was first not finite; a gradient is everybody's."""
+        """Where the loss of some process was first not finite, or else a gradient."""
         said = [text.decode() for text in self.processes.gather(where.encode())]
         named = [text for text in said if not text.startswith("the ")]
-        return (named or said)[0]
+        gradients = [text for text in said if text.startswith("the gradient")]
+        return (named or gradients or said)[0]
