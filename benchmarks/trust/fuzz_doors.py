@@ -73,6 +73,11 @@ def folder_of(files: Files) -> Iterator[Path]:
                 path.unlink()
 
 
+def use_folder(home: Path) -> None:
+    """Let this process lay its files into a folder that somebody else removes."""
+    _HOME[os.getpid()] = home
+
+
 def leave() -> None:
     """Remove this process's folder."""
     home = _HOME.pop(os.getpid(), None)
