@@ -1,0 +1,981 @@
+"""The mutants of `mutants.py`: what is replaced where, what that breaks, which tests should notice.
+
+All of them change what jumok computes, keeps or promises; none is a crash at import. One that would
+change nothing that can be seen does not belong here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One text of one file and what stands there instead."""
+
+    file: str
+    old: str
+    new: str
+    breaks: str
+    killers: tuple[str, ...]  # tests that should notice, the likeliest first
+
+
+_OWN: Mapping[str, tuple[str, ...]] = {
+    "nn/attention": ("nn/test_attention.py", "nn/test_hooks.py", "models/test_cached.py"),
+    "nn/short_attention": ("nn/test_attention.py", "nn/test_layer.py"),
+    "nn/masks": ("nn/test_masks.py", "models/test_future.py", "models/test_cached.py"),
+    "nn/cache": ("nn/test_cache.py", "models/test_cached.py", "decoding/test_writer.py"),
+    "nn/dropout": ("nn/test_dropout.py",),
+    "nn/layer": ("nn/test_layer.py", "models/test_cached.py", "models/test_padding.py"),
+    "nn/stack": ("nn/test_stack.py", "models/test_cached.py"),
+    "nn/positions": ("nn/test_positions.py", "models/test_cached.py"),
+    "models/decoder": ("models/test_cached.py",),
+    "decoding/beam": ("decoding/test_beam.py",),
+    "decoding/writer": ("decoding/test_writer.py", "decoding/test_generate.py"),
+    "decoding/generate": ("decoding/test_generate.py",),
+    "decoding/sampling": ("decoding/test_sampling.py",),
+    "decoding/sliding": ("decoding/test_sliding.py",),
+    "decoding/speculative": ("decoding/test_speculative.py",),
+    "decoding/stopping": ("decoding/test_generate.py", "decoding/test_beam.py"),
+    "decoding/processors": ("decoding/test_processors.py",),
+    "storage": ("test_storage.py", "training/test_checkpoint.py"),
+    "tensorfile": ("test_tensorfile.py",),
+    "training/checkpoint": ("training/test_checkpoint.py", "training/test_torture.py"),
+    "training/manifest": ("training/test_checkpoint.py", "training/test_torture.py"),
+    "training/behind": ("training/test_behind.py",),
+    "training/lock": ("training/test_lock.py",),
+    "training/average": ("training/test_average.py",),
+    "training/optimizer": ("training/test_optimizer.py",),
+    "training/randomness": ("training/test_randomness.py",),
+    "training/schedules": ("training/test_schedules.py",),
+    "training/trainer": ("training/test_trainer.py",),
+}
+
+
+def own_tests(file: str) -> tuple[str, ...]:
+    """The test files of a module."""
+    name = file.removeprefix("src/jumok/").removesuffix(".py")
+    return tuple(f"tests/{test}" for test in _OWN[name])
+
+
+def _of(name: str, killers: str, *rows: tuple[str, str, str, str]) -> tuple[Mutant, ...]:
+    """Mutants of one module: old, new, what it breaks, tests of `killers` or paths of others."""
+    return tuple(
+        Mutant(
+            f"src/jumok/{name}.py",
+            old,
+            new,
+            breaks,
+            tuple(
+                f"tests/{test}" if "/" in test or "::" in test else f"tests/{killers}::{test}"
+                for test in tests.split()
+            ),
+        )
+        for old, new, breaks, tests in rows
+    )
+
+
+ATTENTION = _of(
+    "nn/attention",
+    "nn/test_attention.py",
+    (
+        "self.scale = d_head**-0.5 if scale is None",
+        "self.scale = 1.0 if scale is None",
+        "scores are not divided by sqrt(d_head)",
+        "test_the_scale_is_one_over_the_root_of_a_heads_width",
+    ),
+    (
+        "self.scale = d_head**-0.5 if scale is None",
+        "self.scale = d_model**-0.5 if scale is None",
+        "scores are divided by the root of the model's width",
+        "test_the_scale_is_one_over_the_root_of_a_heads_width",
+    ),
+    (
+        "return scores if bias is None else scores + bias",
+        "return scores if bias is None else scores - bias",
+        "the written-out way takes the bias off",
+        "test_all_three_are_one test_values_and_gradients_agree",
+    ),
+    (
+        "return scores if bias is None else scores + bias",
+        "return scores",
+        "the written-out way forgets the bias",
+        "test_all_three_are_one test_values_and_gradients_agree",
+    ),
+    (
+        "lowest).softmax(-1).masked_fill(~table, 0)",
+        "lowest).softmax(-1)",
+        "a query that may see nothing sees the mean of everything",
+        "test_a_hidden_row_is_zero_and_harmless test_rows_sum_to_one_or_to_nothing",
+    ),
+    (
+        "lowest = torch.finfo(scores.dtype).min  #",
+        "lowest = 0.0  #",
+        "hidden scores are 0 before the softmax, not the lowest number",
+        "test_rows_sum_to_one_or_to_nothing test_all_three_are_one",
+    ),
+    (
+        "scores.masked_fill(~table, lowest)",
+        "scores.masked_fill(table, lowest)",
+        "True means hidden in the written-out way",
+        "test_rows_sum_to_one_or_to_nothing test_all_three_are_one",
+    ),
+    (
+        "(q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale",
+        "(q @ k.mT) * scale",
+        "half types are summed in half",
+        "test_half_types_are_summed_in_float32",
+    ),
+    (
+        "bias is None and T == S",
+        "bias is None",
+        "with a cache the kernel's triangle stands top left",
+        "models/test_cached.py::test_through_the_fused_kernel",
+    ),
+    (
+        "triangle = mask.causal and mask.allowed is None and bias",
+        "triangle = mask.causal and bias",
+        "the kernel's triangle forgets padding",
+        "test_all_three_are_one",
+    ),
+    (
+        'bias if table is None else bias.masked_fill(~table, float("-inf"))',
+        "bias",
+        "the kernel forgets the mask where there is a bias",
+        "test_all_three_are_one models/test_cached.py::test_through_the_fused_kernel",
+    ),
+    (
+        "is_causal=triangle, scale=scale",
+        "is_causal=triangle, scale=None",
+        "the kernel takes a scale of its own",
+        "test_all_three_are_one",
+    ),
+    (
+        "k = rotation(self.split(self.key(source)))",
+        "k = self.split(self.key(source))",
+        "keys are not turned by their positions",
+        "nn/test_positions.py::test_attention_with_rotation_moves_along",
+    ),
+    (
+        "q = rotation(self.split(self.query(x)))",
+        "q = self.split(self.query(x))",
+        "queries are not turned by their positions",
+        "nn/test_positions.py::test_attention_with_rotation_moves_along",
+    ),
+    (
+        "return k, self.split(self.value(source))",
+        "return k, self.split(self.key(source))",
+        "keys are taken for values",
+        "test_gradcheck nn/test_layer.py::test_every_parameter_is_used",
+    ),
+    (
+        "p_dropout = self.dropout if self.training else 0.0",
+        "p_dropout = self.dropout",
+        "weights are dropped in eval mode",
+        "test_eval_mode_drops_nothing",
+    ),
+    (
+        "return dropout(weights, p_dropout).to(v.dtype) @ v",
+        "return weights.to(v.dtype) @ v",
+        "who watches turns dropout off",
+        "test_dropout_hides_the_same_weights_on_both_ways",
+    ),
+    (
+        "weights = self.weights(masked_softmax(scores, table))",
+        "weights = self.weights(masked_softmax(scores, None))",
+        "who watches turns the mask off",
+        "nn/test_hooks.py::test_looking_changes_nothing",
+    ),
+    (
+        "return x.view(B, T, self.n_heads, -1).transpose(1, 2)",
+        "return x.view(B, self.n_heads, T, -1)",
+        "heads are cut along positions",
+        "test_the_order_of_heads_does_not_matter models/test_future.py",
+    ),
+    (
+        "self.output(y.transpose(1, 2).flatten(2))",
+        "self.output(y.reshape(y.shape[0], y.shape[2], -1))",
+        "heads are joined in the wrong order",
+        "test_the_order_of_heads_does_not_matter models/test_future.py",
+    ),
+    (
+        "return any(point.watched for point in points)",
+        "return all(point.watched for point in points)",
+        "a hook alone is not heard",
+        "nn/test_hooks.py::test_a_hook_can_switch_a_head_off",
+    ),
+)
+
+SHORT_ATTENTION = _of(
+    "nn/short_attention",
+    "nn/test_attention.py",
+    (
+        "scores = torch.bmm(q, k.mT).mul_(scale)",
+        "scores = torch.bmm(q, k.mT)",
+        "short rows are not scaled",
+        "test_all_three_are_one",
+    ),
+    (
+        "ds.mul_(ctx.scale)",
+        "ds.mul_(1.0)",
+        "the gradients of queries and keys are not scaled",
+        "test_values_and_gradients_agree test_gradcheck",
+    ),
+    (
+        "dv = torch.bmm((weights if mask is None else weights * mask).mT, dy)",
+        "dv = torch.bmm(weights.mT, dy)",
+        "the gradient of the values forgets dropout",
+        "test_dropout_hides_the_same_weights_on_both_ways",
+    ),
+    (
+        "dw.mul_(mask)",
+        "dw.mul_(1.0)",
+        "the gradient of the weights forgets dropout",
+        "test_dropout_hides_the_same_weights_on_both_ways",
+    ),
+    (
+        "y = y.masked_fill(~table.any(-1, keepdim=True), 0)",
+        "y = y.clone()",
+        "a query that may see nothing gets the mean of all values",
+        "test_a_hidden_row_is_zero_and_harmless",
+    ),
+    (
+        "return bias.to(q.dtype).masked_fill(~table, lowest)",
+        "return bias.to(q.dtype)",
+        "short rows forget the mask where there is a bias",
+        "test_all_three_are_one",
+    ),
+    (
+        "by_head.sum_to_size(added.shape).clone()",
+        "by_head.sum_to_size(added.shape)",
+        "the gradient of the bias is scaled with those of the queries",
+        "test_values_and_gradients_agree test_gradcheck",
+    ),
+    (
+        "if ctx.needs_input_grad[3]:",
+        "if False:",
+        "the bias does not learn",
+        "test_values_and_gradients_agree",
+    ),
+)
+
+MASKS = _of(
+    "nn/masks",
+    "nn/test_masks.py",
+    (
+        ".tril(S - T)",
+        ".tril()",
+        "with a cache the newest see the oldest alone",
+        "models/test_cached.py::test_positions_count_on_by_themselves",
+    ),
+    (
+        ".tril(S - T)",
+        ".tril(S - T + 1)",
+        "everybody sees the next token",
+        "test_position_i_sees_the_first_i_and_itself",
+    ),
+    (
+        "if self.allowed is None else self.allowed & past",
+        "if self.allowed is None else self.allowed | past",
+        "padding or the future is seen, whichever is allowed",
+        "test_causal_and_hidden_is_both",
+    ),
+    (
+        "if self.allowed is None else self.allowed & past",
+        "",
+        "causal masks forget padding",
+        "test_causal_and_hidden_is_both",
+    ),
+    (
+        "return cls(real[:, None, None, :], causal)",
+        "return cls(real[:, None, :, None], causal)",
+        "padding sees nothing, and is seen",
+        "test_padding_is_hidden_from_everybody",
+    ),
+    (
+        "return cls(real[:, None, None, :], causal)",
+        "return cls(real[:, None, None, :])",
+        "padded texts see their future",
+        "models/test_cached.py::test_every_chunking test_causal_and_hidden_is_both",
+    ),
+    (
+        "return cls(same & (segments >= 0)[:, None, None, :], causal)",
+        "return cls(same, causal)",
+        "padding of packed rows sees itself",
+        "test_segments_see_themselves_alone",
+    ),
+    (
+        "segments[:, None, :, None] == segments",
+        "segments[:, None, :, None] >= segments",
+        "a packed text sees those before it",
+        "test_segments_see_themselves_alone",
+    ),
+    (
+        "(real.cumsum(-1) - 1).masked_fill(~real, 0)",
+        "real.cumsum(-1).masked_fill(~real, 0)",
+        "positions begin at 1",
+        "test_positions_count_real_tokens",
+    ),
+)
+
+CACHE = _of(
+    "nn/cache",
+    "nn/test_cache.py",
+    (
+        "wider[:, :, : self.length] = self.kept[which][:B, :, : self.length]",
+        "wider.zero_()",
+        "a cache that grows forgets what it holds",
+        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
+    ),
+    (
+        "self._wider(k, S, 0), self._wider(v, S, 1)",
+        "self._wider(k, S, 0), self._wider(v, S, 0)",
+        "a cache that grows takes its keys for values",
+        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
+    ),
+    (
+        "if new.stop > self.room:",
+        "if new.stop > self.room + 1:",
+        "one position more than there is room for",
+        "test_a_full_cache_says_so",
+    ),
+    (
+        "self.length = new.stop",
+        "self.length = max(self.length, k.shape[2])",
+        "each new token overwrites the one before",
+        "test_what_went_in_comes_out",
+    ),
+    (
+        "if self.memory is None:\n            self.memory = make()",
+        "if make:\n            self.memory = make()",
+        "the source is projected anew at every step",
+        "test_the_memory_is_made_once",
+    ),
+    (
+        "used = slice(0, self.length)",
+        "used = slice(0, max(self.length - 1, 0))",
+        "reordered rows lose their newest position",
+        "test_rows_can_be_repeated_reordered_and_left_out",
+    ),
+    (
+        "torch.index_select(old[:, :, used], 0, rows,",
+        "torch.index_select(old[:, :, used], 0, rows.sort().values,",
+        "beams go on from each other's keys",
+        "test_rows_can_be_repeated_reordered_and_left_out",
+    ),
+    (
+        "self.memory = self.memory[0][sources], self.memory[1][sources]",
+        "self.memory = self.memory[0][sources], self.memory[1]",
+        "values of sources that are over stay",
+        "models/test_cached.py::test_rows_can_be_repeated_in_the_middle decoding/test_beam.py",
+    ),
+    (
+        "self.length -= positions",
+        "self.length = 0",
+        "taking back one token forgets the whole text",
+        "decoding/test_writer.py::test_rows_repeated_reordered_left_out_and_rewound",
+    ),
+    (
+        "return self.caches[0].length if self.caches else 0",
+        "return 0",
+        "positions begin anew at every step",
+        "models/test_cached.py::test_positions_count_on_by_themselves",
+    ),
+    (
+        "self.spare = cache.select_rows(rows, self.spare)",
+        "cache.select_rows(rows)",
+        "every reordering takes new memory",
+        "decoding/test_writer.py::test_a_reordering_takes_no_memory_of_its_own",
+    ),
+    (
+        "S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)",
+        "S = min(max(2 * self.length, FIRST_ROOM), self.room)",
+        "a prompt that is longer than the first room does not fit",
+        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled models/test_cached.py",
+    ),
+)
+
+LAYERS = (
+    _of(
+        "nn/layer",
+        "nn/test_layer.py",
+        (
+            "return self.dropout.add(x, part(self.norm(x)))",
+            "return self.dropout.add(self.norm(x), part(self.norm(x)))",
+            "a pre-norm layer goes on from the normed sum",
+            "test_add_and_norm test_the_order_of_figure_1",
+        ),
+        (
+            "return self.norm(self.dropout.add(x, part(x)))",
+            "return self.norm(part(x))",
+            "a post-norm layer has no residual sum",
+            "test_add_and_norm test_the_order_of_figure_1",
+        ),
+        (
+            "return cross.attend(side_by_side, k, v, memory_mask).view_as(x)",
+            "return cross.attend(side_by_side, k, v).view_as(x)",
+            "cross-attention sees the padding of the source",
+            "models/test_padding.py::test_sequence_to_sequence",
+        ),
+        (
+            "k, v = cache.recall(lambda: cross.project(source))",
+            "k, v = cross.project(source)",
+            "the source is projected anew at every step",
+            "decoding/test_beam.py::test_a_source_is_projected_once_and_not_repeated",
+        ),
+    )
+    + _of(
+        "nn/stack",
+        "nn/test_stack.py",
+        (
+            "rotation=rotation)\n        return self.norm(x)",
+            "rotation=rotation)\n            return self.norm(x)",
+            "the first layer alone runs: a return inside the loop",
+            "test_layers_follow_one_another",
+        ),
+        (
+            "self.relative(T, cache.length + T)",
+            "self.relative(T, T)",
+            "with a cache the bias is that of a text that begins",
+            "models/test_cached.py::test_positions_count_on_by_themselves",
+        ),
+    )
+    + _of(
+        "nn/positions",
+        "nn/test_positions.py",
+        (
+            "torch.cat([-second, first], -1)",
+            "torch.cat([second, first], -1)",
+            "a turn becomes a mirror",
+            "test_a_turn_by_the_book",
+        ),
+        (
+            "places[None, :] - places[S - T :, None]",
+            "places[None, :] - places[:T, None]",
+            "with a cache the bias is that of the oldest positions",
+            "models/test_cached.py::test_positions_count_on_by_themselves",
+        ),
+        (
+            "distance = (-distance).clamp(min=0)",
+            "distance = distance.abs()",
+            "a decoder's future has buckets",
+            "test_the_past_alone_has_buckets_in_a_decoder",
+        ),
+    )
+    + _of(
+        "nn/dropout",
+        "nn/test_dropout.py",
+        (
+            "(gradient * mask).to(mask.dtype)",
+            "gradient.to(mask.dtype)",
+            "what was dropped in the residual sum learns",
+            "test_the_residual_sum_in_one_pass test_gradcheck_with_the_mask_held",
+        ),
+        (
+            "scale = LEVELS / (LEVELS - hidden)",
+            "scale = 1.0",
+            "what is left is not scaled up",
+            "test_rate_and_mean",
+        ),
+    )
+    + _of(
+        "models/decoder",
+        "models/test_cached.py",
+        (
+            "counted(ids, cache.length)",
+            "counted(ids)",
+            "positions begin anew at every step",
+            "test_positions_count_on_by_themselves",
+        ),
+    )
+)
+
+BEAM = _of(
+    "decoding/beam",
+    "decoding/test_beam.py",
+    (
+        "rank = candidates.value / length_norm(self.t, self.config)",
+        "rank = candidates.value / length_norm(self.t + 1, self.config)",
+        "hypotheses are ranked by a length that is one too long",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "else (5 + t) / 6",
+        "else (6 + t) / 6",
+        "another length norm than Wu et al.'s",
+        "test_length_norms",
+    ),
+    (
+        "total.topk(min(2 * self.config.beam, total.shape[1]))",
+        "total.topk(min(self.config.beam, total.shape[1]))",
+        "K continuations are looked at, not 2K: those that end push the living out",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "return stopped & (torch.arange(stopped.shape[1], device=stopped.device) "
+        "< self.config.beam)",
+        "return stopped",
+        "whatever ends among 2K is finished",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "total = (scores + self.living.value.view(-1, 1)).view(N, -1)",
+        "total = scores.view(N, -1)",
+        "the score of the past is forgotten",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "rows = first_row + self.living.parent",
+        "rows = first_row + self.living.parent.sort(-1).values",
+        "beams go on from each other's cache",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "first_row = torch.arange(len(over), device=over.device)[:, None] * self.width",
+        "first_row = torch.zeros(len(over), 1, dtype=torch.int64, device=over.device)",
+        "every text goes on from the rows of the first",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "self.texts[alive], self.limits[alive]",
+        "self.texts[alive], self.limits[: int(alive.sum())]",
+        "texts take over the limits of those that are over",
+        "decoding/test_generate.py::test_limits_follow_the_source "
+        "decoding/test_generate.py::test_no_longer_than_allowed",
+    ),
+    (
+        "hopeless = best / length_norm(self.t, self.config) <= worst",
+        "hopeless = best <= worst",
+        'the early stop "likely" compares a score with a rank',
+        "test_as_the_docstring_says",
+    ),
+    (
+        "longer = self.config.length_penalty > 0",
+        "longer = False",
+        'the early stop "exact" hopes for nothing longer',
+        "test_as_the_docstring_says test_early_stops_differ",
+    ),
+    (
+        "((worst > NEVER) & hopeless)",
+        "hopeless",
+        "a search is over before K hypotheses are finished",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "value=candidates.value.masked_fill(stopped, NEVER)",
+        "value=candidates.value",
+        "what ended lives on",
+        "test_as_the_docstring_says",
+    ),
+    (
+        "missed = got.log().masked_fill(~self.real[:, None], 0.0)",
+        "missed = got.log()",
+        "coverage punishes padding that nobody looked at",
+        "test_coverage_is_that_of_the_alignment",
+    ),
+    (
+        "tiny, max=1.0)",
+        "tiny)",
+        "coverage rewards what was looked at twice",
+        "test_coverage_is_that_of_the_alignment",
+    ),
+    (
+        "_by_value(value, parent * 2**32 + token)",
+        "_by_value(value, token * 2**32 + parent)",
+        "ties go to the smaller token of the worse beam",
+        "test_ties_go_to_the_smaller_token_and_the_better_beam",
+    ),
+    (
+        "chosen.log_p[..., self.t] = log_p",
+        "chosen.log_p[..., self.t] = value",
+        "tokens are given the score of their beginning",
+        "test_one_beam_is_greedy",
+    ),
+)
+
+DECODING = (
+    _of(
+        "decoding/writer",
+        "decoding/test_writer.py",
+        (
+            "positions = places[:, start:].clamp(min=0)",
+            "positions = torch.arange(start, end, device=ids.device).expand_as(ids)",
+            "positions count padding",
+            "decoding/test_generate.py::test_alone_is_batched",
+        ),
+        (
+            "from_padding(places >= 0, causal=True)",
+            "from_padding(places > 0, causal=True)",
+            "the first token of a padded prompt is hidden",
+            "decoding/test_generate.py::test_alone_is_batched",
+        ),
+        (
+            "None if self._padding is None else self._padding[rows]",
+            "self._padding",
+            "rows take over the padding of those that are over",
+            "decoding/test_generate.py::test_alone_is_batched "
+            "test_rows_repeated_reordered_left_out_and_rewound",
+        ),
+        (
+            "self._real = None if self._real is None else self._real[sources]",
+            "pass",
+            "rows take over the source mask of those that are over",
+            "decoding/test_generate.py::test_alone_is_batched",
+        ),
+        (
+            "if not together:",
+            "if together:",
+            "sources are repeated for beams that could share one",
+            "test_rows_repeated_reordered_left_out_and_rewound decoding/test_beam.py",
+        ),
+    )
+    + _of(
+        "decoding/generate",
+        "decoding/test_generate.py",
+        (
+            "sheet.alive, token = sheet.alive[rows], token[rows]",
+            "sheet.alive, token = sheet.alive[: len(rows)], token[rows]",
+            "rows write into the sheet of those that are over",
+            "test_alone_is_batched test_scores_are_those_of_the_teacher",
+        ),
+    )
+    + _of(
+        "decoding/stopping",
+        "decoding/test_generate.py",
+        (
+            "return len(ids) >= self.limits[text]",
+            "return len(ids) > self.limits[text]",
+            "a token more than the limit",
+            "test_no_longer_than_allowed test_limits_follow_the_source",
+        ),
+    )
+    + _of(
+        "decoding/sampling",
+        "decoding/test_sampling.py",
+        (
+            "self.uniform[rows, step, None]",
+            "self.uniform[: len(rows), step, None]",
+            "a draw belongs to a place in the batch, not to its text",
+            "decoding/test_generate.py::test_alone_is_batched test_texts_draw_apart",
+        ),
+        (
+            "self.uniform[rows, step, None]",
+            "self.uniform[rows, 0, None]",
+            "every step draws with the same number",
+            "test_two_draws_are_independent",
+        ),
+    )
+    + _of(
+        "decoding/processors",
+        "decoding/test_processors.py",
+        (
+            "if context.written.shape[1] < self.n:",
+            "if context.written.shape[1] <= self.n:",
+            "an answer must be a token longer than asked",
+            "test_min_length_counts_what_was_written",
+        ),
+        (
+            "else due[context.texts])",
+            "else due[: len(scores)])",
+            "prefixes belong to places in the batch, not to texts",
+            "test_one_prefix_for_all_or_one_for_each",
+        ),
+    )
+    + _of(
+        "decoding/speculative",
+        "decoding/test_speculative.py",
+        (
+            "self._draw((p - guesses[number].q).clamp(min=0))",
+            "self._draw(p)",
+            "a refused guess is drawn again from the whole distribution",
+            "test_samples_follow_the_distribution_of_the_target",
+        ),
+        (
+            "writer.rewind(max(writer.length - len(text) + 1, 0))",
+            "writer.rewind(max(writer.length - len(text), 0))",
+            "the newest token counts as read",
+            "test_greedy_writes_what_greedy_writes",
+        ),
+    )
+    + _of(
+        "decoding/sliding",
+        "decoding/test_sliding.py",
+        (
+            "self._forgotten, self._writer = self.length - self._half, self._fresh()",
+            "self._forgotten, self._writer = self.length - self._room, self._fresh()",
+            "a window moves by one token at a time",
+            "test_token_by_token_far_beyond_the_window",
+        ),
+    )
+)
+
+COMMITS = (
+    _of(
+        "storage",
+        "test_storage.py",
+        (
+            "file.flush()\n        os.fsync(file.fileno())",
+            "file.flush()",
+            "bytes are not forced to disk",
+            "training/test_checkpoint.py::test_the_order_of_a_commit",
+        ),
+        (
+            "    try:\n        os.fsync(descriptor)",
+            "    try:\n        pass",
+            "names are not forced to disk",
+            "training/test_checkpoint.py::test_the_order_of_a_commit",
+        ),
+        (
+            "scratch.replace(path)\n        sync_folder(path.parent)",
+            "scratch.replace(path)",
+            "the name of a new file may be lost",
+            "test_bytes_and_writers_replace_what_was_there",
+        ),
+        (
+            'path.open("xb")',
+            'path.open("wb")',
+            "a new file overwrites what is there",
+            "test_a_new_file_never_overwrites",
+        ),
+        (
+            "return life == _LIFE",
+            "return True",
+            "what an earlier life of a process number left stays for ever",
+            "test_sweeping_takes_the_leftovers_of_earlier_lives_only",
+        ),
+        (
+            "except ProcessLookupError:\n        return False",
+            "except ProcessLookupError:\n        return True",
+            "what dead processes left stays for ever",
+            "test_sweeping_takes_the_leftovers_of_earlier_lives_only",
+        ),
+        (
+            "remove(path)\n        raise",
+            "pass\n        raise",
+            "what failed half-way is left behind",
+            "test_a_writer_that_fails_leaves_the_old_file_and_nothing_else",
+        ),
+    )
+    + _of(
+        "tensorfile",
+        "test_tensorfile.py",
+        (
+            "if entry.start != place:",
+            "if entry.start < place:",
+            "a file may hide bytes between its tensors",
+            "test_each_lie_is_refused_quickly_and_in_one_sentence",
+        ),
+        (
+            "if place != size - 8 - length:",
+            "if place > size - 8 - length:",
+            "a file may hide bytes behind its tensors",
+            "test_each_lie_is_refused_quickly_and_in_one_sentence",
+        ),
+    )
+    + _of(
+        "training/checkpoint",
+        "training/test_checkpoint.py",
+        (
+            "sync_folder(scratch)",
+            "pass",
+            "the names of a checkpoint's files may be lost",
+            "test_the_order_of_a_commit",
+        ),
+        (
+            "sync_folder(self.checkpoints)",
+            "pass",
+            "an acknowledged checkpoint may be lost",
+            "test_the_order_of_a_commit",
+        ),
+        (
+            "if sound < self.keep:",
+            "if sound < self.keep - 1:",
+            "one checkpoint fewer is kept than promised",
+            "test_the_newest_and_the_protected_stay",
+        ),
+        (
+            "elif step not in protect:",
+            "else:",
+            "the best checkpoint goes with the old ones",
+            "test_the_newest_and_the_protected_stay",
+        ),
+        (
+            "sound += step == committed or _is_sound(path)",
+            "sound += 1",
+            "damaged checkpoints count as kept",
+            "test_a_damaged_one_does_not_count_as_kept",
+        ),
+        (
+            "if sha256_of(path) != record.sha256:",
+            "if sha256_of(path) == '':",
+            "a turned bit is not noticed",
+            "test_every_truncation_and_every_flipped_bit_is_noticed",
+        ),
+        (
+            "if manifest.step != _step_of(path):",
+            "if manifest.step < 0:",
+            "a checkpoint that was moved is taken for another",
+            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+        ),
+        (
+            "if present != wanted:",
+            "if wanted - present:",
+            "a checkpoint may hold files that nobody vouches for",
+            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+        ),
+        (
+            "replace(_verified(path), rejected=tuple(rejected))",
+            "_verified(path)",
+            "nobody is told of the damaged ones",
+            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+        ),
+        (
+            "key=_step_of, reverse=True",
+            "key=str, reverse=True",
+            "step 9 is newer than step 40",
+            "test_the_newest_and_the_protected_stay",
+        ),
+        (
+            "if hashlib.sha256(data).hexdigest() != record.sha256:",
+            "if not data:",
+            "what changes between the check and the reading is loaded",
+            "test_what_changes_after_it_was_found_is_not_loaded",
+        ),
+        (
+            "self._make_way(final)",
+            "pass",
+            "a damaged checkpoint of the same step stops the training",
+            "test_a_damaged_checkpoint_of_the_same_step_moves_aside",
+        ),
+    )
+    + _of(
+        "training/manifest",
+        "training/test_checkpoint.py",
+        (
+            "if manifest.to_bytes() != data:",
+            "if not data:",
+            "a manifest that was edited is trusted",
+            "test_a_manifest_is_trusted_only_in_its_one_way_of_being_written",
+        ),
+        (
+            "STATE_FILE.fullmatch(name)",
+            "STATE_FILE.match(name)",
+            "names of a manifest may lead out of its folder",
+            "test_a_manifest_is_trusted_only_in_its_one_way_of_being_written",
+        ),
+    )
+    + _of(
+        "training/behind",
+        "training/test_behind.py",
+        (
+            "self._copies[state][name].copy_(t)",
+            "t",
+            "what is committed changes while it is written",
+            "test_what_changes_after_the_call_is_not_in_it",
+        ),
+        (
+            "if under_way is not None:\n            under_way.result()",
+            "if under_way is not None:\n            under_way.exception()",
+            "a commit that failed is not told",
+            "test_a_commit_that_failed_is_told_by_the_next",
+        ),
+        (
+            "room is None or room.shape != tensor.shape or room.dtype != tensor.dtype",
+            "room is None",
+            "a tensor that grew is squeezed into the memory of the old one",
+            "test_states_may_come_go_and_grow",
+        ),
+    )
+    + _of(
+        "training/lock",
+        "training/test_lock.py",
+        (
+            "lock.acquire()",
+            "lock.is_locked",
+            "two trainings in one folder",
+            "test_nobody_else_within",
+        ),
+    )
+)
+
+TRAINING = (
+    _of(
+        "training/average",
+        "training/test_average.py",
+        (
+            "decay = min(self.decay, (1 + step) / (10 + step))",
+            "decay = self.decay",
+            "the first weights are never forgotten",
+            "test_the_average_of_two_hundred_steps",
+        ),
+        (
+            "finally:\n            self._swap()",
+            "finally:\n            pass",
+            "training goes on with the average",
+            "test_inside_the_model_has_the_average_and_outside_its_own_weights",
+        ),
+    )
+    + _of(
+        "training/optimizer",
+        "training/test_optimizer.py",
+        (
+            "config.weight_decay if parameter.ndim >= 2 else 0.0",
+            "config.weight_decay",
+            "biases and norms decay",
+            "test_a_hundred_steps_are_numpy_s",
+        ),
+    )
+    + _of(
+        "training/randomness",
+        "training/test_randomness.py",
+        (
+            'seed_for(seed, "step", step, shard)',
+            'seed_for(seed, "step", step)',
+            "the batches of a step drop the same numbers",
+            "test_seed_step_and_shard_each_matter",
+        ),
+        (
+            'seed_for(seed, "order", epoch)',
+            'seed_for(seed, "order")',
+            "every epoch comes in the same order",
+            "test_orders_differ_by_seed_and_epoch",
+        ),
+    )
+    + _of(
+        "training/schedules",
+        "training/test_schedules.py",
+        (
+            "return step / warmup_steps",
+            "return (step - 1) / warmup_steps",
+            "the first step is not taken",
+            "test_inverse_square_root_is_the_paper_s",
+        ),
+    )
+    + _of(
+        "training/trainer",
+        "training/test_trainer.py",
+        (
+            "self.average.update(step)",
+            "pass",
+            "the average stays where it began",
+            "test_the_average_is_what_is_scored_and_kept",
+        ),
+        (
+            "if not (math.isfinite(loss) and math.isfinite(norm)):",
+            "if not math.isfinite(loss):",
+            "a step with a gradient that is no number is taken",
+            "test_a_gradient_that_is_no_number_names_its_weight",
+        ),
+    )
+)
+
+MUTANTS: tuple[Mutant, ...] = (
+    *ATTENTION,
+    *SHORT_ATTENTION,
+    *MASKS,
+    *CACHE,
+    *LAYERS,
+    *BEAM,
+    *DECODING,
+    *COMMITS,
+    *TRAINING,
+)
