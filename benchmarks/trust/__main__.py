@@ -24,17 +24,29 @@ Words = tuple[str, ...]
 # Two lanes side by side; then those that measure time, with the machine to themselves.
 LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
     "short": (
-        [("kills", "--kills", "20"), ("every_step", "--steps", "12")],
+        [
+            ("kills", "--kills", "20"),
+            ("every_step", "--steps", "12"),
+            ("fuzz", "--total", "1e5"),
+        ],
         [
             ("corrupt", "--damages", "500"),
             ("crashpoints",),
             ("powerloss", "--most", "200"),
             ("rerun",),
             ("signals", "--stops", "4"),
+            ("elastic", "--paths", "2"),
+            ("hostile", "--only", "opcodes"),
+            ("mutants", "--only", "masks"),
         ],
     ),
     "bars": (
-        [("kills", "--kills", "500")],
+        [
+            ("kills", "--kills", "500"),
+            ("elastic",),
+            ("hostile",),
+            ("mutants",),
+        ],
         [
             ("every_step", "--steps", "200"),
             ("corrupt", "--damages", "10000"),
@@ -42,11 +54,14 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
             ("powerloss",),
             ("rerun",),
             ("signals", "--stops", "100"),
+            ("fuzz", "--total", "2e6", UNRECORDED),  # a fifth of what is promised
         ],
     ),
     "long": (
-        [("kills", "--kills", "5000")],
+        [("kills", "--kills", "5000"), ("elastic", "--paths", "200", "--seed", "1")],
         [
+            ("fuzz",),
+            ("mutants", "--whole-suite"),
             ("corrupt", "--damages", "200000"),
             ("signals", "--stops", "1000"),
             ("soak", "--minutes", "60"),

@@ -1,6 +1,6 @@
 """Open 60 vehicles of code through every public door, while an audit hook watches the interpreter.
 
-    python -m benchmarks.trust.hostile [--only WORDS]
+    python -m benchmarks.trust.hostile [--only WORDS] [--unrecorded]
 
 Watched are the programs run, modules imported, sockets opened, objects found by pickle, processes
 begun, and files opened outside the vehicle's own folder, by `sys.addaudithook` (PEP 578), and the
@@ -13,7 +13,6 @@ Prints a table; exit code 1 when anything ran, was imported or called, or when a
 anything but a result or a sentence of jumok's.
 """
 
-import argparse
 import contextlib
 import os
 import sys
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from jumok.errors import JumokError
 
+from . import result
 from .hostile_vehicles import MARKER, SECRET, VEHICLES, Vehicle, lay_out
 
 _RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty", "pty.spawn")
@@ -268,9 +268,10 @@ def warm_up() -> None:
 
 def main() -> int:
     """Open them all and print what was seen."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = result.parser("Vehicles of code at every public door: nothing runs.")
     parser.add_argument("--only", default="")
     words = parser.parse_args().only
+    proof = result.Proof("hostile", "Vehicles of code at every public door: nothing runs.")
     warm_up()
     bad = entered = refused = 0
     chosen = [vehicle for vehicle in VEHICLES if words in vehicle.name]
@@ -281,9 +282,15 @@ def main() -> int:
         told = [f"{each.door}: {what}" for each in opened for what in each.seen]
         told += [f"{each.door}: {each.foreign}" for each in opened if each.foreign]
         bad += len(told)
-        print(f"{vehicle.name:<42}{'; '.join(told) if told else 'nothing ran'}", flush=True)
-    print(f"{len(chosen)} vehicles, {entered} openings, {refused} refused, {bad} that must not be")
-    return 1 if bad else 0
+        proof.say(f"{vehicle.name:<42}{'; '.join(told) if told else 'nothing ran'}")
+    proof.figures |= {"vehicles": len(chosen), "openings": entered, "refused": refused}
+    proof.figures["ran"] = bad
+    return proof.end(
+        {
+            f"{len(chosen)} vehicles, 60 at least": bool(words) or len(chosen) >= 60,
+            "nothing ran, was imported or called; every answer a result or a sentence": not bad,
+        }
+    )
 
 
 if __name__ == "__main__":
