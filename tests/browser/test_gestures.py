@@ -78,6 +78,7 @@ def test_the_keyboard_reaches_everything(windows: Windows, page: str) -> None:
         press(window, "Escape")
         assert window.page.get_by_role("dialog").count() == 0
         press(window, "/")
+        window.page.get_by_role("searchbox").wait_for()
         window.page.keyboard.type("c L1 H2")
         press(window, "Enter")
         says(window, b="cross", L="1", H="2")
@@ -186,6 +187,26 @@ def test_language_and_theme_are_chosen(windows: Windows, page: str) -> None:
         window.page.get_by_role("button", name="theme").click()
         window.page.get_by_role("button", name="light").click()
         window.wait_until_equal(lambda: window.run(ground) != light, True, "dark")
+
+
+@pytest.mark.parametrize(
+    ("browser_says", "state", "shown"),
+    [("en-GB", "", "en"), ("ko-KR", "", "ko"), ("de-DE", "", "en"), ("en-US", "lang=ko", "ko")],
+)
+def test_a_page_begins_in_the_language_of_the_browser(
+    windows: Windows, page: str, browser_says: str, state: str, shown: str
+) -> None:
+    with windows(language=browser_says) as window:
+        window.open(page, state)
+        assert window.run("document.documentElement.lang") == shown
+        other = {"ko": "English", "en": "한국어"}[shown]
+        window.page.get_by_role("button", name=other).click()
+        chosen = {"ko": "en", "en": "ko"}[shown]
+        assert state_of(window)["lang"] == chosen
+        window.page.reload()
+        window.wait_until_equal(
+            lambda: window.run("document.documentElement.lang"), chosen, "after a new start"
+        )
 
 
 def test_a_narrow_window_has_drawers(windows: Windows, page: str) -> None:
