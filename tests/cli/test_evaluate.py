@@ -13,7 +13,7 @@ from tests.cli.commands import call
 from tests.tiny import readings, reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
-CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1"]
+CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error"]
 SEQUENCES = [
     "task",
     "split",

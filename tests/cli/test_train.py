@@ -72,7 +72,7 @@ def test_json_is_one_line_and_nothing_else(
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run", "--json")
     assert done.code == 0
     (results,) = done.rows
-    assert set(results) == ALWAYS | {"accuracy", "macro_f1"}
+    assert set(results) == ALWAYS | {"accuracy", "macro_f1", "calibration_error"}
     assert (results["task"], results["split"], results["n"]) == ("classification", "test", 40)
     assert (results["steps"], results["ended"], results["seed"]) == (6, "done", 0)
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
@@ -215,6 +215,9 @@ def test_a_dry_run_tells_and_makes_nothing(
     told = call(capsys, "train", review_recipe, *QUICK, "--dry-run").out
     assert f"{found['parameters']:,}" in told
     assert "tokens a second, measured" in told
+    assert "processes" not in told
+    parted = call(capsys, "train", review_recipe, *QUICK, "training.sharding=full", "--dry-run")
+    assert "each of 4 processes" in parted.out
 
 
 def test_a_dry_run_is_of_a_recipe(capsys: Capture, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def classifier(
     cost = done.outcome.int8
     assert isinstance(cost, Cost)
     assert cost.rows == "all 30 rows of dev"
-    assert cost.before.keys() == cost.after.keys() == {"accuracy", "macro_f1"}
+    assert cost.before.keys() == cost.after.keys() == {"accuracy", "macro_f1", "calibration_error"}
     assert abs(cost.before["accuracy"] - cost.after["accuracy"]) <= 0.1
     return out, told
 

@@ -3,12 +3,10 @@
 from jumok.evaluation.calibration import calibration_error
 from jumok.evaluation.classification import ClassificationScores, score_labels
 from jumok.evaluation.entities import EntityScores, score_tags
-from jumok.evaluation.language import LanguageScores, score_language, utf8_bytes
+from jumok.evaluation.language_models import LanguageModelScores
 from jumok.evaluation.regression import RegressionScores, score_numbers
 from jumok.evaluation.sequences import (
-    Difference,
     SequenceScores,
-    compare,
     countings,
     exact_match,
     score_sequences,
@@ -16,19 +14,15 @@ from jumok.evaluation.sequences import (
 
 __all__ = [
     "ClassificationScores",
-    "Difference",
     "EntityScores",
-    "LanguageScores",
+    "LanguageModelScores",
     "RegressionScores",
     "SequenceScores",
     "calibration_error",
-    "compare",
     "countings",
     "exact_match",
     "score_labels",
-    "score_language",
     "score_numbers",
     "score_sequences",
     "score_tags",
-    "utf8_bytes",
 ]

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 Counting = Literal["ko-mecab", "tokenized-lower"]
 
-SAMPLES = 1_000  # of a bootstrap
-
 
 @dataclass(frozen=True)
 class Bleu:
@@ -53,15 +51,6 @@ class SequenceScores:
             name = f"bleu_{counting.replace('-', '_')}"
             answer |= {name: bleu.score, f"{name}_signature": bleu.signature}
         return answer
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The BLEU of two systems, and how likely chance alone makes them differ so much."""
-
-    ours: float
-    theirs: float
-    p_value: float
 
 
 def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
@@ -126,31 +115,6 @@ def score_sequences(
             for counting in also
         },
     )
-
-
-def compare(
-    ours: Sequence[str], theirs: Sequence[str], wanted: Sequence[str], samples: int = SAMPLES
-) -> Difference:
-    """Two systems' BLEU over 13a tokens by paired bootstrap resampling (Koehn 2004).
-
-    The same `samples` draws of sentences are scored for both; sacrebleu's seed makes them the
-    same every time.
-    """
-    from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
-    from sacrebleu.significance import PairedTest, Result
-
-    test = PairedTest(
-        [("theirs", list(theirs)), ("ours", list(ours))],
-        {"BLEU": BLEU(references=[list(wanted)])},
-        references=None,
-        test_type="bs",
-        n_samples=samples,
-    )
-    base, best = (found for found in test()[1]["BLEU"] if isinstance(found, Result))
-    ours_bleu, theirs_bleu, p_value = float(best.score), float(base.score), best.p_value
-    if p_value is None or ours_bleu == theirs_bleu:  # sacrebleu would call that a rare chance
-        p_value = 1.0
-    return Difference(ours_bleu, theirs_bleu, float(p_value))
 
 
 def _bleu(metric: "BLEU", written: Sequence[str], wanted: Sequence[str]) -> Bleu:

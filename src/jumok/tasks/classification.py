@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from jumok.data.corpora import CLASSIFICATION, PAIRS, Splits
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.evaluation import ClassificationScores, score_labels
+from jumok.evaluation import ClassificationScores, calibration_error, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.answers import Prediction
 from jumok.tasks.batches import Batches
@@ -108,7 +108,7 @@ class Classification:
         return ClassificationJob(recipe, model, vocabulary, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
-        """Accuracy and macro F1, the confusion of labels and the surest mistakes."""
+        """Accuracy, macro F1, how far certainty is from being right, the surest mistakes."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         labels = loaded.labels
         data = labelled(table, loaded.recipe.data.pieces, encode, labels)
@@ -117,7 +117,8 @@ class Classification:
             loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device, loaded.processes
         )
         sure, guessed = probabilities.max(-1)
-        wrong = (guessed != torch.tensor(wanted)).nonzero().flatten().tolist()
+        right = guessed == torch.tensor(wanted)
+        wrong = (~right).nonzero().flatten().tolist()
         worst = sorted(wrong, key=lambda i: -float(sure[i]))[:SHOWN]
         return Scored(
             {
@@ -126,6 +127,7 @@ class Classification:
                 "n": found.n,
                 "accuracy": found.accuracy,
                 "macro_f1": found.macro_f1,
+                "calibration_error": calibration_error(sure.tolist(), right.tolist()),
             },
             confusion=found.confusion.tolist(),
             mistakes=[
