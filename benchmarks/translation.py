@@ -50,15 +50,23 @@ def scored(loaded: Loaded, split: str) -> dict[str, Any]:
 
 
 def facts(run: Run) -> list[str]:
-    """How the run came about: size, time, memory, and the score it was chosen by."""
+    """How the run came about: size, time, memory, and what it was chosen by."""
     results = run.results()
+    size = f"{results['name']}, seed {results['seed']}: {results['parameters']:,} weights"
+    seconds, most = results["wall_seconds"], results["peak_memory_bytes"] / 2**30
+    if "averaged_steps" in results:
+        steps = ", ".join(f"{step:,}" for step in results["averaged_steps"])
+        dev = "  ".join(f"{name} {results[name]:.2f}" for name in METRICS if name in results)
+        return [
+            f"{size}, the mean of steps {steps}",
+            f"averaged and scored on dev in {seconds / 60:.1f} min, at most {most:.2f} GiB",
+            f"dev: {dev} (as the recipe's [decoding] says)",
+        ]
     dev = results["dev"]
     return [
-        f"{results['name']}, seed {results['seed']}: {results['parameters']:,} weights, "
-        f"{results['steps']:,} steps",
+        f"{size}, {results['steps']:,} steps",
         f"training {results['training_seconds'] / 60:.1f} min, whole command "
-        f"{results['wall_seconds'] / 60:.1f} min, at most "
-        f"{results['peak_memory_bytes'] / 2**30:.2f} GiB",
+        f"{seconds / 60:.1f} min, at most {most:.2f} GiB",
         f"chosen by dev {dev['metric']} {dev['score']:.2f} (greedy) at step {dev['step']:,}",
     ]
 
