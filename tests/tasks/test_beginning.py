@@ -11,6 +11,7 @@ from torch import Tensor
 import jumok
 from jumok import tensorfile
 from jumok.errors import InputError
+from jumok.tasks.dry_run import dry_run
 from jumok.tasks.measures import MEASURES
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
@@ -99,6 +100,18 @@ def test_a_masked_language_model_becomes_a_classifier(
     assert finished.results["begun_from"] == line
     assert line in capsys.readouterr().err.splitlines()
     assert resume(tmp_path / "run").results["begun_from"] == line  # a finished run
+
+
+def test_a_vocabulary_that_counts_for_nothing_is_told(
+    review_recipe: Path, review_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe asks for 66 pieces; those of the run are taken."""
+    words = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
+    dry_run(load_recipe(str(review_recipe), words))
+    assert (
+        f"jumok: the vocabulary is that of {review_run}, so vocabulary.kind and vocabulary.size "
+        "of the recipe count for nothing\n"
+    ) in capsys.readouterr().err
 
 
 def test_a_like_run_gives_all_it_has(tmp_path: Path, review_recipe: Path, review_run: Path) -> None:

@@ -1,5 +1,6 @@
 """What a training is made of: vocabularies, a model, the weights it begins from, a job."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
-from jumok.tasks.vocabularies import Vocabularies, learn
+from jumok.tasks.vocabularies import Vocabularies, learn, stated
 from jumok.training.machine import find_device
 from jumok.training.randomness import seed_for
 from jumok.training.trainer import Job
 
 
 def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
-    """Those of the run a recipe begins from, or those it names or has learnt."""
+    """Those of the run a recipe begins from, or those it names or has learnt.
+
+    What the recipe says of a vocabulary beside a run to begin from is told to count for nothing.
+    """
     if not recipe.model.init:
         return learn(recipe, train)
     found = vocabularies_of(Path(recipe.model.init))
@@ -29,6 +33,13 @@ def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
         raise InputError(
             f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "
             f"set vocabulary.joint = {'true' if found.joint else 'false'} to begin from it"
+        )
+    unused = stated(recipe.vocabulary)
+    if unused:
+        print(
+            f"jumok: the vocabulary is that of {recipe.model.init}, so {' and '.join(unused)} of "
+            "the recipe count for nothing",
+            file=sys.stderr,
         )
     return found
 

@@ -6,7 +6,7 @@ In the folder of a run stand `vocabulary.model`, perhaps `vocabulary.target.mode
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from jumok.data.table import Table
@@ -115,6 +115,19 @@ def read_imported(folder: Path) -> PretrainedVocabulary:
     if found is None:
         raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
     return found
+
+
+def stated(choice: VocabularyChoice) -> list[str]:
+    """The keys of a [vocabulary] table that are not at their default; `joint` says how many.
+
+    >>> stated(VocabularyChoice(size=4_000, kind="bpe"))
+    ['vocabulary.kind', 'vocabulary.size']
+    """
+    return [
+        f"vocabulary.{field.name}"
+        for field in fields(choice)
+        if field.name != "joint" and getattr(choice, field.name) != field.default
+    ]
 
 
 def learn(recipe: Recipe, train: Table) -> Vocabularies:
