@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from jumok import __version__
 from jumok.cli import VERBS, help_text
@@ -83,6 +84,26 @@ def test_a_fault_of_jumok_s_own_is_told_as_one(
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("jumok: TypeError: ")
     assert done.err.endswith("; this is a fault of jumok, --debug shows where\n")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+    ],
+)
+def test_too_little_memory_is_no_fault_of_jumok(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path, error: Exception
+) -> None:
+    def load(*words: object) -> None:
+        raise error
+
+    monkeypatch.setattr("jumok.tasks.loading.load", load)
+    done = call(capsys, "predict", review_run, "안녕")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("jumok: there is not enough memory for this; ask for less at once")
 
 
 def test_a_name_that_no_file_can_have_is_told(capsys: Capture) -> None:

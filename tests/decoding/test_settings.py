@@ -38,6 +38,9 @@ def test_every_field_is_shown_when_it_is_set() -> None:
     [
         ({"beam": 0}, r"decoding\.beam 0: give 1 or more"),
         ({"max_length": 0}, r"decoding\.max_length 0: give 1 or more"),
+        ({"beam": 10**9}, r"decoding\.beam 1000000000 is beyond every machine; give 1,000 or less"),
+        ({"sample": True, "n_best": 10**9}, r"decoding\.n_best 1000000000 is beyond every machine"),
+        ({"max_length": 10**12}, r"decoding\.max_length 1000000000000 is beyond every machine"),
         ({"top_k": -1}, r"decoding\.top_k -1: give 0 or more"),
         ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give more than 0"),
         ({"top_p": 1.5}, r"decoding\.top_p 1\.5: give more than 0, to 1"),

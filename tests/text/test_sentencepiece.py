@@ -135,6 +135,7 @@ def test_what_the_texts_raise_comes_through() -> None:
         lambda: VocabularyConfig(normalization="nfkc"),
         lambda: VocabularyConfig(character_coverage=0.5),
         lambda: VocabularyConfig(size=0),
+        lambda: VocabularyConfig(size=10**12),
     ],
 )
 def test_an_impossible_config_is_refused(make: Callable[[], VocabularyConfig]) -> None:

@@ -85,9 +85,22 @@ def _run(words: list[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        _say(f"{type(error).__name__}: {error}; this is a fault of jumok, --debug shows where")
+        if _is_of_memory(error):
+            _say(
+                "there is not enough memory for this; ask for less at once: fewer or shorter "
+                "texts, a narrower beam, a smaller training.batch_tokens"
+            )
+        else:
+            _say(f"{type(error).__name__}: {error}; this is a fault of jumok, --debug shows where")
         return 1
     return 0
+
+
+def _is_of_memory(error: Exception) -> bool:
+    """Whether memory was asked for that is not there, on the CPU or on a device."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def _say(message: str) -> None:

@@ -68,7 +68,7 @@ def verify(
     from jumok.errors import InputError
 
     damaged: list[str] = []
-    for corpus in [known_corpus(name)] if name else CORPORA.values():
+    for corpus in CORPORA.values() if name is None else [known_corpus(name)]:
         for file, (state, path) in state_of(corpus).items():
             if as_json:
                 row = {"corpus": corpus.name, "file": file, "state": state}
@@ -83,7 +83,7 @@ def verify(
             "with jumok data get"
         )
     if overlap:
-        if not name:
+        if name is None:
             raise InputError("--overlap reads a whole corpus; name one")
         _tell_overlap(known_corpus(name), as_json)
 

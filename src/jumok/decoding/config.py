@@ -12,6 +12,7 @@ EarlyStop = Literal["full", "likely", "exact"]
 Kernel = Literal["plain", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
+MOST = {"beam": 1_000, "n_best": 1_000, "max_length": 2**20}
 MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
 
 
@@ -64,6 +65,11 @@ class DecodingConfig:
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
+            if getattr(self, name) > MOST[name]:
+                raise InputError(
+                    f"decoding.{name} {getattr(self, name)} is beyond every machine; give "
+                    f"{MOST[name]:,} or less"
+                )
         for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
                      "coverage"):  # fmt: skip
             if not 0 <= getattr(self, name) < math.inf:

@@ -97,8 +97,12 @@ class Run:
         return run
 
     def recipe(self) -> Recipe:
-        """The recipe the run was made by."""
-        return build(Recipe, read_toml(self.recipe_path))
+        """The recipe the run was made by. Raises InputError, with the file, for what is none."""
+        tree = read_toml(self.recipe_path)
+        try:
+            return build(Recipe, tree)
+        except InputError as error:
+            raise InputError(f"{self.recipe_path}: {error}") from error
 
     def vocabularies(self) -> Vocabularies:
         """The vocabulary the run was trained with, or the two of them."""

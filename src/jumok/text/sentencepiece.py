@@ -39,6 +39,9 @@ _TEXTS_PER_THREAD = 512
 _BREAKS = re.compile(r"[\r\n\t]+")
 
 
+MOST_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
+
+
 @dataclass(frozen=True)
 class VocabularyConfig:
     """How a vocabulary is trained.
@@ -78,10 +81,10 @@ class VocabularyConfig:
                 f"character_coverage {self.character_coverage}; give a share of the text from "
                 "0.98 to 1, 0.9995 is usual"
             )
-        if self.size < 1 or not 1 <= self.max_piece_length <= 512:
+        if not 1 <= self.size <= MOST_PIECES or not 1 <= self.max_piece_length <= 512:
             raise InputError(
                 f"size {self.size} and max_piece_length {self.max_piece_length}; give at least 1 "
-                "piece of 1 to 512 characters"
+                f"piece and at most {MOST_PIECES:,}, of 1 to 512 characters"
             )
 
 
