@@ -46,6 +46,10 @@ def override(tree: Mapping[str, Any], words: Sequence[str]) -> Tree:
         key, equals, text = word.partition("=")
         if not equals or not all(key.split(".")):
             raise InputError(f"{word!r} is not key=value; write for example training.steps=1000")
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise InputError(
+                f"{word!r} holds half of a surrogate pair; write the word in whole characters"
+            )
         *path, last = key.split(".")
         table = changed
         for part in path:

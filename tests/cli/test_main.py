@@ -106,6 +106,30 @@ def test_too_little_memory_is_no_fault_of_jumok(
     assert done.err.startswith("jumok: there is not enough memory for this; ask for less at once")
 
 
+def test_what_came_cannot_command_the_terminal(capsys: Capture, review_run: Path) -> None:
+    """An escape, a bell, a sign that turns the line round, half a pair: shown, never sent."""
+    for word in ("\x1b]0;title\x07", "\u202ecod.exe", "\ud800", "a\rb", "\x9b2J"):
+        done = call(capsys, "evaluate", review_run, "--split", word)
+        assert done.code == 2
+        assert all(letter == "\n" or letter.isprintable() for letter in done.err), done.err
+        assert ascii(word)[1:-1] in done.err
+
+
+def test_a_word_without_measure_is_not_echoed_whole(capsys: Capture) -> None:
+    done = call(capsys, "train", "x" * 100_000)
+    assert done.code == 2
+    assert len(done.err) < 10_000
+    assert "characters left out" in done.err
+
+
+def test_a_word_that_is_no_text(capsys: Capture, review_recipe: Path) -> None:
+    done = call(capsys, "train", review_recipe, "name=\ud800", "--dry-run")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "jumok: 'name=\\ud800' holds half of a surrogate pair; write the word in whole characters\n"
+    )
+
+
 def test_a_name_that_no_file_can_have_is_told(capsys: Capture) -> None:
     for verb, words in (("predict", ["안녕"]), ("view", [])):
         done = call(capsys, verb, "각" * 300, *words)

@@ -103,5 +103,40 @@ def _is_of_memory(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
+MOST_SAID = 8_000  # characters of a message
+
+
 def _say(message: str) -> None:
-    print(f"jumok: {message}", file=sys.stderr)
+    print(f"jumok: {_harmless(message)}", file=sys.stderr)
+
+
+def _harmless(message: str) -> str:
+    r"""A message as a terminal may be given it: what came from outside may hold anything.
+
+    Characters that would command the terminal, or turn the direction of the line, are written as
+    their numbers; of a message without measure the middle is left out.
+
+    >>> _harmless("no split '\x1b[2Jtest\u202e'")
+    "no split '\\x1b[2Jtest\\u202e'"
+    """
+    if len(message) > MOST_SAID:
+        half = MOST_SAID // 2
+        left_out = len(message) - 2 * half
+        message = f"{message[:half]} ({left_out:,} characters left out) {message[-half:]}"
+    return "".join(
+        letter if letter == "\n" or not _commands(letter) else ascii(letter)[1:-1]
+        for letter in message
+    )
+
+
+def _commands(letter: str) -> bool:
+    """Whether a character is a control, a sign of direction, or half of a pair."""
+    code = ord(letter)
+    return (
+        code < 0x20
+        or 0x7F <= code <= 0x9F
+        or code in (0x061C, 0x200E, 0x200F)
+        or 0x2028 <= code <= 0x202E
+        or 0x2066 <= code <= 0x2069
+        or 0xD800 <= code <= 0xDFFF
+    )

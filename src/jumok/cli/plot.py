@@ -27,8 +27,8 @@ def positions(
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="Where to, ending in .png, .svg or .pdf.")
     ] = Path("positions.png"),
-    length: Annotated[int, typer.Option(help="How many positions, at least 4.")] = 64,
-    width: Annotated[int, typer.Option(help="How many dimensions, an even number.")] = 32,
+    length: Annotated[int, typer.Option(max=4096, help="How many positions, at least 4.")] = 64,
+    width: Annotated[int, typer.Option(max=4096, help="Dimensions, an even number.")] = 32,
 ) -> None:
     """Five ideas for saying where a token stands, and which of them one matrix can shift."""
     from jumok.typography import save
