@@ -146,11 +146,13 @@ def window(
     height: int = 800,
     scheme: Scheme = "light",
     allowed: Callable[[str], bool] = lambda complaint: False,
+    language: str = "ko-KR",
 ) -> Iterator[Window]:
     """A fresh window; at the end it must have complained of nothing but what is `allowed`."""
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme=scheme,
+        locale=language,
         accept_downloads=True,
         reduced_motion="reduce",
     )

@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import re
 import struct
 from html import escape
 from pathlib import Path
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from fontTools.ttLib import TTFont
 
 from jumok.interpret.trace import Trace
 from jumok.viewer.page import html
@@ -17,6 +19,7 @@ from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
 from tests.viewer.made import HOSTILE, made
 
+FONT_RULE = r"@font-face\{font-family:'Jumok Hangul';src:url\(data:font/ttf;base64,([\w+/=]+)\)\}"
 STATE = "v=matrix&b=cross&L=1&H=2&q=3&k=4"
 
 
@@ -54,12 +57,37 @@ def test_an_svg_is_a_picture_and_nothing_else(windows: Windows, tmp_path: Path) 
             window.page.wait_for_selector(f"[data-role=stage][data-view={view}]")
             root = ElementTree.parse(window.export("svg", tmp_path)).getroot()
             names = {element.tag.rpartition("}")[2] for element in root.iter()}
-            assert not names & {"script", "foreignObject", "a", "iframe", "style"}, view
+            assert not names & {"script", "foreignObject", "a", "iframe"}, view
             for element in root.iter():
+                if element.tag.endswith("}style"):
+                    assert re.fullmatch(FONT_RULE, element.text or ""), view
                 for name, value in element.attrib.items():
                     assert not name.lower().startswith("on"), view
                     if name.rpartition("}")[2] == "href":
                         assert value.startswith("data:image/png"), view
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_svg_brings_the_hangul_that_it_shows(
+    windows: Windows, addresses: dict[str, str], tmp_path: Path, kept: bool
+) -> None:
+    with windows() as window:
+        window.open(addresses["encoder_decoder"], STATE)
+        if kept:
+            page = window.export("html", tmp_path)
+            window.page.goto("about:blank")
+            window.open(page.as_uri(), STATE)
+            window.wait_until_equal(lambda: window.told("weight") is not None, True, "a weight")
+        svg = window.export("svg", tmp_path).read_text("utf-8")
+    found = re.search(FONT_RULE, svg)
+    assert found
+    with TTFont(io.BytesIO(base64.b64decode(found[1]))) as font:
+        letters = set(font.getBestCmap())
+    shown = {ord(letter) for letter in re.sub(r"<[^>]*>", "", svg) if "가" <= letter <= "힣"}
+    assert shown
+    assert shown <= letters
+    if not kept:  # a server makes a font of these letters alone
+        assert len(letters) < len(shown) + 20
 
 
 def test_a_png_is_twice_as_fine_as_its_svg(
@@ -84,6 +112,23 @@ def test_a_pdf_has_real_letters(
     assert b"/Type3" not in pdf
     assert b"/FontFile2" in pdf  # TrueType: text stays text
     assert b"JumokHangul" in pdf.replace(b" ", b"").replace(b"#20", b"")
+
+
+def test_the_pdf_of_lines_has_the_pinned_heads(
+    windows: Windows, addresses: dict[str, str], tmp_path: Path
+) -> None:
+    with windows() as window:
+        window.open(addresses["encoder_decoder"], "v=lines&b=cross&lines.mass=0.5")
+        with window.page.expect_request("**/api/figure") as asked:
+            window.export("pdf", tmp_path)
+        assert asked.value.post_data_json["figure"] == "lines"
+        window.show("v=lines&b=cross&lines.heads=pinned&pin=cross.0.1~cross.1.2")
+        window.page.wait_for_timeout(300)
+        with window.page.expect_request("**/api/figure") as asked:
+            pdf = window.export("pdf", tmp_path).read_bytes()
+    wanted = {"pins": [["cross", 0, 1], ["cross", 1, 2]], "block": "cross"}
+    assert wanted.items() <= asked.value.post_data_json.items()
+    assert pdf.startswith(b"%PDF-")
 
 
 def test_a_table_holds_the_weights(

@@ -65,6 +65,46 @@ def test_a_muted_head_attends_to_nothing_until_it_is_back(windows: Windows, live
         window.wait_until_equal(lambda: window.number("weight"), before, "the head is back")
 
 
+def test_a_word_is_left_out_and_a_head_muted_from_the_explanation(
+    windows: Windows, live: Server, tmp_path: Path
+) -> None:
+    with windows() as window:
+        window.open(str(live.address), "v=explanation&lang=en&L=0&H=1")
+        words = window.page.locator(".explanation-word")
+        words.first.wait_for()
+        assert words.count() == 4
+        (_, (_, *_), *rows) = window.table(tmp_path)
+        foretold = next([float(p) for p in row[1:3]] for row in rows if row[0] == "영화")
+        words.nth(1).click()
+        window.page.get_by_role("button", name="Run again without it").click()
+        window.wait_until_equal(words.count, 3, "a word less")
+        assert "영화" not in strip(window)
+        assert window.page.get_by_label("text to read").input_value() == "이 정말 최고예요"
+        (_, (_, *now), *_) = window.table(tmp_path)
+        assert [float(p) for p in now[:2]] == pytest.approx(foretold, abs=1e-6)
+        window.page.locator("body").press("m")
+        unmute = window.page.get_by_role("button", name="unmute 1")
+        unmute.wait_for()
+        window.show("v=matrix&lang=en&L=0&H=1&q=1&k=2")
+        window.wait_until_equal(lambda: window.number("weight"), 0.0, "the muted head")
+        unmute.click()
+        window.wait_until_equal(lambda: (window.number("weight") or 0) > 0, True, "it is back")
+        assert "영화" not in strip(window)  # it is the text of the page that is read again
+
+
+def test_a_head_is_muted_from_the_map(windows: Windows, live: Server) -> None:
+    with windows() as window:
+        window.open(str(live.address), "v=matrix&lang=en&q=1&k=2")
+        window.wait_until_equal(lambda: (window.number("weight") or 0) > 0, True, "a weight")
+        grid = window.page.locator("[data-role=map] [role=grid]").first
+        grid.focus()
+        grid.press("ArrowRight")
+        grid.press("m")
+        window.wait_until_equal(lambda: window.number("weight"), 0.0, "the muted head")
+        assert "H1" in window.page.locator(".inspector-place").inner_text()
+        assert "muted" in window.page.locator("[data-role=notes]").inner_text()
+
+
 def test_a_refusal_is_told_and_the_page_goes_on(windows: Windows, live: Server) -> None:
     def expected(complaint: str) -> bool:
         return "400 (Bad Request)" in complaint

@@ -306,6 +306,19 @@ def test_a_wrong_question_is_answered_in_one_sentence(
     assert "\n" not in answer.sentence
 
 
+def test_a_font_has_the_letters_that_are_asked_for(live: Server) -> None:
+    from io import BytesIO
+
+    from fontTools.ttLib import TTFont
+
+    answer = live.ask("/api/font", {"text": "겨울</text> a\ud800"})
+    assert (answer.status, answer.headers["content-type"]) == (200, "font/ttf")
+    with TTFont(BytesIO(answer.body)) as font:
+        assert set(font.getBestCmap()) == {ord(" "), ord("겨"), ord("울")}
+    assert live.ask("/api/font", {"text": 7}).status == 400
+    assert live.ask("/api/font", {"text": "a", "name": "b"}).status == 400
+
+
 def test_a_question_that_is_not_called_json_is_refused(live: Server) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
         answer = live.ask("/api/trace", b'{"text": "a"}', Content_Type=kind)

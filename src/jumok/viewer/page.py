@@ -18,7 +18,7 @@ from jumok.viewer.static_files import PARTS, static_file
 
 FEW = 2**16  # weights: a trace of so few is embedded whole,
 SMALL = 4_000_000  # if that takes no more characters
-SMALLEST = 198_000  # characters of the page of another one, with the views that need weights alone,
+SMALLEST = 195_000  # characters of the page of another one, with the views that need weights alone,
 LARGER = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
 
 WEIGHTS_ALONE = ("app.js",)

@@ -239,7 +239,7 @@ function short(number: number): string {
 }
 
 function percent(share: number): string {
-  return `${(100 * share).toFixed(share < 0.1 ? 2 : 1)} %`;
+  return `${(100 * share).toFixed(share < 0.1 ? 2 : 1)}\u00a0%`;
 }
 
 /** " = 1/√64", where it is a root. */
