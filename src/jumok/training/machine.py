@@ -87,6 +87,8 @@ def be_strict() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS repeats itself only so
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
+    # It would fill all new memory, to show who reads what nobody wrote; no bit depends on it.
+    torch.utils.deterministic.fill_uninitialized_memory = False
 
 
 def memory_bytes() -> int:
