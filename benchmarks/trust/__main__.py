@@ -70,7 +70,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
 }
 ALONE: dict[str, Sequence[Words]] = {
     "short": [],
-    "bars": [("soak",), ("overhead",)],
+    "bars": [("soak",), ("overhead",), ("strict",)],
     "long": [],
 }
 
