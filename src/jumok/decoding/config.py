@@ -12,7 +12,7 @@ EarlyStop = Literal["full", "likely", "exact"]
 Kernel = Literal["plain", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
-MOST = {"beam": 1_000, "n_best": 1_000, "max_length": 2**20}
+MOST = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20}
 MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
 
 
