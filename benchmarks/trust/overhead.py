@@ -37,7 +37,7 @@ PAUSE = 0.3  # seconds
 SHARE = 0.02  # of a step
 ROUNDS = 5
 WIDTH = 2_048  # of the large model
-ROWS = 256  # of its batches
+ROWS = 512  # of its batches: an eighth of the tokens of a batch by default
 
 CONFIG = TrainingConfig(
     steps=60,
