@@ -30,7 +30,7 @@ from .mutants_list import MUTANTS, Mutant, own_tests
 from .result import Proof, parser
 
 TREE = Path(__file__).resolve().parents[2]
-PARTS = ("src", "tests", "benchmarks", "examples", "docs", "pyproject.toml", "README.md")
+NOT_COPIED = shutil.ignore_patterns(".*", "node_modules", "runs")
 LANES = 2
 FAILED, PASSED = 1, 0  # exit codes of pytest; others mean that no test was judged
 
@@ -59,14 +59,9 @@ def mutated(mutant: Mutant, tree: Path = TREE) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def copy_of_the_tree(folder: Path) -> Path:
+def copy_of_the_tree(folder: Path, tree: Path = TREE) -> Path:
     """What tests need of the tree, compiled files too: they are the same."""
-    for part in PARTS:
-        source = TREE / part
-        if source.is_dir():
-            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns(".*"))
-        else:
-            shutil.copy2(source, folder / part)
+    shutil.copytree(tree, folder, ignore=NOT_COPIED)
     return folder
 
 
@@ -74,30 +69,25 @@ def copy_of_the_tree(folder: Path) -> Path:
 def applied(mutant: Mutant, copy: Path) -> Iterator[None]:
     """Inside, the copy has the mutant; afterwards it is as it was."""
     path = copy / mutant.file
-    before = path.read_bytes()
+    before, times = path.read_bytes(), path.stat()
     path.write_text(mutated(mutant, copy), encoding="utf-8")
-    _forget_compiled(path)
+    os.utime(path, (times.st_atime, times.st_mtime + 60))  # what was compiled is out of date
     try:
         yield
     finally:
         path.write_bytes(before)
-        _forget_compiled(path)
-
-
-def _forget_compiled(path: Path) -> None:
-    """A change within a second and of no length would else not be seen."""
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink()
+        os.utime(path, (times.st_atime, times.st_mtime))  # and fits again
 
 
 class Run:
     """Tests in a process of their own, over a copy of the tree."""
 
-    def __init__(self, copy: Path, tests: Sequence[str], log: Path) -> None:
+    def __init__(self, copy: Path, tests: Sequence[str], log: Path, *, keeps: bool) -> None:
         self.log, self.begun = log, time.monotonic()
         sys.stdout.flush()
         self._child = os.fork()
         if self._child == 0:
+            sys.dont_write_bytecode = not keeps
             _test(copy, tests, log)
 
     def code(self) -> int | None:
@@ -127,10 +117,11 @@ def _test(copy: Path, tests: Sequence[str], log: Path) -> NoReturn:
             os.dup2(out, stream)
         for name in [n for n in sys.modules if n.split(".")[0] in ("jumok", "tests", "benchmarks")]:
             del sys.modules[name]
-        sys.dont_write_bytecode = True
         places = [str(copy / "src"), str(copy)]
         sys.path[:0] = places
-        os.environ |= {"PYTHONPATH": os.pathsep.join(places), "PYTHONDONTWRITEBYTECODE": "1"}
+        os.environ["PYTHONPATH"] = os.pathsep.join(places)
+        if sys.dont_write_bytecode:
+            os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         os.chdir(copy)
         import pytest
 
@@ -162,7 +153,7 @@ class Lane:
         rounds += [["tests"]] if self._whole_suite else []
         with applied(mutant, self._copy):
             for tests in rounds:
-                run = Run(self._copy, tests, self._copy / "log.txt")
+                run = Run(self._copy, tests, self._copy / "log.txt", keeps=False)
                 while (code := run.code()) is None:
                     if time.monotonic() - run.begun > self._timeout:
                         run.stop()
@@ -198,10 +189,13 @@ def judged(mutants: Sequence[Mutant], lanes: Sequence[Lane]) -> Iterator[tuple[M
         time.sleep(0.01)
 
 
-def sound(mutants: Sequence[Mutant], copy: Path) -> str:
-    """Run the tests that are to kill without any mutant; what failed, empty if nothing did."""
+def sound(mutants: Sequence[Mutant], copy: Path, whole_suite: bool) -> str:
+    """Run the tests that are to kill, or all, without any mutant; what failed, empty if nothing.
+
+    What is compiled for it is kept, for all that follow.
+    """
     tests = sorted({test for mutant in mutants for test in mutant.killers})
-    run = Run(copy, tests, copy / "log.txt")
+    run = Run(copy, ["tests"] if whole_suite else tests, copy / "log.txt", keeps=True)
     while (code := run.code()) is None:
         time.sleep(0.05)
     return "" if code == PASSED else f"exit code {code}: {run.failure()}"
@@ -231,9 +225,10 @@ def main() -> int:
     prepare()
     ends: Counter[End] = Counter()
     with tempfile.TemporaryDirectory(prefix="jumok-mutants-") as name:
-        copies = [copy_of_the_tree(Path(name) / str(number)) for number in range(LANES)]
-        unsound = sound(mutants, copies[0])
-        lanes = [Lane(copy, asked.whole_suite, asked.timeout) for copy in copies]
+        first = copy_of_the_tree(Path(name) / "0")
+        unsound = sound(mutants, first, asked.whole_suite)
+        others = [copy_of_the_tree(Path(name) / str(n), first) for n in range(1, LANES)]
+        lanes = [Lane(copy, asked.whole_suite, asked.timeout) for copy in (first, *others)]
         for mutant, outcome in judged([] if unsound else mutants, lanes):
             ends[outcome.end] += 1
             by = outcome.by.rpartition("/")[2][:70]

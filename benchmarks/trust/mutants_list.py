@@ -189,13 +189,13 @@ ATTENTION = _of(
         "return x.view(B, T, self.n_heads, -1).transpose(1, 2)",
         "return x.view(B, self.n_heads, T, -1)",
         "heads are cut along positions",
-        "test_the_order_of_heads_does_not_matter models/test_future.py",
+        "test_the_order_of_heads_does_not_matter",
     ),
     (
         "self.output(y.transpose(1, 2).flatten(2))",
         "self.output(y.reshape(y.shape[0], y.shape[2], -1))",
         "heads are joined in the wrong order",
-        "test_the_order_of_heads_does_not_matter models/test_future.py",
+        "test_the_order_of_heads_does_not_matter",
     ),
     (
         "return any(point.watched for point in points)",
@@ -366,7 +366,7 @@ CACHE = _of(
         "self.memory = self.memory[0][sources], self.memory[1][sources]",
         "self.memory = self.memory[0][sources], self.memory[1]",
         "values of sources that are over stay",
-        "models/test_cached.py::test_rows_can_be_repeated_in_the_middle decoding/test_beam.py",
+        "models/test_cached.py::test_rows_can_be_repeated_in_the_middle",
     ),
     (
         "self.length -= positions",
@@ -390,7 +390,7 @@ CACHE = _of(
         "S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)",
         "S = min(max(2 * self.length, FIRST_ROOM), self.room)",
         "a prompt that is longer than the first room does not fit",
-        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled models/test_cached.py",
+        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
     ),
 )
 
@@ -625,7 +625,7 @@ DECODING = (
             "if not together:",
             "if together:",
             "sources are repeated for beams that could share one",
-            "test_rows_repeated_reordered_left_out_and_rewound decoding/test_beam.py",
+            "test_rows_repeated_reordered_left_out_and_rewound",
         ),
     )
     + _of(
