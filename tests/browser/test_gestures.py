@@ -202,7 +202,7 @@ def test_a_page_begins_in_the_language_of_the_browser(
         other = {"ko": "English", "en": "한국어"}[shown]
         window.page.get_by_role("button", name=other).click()
         chosen = {"ko": "en", "en": "ko"}[shown]
-        assert state_of(window)["lang"] == chosen
+        says(window, lang=chosen)
         window.page.reload()
         window.wait_until_equal(
             lambda: window.run("document.documentElement.lang"), chosen, "after a new start"

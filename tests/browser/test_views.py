@@ -9,6 +9,7 @@ from jumok.interpret.trace import Trace
 from tests.browser.chromium import Window
 from tests.browser.conftest import Serve, Windows
 from tests.interpret.kinds import loaded_of, texts_of
+from tests.interpret.test_foreign import IDS, model_of
 
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 
@@ -112,6 +113,30 @@ def test_every_step_of_the_calculation_is_confirmed(
             confirmed += "✓" in said
             assert window.page.locator("[role=alert]").count() == 0
         assert confirmed >= steps.count() - 4  # tokens, ids and positions are given, not computed
+
+
+def test_scores_under_a_cap_are_computed_again(
+    windows: Windows, serve: Serve, tmp_path: Path
+) -> None:
+    from jumok.interpret.foreign import trace_transformers
+
+    path = trace_transformers(model_of("gemma2"), IDS).save(tmp_path / "capped.safetensors")
+    with windows() as window:
+        window.open(serve(path), "v=neuron&L=1&H=1&q=2&k=1&lang=en")
+        window.page.locator("dl.neuron-right").wait_for()
+        assert ", tanh 3" in window.page.locator(".neuron-pair").inner_text()
+        assert "3·tanh( q·k" in window.page.locator(".formula").inner_text()
+        window.show("v=calculation&L=1&H=1&lang=en")
+        steps = window.page.locator("[data-role=step]")
+        steps.first.wait_for()
+
+        def marks() -> str:
+            return "".join(steps.all_inner_texts())
+
+        window.wait_until_equal(lambda: "…" in marks(), False, "all steps are computed")
+        assert "✗" not in marks()
+        assert "✓" in steps.filter(has_text="softmax").inner_text()
+        assert "✓" in steps.filter(has_text="÷√d").inner_text()
 
 
 def test_every_slip_of_the_fault_lab_does_damage(

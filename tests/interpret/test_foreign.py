@@ -60,7 +60,8 @@ def model_of(name: str, implementation: str = "sdpa") -> Any:
             )  # fmt: skip
             made: Any = transformers.GPT2LMHeadModel(config)
         elif name == "gemma2":
-            capped = transformers.Gemma2Config(**settings, attn_logit_softcapping=3.0)
+            implementation = "eager"  # the only one this family has
+            capped = transformers.Gemma2Config(**settings, head_dim=8, attn_logit_softcapping=3.0)
             made = transformers.Gemma2ForCausalLM(capped)
         elif name == "llama":
             made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings))
@@ -86,7 +87,9 @@ def eager(name: str) -> Mapping[str, Any]:
     return dict(answer)
 
 
-every_family = pytest.mark.parametrize("name", [*LISTED, "llama", "qwen2", "gemma2", "gpt2-inverse"])
+every_family = pytest.mark.parametrize(
+    "name", [*LISTED, "llama", "qwen2", "gemma2", "gpt2-inverse"]
+)
 
 
 @every_family
@@ -354,6 +357,18 @@ def test_a_scale_of_each_layer_is_told() -> None:
 
 
 def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
+    """A head of gpt-oss may look at nothing: its rows do not sum to 1."""
+    import transformers
+
+    config = transformers.GptOssConfig(
+        **GROUPED, head_dim=8, num_local_experts=2, num_experts_per_tok=1
+    )
+    model = redrawn(transformers.GptOssForCausalLM(config).eval(), 5, LOUD)
+    trace = trace_transformers(model, IDS)
+    assert any("more than the softmax" in note for note in trace.info.notes)
+
+
+def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
     """Gemma 2 bends its scores, and every second layer sees a window alone."""
     import transformers
 
@@ -362,7 +377,8 @@ def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
     )
     model = redrawn(transformers.Gemma2ForCausalLM(config).eval(), 5, LOUD)
     trace = trace_transformers(model, IDS)
-    assert any("more than the softmax" in note for note in trace.info.notes)
+    assert trace.info.block("decoder").softcap == 0.01
+    assert abs(trace.scores("decoder", 0)).max() <= 0.01
     assert any("unlike parts of the text" in note for note in trace.info.notes)
     model.set_attn_implementation("eager")
     with torch.no_grad():

@@ -64,6 +64,8 @@ def full() -> TraceInfo:
 def test_a_header_of_before_scores_were_told_is_read() -> None:
     table = json.loads(full().to_json())
     del table["regression"]
+    for block in table["blocks"]:
+        del block["softcap"]
     assert TraceInfo.from_json(json.dumps(table)).regression is None
 
 

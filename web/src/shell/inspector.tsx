@@ -114,8 +114,8 @@ function Told({ value, trace }: { readonly value: Look; readonly trace: Trace })
       </dl>
       {score && (
         <p class="formula">
-          softmax<sub>k</sub>( {score.softcap && `${short(score.softcap)}·tanh `}q·k × {short(score.scale)}
-          {score.softcap && ` / ${short(score.softcap)}`}
+          softmax<sub>k</sub>( {score.softcap && `${short(score.softcap)}·tanh( `}q·k × {short(score.scale)}
+          {score.softcap && ` / ${short(score.softcap)} )`}
           {score.bias === null ? "" : " + b"} ) = softmax<sub>k</sub>( {short(score.score)} ) = {six(value.weight)}
         </p>
       )}
