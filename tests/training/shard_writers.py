@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from jumok import tensorfile
 from jumok.errors import JumokError
 from jumok.training.checkpoint import CheckpointStore
-from jumok.training.distributed import connected
+from jumok.training.distributed import Processes, connected
 from jumok.training.rows import rows_of
 from jumok.training.sharded_commits import ShardedCommits
 
@@ -47,17 +47,17 @@ def _ends(rows: range) -> tuple[int, int]:
     return rows.start, rows.stop
 
 
-def _live(folder: Path, rank: int, size: int, victim: int, last: int) -> int:
+def _write(processes: Processes, folder: Path, victim: int, last: int) -> int:
     """One process; its exit code."""
-    with connected(torch.device("cpu"), 30.0) as processes:
-        commits = ShardedCommits(CheckpointStore(folder), processes.beside())
-        try:
-            for step in range(1, last + 1):
-                if step == last and rank == victim:
-                    _die_in_the_middle()
-                commits.commit(step, part(whole(step), rank, size), {"of": step})
-        except JumokError as error:
-            return error.exit_code
+    commits = ShardedCommits(CheckpointStore(folder), processes.beside())
+    rank, size = processes.rank, processes.size
+    try:
+        for step in range(1, last + 1):
+            if step == last and rank == victim:
+                _die_in_the_middle()
+            commits.commit(step, part(whole(step), rank, size), {"of": step})
+    except JumokError as error:
+        return error.exit_code
     return 0
 
 
@@ -72,22 +72,28 @@ def _die_in_the_middle() -> None:
     tensorfile.pieces = some
 
 
-def _main() -> None:
-    folder, (size, victim, last) = Path(sys.argv[1]), map(int, sys.argv[2:])
-    signal.alarm(100)
+def gang(size: int, live: Callable[[Processes], int]) -> None:
+    """So many connected processes that do the same; printed is how each ended."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = int(listening.getsockname()[1])
-    processes = []
+    os.environ |= {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    lives = []
     for rank in range(size):
         process = os.fork()
         if process == 0:
-            words = {"RANK": rank, "WORLD_SIZE": size, "MASTER_PORT": port}
-            os.environ |= {key: str(value) for key, value in words.items()}
-            os.environ["MASTER_ADDR"] = "127.0.0.1"
-            os._exit(_live(folder, rank, size, victim, last))
-        processes.append(process)
-    print(*(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes))
+            os.environ["RANK"] = str(rank)
+            with connected(torch.device("cpu"), 30.0) as processes:
+                code = live(processes)
+            os._exit(code)
+        lives.append(process)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in lives))
+
+
+def _main() -> None:
+    folder, (size, victim, last) = Path(sys.argv[1]), map(int, sys.argv[2:])
+    signal.alarm(100)
+    gang(size, lambda processes: _write(processes, folder, victim, last))
 
 
 if __name__ == "__main__":

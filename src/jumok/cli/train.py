@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 # From 0 to 1, shown in per cent.
 SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
 
+PARTS = (2, 4, 8)  # processes that a model in parts is estimated for
+
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -76,9 +78,12 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
 
     if recipe is None or resume is not None:
         raise InputError("--dry-run measures a recipe; name one, without --resume")
-    found = dry_run(load_recipe(recipe, words))
+    plan = load_recipe(recipe, words)
+    found = dry_run(plan)
+    parts = {n: found.bytes_of_a_part(n) for n in PARTS if plan.training.sharding == "full"}
     if as_json:
-        typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes}))
+        parted = {"bytes_of_a_part": parts} if parts else {}
+        typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes} | parted))
         return
     for name, value in (
         ("parameters", f"{found.parameters:,}"),
@@ -88,6 +93,7 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
         ("activations, largest batch", _megabytes(found.activation_bytes)),
         ("copy for checkpoints", _megabytes(found.copy_bytes)),
         ("all of these together", _megabytes(found.bytes)),
+        *((f"each of {n} processes", _megabytes(size)) for n, size in parts.items()),
         ("tokens an epoch", f"about {found.tokens_per_epoch:,}"),
         ("tokens a second, measured", f"{found.tokens_per_second:,.0f}"),
         ("steps", f"{found.steps:,}"),

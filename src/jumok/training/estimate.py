@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.models.weights import weights_of
+from jumok.nn.layer import TransformerLayer
 from jumok.training.average import WeightAverage
 from jumok.training.config import TrainingConfig
 from jumok.training.machine import choose_precision, tune_memory
@@ -37,6 +38,8 @@ class Estimate:
     optimizer_bytes: int  # both moments, and the running average if there is one
     activation_bytes: int
     copy_bytes: int  # of all that a checkpoint holds, while it is written
+    outside_bytes: int  # of the weights that are in no layer: embeddings, norms, heads
+    layer_bytes: int  # of the weights of the largest layer
     tokens_per_epoch: int
     steps: int
     tokens_per_second: float
@@ -47,6 +50,18 @@ class Estimate:
         """All of them at once: what a training holds beside its data and torch itself."""
         held = self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
         return held + self.activation_bytes + self.copy_bytes
+
+    def bytes_of_a_part(self, processes: int) -> int:
+        """What each of so many processes holds with `training.sharding = "full"`.
+
+        While it takes a step: its part of everything, what is in no layer whole with its
+        gradients, two layers (one computes, one is on its way) and the gradients of one, and the
+        activations. While it evaluates: its part and all weights. The more of the two counts.
+        """
+        part = self.weight_bytes + self.optimizer_bytes + self.copy_bytes
+        gathered = 2 * self.outside_bytes + 3 * self.layer_bytes
+        step = (part + self.gradient_bytes) // processes + gathered + self.activation_bytes
+        return max(step, part // processes + self.weight_bytes)
 
 
 def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estimate:
@@ -85,6 +100,11 @@ def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estim
     n = sum(p.numel() for p in parameters.values())
     size = sum(_bytes(p) for p in parameters.values())
     learning = sum(_bytes(p) for p in parameters.values() if p.requires_grad)
+    layers = [
+        sum(_bytes(p) for p in module.parameters())
+        for module in job.model.modules()
+        if isinstance(module, TransformerLayer)
+    ]
     steps, seconds = _length(config, len(epoch), tokens, speed)
     states = 2 * learning + (size if config.ema else 0)
     return Estimate(
@@ -94,6 +114,8 @@ def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estim
         optimizer_bytes=states,
         activation_bytes=activations,
         copy_bytes=size + states if device.type == "cpu" else 0,  # it lies on the CPU
+        outside_bytes=size - sum(layers),
+        layer_bytes=max(layers, default=0),
         tokens_per_epoch=round(tokens),
         steps=steps,
         tokens_per_second=speed,

@@ -63,6 +63,7 @@ class Shards(Generic[B]):
             for word, p in module._parameters.items()
             if p is not None
         ]
+        before = {module: set(vars(module)) for module in model.modules()}
         layers = [m for m in model.modules() if isinstance(m, TransformerLayer)]
         self._plain_layers = [_Outside.of(layer) for layer in layers]
         policy = MixedPrecisionPolicy(cast_forward_inputs=False)
@@ -76,6 +77,7 @@ class Shards(Generic[B]):
         self._sharded_layers = [_Outside.of(layer) for layer in layers]
         self._rows: dict[str, DTensor] = {n: _rows(p) for n, p in weights_of(model).items()}
         self.parameters = {name: nn.Parameter(_own(rows)) for name, rows in self._rows.items()}
+        self._marks = {module: vars(module).keys() - known for module, known in before.items()}
         self._is_plain = False
 
     def loss(self, batch: B) -> Tensor:
@@ -149,6 +151,9 @@ class Shards(Generic[B]):
         found = best.state(state)
         device = next(iter(self.parameters.values())).device
         self._become_plain({name: found[name].to(device) for name in self._rows})
+        for module, marks in self._marks.items():
+            for mark in marks:
+                delattr(module, mark)  # so that it can be copied again
 
     @contextmanager
     def _plain_with(self, values: Mapping[str, Tensor]) -> Iterator[None]:

@@ -1,0 +1,220 @@
+"""What each process of a training holds, whole and in parts (training.sharding).
+
+    python -m benchmarks.sharding [--layers 12] [--width 512] [--steps 3] [--processes 2 4]
+
+Real processes on this machine train an encoder of random texts, a few tokens a batch, so that
+weights, gradients and moments are nearly all they hold. Of each process the most memory is taken
+that was resident while it took steps and wrote a checkpoint, and while it evaluated and finished,
+less what torch and jumok take before there is a model. The largest process of each kind is shown.
+Prints a table and writes it to benchmarks/results/sharding.txt; exit code 1 if parts save nothing.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed.fsdp  # before anything is measured
+from torch import Tensor, nn
+
+from jumok.models import TextClassifier
+from jumok.models.config import TransformerConfig
+from jumok.storage import write_atomically
+from jumok.tasks.batches import Batches
+from jumok.training.config import TrainingConfig
+from jumok.training.distributed import ALONE, Processes, connected
+from jumok.training.machine import release_memory
+from jumok.training.objectives import cross_entropy
+from jumok.training.trainer import DevScore, Trainer
+
+RESULT = Path(__file__).parent / "results" / "sharding.txt"
+CPU = torch.device("cpu")
+ROWS, LENGTH, VOCABULARY = 4, 32, 8000
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Random ids (B, T), and labels of them (B,)."""
+
+    ids: Tensor
+    labels: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.ids.numel()
+
+    @property
+    def units(self) -> int:
+        """One a text."""
+        return len(self.labels)
+
+
+class Job:
+    """A classifier of random texts."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        config = TransformerConfig(
+            vocabulary_size=VOCABULARY,
+            d_model=width,
+            n_heads=width // 64,
+            d_ff=4 * width,
+            n_layers=layers,
+            max_length=LENGTH,
+        )
+        torch.manual_seed(0)
+        self.model: nn.Module = TextClassifier(config, 2)
+
+    def epoch(self, number: int) -> Batches[Texts]:
+        """As many batches as anybody will take."""
+
+        def make(rows: Tensor) -> Texts:
+            generator = torch.Generator().manual_seed(number + int(rows[0]))
+            ids = torch.randint(VOCABULARY, (ROWS, LENGTH), generator=generator)
+            return Texts(ids, ids[:, 0] % 2)
+
+        return Batches(list(torch.arange(64)[:, None].numpy()), make)  # type: ignore[arg-type]
+
+    def loss(self, batch: Texts) -> Tensor:
+        """Of the labels."""
+        return cross_entropy(self.model(batch.ids), batch.labels)
+
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+        """One text."""
+        self.model(torch.zeros(1, LENGTH, dtype=torch.long))
+        return DevScore(0.0, 0.0, "accuracy")
+
+
+class Watched(Trainer[Texts]):
+    """A trainer that notes what was resident before the first evaluation."""
+
+    peak_of_steps = 0.0
+
+    def _evaluate(self, line) -> None:  # type: ignore[no-untyped-def]
+        self.peak_of_steps = resident("VmHWM")
+        super()._evaluate(line)
+
+
+def resident(word: str) -> float:
+    """A figure of /proc/self/status, in MB: VmRSS now, VmHWM at most since it was reset."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(word):
+            return int(line.split()[1]) / 1024
+    raise SystemExit(f"no {word} in /proc/self/status: run this on Linux")
+
+
+def reset() -> None:
+    """Forget the most that was resident so far."""
+    release_memory()
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
+    """One process: train, and print what it held."""
+    torch.set_num_threads(1)
+    config = TrainingConfig(
+        steps=options.steps,
+        accumulate=max(options.processes),
+        checkpoint_every=options.steps,
+        sharding=sharding,  # type: ignore[arg-type]
+        timeout=300,
+    )
+    with connected(CPU, 300) as processes:
+        nn.Linear(64, 64)(torch.ones(1, 64)).sum().backward()
+        reset()
+        before = resident("VmRSS")
+        job = Job(options.layers, options.width)
+        weights = sum(p.numel() for p in job.model.parameters())
+        trainer = Watched(job, config, folder, seed=0, device=CPU, facts={}, processes=processes)
+        reset()
+        begin = time.monotonic()
+        trainer.fit()
+        kept = [*trainer.parameters.values(), *trainer.optimizer.state().values()]
+        found = {
+            "weights": 4 * weights / MEGABYTE,
+            "kept": sum(t.nbytes for t in kept) / MEGABYTE,
+            "steps": trainer.peak_of_steps - before,
+            "end": resident("VmHWM") - before,
+            "seconds": (time.monotonic() - begin) / options.steps,
+        }
+        print(json.dumps(found), flush=True)
+
+
+def measure(size: int, sharding: str, words: Sequence[str]) -> dict[str, float]:
+    """The largest figures of `size` processes."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        listening.close()
+        command = [sys.executable, "-m", "benchmarks.sharding", *words]
+        environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        lives = [
+            subprocess.Popen(
+                [*command, "--live", sharding, "--folder", folder],
+                stdout=subprocess.PIPE,
+                env=environment | {"RANK": str(rank), "WORLD_SIZE": str(size)},
+            )
+            for rank in range(size)
+        ]
+        said = [process.communicate()[0] for process in lives]
+    if any(process.returncode for process in lives):
+        raise SystemExit(f"{size} processes with sharding {sharding} failed")
+    found = [json.loads(text.splitlines()[-1]) for text in said]
+    return {key: max(each[key] for each in found) for key in found[0]}
+
+
+def main() -> None:
+    """Measure all kinds, print and keep the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--live", default="")
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.live:
+        live(options.live, options, options.folder)
+        return
+    words = sys.argv[1:]
+    kinds = [(size, kind) for size in options.processes for kind in ("none", "full")]
+    found = {kind: measure(*kind, words) for kind in kinds}
+    weights = found[kinds[0]]["weights"]
+    lines = [
+        f"python -m benchmarks.sharding {' '.join(words)}".strip(),
+        f"{datetime.date.today()}  torch {torch.__version__}  {platform.machine()}  "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
+        f"{options.layers} layers of width {options.width}: weights of {weights:,.0f} MB; "
+        "MB of the largest process",
+        "",
+        f"{'processes':>9}  {'sharding':<8}  {'weights and moments':>19}  {'steps':>7}  "
+        f"{'evaluation, end':>15}  {'s a step':>8}",
+    ]
+    for (size, kind), row in found.items():
+        lines.append(
+            f"{size:>9}  {kind:<8}  {row['kept']:>19,.0f}  {row['steps']:>7,.0f}  "
+            f"{row['end']:>15,.0f}  {row['seconds']:>8.1f}"
+        )
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    write_atomically(options.out, text.encode())
+    for size in options.processes:
+        whole, parts = found[size, "none"], found[size, "full"]
+        if parts["steps"] > 0.75 * whole["steps"] or parts["end"] > 0.9 * whole["end"]:
+            raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
