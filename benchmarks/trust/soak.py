@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ def watch(path: Path) -> Callable[[], None]:
             after_step(self, *words)
             step = self.progress.step
             if step % EVERY == 0:
+                while self.commits.under_way:  # it has a file open, or not, as it comes
+                    time.sleep(0.001)
                 memory = int(Path("/proc/self/statm").read_text().split()[1]) * page
                 descriptors = len(os.listdir("/proc/self/fd"))
                 threads = len(os.listdir("/proc/self/task"))
