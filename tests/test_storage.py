@@ -30,6 +30,24 @@ def test_bytes_and_writers_replace_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["결과.json"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="folders are not forced to disk elsewhere")
+def test_bytes_are_forced_before_the_name_and_the_name_before_the_return(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut may leave an empty file, or none though one was promised."""
+    path, force = tmp_path / "file", os.fsync
+    forced: list[tuple[str, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        forced.append((kind, path.exists()))
+        force(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(path, b"1")
+    assert forced == [("file", False), ("folder", True)]
+
+
 def test_long_names_leave_room_for_the_scratch_name(tmp_path: Path) -> None:
     path = tmp_path / ("가" * 85)  # 255 bytes, the longest name there is
     write_atomically(path, b"x")

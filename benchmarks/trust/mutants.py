@@ -5,7 +5,7 @@
 Each mutant (`mutants_list`) replaces one text of one file, which must occur there exactly once, in
 a copy of the tree that is thrown away. The tests it names run first, then those of its own module:
 one that fails has killed it. A mutant no test notices shows a hole in the suite, for which a test
-is to be written. Before, the same tests run without any mutant, and must pass.
+is to be written. In the end the tests that killed run without any mutant, and must pass.
 
 Two run side by side, each in a process forked from one that has imported torch and pytest, but
 nothing of jumok: that comes from the copy. A mutant whose tests do not end in time counts as
@@ -13,6 +13,7 @@ killed, and is counted apart. `--whole-suite` gives survivors every test there i
 """
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -33,6 +34,8 @@ TREE = Path(__file__).resolve().parents[2]
 NOT_COPIED = shutil.ignore_patterns(".*", "node_modules", "runs")
 LANES = 2
 FAILED, PASSED = 1, 0  # exit codes of pytest; others mean that no test was judged
+
+_FAILED = re.compile(r"(?:FAILED|ERROR) (.*?)(?: - .*)?$")
 
 End = Literal["killed", "killed, out of time", "survived", "error"]
 
@@ -103,7 +106,7 @@ class Run:
     def failure(self) -> str:
         """The first test that failed, as pytest names it."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        failed = [line.split()[1] for line in lines if line.startswith(("FAILED ", "ERROR "))]
+        failed = [match[1] for line in lines if (match := _FAILED.match(line))]
         return failed[0] if failed else " ".join(lines[-3:]) or "nothing was said"
 
 
@@ -189,13 +192,22 @@ def judged(mutants: Sequence[Mutant], lanes: Sequence[Lane]) -> Iterator[tuple[M
         time.sleep(0.01)
 
 
-def sound(mutants: Sequence[Mutant], copy: Path, whole_suite: bool) -> str:
-    """Run the tests that are to kill, or all, without any mutant; what failed, empty if nothing.
+def collected(mutants: Sequence[Mutant], copy: Path) -> str:
+    """See that all tests are there that are named; what is wrong, empty if nothing is.
 
     What is compiled for it is kept, for all that follow.
     """
-    tests = sorted({test for mutant in mutants for test in mutant.killers})
-    run = Run(copy, ["tests"] if whole_suite else tests, copy / "log.txt", keeps=True)
+    tests = {test for mutant in mutants for test in (*mutant.killers, *own_tests(mutant.file))}
+    return _alone(copy, ["--collect-only", *sorted(tests)], keeps=True)
+
+
+def sound(tests: Sequence[str], copy: Path) -> str:
+    """Run the tests that killed, without any mutant; what failed, empty if nothing did."""
+    return _alone(copy, sorted(set(tests)), keeps=False) if tests else ""
+
+
+def _alone(copy: Path, words: Sequence[str], *, keeps: bool) -> str:
+    run = Run(copy, words, copy / "log.txt", keeps=keeps)
     while (code := run.code()) is None:
         time.sleep(0.05)
     return "" if code == PASSED else f"exit code {code}: {run.failure()}"
@@ -226,15 +238,18 @@ def main() -> int:
     ends: Counter[End] = Counter()
     with tempfile.TemporaryDirectory(prefix="jumok-mutants-") as name:
         first = copy_of_the_tree(Path(name) / "0")
-        unsound = sound(mutants, first, asked.whole_suite)
+        wrong = collected(mutants, first)
         others = [copy_of_the_tree(Path(name) / str(n), first) for n in range(1, LANES)]
         lanes = [Lane(copy, asked.whole_suite, asked.timeout) for copy in (first, *others)]
-        for mutant, outcome in judged([] if unsound else mutants, lanes):
+        killers = []
+        for mutant, outcome in judged([] if wrong else mutants, lanes):
             ends[outcome.end] += 1
-            by = outcome.by.rpartition("/")[2][:70]
             place = mutant.file.removeprefix("src/jumok/")
             proof.say(f"{outcome.end:<10}{outcome.seconds:>5.0f} s  {place}: {mutant.breaks}")
-            proof.say(f"{'':<19}by {by}" if by else f"{'':<19}NO TEST NOTICES")
+            proof.say(f"{'':<19}by {outcome.by}" if outcome.by else f"{'':<19}NO TEST NOTICES")
+            if outcome.end == "killed":
+                killers.append(outcome.by)
+        wrong = wrong or sound(killers, first)
     killed = ends["killed"] + ends["killed, out of time"]
     proof.figures |= {"mutants": len(mutants), "killed": killed, "survived": ends["survived"]}
     proof.figures |= {"out_of_time": ends["killed, out of time"], "errors": ends["error"]}
@@ -242,7 +257,7 @@ def main() -> int:
         proof.say(f"\n{asked.remark}")
     return proof.end(
         {
-            f"without a mutant these tests pass {unsound}".strip(): not unsound,
+            f"without a mutant the tests that killed pass {wrong}".strip(): not wrong,
             f"{killed} of {len(mutants)} killed": killed == len(mutants),
         }
     )

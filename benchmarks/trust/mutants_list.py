@@ -728,7 +728,7 @@ COMMITS = (
             "scratch.replace(path)\n        sync_folder(path.parent)",
             "scratch.replace(path)",
             "the name of a new file may be lost",
-            "test_bytes_and_writers_replace_what_was_there",
+            "test_bytes_are_forced_before_the_name_and_the_name_before_the_return",
         ),
         (
             'path.open("xb")',
