@@ -38,27 +38,56 @@ def predict(
     stream: Annotated[
         bool, typer.Option("--stream", help="Show each answer while it is written.")
     ] = False,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="With --json: each token's log-probability.")
+    ] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="With --json: what each token looked at.")
+    ] = False,
+    draft: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A smaller run that guesses ahead: the same, sooner."),
+    ] = None,
 ) -> None:
     """Classify texts, rewrite or continue them, as the run was trained to."""
-    from jumok.config import plain
-
     loaded = load_with(run, along)
     words = decoding or []
     if n_best is not None:
         words = [*words, *_for_n_best(loaded, words, n_best)]
+    if tokens or alignment:
+        _refuse_telling(loaded, as_json)
     if stream:
         _refuse_stream(loaded.with_decoding(words), as_json)
     loaded = overridden(loaded, words)
+    if draft is not None:
+        loaded = loaded.drafted_by(load_with(draft, None))
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
                 _stream(loaded, text)
             continue
         for answer in _answers(loaded, part):
-            line = json.dumps(plain(answer), ensure_ascii=False) if as_json else answer.shown
+            line = _json(loaded, answer, tokens, alignment) if as_json else answer.shown
             sys.stdout.write(line + "\n")
             _tell_loop(answer)
         sys.stdout.flush()
+    if loaded.draft is not None:
+        print(f"draft: {loaded.draft}", file=sys.stderr)
+
+
+def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
+    """An answer as a line of JSON, with what was asked for besides."""
+    from jumok.config import plain
+    from jumok.tasks.answers import Rewriting
+
+    tree = plain(answer)
+    if not tokens:
+        tree.pop("tokens", None)
+    if alignment and isinstance(answer, Rewriting):
+        from jumok.tasks.told import aligned
+
+        tree |= plain(aligned(loaded, answer))
+    return json.dumps(tree, ensure_ascii=False)
 
 
 def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
@@ -77,6 +106,20 @@ def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
     search = loaded.with_decoding(words).recipe.decoding
     widened = not search.sample and search.beam < n
     return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
+
+
+def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
+    """Raises InputError where --tokens or --alignment have nothing to be told of, or nowhere."""
+    from jumok.errors import InputError
+    from jumok.tasks.recipe import WRITING
+
+    if loaded.recipe.task not in WRITING:
+        raise InputError(
+            f"a model of the task {loaded.recipe.task} writes no tokens; leave --tokens and "
+            "--alignment out"
+        )
+    if not as_json:
+        raise InputError("--tokens and --alignment are told in JSON; add --json")
 
 
 def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:

@@ -4,6 +4,7 @@ from jumok.decoding.alignment import Alignment, align
 from jumok.decoding.beam import beam_search
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints import Constraint, Language, word_list
+from jumok.decoding.draft import Draft
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
 from jumok.decoding.observing import Continuations, Observer
@@ -30,6 +31,7 @@ __all__ = [
     "Context",
     "Continuations",
     "DecodingConfig",
+    "Draft",
     "EncoderDecoderWriter",
     "EnsembleWriter",
     "Language",

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.draft import Draft
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
 from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
@@ -47,13 +48,14 @@ def write_targets(
     on_token: OnToken | None = None,
     begin: BeginTarget | None = None,
     observer: Observer | None = None,
+    draft: Draft | None = None,
 ) -> list[list[Written]]:
     """The `n_best` targets of each source.
 
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
     The vocabulary is that of the targets, asked for when the config holds words. With `others` all
     models write together, as an `EnsembleWriter` does. `begin` makes the writer of a model; None
-    takes the plain one. An `observer` looks on at a single source.
+    takes the plain one. An `observer` looks on at a single source, a `draft` guesses for one.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
@@ -78,6 +80,10 @@ def write_targets(
     writer = EnsembleWriter(writers) if others else writers[0]
     held = [*constraints, *constraints_of(config, end_id, limits, vocabulary)]
     processors = processors_of(config, end_id, vocabulary, held)
+    if draft is not None:
+        assert isinstance(draft.model, EncoderDecoder)
+        guesser = begin(draft.model, source, real, opening.longest)
+        return draft.write(writer, guesser, opening, config, processors, on_token)
     return generate(writer, opening, config, processors, on_token, observer)
 
 

@@ -7,6 +7,7 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
+from jumok.decoding import Draft
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import (
@@ -25,7 +26,7 @@ from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, constraints_of
-from jumok.tasks.recipe import Recipe
+from jumok.tasks.recipe import WRITING, Recipe
 from jumok.text.length import refuse_longer
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
@@ -60,6 +61,7 @@ class Loaded:
         self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
+        self.draft: Draft | None = None  # that guesses ahead
         self.weights_path: Path | None = None  # the file they were read from, where it is one
         self.constraints: list[Processor] = []
         if origin is not None:
@@ -138,15 +140,47 @@ class Loaded:
                     f"a run of the task {each.recipe.task} cannot write along; "
                     "give runs of sequence_to_sequence"
                 )
-            if each.vocabulary.fingerprint != self.vocabulary.fingerprint or (
-                each.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
-            ):
-                raise InputError(
-                    f"the runs {self.recipe.name} and {each.recipe.name} have other vocabularies; "
-                    "train one with vocabulary.file naming the other's"
-                )
+            self._refuse_other_vocabularies(each)
         models = [model for each in others for model in (each.model, *each.others)]
         return self._with(self.recipe, [*self.others, *models])
+
+    def drafted_by(self, small: "Loaded") -> "Loaded":
+        """One that writes what this model writes, while a smaller one guesses ahead.
+
+        Raises InputError for models that do not write, or not with the same vocabularies, for a
+        draft that holds less, and where more than one answer is written to a text.
+        """
+        if type(small.model) is not type(self.model) or self.recipe.task not in WRITING:
+            raise InputError(
+                f"a run of the task {small.recipe.task} cannot guess for one of the task "
+                f"{self.recipe.task}; give two runs of {' or two of '.join(WRITING)}"
+            )
+        self._refuse_other_vocabularies(small)
+        decoding, longest = self.recipe.decoding, self.recipe.model.max_length
+        if decoding.beam > 1 or decoding.n_best > 1:
+            raise InputError(
+                f"a draft guesses for one answer, and a beam of {decoding.beam} with n_best "
+                f"{decoding.n_best} came; set decoding.beam=1 and n_best=1"
+            )
+        if small.recipe.model.max_length < longest and self.recipe.task != "language_modeling":
+            raise InputError(
+                f"the draft {small.recipe.name} holds {small.recipe.model.max_length} tokens, "
+                f"{self.recipe.name} {longest}; give one that holds as many"
+            )
+        assert isinstance(small.model, EncoderDecoder | LanguageModel)
+        drafted = self._with(self.recipe, self.others)
+        drafted.draft = Draft(small.model)
+        return drafted
+
+    def _refuse_other_vocabularies(self, other: "Loaded") -> None:
+        """Raises InputError when another run does not read and write with the same ones."""
+        if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
+            other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
+        ):
+            raise InputError(
+                f"the runs {self.recipe.name} and {other.recipe.name} have other vocabularies; "
+                "train one with vocabulary.file naming the other's"
+            )
 
     def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
         target = self._target_vocabulary
@@ -160,7 +194,7 @@ class Loaded:
             others,
             self.origin,
         )
-        other.weights_path = self.weights_path
+        other.weights_path, other.draft = self.weights_path, self.draft
         return other
 
     @torch.inference_mode()

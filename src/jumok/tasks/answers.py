@@ -1,6 +1,6 @@
 """What a trained model says to a text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 
@@ -87,11 +87,20 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Token:
+    """One token that was written, and the logarithm of the probability it was given."""
+
+    piece: str
+    id: int
+    log_probability: float
+
+
+@dataclass(frozen=True)
 class Rewriting:
     """What was written for a text, and its log-probability (natural, summed over the tokens).
 
     `n_best` are all outputs where several were asked for, the best first. `loop` tells of the same
-    tokens over and over at the end.
+    tokens over and over at the end. `tokens` are those of the best output, [EOS] among them.
     """
 
     text: str
@@ -99,6 +108,7 @@ class Rewriting:
     score: float
     n_best: tuple[Candidate, ...] | None = None
     loop: str | None = None
+    tokens: tuple[Token, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def shown(self) -> str:

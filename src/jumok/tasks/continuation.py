@@ -14,6 +14,7 @@ from jumok.decoding.sliding import SlidingWriter
 from jumok.models import LanguageModel
 from jumok.tasks.answers import Candidate, Rewriting
 from jumok.tasks.frames import target_begin
+from jumok.tasks.told import told_tokens
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -29,6 +30,8 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     """
     config = loaded.recipe.decoding
     at_once = max(ROWS // (config.n_best if config.sample else config.beam), 1)
+    if loaded.draft is not None:
+        at_once = 1  # of several texts each would keep another number of guesses
     prompts = [prompt(loaded, text) for text in texts]
     order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
     answers: dict[int, Rewriting] = {}
@@ -83,7 +86,25 @@ def write_on(
     kernels = loaded.kernels
     begin = partial(kernels.begin_text, loaded.model) if kernels.native else None
     writer = SlidingWriter(loaded.model, begin)
+    if loaded.draft is not None and _fits(loaded, opening):
+        small = loaded.draft.model
+        assert isinstance(small, LanguageModel)
+        begin = partial(kernels.begin_text, small) if kernels.native else None
+        guesser = SlidingWriter(small, begin)
+        return loaded.draft.write(writer, guesser, opening, config, processors, on_token)
     return generate(writer, opening, config, processors, on_token, observer)
+
+
+def _fits(loaded: "Loaded", opening: Opening) -> bool:
+    """Whether a prompt and all that may follow it fit the windows of the model and its draft.
+
+    Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
+    """
+    assert loaded.draft is not None
+    assert isinstance(loaded.model, LanguageModel)
+    assert isinstance(loaded.draft.model, LanguageModel)
+    windows = (m.decoder.embedding.max_length for m in (loaded.model, loaded.draft.model))
+    return opening.first.shape[1] + opening.longest <= min(windows)
 
 
 def rewriting(
@@ -104,4 +125,5 @@ def rewriting(
         best.score,
         n_best=candidates if config.n_best > 1 else None,
         loop=None if loop is None else str(loop),
+        tokens=told_tokens(loaded.vocabulary, best),
     )

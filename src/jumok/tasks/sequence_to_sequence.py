@@ -27,6 +27,7 @@ from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
+from jumok.tasks.told import told_tokens
 from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
@@ -204,7 +205,9 @@ class SequenceToSequence:
     def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
         """What is written for each text."""
         outputs = self.write(loaded, texts)
-        return [_rewriting(text, several) for text, several in zip(texts, outputs, strict=True)]
+        return [
+            _rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
+        ]
 
     def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
         """The answer to one text; its parts are given out as soon as they are certain."""
@@ -212,7 +215,7 @@ class SequenceToSequence:
         streams = TextStreams(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
         (outputs,) = self.write(loaded, [text], streams.push)
         streams.finish()
-        return _rewriting(text, outputs)
+        return _rewriting(loaded, text, outputs)
 
     def write(
         self,
@@ -238,10 +241,11 @@ class SequenceToSequence:
             loaded.constraints,
             observer,
             loaded.processes,
+            loaded.draft,
         )
 
 
-def _rewriting(text: str, outputs: Sequence[Output]) -> Rewriting:
+def _rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriting:
     candidates = tuple(
         Candidate(each.text, each.written.score, each.written.rank) for each in outputs
     )
@@ -252,6 +256,7 @@ def _rewriting(text: str, outputs: Sequence[Output]) -> Rewriting:
         best.score,
         n_best=candidates if len(candidates) > 1 else None,
         loop=None if best.loop is None else str(best.loop),
+        tokens=told_tokens(loaded.target_vocabulary, best),
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from jumok.data.ragged import Ragged
-from jumok.decoding import DecodingConfig, OnToken, Written, cut, write_targets
+from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
 from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
@@ -59,12 +59,14 @@ def write_all(
     constraints: Sequence[Processor] = (),
     observer: Observer | None = None,
     processes: Processes = ALONE,
+    draft: Draft | None = None,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
     of all probabilities. `on_token` and `observer` are for a single source. `kernels` are
     those of the same settings, None: made here. `constraints` hold beside what the settings say.
+    With a `draft` sources are written for one by one.
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
@@ -85,9 +87,11 @@ def write_all(
             on_token=on_token,
             begin=kernels.begin_target if kernels.native else None,
             observer=observer,
+            draft=draft,
         )
 
-    plan = in_order_of_length(sources, ANSWERING_TOKENS // rows)
+    at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # source tokens
+    plan = in_order_of_length(sources, at_once)
     outputs: list[list[Output]] = [[] for _ in range(len(sources))]
     for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
         for i, several in zip(batch, answers, strict=True):

@@ -1,0 +1,72 @@
+"""What is told of an answer when somebody asks: its tokens, and what each of them looked at."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from jumok.decoding.alignment import align
+from jumok.decoding.written import Written
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder
+from jumok.tasks.answers import Rewriting, Token
+from jumok.tasks.frames import target_begin
+from jumok.tasks.pairs import PairEncoder
+from jumok.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
+DECIMALS = 6  # of a weight
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """The pieces of a source as they were read, and for each written token its weights on them."""
+
+    source: tuple[str, ...]  # (S)
+    alignment: tuple[tuple[float, ...], ...]  # (T, S); each row sums to 1
+
+
+def told_tokens(vocabulary: Vocabulary, written: Written) -> tuple[Token, ...]:
+    """The tokens of what was written, the [EOS] that ended it among them."""
+    ids, log_p = written.ids, written.log_probabilities
+    if len(log_p) > len(ids):
+        ids = [*ids, vocabulary.eos_id]
+    return tuple(
+        Token(_piece(vocabulary, id_), id_, log) for id_, log in zip(ids, log_p, strict=True)
+    )
+
+
+def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
+    """What each token of the best output looked at: cross-attention, the mean of layers and heads.
+
+    By one more pass over the finished output, of the run itself where others write along. Raises
+    InputError for a model without a source to look at.
+    """
+    if not isinstance(loaded.model, EncoderDecoder):
+        raise InputError(
+            f"a run of the task {loaded.recipe.task} has no source that it looks at while it "
+            "writes; ask one of sequence_to_sequence for alignments"
+        )
+    reading, writing = loaded.vocabulary, loaded.target_vocabulary
+    (source,) = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources([answer.text])
+    (found,) = align(
+        loaded.model,
+        torch.tensor([source.tolist()], device=loaded.device),
+        None,
+        [[token.id for token in answer.tokens]],
+        bos_id=target_begin(writing),
+    )
+    rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
+    return Aligned(
+        tuple(_piece(reading, int(id_)) for id_ in source), tuple(tuple(row) for row in rows)
+    )
+
+
+def _piece(vocabulary: Vocabulary, id_: int) -> str:
+    """The piece with this id; nothing for one that a model knows and its vocabulary does not."""
+    try:
+        return vocabulary.piece(id_)
+    except InputError:
+        return ""

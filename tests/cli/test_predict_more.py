@@ -1,0 +1,166 @@
+"""`jumok predict` tells tokens and alignments when asked, and writes with a draft's help."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import jumok
+from benchmarks.trust.fuzz_seeds import write_run
+from jumok.errors import InputError
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.told import aligned
+from jumok.tasks.training import train
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+TEXTS = ["삼 일 오", "", "구 영", "이 이 이 이 이 이"]
+
+
+@pytest.fixture(scope="module")
+def draft_run(
+    reading_recipe: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A narrower run with the vocabulary of `reading_run`, trained for a moment."""
+    words = [
+        f'vocabulary.file="{reading_run / "vocabulary.model"}"',
+        "model.d_model=16",
+        "training.steps=20",
+        "training.evaluate_every=20",
+    ]
+    folder = tmp_path_factory.mktemp("draft") / "run"
+    train(load_recipe(str(reading_recipe), words), folder)
+    return folder
+
+
+def test_the_log_probability_of_each_token(capsys: Capture, reading_run: Path) -> None:
+    rows = call(capsys, "predict", reading_run, *TEXTS, "--json", "--tokens").rows
+    vocabulary = jumok.load(reading_run).vocabulary
+    for text, row in zip(TEXTS, rows, strict=True):
+        assert [key for key in row if key != "loop"] == ["text", "output", "score", "tokens"]
+        assert row["text"] == text
+        assert all(list(token) == ["piece", "id", "log_probability"] for token in row["tokens"])
+        assert sum(t["log_probability"] for t in row["tokens"]) == pytest.approx(row["score"])
+        assert vocabulary.decode([token["id"] for token in row["tokens"]]) == row["output"]
+        assert [vocabulary.piece(t["id"]) for t in row["tokens"]] == [
+            t["piece"] for t in row["tokens"]
+        ]
+    whole = call(capsys, "predict", reading_run, *TEXTS, "--json").rows
+    assert [{k: v for k, v in row.items() if k != "tokens"} for row in rows] == whole
+
+
+def test_the_tokens_are_those_of_teacher_forcing(reading_run: Path) -> None:
+    loaded = jumok.load(reading_run)
+    answer = loaded("삼 일 오")
+    assert isinstance(answer, jumok.Rewriting)
+    source = torch.tensor([[*loaded.vocabulary.encode("삼 일 오"), loaded.vocabulary.eos_id]])
+    ids = [token.id for token in answer.tokens]
+    given = torch.tensor([[loaded.vocabulary.bos_id, *ids[:-1]]])
+    log_p = loaded.logits(source, decoder_input_ids=given).log_softmax(-1)[0]  # (T, V)
+    for place, token in enumerate(answer.tokens):
+        assert token.log_probability == pytest.approx(float(log_p[place, token.id]), abs=1e-4)
+
+
+def test_what_each_token_looked_at(capsys: Capture, reading_run: Path) -> None:
+    (row,) = call(
+        capsys, "predict", reading_run, "삼 일 오", "--json", "--tokens", "--alignment"
+    ).rows
+    assert list(row) == ["text", "output", "score", "tokens", "source", "alignment"]
+    assert "".join(row["source"]) == "▁삼▁일▁오[EOS]"
+    assert len(row["alignment"]) == len(row["tokens"])
+    for weights in row["alignment"]:
+        assert len(weights) == len(row["source"])
+        assert sum(weights) == pytest.approx(1.0, abs=1e-4)
+    assert (
+        "tokens" not in call(capsys, "predict", reading_run, "삼", "--json", "--alignment").rows[0]
+    )
+
+
+def test_of_several_answers_the_best_is_told(capsys: Capture, reading_run: Path) -> None:
+    words = ("--n-best", 2, "--json", "--tokens", "--alignment")
+    (row,) = call(capsys, "predict", reading_run, "삼 일", *words).rows
+    assert sum(token["log_probability"] for token in row["tokens"]) == pytest.approx(row["score"])
+    assert len(row["n_best"]) == 2
+
+
+def test_nothing_is_told_of_what_is_not_there(
+    capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path
+) -> None:
+    done = call(capsys, "predict", reading_run, "삼", "--tokens")
+    assert (done.code, done.out) == (2, "")
+    assert "--tokens and --alignment are told in JSON; add --json" in done.err
+    done = call(capsys, "predict", review_run, "삼", "--alignment", "--json")
+    assert done.code == 2
+    assert "a model of the task classification writes no tokens" in done.err
+    going_on = write_run(tmp_path / "run", "language_modeling")
+    words = ("--decoding", "max_length=3", "--json")
+    (row,) = call(capsys, "predict", going_on, "이 영화", *words, "--tokens").rows
+    assert len(row["tokens"]) == 3
+    done = call(capsys, "predict", going_on, "이 영화", *words, "--alignment")
+    assert done.code == 2
+    assert "has no source that it looks at" in done.err
+
+
+def test_a_draft_changes_nothing_but_the_time(
+    capsys: Capture, reading_run: Path, draft_run: Path
+) -> None:
+    alone = call(capsys, "predict", reading_run, *TEXTS, "--json")
+    helped = call(capsys, "predict", reading_run, *TEXTS, "--json", "--draft", draft_run)
+    assert [row["output"] for row in helped.rows] == [row["output"] for row in alone.rows]
+    for row, wanted in zip(helped.rows, alone.rows, strict=True):
+        assert row["score"] == pytest.approx(wanted["score"], abs=1e-4)
+    told = helped.err.splitlines()[-1]
+    assert told.startswith("draft: ")
+    assert told.endswith("passes of the model")
+    itself = call(capsys, "predict", reading_run, *TEXTS, "--draft", reading_run)
+    kept, guessed = (int(word) for word in itself.err.splitlines()[-1].split()[1:4:2])
+    assert kept == guessed > 0  # it guesses all that it would write
+    streamed = call(capsys, "predict", reading_run, *TEXTS, "--draft", draft_run, "--stream")
+    assert streamed.out.splitlines() == [row["output"] for row in alone.rows]
+
+
+def test_a_draft_under_constraints(capsys: Capture, reading_run: Path, draft_run: Path) -> None:
+    words = ("--decoding", 'choices=["1 2 3", "4 5"]', "--decoding", "no_repeat_ngram=3")
+    alone = call(capsys, "predict", reading_run, *TEXTS, *words)
+    assert alone.code == 0, alone.err
+    assert (
+        call(capsys, "predict", reading_run, *TEXTS, *words, "--draft", draft_run).out == alone.out
+    )
+
+
+def test_a_draft_of_a_language_model(capsys: Capture, tmp_path: Path) -> None:
+    """One text fits the window with all that follows, for the others nothing is guessed."""
+    run = write_run(tmp_path / "run", "language_modeling")
+    small = write_run(tmp_path / "small", "language_modeling", seed=1, words=["model.d_ff=4"])
+    words = ("--decoding", "max_length=8", "--json")
+    texts = ["이", "이 영화", "이 영화 정말 재미있어요 결말이 너무 지루해요"]
+    alone = call(capsys, "predict", run, *texts, *words)
+    helped = call(capsys, "predict", run, *texts, *words, "--draft", small)
+    assert [row["output"] for row in helped.rows] == [row["output"] for row in alone.rows]
+    assert " of 0 guesses" not in helped.err
+
+
+def test_drafts_that_cannot_be(
+    capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path
+) -> None:
+    other = write_run(tmp_path / "other", "sequence_to_sequence")
+    short = write_run(tmp_path / "short", "sequence_to_sequence", words=["model.max_length=8"])
+    for run, draft, words, sentence in (
+        (reading_run, review_run, (), "a run of the task classification cannot guess for one of"),
+        (review_run, reading_run, (), "cannot guess for one of the task classification"),
+        (reading_run, other, (), "have other vocabularies; train one with vocabulary.file naming"),
+        (other, short, (), "the draft reviews holds 8 tokens, reviews 16; give one that holds"),
+        (reading_run, reading_run, ("--decoding", "beam=2"), "set decoding.beam=1 and n_best=1"),
+        (reading_run, tmp_path, (), "holds no run"),
+    ):
+        done = call(capsys, "predict", run, "삼", "--draft", draft, *words)
+        assert (done.code, done.out) == (2, "")
+        assert sentence in done.err
+
+
+def test_an_alignment_wants_a_source(tmp_path: Path) -> None:
+    loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
+    answer = loaded.with_decoding(["max_length=2"])("이")
+    assert isinstance(answer, jumok.Rewriting)
+    with pytest.raises(InputError, match="has no source that it looks at while it writes"):
+        aligned(loaded, answer)
