@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -41,8 +42,8 @@ def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
             return everything.around(whole)
     few = _Shell(trace.info, state, WEIGHTS_ALONE)
     for shell, most in ((few, SMALLEST), *((everything, most) for most in LARGER)):
-        if (part := lean(trace, layers, most - len(shell.around("")))) is not None:
-            return shell.around(packed(part))
+        if (part := _packed_within(trace, layers, most - len(shell.around("")))) is not None:
+            return shell.around(part)
     thumbnails = lean(trace, (), inf)
     assert thumbnails is not None  # there is room for everything
     return everything.around(packed(thumbnails))
@@ -124,6 +125,20 @@ class _Shell:
 </body>
 </html>
 """.encode()
+
+
+def _packed_within(trace: Trace, layers: Sequence[tuple[str, int]], most: int) -> str | None:
+    """Part of a trace as a page embeds it, of `most` characters at most; None: there is none.
+
+    `lean` reckons its tensors one by one; what it misses by is taken off its next try.
+    """
+    room = most
+    while (part := lean(trace, layers, room)) is not None:
+        text = packed(part)
+        if len(text) <= most:
+            return text
+        room -= len(text) - most
+    return None
 
 
 def _weights(info: TraceInfo) -> int:
