@@ -324,13 +324,13 @@ CACHE = _of(
         "wider[:, :, : self.length] = self.kept[which][:B, :, : self.length]",
         "wider.zero_()",
         "a cache that grows forgets what it holds",
-        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
+        "test_a_cache_that_grows_keeps_what_it_holds",
     ),
     (
         "self._wider(k, S, 0), self._wider(v, S, 1)",
         "self._wider(k, S, 0), self._wider(v, S, 0)",
         "a cache that grows takes its keys for values",
-        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
+        "test_a_cache_that_grows_keeps_what_it_holds",
     ),
     (
         "if new.stop > self.room:",
@@ -390,7 +390,7 @@ CACHE = _of(
         "S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)",
         "S = min(max(2 * self.length, FIRST_ROOM), self.room)",
         "a prompt that is longer than the first room does not fit",
-        "decoding/test_writer.py::test_a_cache_grows_as_it_is_filled",
+        "test_a_cache_that_grows_keeps_what_it_holds",
     ),
 )
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.nn import NO_CACHE, KeyValueCache, StackCache
-from jumok.nn.cache import NO_STACK_CACHE
+from jumok.nn.cache import FIRST_ROOM, NO_STACK_CACHE
 from tests.nn.drawing import noise
 
 
@@ -22,6 +22,21 @@ def test_what_went_in_comes_out(chunks: list[int], spare: int) -> None:
         kept_k, kept_v = cache.extend(k[:, :, new], v[:, :, new])
         start += n
         assert cache.length == start
+        assert torch.equal(kept_k, k[:, :, :start])
+        assert torch.equal(kept_v, v[:, :, :start])
+
+
+@pytest.mark.parametrize(
+    "chunks", [[1] * (2 * FIRST_ROOM + 2), [FIRST_ROOM + 1, 1, 2 * FIRST_ROOM]]
+)
+def test_a_cache_that_grows_keeps_what_it_holds(chunks: list[int]) -> None:
+    total = sum(chunks)
+    k, v = noise(2, 2, total, 3), noise(2, 2, total, 3, seed=1)
+    cache, start = KeyValueCache(room=4 * total), 0
+    for n in chunks:
+        new = slice(start, start + n)
+        kept_k, kept_v = cache.extend(k[:, :, new], v[:, :, new])
+        start += n
         assert torch.equal(kept_k, k[:, :, :start])
         assert torch.equal(kept_v, v[:, :, :start])
 
