@@ -135,7 +135,7 @@ ATTENTION = _of(
         "triangle = mask.causal and mask.allowed is None and bias",
         "triangle = mask.causal and bias",
         "the kernel's triangle forgets padding",
-        "test_all_three_are_one",
+        "test_values_and_gradients_agree",
     ),
     (
         'bias if table is None else bias.masked_fill(~table, float("-inf"))',
@@ -527,7 +527,7 @@ BEAM = _of(
         "rows = first_row + self.living.parent",
         "rows = first_row + self.living.parent.sort(-1).values",
         "beams go on from each other's cache",
-        "test_as_the_docstring_says",
+        "test_wide_enough_it_finds_the_best_of_all",
     ),
     (
         "first_row = torch.arange(len(over), device=over.device)[:, None] * self.width",
@@ -746,7 +746,7 @@ COMMITS = (
             "except ProcessLookupError:\n        return False",
             "except ProcessLookupError:\n        return True",
             "what dead processes left stays for ever",
-            "test_sweeping_takes_the_leftovers_of_earlier_lives_only",
+            "training/test_checkpoint.py::test_leftovers_of_the_dead_go_and_those_of_the_living_stay",
         ),
         (
             "remove(path)\n        raise",
@@ -957,7 +957,7 @@ TRAINING = (
             "self.average.update(step)",
             "pass",
             "the average stays where it began",
-            "test_the_average_is_what_is_scored_and_kept",
+            "test_every_step_enters_the_average",
         ),
         (
             "if not (math.isfinite(loss) and math.isfinite(norm)):",

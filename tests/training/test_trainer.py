@@ -150,6 +150,17 @@ def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
     assert job.evaluate().score == pytest.approx(progress.best_score)
 
 
+def test_every_step_enters_the_average(tmp_path: Path) -> None:
+    job = Circle(points(64, 0))
+    before = {name: weight.clone() for name, weight in weights(job).items()}
+    trainer(job, tmp_path, replace(CONFIG, steps=1, ema=0.9)).fit()
+    states = CheckpointStore(tmp_path).checkpoint(1).load()
+    decay = (1 + 1) / (10 + 1)  # of the first step
+    for name, average in states["average"].items():
+        mixed = decay * before[name] + (1 - decay) * states["model"][name]
+        torch.testing.assert_close(average, mixed)
+
+
 # What a step is
 
 
