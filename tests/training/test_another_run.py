@@ -68,5 +68,5 @@ def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> N
 def test_a_mean_is_of_one_run(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
-    with pytest.raises(InputError, match=r"step-2 is of another run; move it away"):
+    with pytest.raises(InputError, match=r"step-2 and step-4 are of two runs; move away"):
         average(folder, 2, tmp_path / "mean")

@@ -3,7 +3,6 @@
 Vaswani et al. 2017, section 6.1: the base models average the last 5 checkpoints.
 """
 
-import hashlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,11 +76,12 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
             f"a mean of the last {last} checkpoints was asked for, and the run keeps {keep}; ask "
             f"for 2 to {keep}, or train with a larger training.keep"
         )
-    own = run.vocabularies().fit(run.recipe()).to_toml()
-    for checkpoint in found:
-        if checkpoint.facts.get("recipe") != hashlib.sha256(own.encode()).hexdigest():
+    first, *others = found
+    for other in others:
+        if any(other.facts.get(key) != first.facts.get(key) for key in ("recipe", "data")):
             raise InputError(
-                f"{checkpoint.path} is of another run; move it away, and average what is left"
+                f"{other.path} and {first.path.name} are of two runs; move away the one that is "
+                "not this run's, and average what is left"
             )
     return found
 

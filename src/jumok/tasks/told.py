@@ -50,7 +50,8 @@ def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
             "writes; ask one of sequence_to_sequence for alignments"
         )
     reading, writing = loaded.vocabulary, loaded.target_vocabulary
-    (source,) = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources([answer.text])
+    encode = PairEncoder(reading, writing, loaded.recipe.model.max_length)
+    source = encode.sources([answer.text])[0]
     (found,) = align(
         loaded.model,
         torch.tensor([source.tolist()], device=loaded.device),
