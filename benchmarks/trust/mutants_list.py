@@ -860,7 +860,7 @@ COMMITS = (
             "STATE_FILE.fullmatch(name)",
             "STATE_FILE.match(name)",
             "names of a manifest may lead out of its folder",
-            "test_a_manifest_is_trusted_only_in_its_one_way_of_being_written",
+            "test_no_name_in_a_manifest_leads_anywhere_else",
         ),
     )
     + _of(

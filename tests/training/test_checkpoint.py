@@ -16,7 +16,7 @@ import torch
 
 from jumok.errors import CheckpointError, InputError, StorageError
 from jumok.training.checkpoint import CheckpointStore
-from jumok.training.manifest import FORMAT, parse_manifest
+from jumok.training.manifest import FORMAT, FileRecord, Manifest, parse_manifest
 from tests.training.disk_calls import before_each
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -389,3 +389,11 @@ def test_a_manifest_is_trusted_only_in_its_one_way_of_being_written(store: Check
     for changed in (data + b" ", data.replace(b"1e-05", b"1E-05"), data.replace(b'": ', b'":  ')):
         with pytest.raises(InputError, match="changed after it was written"):
             parse_manifest(changed)
+
+
+@pytest.mark.parametrize("end", ["/../../model.safetensors", "\n", " ", "/"])
+def test_no_name_in_a_manifest_leads_anywhere_else(end: str) -> None:
+    record = FileRecord(1, "0" * 64)
+    manifest = Manifest(1, {"state-model.safetensors" + end: record}, {})
+    with pytest.raises(InputError, match="names no state file"):
+        parse_manifest(manifest.to_bytes())
