@@ -69,5 +69,6 @@ describe("svg", () => {
   test("Hangul is as wide as it is high", () => {
     expect(textWidth("가나", 10)).toBe(20);
     expect(textWidth("ab", 10)).toBeCloseTo(11.6);
+    expect(textWidth("AB", 10)).toBeCloseTo(15.2); // capitals are wider
   });
 });

@@ -155,10 +155,10 @@ export function paths(matrix: Matrix, colour: (value: number) => string): readon
   return [...found].map(([fill, path]) => [fill, path.join("")]);
 }
 
-/** About how wide a text stands, in pixels: a Hangul syllable is as wide as it is high. */
+/** About how wide a text stands, in pixels, bold or not: a Hangul syllable is as wide as it is high. */
 export function textWidth(text: string, size = 12): number {
   let width = 0;
-  for (const character of text) width += character >= "\u{1100}" ? 1 : 0.58;
+  for (const character of text) width += character >= "\u{1100}" ? 1 : character >= "A" && character <= "Z" ? 0.76 : 0.58;
   return width * size;
 }
 
