@@ -33,6 +33,13 @@ def test_steps_next_to_each_other_are_unrelated() -> None:
     assert correlation.mean().abs() < 0.01
 
 
+def test_a_step_draws_what_torch_draws_from_its_seed() -> None:
+    seed_step(5, 4, shard=3)
+    drawn = torch.randn(9)
+    torch.manual_seed(seed_for(5, "step", 4, 3))
+    assert torch.equal(drawn, torch.randn(9))
+
+
 @pytest.mark.parametrize("before", [0, 1, 7, 1000])
 def test_a_step_does_not_remember(before: int) -> None:
     seed_step(3, 10)

@@ -28,7 +28,7 @@ def seed_for(seed: int, *words: int | str) -> int:
 
 
 def seed_step(seed: int, step: int, shard: int = 0) -> None:
-    """Start torch's random numbers anew for one step, on the CPU and every accelerator.
+    """Start torch's random numbers anew for one step, on the CPU and the accelerator in use.
 
     Called before each step it makes all that torch draws in it (dropout above all) a function of
     (seed, step, shard), whatever was drawn before; `shard` numbers the parts of a large batch.
@@ -37,7 +37,13 @@ def seed_step(seed: int, step: int, shard: int = 0) -> None:
     >>> _ = torch.rand(100); seed_step(0, 7); bool((torch.rand(3) == first).all())
     True
     """
-    torch.manual_seed(seed_for(seed, "step", step, shard))
+    number = seed_for(seed, "step", step, shard)
+    # As torch.manual_seed, without a formatted traceback for each accelerator that is not in use.
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed_all(number)
+    if torch.backends.mps.is_available():
+        torch.mps.manual_seed(number)
 
 
 def permutation(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
