@@ -44,9 +44,9 @@ def test_strict_is_one_thread_and_deterministic_kernels() -> None:
         be_strict()
         assert torch.get_num_threads() == 1
         assert torch.are_deterministic_algorithms_enabled()
-        assert not torch.utils.deterministic.fill_uninitialized_memory
+        assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     finally:
-        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(threads)
 

@@ -88,7 +88,7 @@ def be_strict() -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     # It would fill all new memory, to show who reads what nobody wrote; no bit depends on it.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def memory_bytes() -> int:
