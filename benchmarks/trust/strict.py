@@ -150,6 +150,8 @@ def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
         return take
 
     lives = [begin_any(process(rank), folder / f"{rank}.log") for rank in range(size)]
+    for life in lives:
+        life.patience = 60.0 * rounds + 600
     if any(life.end() for life in lives):
         raise SystemExit(f"the training failed: {lives[0].said[-2000:]}")
     return json.loads((folder / "0.json").read_text())  # type: ignore[no-any-return]
