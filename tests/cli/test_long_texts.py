@@ -10,7 +10,7 @@ import pytest
 import jumok
 from jumok.cli.lines import lines_of_stdin
 from jumok.errors import InputError
-from jumok.text.length import MOST_BYTES
+from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES
 from tests.cli.commands import JUMOK, call, environment
 
 Capture = pytest.CaptureFixture[str]
@@ -82,3 +82,15 @@ def test_vocab_reads_no_longer_line(
     done = call(capsys, "vocab", "encode", review_run)
     assert (done.code, done.out) == (2, "")
     assert "stdin:1: a line of more than" in done.err
+
+
+def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.foreign_folders import gpt2
+
+    gpt2(tmp_path / "gpt2")
+    loaded = jumok.load(tmp_path / "gpt2").with_decoding(["max_length=2"])
+    assert isinstance(loaded("a b " * (MOST_IMPORTED_BYTES // 4)), jumok.Rewriting)
+    for ask in (loaded, lambda text: jumok.trace(loaded, text)):
+        with pytest.raises(InputError, match="a text of 131,073 bytes came, 131,072 are read"):
+            ask("x" * (MOST_IMPORTED_BYTES + 1))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 CHUNK = 256  # lines answered at a time when stdin is a file; from a pipe or a person each at once
-CHUNK_LETTERS = 2**18  # and no more than this, so that long lines do not lie in memory by hundreds
+CHUNK_LETTERS = 2**16  # and no more than this, so that long lines do not lie in memory by hundreds
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is a text
@@ -147,6 +147,7 @@ def _stream(loaded: "Loaded", text: str) -> None:
         sys.stdout.flush()
 
     assert isinstance(loaded.task, Writing)  # others refused --stream's settings
+    loaded.refuse_longer([text])
     answer = loaded.task.stream(loaded, text, show)
     show("\n")
     _tell_loop(answer)

@@ -40,7 +40,6 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
 from jumok.tasks.recipe import WRITING
 from jumok.tasks.whole_texts import outputs
-from jumok.text.length import refuse_longer
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 
@@ -75,8 +74,6 @@ def trace(
             f"{len(texts)} texts and {len(targets or [])} targets came; give one text or more, "
             "and a target for each or none"
         )
-    for each in (*texts, *(targets or [])):
-        refuse_longer(each)
     if not isinstance(model, Loaded):
         if tokenizer is None or decode or mute or pad_to:
             raise InputError(
@@ -84,6 +81,7 @@ def trace(
                 "transformers is traced with its tokenizer, a text and a target alone"
             )
         return trace_texts(model, tokenizer, texts, targets)
+    model.refuse_longer([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = mute_heads(own.model, mute)
     asked = ask(own, texts, targets)

@@ -27,7 +27,8 @@ from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, constraints_of
 from jumok.tasks.recipe import WRITING, Recipe
-from jumok.text.length import refuse_longer
+from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 
@@ -110,16 +111,21 @@ class Loaded:
     def answer(self, texts: Sequence[str]) -> list[Answer]:
         """One answer a text, in order; an empty text is answered too.
 
-        Raises InputError for a text of more than 1 MiB, before any is answered.
+        Raises InputError for a text that is too long, before any is answered.
         """
-        for text in texts:
-            refuse_longer(text)
+        self.refuse_longer(texts)
         if self.origin is not None and not self.origin.answers:
             raise InputError(
                 f"a {self.origin.architecture} has no head that answers texts; ask "
                 ".hidden_states(...) or .logits(...), or train one with model.init"
             )
         return list(self.task.answer(self, texts))
+
+    def refuse_longer(self, texts: Sequence[str]) -> None:
+        """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
+        imported = isinstance(self._vocabulary, PretrainedVocabulary)
+        for text in texts:
+            refuse_longer(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
 
     def with_decoding(self, words: Sequence[str]) -> "Loaded":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
