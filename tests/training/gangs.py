@@ -48,7 +48,7 @@ def run(gangs: Sequence[Gang]) -> list[Ended]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=580,
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
@@ -105,7 +105,7 @@ def _main() -> None:
     import jumok.tasks.training
     import jumok.training.sharding  # noqa: F401
 
-    signal.alarm(270)  # nobody waits for ever
+    signal.alarm(570)  # nobody waits for ever
     gangs = [Gang(**gang) for gang in json.load(sys.stdin)]
     print(json.dumps([asdict(_live(gang)) for gang in gangs]))
 

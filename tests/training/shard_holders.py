@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
+from jumok.models.weights import weights_of
 from jumok.training.average import WeightAverage
 from jumok.training.checkpoint import CheckpointStore
-from jumok.training.distributed import Processes
+from jumok.training.distributed import Processes, shards_of
+from jumok.training.rows import rows_of
 from jumok.training.sharding import Shards
 from tests.training.shard_writers import gang
 
@@ -31,7 +33,10 @@ def _refuse_pickle(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _hold(processes: Processes, folder: Path) -> int:
-    """Whole, in parts, whole, in parts ... the same bits; in the end as if nothing had been."""
+    """Whole, in parts, whole, in parts ... the same bits; in the end as if nothing had been.
+
+    In between a step of 4 texts, whose gradients are those of a plain model, and their norm is.
+    """
     sys.addaudithook(_refuse_pickle)
     torch.manual_seed(0)
     model = TextClassifier(CONFIG, 2).eval()
@@ -42,21 +47,37 @@ def _hold(processes: Processes, folder: Path) -> int:
     def loss(batch: Tensor) -> Tensor:
         return model(batch).square().sum()  # type: ignore[no-any-return]
 
+    loss(ids).backward()  # type: ignore[no-untyped-call]
+    gradients = {name: p.grad for name, p in weights_of(model).items() if p.grad is not None}
+    norm = nn.utils.get_total_norm(list(gradients.values()))
+    model.zero_grad()
     cpu, store = torch.device("cpu"), CheckpointStore(folder)
     held = Shards(model, loss, processes, device=cpu, dtype=torch.float32)
     average = WeightAverage(held.parameters, 0.5)
     for value in average.values.values():
         value.zero_()
+    mine = shards_of(processes.rank, processes.size, len(ids))  # 1, 1 and 2 of the texts
+
+    def find(shard: int, *, idle: bool = False) -> None:
+        share = 0.0 if idle else 1.0
+        (share * held.loss(ids[shard : shard + 1])).backward()  # type: ignore[no-untyped-call]
+
     for _ in range(2):
         with held.plain():
             assert torch.equal(model(ids), wanted)
         with held.averaged(average):
             assert not model(ids).any()
-        held.loss(ids).backward()  # type: ignore[no-untyped-call]
-    rows = {name: parameter.detach() for name, parameter in held.parameters.items()}
-    held.commits_to(store).commit(1, {"model": rows}, {})
-    for row in rows.values():
-        row.zero_()
+        held.gradients(mine, len(ids), find)
+        torch.testing.assert_close(held.norm(), norm, rtol=1e-6, atol=0)
+        for name, parameter in held.parameters.items():
+            rows = rows_of(len(gradients[name]), processes.rank, processes.size)
+            wanted_rows = gradients[name][rows.start : rows.stop]
+            assert parameter.grad is not None
+            torch.testing.assert_close(parameter.grad, wanted_rows, rtol=1e-5, atol=1e-6)
+    kept = {name: parameter.detach() for name, parameter in held.parameters.items()}
+    held.commits_to(store).commit(1, {"model": kept}, {})
+    for rows_here in kept.values():
+        rows_here.zero_()
     held.finish(store.checkpoint(1))
     assert torch.equal(model(ids), wanted)
     assert torch.equal(copy.deepcopy(model)(ids), wanted)
@@ -65,5 +86,5 @@ def _hold(processes: Processes, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    signal.alarm(100)
+    signal.alarm(570)
     gang(int(sys.argv[2]), lambda processes: _hold(processes, Path(sys.argv[1])))

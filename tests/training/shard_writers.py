@@ -92,7 +92,7 @@ def gang(size: int, live: Callable[[Processes], int]) -> None:
 
 def _main() -> None:
     folder, (size, victim, last) = Path(sys.argv[1]), map(int, sys.argv[2:])
-    signal.alarm(100)
+    signal.alarm(570)
     gang(size, lambda processes: _write(processes, folder, victim, last))
 
 

@@ -185,7 +185,7 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
         while process.poll() is None and not (folder / "checkpoints" / "step-2").exists():
             time.sleep(0.01)
         os.kill(json.loads(owner.read_text())["process"], signal.SIGKILL)  # rank 0
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=580)
     assert process.returncode == 0, err
     assert out.count("open report.html there") == 1
     assert json.loads((folder / "results.json").read_text())["steps"] == STEPS
@@ -229,7 +229,7 @@ def test_parts_are_less_memory(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=580,
         env=environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -247,7 +247,7 @@ def gang(module: str, folder: Path, *numbers: int) -> list[int]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=580,
         env=environment(),
     )
     codes = [int(code) for code in done.stdout.split()]

@@ -13,6 +13,10 @@ class TrainingConfig:
 
     With minutes alone a learning rate that falls to 0 follows the clock: the training ends as it
     should on a machine of any speed, but no two trainings take the same steps, bit for bit.
+
+    `sharding` says who of several processes holds what, and nothing of what is learnt: "none" is
+    data parallelism, with "full" each holds a part of every weight (`sharding.py`). It does not go
+    with `strict` and `compile`, which need whole models; a process alone holds all either way.
     """
 
     steps: int | None = None
