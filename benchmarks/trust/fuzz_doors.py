@@ -415,7 +415,7 @@ def _odd_texts() -> list[Files]:
 DOORS: Mapping[str, Door] = {
     door.name: door
     for door in (
-        Door("header", seeds.weights, header, 274_000),
+        Door("header", seeds.weights, header, 275_000),
         Door("manifest", seeds.manifests, manifest, 130_000),
         Door("request", seeds.requests, request, 130_000),
         Door("state", seeds.states, state, 170_000),
@@ -434,7 +434,7 @@ DOORS: Mapping[str, Door] = {
         Door("text", _odd_texts, text, 500),
         Door("traced", _odd_texts, traced, 300),
         Door("run", seeds.runs, run, 500),
-        Door("figure", lambda: seeds.requests()[2:], figure, 1_500),
+        Door("figure", lambda: seeds.requests()[2:], figure, 300),
         Door("command", seeds.commands, command, 1_500),
     )
 }
