@@ -50,7 +50,8 @@ class Optimizer:
 
     def forget(self) -> None:
         """Forget the gradients."""
-        self.adam.zero_grad(set_to_none=True)
+        for parameter in self.parameters.values():
+            parameter.grad = None
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight that learns and the number of steps, by name."""

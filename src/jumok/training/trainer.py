@@ -130,6 +130,7 @@ class Trainer(Generic[B]):
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
         self.compiling = config.compile  # until a first batch shows that it works
+        self.learning = False  # whether the model was told so since it was last asked
 
     def _hold(self) -> Held[B]:
         """All of the model, or this process's part of it."""
@@ -177,7 +178,9 @@ class Trainer(Generic[B]):
         parts = dict(zip(self.shards, made, strict=True))
         counted = [sum(part.units for part in made), sum(part.tokens for part in made)]
         units, tokens = (int(sum(n)) for n in zip(*self.processes.exchange(counted), strict=True))
-        self.job.model.train()
+        if not self.learning:
+            self.job.model.train()
+            self.learning = True
         losses = self._gradients(step, parts, max(units, 1), line)
         norm = self.held.norm()
         loss = self._agree(losses, norm)
@@ -325,6 +328,7 @@ class Trainer(Generic[B]):
         """Score the (averaged) weights on the development split; remember the best."""
         self.tokens_per_second = self.tokens_per_second or self.speed.read()
         self.job.model.eval()
+        self.learning = False
         with (
             self.held.averaged(self.average),
             torch.inference_mode(),
