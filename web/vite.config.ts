@@ -16,5 +16,5 @@ export default defineConfig({
       output: { format: "iife", entryFileNames: "app.js", assetFileNames: "app.[ext]" },
     },
   },
-  test: { environment: "happy-dom", include: ["src/**/*.test.{ts,tsx}"] },
+  test: { environment: "happy-dom", include: ["src/**/*.test.{ts,tsx}"], setupFiles: ["src/testing/seed.ts"] },
 });
