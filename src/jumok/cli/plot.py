@@ -1,5 +1,6 @@
 """jumok plot: pictures for papers and for people in a terminal."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +36,7 @@ def positions(
     from jumok.viewer.positional_ladder import positional_ladder
 
     save(positional_ladder(length, width), out)
-    typer.echo(out)
+    typer.echo(os.fsencode(out))
 
 
 @app.command()
@@ -50,7 +51,7 @@ def history(run: Run, out: Out = None) -> None:
         raise InputError(f"{run} holds no {METRICS}; name a folder of jumok train")
     path = out or run / "history.png"
     save(figure(charts(read_records(run / METRICS)), run.resolve().name), path)
-    typer.echo(path)
+    typer.echo(os.fsencode(path))
 
 
 @app.command()
@@ -109,7 +110,7 @@ def attention(
     )
     path = out or (run.with_suffix(".png") if run.is_file() else run / "attention.png")
     save(figure, path)
-    typer.echo(path)
+    typer.echo(os.fsencode(path))
 
 
 def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) -> "Trace":

@@ -1,5 +1,6 @@
 """jumok view: the page that shows what a model does while it reads, and its exports."""
 
+import os
 import sys
 import webbrowser
 from pathlib import Path
@@ -79,7 +80,7 @@ def view(
     if export is not None:
         from jumok.viewer.export import export as write
 
-        typer.echo(write(_trace(run, asked), export, state, full))
+        typer.echo(os.fsencode(write(_trace(run, asked), export, state, full)))  # any name
         return
     _serve(run, asked, state, Place(host, port, token), browse=not no_browser)
 
