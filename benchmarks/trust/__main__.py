@@ -70,7 +70,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
 }
 ALONE: dict[str, Sequence[Words]] = {
     "short": [],
-    "bars": [("soak",), ("overhead",), ("strict",)],
+    "bars": [("soak", "--minutes", "1.5"), ("overhead",), ("strict",)],
     "long": [],
 }
 
