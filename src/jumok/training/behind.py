@@ -57,9 +57,11 @@ class CommitsBehind:
         trace: TracebackType | None,
     ) -> None:
         """Wait for the last commit. Raises what it failed with, unless something failed before."""
-        with suppress(*([JumokError] if error is not None else [])):
-            self.wait()
-        self._thread.shutdown()
+        try:
+            with suppress(*([JumokError] if error is not None else [])):
+                self.wait()
+        finally:
+            self._thread.shutdown()
 
     @property
     def under_way(self) -> bool:
