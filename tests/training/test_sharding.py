@@ -213,7 +213,7 @@ def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path)
 
 @pytest.mark.long
 def test_parts_are_less_memory(tmp_path: Path) -> None:
-    """Of each process, measured by the system: weights of 58 MB, on top of torch and jumok."""
+    """Of each process, measured by the system: weights of 52 MB, which are saved once at least."""
     words = [
         "--layers",
         "6",
