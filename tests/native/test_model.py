@@ -71,7 +71,7 @@ model = LanguageModel(TransformerConfig(vocabulary_size=60_000, n_layers=1, d_mo
 small = NativeWriter(NativeModel(LanguageModel(TransformerConfig(vocabulary_size=9))), room=2)
 status = open("/proc/self/status").read().split()
 used = 1024 * int(status[status.index("VmSize:") + 1])
-resource.setrlimit(resource.RLIMIT_AS, (used + 4 * 2**20,) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (used + 12 * 2**20,) * 2)
 torch.set_num_threads({threads})
 print(tuple(small.step(torch.tensor([[5, 6]])).shape))
 try:
