@@ -78,8 +78,9 @@ def main() -> int:
     options = words.parse_args()
     long = f"{options.minutes:g} minutes" if options.minutes else f"{options.steps:,} steps"
     proof = Proof("soak", f"a training of {long}, watched")
+    never = "training.steps=1000000000"  # the recipe would end sooner
     end = (
-        (f"training.minutes={options.minutes}", "training.schedule=inverse_sqrt")
+        (f"training.minutes={options.minutes}", never, "training.schedule=inverse_sqrt")
         if options.minutes
         else (f"training.steps={options.steps}",)
     )
