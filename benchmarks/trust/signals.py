@@ -27,6 +27,7 @@ from .result import Proof, parser
 from .training import Training, differences, workshop, write_corpus
 
 STEPS = "training.steps=60"
+SIZES = (1, 20_000, 200, 40_000, 3_000, 12_000)  # bytes that a file may have on a full disk
 GRACE = 60.0  # seconds to finish a step and commit; far more than it takes, as machines are busy
 
 
@@ -113,8 +114,9 @@ def stopped_twice(troubles: Troubles, number: signal.Signals, chance: random.Ran
 def frozen(troubles: Troubles, chance: random.Random) -> str:
     """Stopped for a second in the middle of it, and let go on."""
     training = troubles.training()
+    wanted = 3 * chance.randint(1, 10)
     life = training.begin()
-    life.until(lambda: training.committed() >= 3 * chance.randint(1, 10))
+    life.until(lambda: training.committed() >= wanted)
     life.send(signal.SIGSTOP)
     time.sleep(1.0)
     life.send(signal.SIGCONT)
@@ -161,9 +163,8 @@ def full_output(troubles: Troubles) -> str:
     return f"other bits: {', '.join(unlike)}" if unlike else ""
 
 
-def small_files(troubles: Troubles, chance: random.Random) -> str:
-    """The disk is full: no file may grow beyond some size, as a quota would have it."""
-    size = chance.choice((1, 200, 3_000, 12_000, 20_000, 40_000))
+def small_files(troubles: Troubles, size: int) -> str:
+    """The disk is full: no file may grow beyond some bytes, as a quota would have it."""
     training, life = with_first(
         troubles, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     )
@@ -177,8 +178,9 @@ def small_files(troubles: Troubles, chance: random.Random) -> str:
 def unwritable(troubles: Troubles, chance: random.Random) -> str:
     """The folder of checkpoints becomes a file: root may write everywhere, but not into that."""
     training = troubles.training()
+    wanted = 3 * chance.randint(1, 10)
     life = training.begin()
-    life.until(lambda: training.committed() >= 3 * chance.randint(1, 10))
+    life.until(lambda: training.committed() >= wanted)
     aside = training.run / "aside"
     (training.run / "checkpoints").rename(aside)
     (training.run / "checkpoints").write_text("")
@@ -192,8 +194,9 @@ def unwritable(troubles: Troubles, chance: random.Random) -> str:
 def removed(troubles: Troubles, chance: random.Random) -> str:
     """The whole run is removed while it is trained; a new one may be begun there."""
     training = troubles.training()
+    wanted = 3 * chance.randint(1, 10)
     life = training.begin()
-    life.until(lambda: training.committed() >= 3 * chance.randint(1, 10))
+    life.until(lambda: training.committed() >= wanted)
     training.run.rename(training.run.with_name("gone"))
     shutil.rmtree(training.run.with_name("gone"))
     if life.end() not in (0, 3) or "Traceback" in life.said:
@@ -234,11 +237,11 @@ def main() -> int:
         for _ in range(options.stops // 2):
             for number in (signal.SIGTERM, signal.SIGINT):
                 troubles.judge(number.name, stopped(troubles, number, chance))
-        for _ in range(few):
+        for which in range(few):
             for number in (signal.SIGTERM, signal.SIGINT):
                 troubles.judge(f"{number.name} twice", stopped_twice(troubles, number, chance))
             troubles.judge("SIGSTOP, SIGCONT", frozen(troubles, chance))
-            troubles.judge("a disk that is full", small_files(troubles, chance))
+            troubles.judge("a disk that is full", small_files(troubles, SIZES[which % len(SIZES)]))
             troubles.judge("no folder to write to", unwritable(troubles, chance))
             troubles.judge("the run removed", removed(troubles, chance))
         troubles.judge("stdout closed", deaf(troubles))

@@ -161,6 +161,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(review_run: Path) -> None:
     assert said == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_exit_code_is_told_where_nothing_can_be_said() -> None:
+    """As when a log lies on the disk that is full."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*JUMOK, "nonsense"], stderr=full, check=False, timeout=60)
+    assert done.returncode == 2
+
+
 def test_nothing_heavy_is_imported_for_help() -> None:
     code = (
         "import sys, jumok.cli; jumok.cli.help_text();"

@@ -107,7 +107,11 @@ MOST_SAID = 8_000  # characters of a message
 
 
 def _say(message: str) -> None:
-    print(f"jumok: {_harmless(message)}", file=sys.stderr)
+    """Tell it on stderr; where that is a full disk or closed, the exit code has to be enough."""
+    try:
+        print(f"jumok: {_harmless(message)}", file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _harmless(message: str) -> str:
