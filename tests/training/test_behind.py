@@ -1,5 +1,7 @@
 """Commits in the background are those of the foreground, in their order, errors and all."""
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -133,3 +135,32 @@ def test_leaves_no_thread(tmp_path: Path) -> None:
     with CommitsBehind(CheckpointStore(tmp_path)) as behind:
         behind.commit(1, states(1), {})
     assert threading.active_count() == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux's /proc")
+def test_the_thread_has_no_workers_of_its_own(tmp_path: Path) -> None:
+    """More threads of OpenMP than cores: those of the training would sleep between operations."""
+    counted = """
+import os, sys
+from pathlib import Path
+import torch
+from jumok.training.behind import CommitsBehind
+from jumok.training.checkpoint import CheckpointStore
+
+torch.set_num_threads(2)
+values = torch.ones(2_000_000)
+large = {dtype: values.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
+states = {"model": {str(dtype): value for dtype, value in large.items()}}
+states["model"] |= {"turned": torch.ones(1_000, 2_000).T, "bool": values > 0}
+before = len(os.listdir("/proc/self/task"))
+with CommitsBehind(CheckpointStore(Path(sys.argv[1]))) as behind:
+    behind.prepare(states)
+    for step in (1, 2):
+        behind.commit(step, states, {})
+        behind.wait()
+    print(len(os.listdir("/proc/self/task")) - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", counted, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]

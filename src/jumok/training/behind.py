@@ -5,6 +5,11 @@ weights, moments and averages as they are, so they need not wait for the copy; o
 those, the optimizer, does (`wait_for_copy`), and by then it is there. Sums, writing and waiting
 for the disk stop nobody. One commit is under way at most, so they come in order and nothing piles
 up.
+
+The thread calls no operation of torch that would share its work out: OpenMP would give it workers
+of its own, and as soon as there are more of them than cores, those of the training sleep between
+its operations instead of waiting awake (libgomp's GOMP_SPINCOUNT): a small model learnt at less
+than half the speed, to the end of its training (docs/LOG.md).
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +19,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.errors import JumokError
@@ -115,7 +122,7 @@ class CommitsBehind:
         """The tensors on the CPU, in the same memory each time."""
         self._make_room(states)
         return {
-            state: {name: self._copies[state][name].copy_(t) for name, t in tensors.items()}
+            state: {name: _copied(self._copies[state][name], t) for name, t in tensors.items()}
             for state, tensors in states.items()
         }
 
@@ -126,4 +133,20 @@ class CommitsBehind:
             for name, tensor in tensors.items():
                 room = kept.get(name)
                 if room is None or room.shape != tensor.shape or room.dtype != tensor.dtype:
-                    kept[name] = torch.zeros(tensor.shape, dtype=tensor.dtype)
+                    kept[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
+                    _as_numpy(kept[name]).fill(0)
+
+
+def _copied(room: Tensor, tensor: Tensor) -> Tensor:
+    """`room`, with what is in `tensor`; between memories of the CPU numpy copies, on one core."""
+    if tensor.device.type != "cpu":
+        return room.copy_(tensor)
+    np.copyto(_as_numpy(room), _as_numpy(tensor))
+    return room
+
+
+def _as_numpy(tensor: Tensor) -> NDArray[np.signedinteger]:
+    """The memory of a tensor as whole numbers of the same size: numpy has no bfloat16."""
+    sizes = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    numbers: NDArray[np.signedinteger] = tensor.detach().view(sizes[tensor.element_size()]).numpy()
+    return numbers
