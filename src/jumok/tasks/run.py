@@ -20,6 +20,7 @@ from jumok.tasks.vocabularies import Vocabularies
 
 FORMAT = 1  # of config.json
 _MOST_WEIGHTS = 2**40  # bytes
+_CHANGEABLE = ("sharding", "timeout")  # of a training that is gone on with
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,18 @@ class Run:
             return build(Recipe, tree)
         except InputError as error:
             raise InputError(f"{self.recipe_path}: {error}") from error
+
+    def recipe_fingerprint(self) -> str:
+        """A checksum of what recipe.toml says of what is learnt.
+
+        Who holds what, and how long they wait for each other, may change on the way. A key that
+        the file does not name has no part in it: a training begun by an earlier jumok, which knew
+        fewer of them, can be gone on with.
+        """
+        tree = read_toml(self.recipe_path)
+        training = tree.get("training", {})
+        tree["training"] = {k: v for k, v in training.items() if k not in _CHANGEABLE}
+        return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
     def vocabularies(self) -> Vocabularies:
         """The vocabulary the run was trained with, or the two of them."""

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +169,7 @@ def _train(
     recipe = vocabularies.fit(prepared.recipe)
     device = find_device(recipe.device)
     facts = {
-        "recipe": hashlib.sha256(_lesson(recipe).to_toml().encode()).hexdigest(),
+        "recipe": run.recipe_fingerprint(),
         **vocabularies.fingerprints,
         "data": _fingerprint(splits, recipe.data.pieces),
     }
@@ -205,11 +205,6 @@ def _train(
             _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
             run.write_json(run.results_path, results)  # last: a run with results is finished
     return Finished(run, results)
-
-
-def _lesson(recipe: Recipe) -> Recipe:
-    """A recipe without what may change on the way: who holds what has no part in what is learnt."""
-    return replace(recipe, training=replace(recipe.training, sharding="none"))
 
 
 def _refuse_other_facts(
