@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from jumok.cli.decoding import Along, Words, load_with, overridden
+from jumok.cli.precision import Precise, reading_in
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -24,6 +25,7 @@ def evaluate(
     ] = None,
     along: Along = None,
     decoding: Words = None,
+    precision: Precise = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
@@ -33,7 +35,7 @@ def evaluate(
 
     if data is not None and split is not None:
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")
-    loaded = load_with(run, along)
+    loaded = reading_in(load_with(run, along), precision)
     if data is None:
         tables = tables_of(loaded.recipe, split)
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jumok.cli.decoding import Along, Words, load_with, overridden
+from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -31,6 +32,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout.")] = False,
     along: Along = None,
     decoding: Words = None,
+    precision: Precise = None,
     n_best: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="N answers a text: a beam of N or more, or N draws."),
@@ -50,7 +52,7 @@ def predict(
     ] = None,
 ) -> None:
     """Classify texts, rewrite or continue them, as the run was trained to."""
-    loaded = load_with(run, along)
+    loaded = reading_in(load_with(run, along), precision)
     words = decoding or []
     if n_best is not None:
         words = [*words, *_for_n_best(loaded, words, n_best)]

@@ -1,6 +1,6 @@
 """A trained model as a function of text: what `jumok.load` gives."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import overload
 
@@ -177,6 +177,12 @@ class Loaded:
         drafted = self._with(self.recipe, self.others)
         drafted.draft = Draft(small.model)
         return drafted
+
+    def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Loaded":
+        """One that answers with what `change` makes of its model, and of those that write along."""
+        other = self._with(self.recipe, [change(model) for model in self.others])
+        other.model = change(self.model)
+        return other
 
     def _refuse_other_vocabularies(self, other: "Loaded") -> None:
         """Raises InputError when another run does not read and write with the same ones."""

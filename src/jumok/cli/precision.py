@@ -1,0 +1,29 @@
+"""What a model reads in: its own numbers, or those of a copy that reads faster."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from jumok.tasks.answering import Loaded
+
+Precise = Annotated[
+    str | None,
+    typer.Option(
+        "--precision",
+        metavar="TYPE",
+        help="Read with a faster copy of the encoder: float32, bfloat16 or int8.",
+    ),
+]
+
+
+def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
+    """The model as it is, or one whose encoder reads in `precision` (`jumok.serving.optimized`).
+
+    Raises InputError for other words, and for models that have no such encoder.
+    """
+    if precision is None:
+        return loaded
+    from jumok.serving import optimized
+
+    return loaded.with_models(lambda model: optimized(model, precision))  # type: ignore[arg-type]
