@@ -23,6 +23,7 @@ PARTS = (
     "jumok.viewer.attention",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
+    "pydantic",
     "rich.console",
     "rich.markup",
     "rich.progress",
@@ -101,6 +102,9 @@ def import_parts() -> None:
     pyarrow.set_cpu_count(1)
     for part in PARTS:
         import_module(part)
+    from jumok.tasks.recipe import load_recipe
+
+    load_recipe("nsmc", [])  # what checks recipes is made once
 
 
 def begin(words: Sequence[str], log: Path, first: Callable[[], None] = lambda: None) -> Life:

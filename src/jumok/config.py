@@ -6,12 +6,16 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jumok.errors import InputError
 from jumok.storage import read_regular
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 MOST_TOML = 2**20  # bytes
 
@@ -75,11 +79,11 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
     Traceback (most recent call last):
     jumok.errors.InputError: paper.widht is not known; did you mean paper.width?
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     _refuse_unknown(cls, tree, where)
     try:
-        return TypeAdapter(cls).validate_json(json.dumps(tree, default=str), strict=True)
+        return _checker(cls).validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
@@ -89,6 +93,14 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
         message = first["msg"].removeprefix("Value error, ")
         seen = "" if first["type"] == "missing" else f" = {json.dumps(first['input'])}"
         raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; correct it") from error
+
+
+@cache
+def _checker(cls: type[T]) -> "TypeAdapter[T]":
+    """What checks the fields of a dataclass; it takes 20 ms to make."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(cls)
 
 
 def plain(config: object) -> Tree:
