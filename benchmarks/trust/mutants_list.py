@@ -799,10 +799,16 @@ COMMITS = (
             "test_the_newest_and_the_protected_stay",
         ),
         (
-            "sound += step == committed or _is_sound(path)",
+            "sound += self._is_sound(path)",
             "sound += 1",
             "damaged checkpoints count as kept",
             "test_a_damaged_one_does_not_count_as_kept",
+        ),
+        (
+            "if self._sound.get(path.name) != marks:",
+            "if path.name not in self._sound:",
+            "what was sound once counts as sound for ever",
+            "test_what_was_sound_and_is_as_it_was_is_not_read_again",
         ),
         (
             "if sha256_of(path) != record.sha256:",

@@ -83,7 +83,8 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
 
     _refuse_unknown(cls, tree, where)
     try:
-        return _checker(cls).validate_json(json.dumps(tree, default=str), strict=True)
+        checker: TypeAdapter[T] = _checker(cls)  # type: ignore[arg-type]  # a class is hashable
+        return checker.validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
@@ -96,7 +97,7 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
 
 
 @cache
-def _checker(cls: type[T]) -> "TypeAdapter[T]":
+def _checker(cls: type) -> "TypeAdapter[Any]":
     """What checks the fields of a dataclass; it takes 20 ms to make."""
     from pydantic import TypeAdapter
 

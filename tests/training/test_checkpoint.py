@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from jumok.errors import CheckpointError, InputError, StorageError
+from jumok.storage import sha256_of
 from jumok.training.checkpoint import CheckpointStore
 from jumok.training.manifest import FORMAT, FileRecord, Manifest, parse_manifest
 from tests.training.disk_calls import before_each
@@ -125,6 +126,38 @@ def test_a_damaged_one_does_not_count_as_kept(store: CheckpointStore) -> None:
     assert names(store) == ["step-1", "step-2", "step-3"]
     store.commit(4, states(4), {})
     assert names(store) == ["step-3", "step-4"]
+
+
+def test_what_was_sound_and_is_as_it_was_is_not_read_again(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of gigabytes would take twice as long; a byte written in place is seen all the same.
+
+    Another process, which wrote none of them, reads each once.
+    """
+    summed: list[str] = []
+
+    def counted(path: Path) -> str:
+        summed.append(path.parent.name)
+        return sha256_of(path)
+
+    monkeypatch.setattr("jumok.training.checkpoint.sha256_of", counted)
+    for step in (1, 2, 3):
+        store.commit(step, states(step), {})
+    assert summed == []
+    with (store.checkpoints / "step-3" / "state-model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        (last,) = file.read()
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    store.commit(4, states(4), {})
+    assert set(summed) == {"step-3"}
+    assert names(store) == ["step-2", "step-3", "step-4"]  # the damaged one does not count
+    summed.clear()
+    other = CheckpointStore(store.folder)
+    for step in (5, 6, 7):
+        other.commit(step, states(step), {})
+    assert set(summed) == {"step-4"}
 
 
 def test_two_stores_of_one_run_see_the_same_and_two_runs_do_not_meet(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -38,6 +38,7 @@ from jumok.training.manifest import JSON, STATE_FILE, FileRecord, Manifest, pars
 from jumok.training.rows import read_rows, shards_by_state
 
 States = Mapping[str, Mapping[str, Tensor]]
+Marks = dict[str, tuple[int, ...]]  # of every file
 
 
 class Commits(Protocol):
@@ -128,6 +129,7 @@ class CheckpointStore:
 
     folder: Path
     keep: int = 2
+    _sound: dict[str, Marks] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.keep < 2:
@@ -191,7 +193,8 @@ class CheckpointStore:
             scratch.rename(final)
             sync_folder(self.checkpoints)
         with storage_errors(f"{final}: committed, but older ones cannot be deleted"):
-            self._prune(step, protect)
+            self._sound[final.name] = _marks(final)
+            self._prune(protect)
         return final
 
     def _final(self, step: int) -> Path:
@@ -270,17 +273,37 @@ class CheckpointStore:
             paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
         return sorted((p for p in paths if _STEP.fullmatch(p.name)), key=_step_of, reverse=True)
 
-    def _prune(self, committed: int, protect: Collection[int]) -> None:
+    def _prune(self, protect: Collection[int]) -> None:
         """Delete what is older than the `keep` newest checkpoints that can really be resumed."""
         sound = 0
         for path in self._newest_first():
             step = _step_of(path)
             if sound < self.keep:
-                sound += step == committed or _is_sound(path)
+                sound += self._is_sound(path)
             elif step not in protect:
                 doomed = scratch_path(self.checkpoints, "del", str(step))
                 path.rename(doomed)
                 remove(doomed)
+
+    def _is_sound(self, path: Path) -> bool:
+        """Whether it can be resumed: each byte is read, unless it was sound and is as it was.
+
+        To read a checkpoint of 1.2 GB at each commit would take as long as to write it.
+        """
+        try:
+            marks = _marks(path)
+            if self._sound.get(path.name) != marks:
+                _verified(path)
+        except (InputError, StorageError, OSError):
+            return False
+        self._sound[path.name] = marks
+        return True
+
+
+def _marks(path: Path) -> Marks:
+    """What changes with every change of a file of a checkpoint: which it is, its size and times."""
+    found = ((file.name, file.stat()) for file in path.iterdir())
+    return {name: (s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found}
 
 
 def _write_state(path: Path, tensors: Mapping[str, Tensor]) -> FileRecord:
@@ -327,14 +350,6 @@ def _verify_file(path: Path, record: FileRecord) -> None:
     if sha256_of(path) != record.sha256:
         raise InputError(f"{path.name} is not what was written (SHA-256 differs); it is damaged")
     tensorfile.read_header(path)
-
-
-def _is_sound(path: Path) -> bool:
-    try:
-        _verified(path)
-    except (InputError, StorageError):
-        return False
-    return True
 
 
 def _step_of(path: Path) -> int:
