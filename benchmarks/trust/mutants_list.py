@@ -48,6 +48,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "training/randomness": ("training/test_randomness.py",),
     "training/schedules": ("training/test_schedules.py",),
     "training/trainer": ("training/test_trainer.py",),
+    "tasks/run": ("tasks/test_run.py",),
 }
 
 
@@ -873,10 +874,16 @@ COMMITS = (
         "training/behind",
         "training/test_behind.py",
         (
-            "self._copies[state][name].copy_(t)",
-            "t",
+            "np.copyto(_as_numpy(room), _as_numpy(tensor))\n    return room",
+            "return tensor",
             "what is committed changes while it is written",
             "test_what_changes_after_the_call_is_not_in_it",
+        ),
+        (
+            'if tensor.device.type != "cpu":',
+            "if tensor.device.type:",
+            "the thread that copies has workers of its own",
+            "test_the_thread_has_no_workers_of_its_own",
         ),
         (
             "if under_way is not None:\n            under_way.result()",
@@ -889,6 +896,16 @@ COMMITS = (
             "room is None",
             "a tensor that grew is squeezed into the memory of the old one",
             "test_states_may_come_go_and_grow",
+        ),
+    )
+    + _of(
+        "tasks/run",
+        "tasks/test_run.py",
+        (
+            "if k not in _CHANGEABLE",
+            "if k",
+            "who waits longer for the others may not go on",
+            "test_what_may_change_on_the_way",
         ),
     )
     + _of(
