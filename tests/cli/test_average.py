@@ -9,13 +9,24 @@ from tests.cli.commands import call
 Capture = pytest.CaptureFixture[str]
 
 
-def test_a_mean_beside_its_run(capsys: Capture, tmp_path: Path, reading_recipe: Path) -> None:
+def test_a_mean_beside_its_run(
+    capsys: Capture, tmp_path: Path, reading_recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ("training.steps=4", "training.evaluate_every=2")
     call(capsys, "train", reading_recipe, *words, "--out", tmp_path / "run", "--json")
     done = call(capsys, "average", tmp_path / "run", "--last", 2)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{tmp_path / 'run-last-2'}: the mean of steps 2, 4\n")
     assert "dev bleu" in done.out
+    for words in (
+        ("run", "."),
+        ("run/checkpoints", ".."),
+    ):  # where somebody is, and the run from there
+        monkeypatch.chdir(tmp_path / words[0])
+        done = call(capsys, "average", words[1], "--last", 2)
+        assert (done.code, "run-last-2 holds a run already" in done.err) == (2, True)
+    done = call(capsys, "average", "/", "--last", 2)
+    assert (done.code, "/ holds no run" in done.err) == (2, True)
     assert call(capsys, "predict", tmp_path / "run-last-2", "삼 일", "--json").rows
     words = ("--last", 2, "--out", tmp_path / "again", "--json")
     (results,) = call(capsys, "average", tmp_path / "run", *words).rows

@@ -23,7 +23,7 @@ def average(
     """Average the last checkpoints of a run, and score that on the development split."""
     from jumok.tasks import averaging
 
-    finished = averaging.average(run, last, out or run.with_name(f"{run.name}-last-{last}"))
+    finished = averaging.average(run, last, out or _beside(run, last))
     results = finished.results
     if as_json:
         typer.echo(json.dumps(results, ensure_ascii=False))
@@ -33,3 +33,13 @@ def average(
     for name, value in results["before"].items():
         if isinstance(value, float):
             typer.echo(f"dev {name:<12} {value:.4f} before, {results[name]:.4f} averaged")
+
+
+def _beside(run: Path, last: int) -> Path:
+    """RUN-last-N, also where the run is said to be here, or one above.
+
+    >>> _beside(Path("runs/koen"), 2).as_posix()
+    'runs/koen-last-2'
+    """
+    folder = run.resolve() if run.name in ("", "..") else run
+    return folder.parent / f"{folder.name}-last-{last}"
