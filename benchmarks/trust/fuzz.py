@@ -15,6 +15,7 @@ the folder `--keep` names, for tests/fuzz/corpus. With `--first` other numbers c
 """
 
 import json
+import math
 import mmap
 import os
 import random
@@ -118,7 +119,7 @@ class Shift:
 def shifts(doors: Sequence[Door], total: float, first: int) -> Iterable[Shift]:
     """The work in its order: each round a part of the share of every door."""
     shares = sum(door.share for door in doors)
-    wanted = {door.name: max(1, round(total * door.share / shares)) for door in doors}
+    wanted = {door.name: math.ceil(total * door.share / shares) for door in doors}
     for number in range(ROUNDS):
         for door in doors:
             part = max(LEAST, -(-wanted[door.name] // ROUNDS))
