@@ -45,16 +45,16 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
             ("kills", "--kills", "500"),
             ("elastic",),
             ("mutants",),
+            ("corrupt", "--damages", "10000"),
+            ("crashpoints",),
+            ("powerloss",),
+            ("rerun",),
         ],
         [
             ("every_step", "--steps", "200"),
             ("signals", "--stops", "100"),
             ("hostile",),
             ("soak", "--minutes", "1.5"),
-            ("corrupt", "--damages", "10000"),
-            ("crashpoints",),
-            ("powerloss",),
-            ("rerun",),
             ("fuzz", "--total", "2e6", UNRECORDED),  # a fifth of what is promised
         ],
     ),
@@ -71,7 +71,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
 }
 ALONE: dict[str, Sequence[Words]] = {
     "short": [],
-    "bars": [("overhead",), ("strict",)],
+    "bars": [("overhead",), ("strict", "--rounds", "5")],
     "long": [],
 }
 

@@ -82,14 +82,17 @@ def has_strace() -> bool:
 
 def commit_under_strace(store: CheckpointStore, log: Path, *strace: str) -> Ending:
     """Commit step 3 while strace holds the process with these words."""
-    signs = mmap.mmap(-1, 2)  # shared with the life: it may begin; it has ended. No calls needed
+    signs = mmap.mmap(-1, 3)  # shared with the life: it may begin; it has ended; it is ready
 
     def life() -> None:
-        while not signs[0]:
+        signs[2] = 1
+        while not signs[0]:  # without a call that strace would see
             pass
         _commit(store, signs)
 
     process = begin_any(life, log)
+    while not (signs[2] or process.over()):  # what it does to begin is no part of a commit
+        time.sleep(0.001)
     command = ["strace", "-q", "-p", str(process.process), *strace]
     holder = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     _until_held(process)

@@ -161,7 +161,7 @@ def main() -> int:
     return proof.end(
         {
             f"a sound checkpoint after each of {points} kills": lost == 0
-            and points > (100 if strace else 15),
+            and points > (75 if strace else 15),
             "no acknowledged commit lost": lied == 0,
             f"{cases} of {cases} errors survived": bad == 0 and cases >= 78,
         }
