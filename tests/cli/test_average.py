@@ -18,12 +18,9 @@ def test_a_mean_beside_its_run(
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"{tmp_path / 'run-last-2'}: the mean of steps 2, 4\n")
     assert "dev bleu" in done.out
-    for words in (
-        ("run", "."),
-        ("run/checkpoints", ".."),
-    ):  # where somebody is, and the run from there
-        monkeypatch.chdir(tmp_path / words[0])
-        done = call(capsys, "average", words[1], "--last", 2)
+    for here, run in ("run", "."), ("run/checkpoints", ".."):
+        monkeypatch.chdir(tmp_path / here)
+        done = call(capsys, "average", run, "--last", 2)
         assert (done.code, "run-last-2 holds a run already" in done.err) == (2, True)
     done = call(capsys, "average", "/", "--last", 2)
     assert (done.code, "/ holds no run" in done.err) == (2, True)

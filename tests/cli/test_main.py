@@ -169,6 +169,18 @@ def test_the_exit_code_is_told_where_nothing_can_be_said() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+def test_a_sentence_never_goes_to_stdout() -> None:
+    """Not even where stderr is closed."""
+    done = subprocess.run(
+        ["sh", "-c", '"$@" 2>&-', "sh", *JUMOK, "nonsense"],
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_nothing_heavy_is_imported_for_help() -> None:
     code = (
         "import sys, jumok.cli; jumok.cli.help_text();"

@@ -108,6 +108,8 @@ MOST_SAID = 8_000  # characters of a message
 
 def _say(message: str) -> None:
     """Tell it on stderr; where that is a full disk or closed, the exit code has to be enough."""
+    if sys.stderr is None:  # closed from the beginning; print would take stdout
+        return
     try:
         print(f"jumok: {_harmless(message)}", file=sys.stderr, flush=True)
     except OSError:

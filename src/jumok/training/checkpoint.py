@@ -288,7 +288,7 @@ class CheckpointStore:
     def _is_sound(self, path: Path) -> bool:
         """Whether it can be resumed: each byte is read, unless it was sound and is as it was.
 
-        To read a checkpoint of 1.2 GB at each commit would take as long as to write it.
+        To read all that is kept at each commit would take the longer the more is kept.
         """
         try:
             marks = _marks(path)
