@@ -34,9 +34,10 @@ from jumok.storage import write_atomically
 from jumok.tasks.batches import Batches
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes, connected
+from jumok.training.job import DevScore
 from jumok.training.machine import release_memory
 from jumok.training.objectives import cross_entropy
-from jumok.training.trainer import DevScore, Trainer
+from jumok.training.trainer import Trainer
 
 RESULT = Path(__file__).parent / "results" / "sharding.txt"
 CPU = torch.device("cpu")

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from jumok.errors import CheckpointError
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.manifest import JSON
 
 from .result import Proof, parser

@@ -39,6 +39,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/processors": ("decoding/test_processors.py",),
     "storage": ("test_storage.py", "training/test_checkpoint.py"),
     "tensorfile": ("test_tensorfile.py",),
+    "training/checkpoint_store": ("training/test_checkpoint.py", "training/test_torture.py"),
     "training/checkpoint": ("training/test_checkpoint.py", "training/test_torture.py"),
     "training/manifest": ("training/test_checkpoint.py", "training/test_torture.py"),
     "training/behind": ("training/test_behind.py",),
@@ -47,6 +48,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "training/optimizer": ("training/test_optimizer.py",),
     "training/randomness": ("training/test_randomness.py",),
     "training/schedules": ("training/test_schedules.py",),
+    "training/bad_steps": ("training/test_trainer.py",),
     "training/trainer": ("training/test_trainer.py",),
     "tasks/run": ("tasks/test_run.py",),
 }
@@ -773,7 +775,7 @@ COMMITS = (
         ),
     )
     + _of(
-        "training/checkpoint",
+        "training/checkpoint_store",
         "training/test_checkpoint.py",
         (
             "sync_folder(scratch)",
@@ -812,13 +814,35 @@ COMMITS = (
             "test_what_was_sound_and_is_as_it_was_is_not_read_again",
         ),
         (
+            "replace(verified(path), rejected=tuple(rejected))",
+            "verified(path)",
+            "nobody is told of the damaged ones",
+            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
+        ),
+        (
+            "key=step_of, reverse=True",
+            "key=str, reverse=True",
+            "step 9 is newer than step 40",
+            "test_the_newest_and_the_protected_stay",
+        ),
+        (
+            "self._make_way(final)",
+            "pass",
+            "a damaged checkpoint of the same step stops the training",
+            "test_a_damaged_checkpoint_of_the_same_step_moves_aside",
+        ),
+    )
+    + _of(
+        "training/checkpoint",
+        "training/test_checkpoint.py",
+        (
             "if sha256_of(path) != record.sha256:",
             "if sha256_of(path) == '':",
             "a turned bit is not noticed",
             "test_every_truncation_and_every_flipped_bit_is_noticed",
         ),
         (
-            "if manifest.step != _step_of(path):",
+            "if manifest.step != step_of(path):",
             "if manifest.step < 0:",
             "a checkpoint that was moved is taken for another",
             "test_a_damaged_checkpoint_gives_way_to_the_older_one",
@@ -830,28 +854,10 @@ COMMITS = (
             "test_a_damaged_checkpoint_gives_way_to_the_older_one",
         ),
         (
-            "replace(_verified(path), rejected=tuple(rejected))",
-            "_verified(path)",
-            "nobody is told of the damaged ones",
-            "test_a_damaged_checkpoint_gives_way_to_the_older_one",
-        ),
-        (
-            "key=_step_of, reverse=True",
-            "key=str, reverse=True",
-            "step 9 is newer than step 40",
-            "test_the_newest_and_the_protected_stay",
-        ),
-        (
             "if hashlib.sha256(data).hexdigest() != record.sha256:",
             "if not data:",
             "what changes between the check and the reading is loaded",
             "test_what_changes_after_it_was_found_is_not_loaded",
-        ),
-        (
-            "self._make_way(final)",
-            "pass",
-            "a damaged checkpoint of the same step stops the training",
-            "test_a_damaged_checkpoint_of_the_same_step_moves_aside",
         ),
     )
     + _of(
@@ -982,6 +988,10 @@ TRAINING = (
             "the average stays where it began",
             "test_every_step_enters_the_average",
         ),
+    )
+    + _of(
+        "training/bad_steps",
+        "training/test_trainer.py",
         (
             "if not (math.isfinite(loss) and math.isfinite(norm)):",
             "if not math.isfinite(loss):",

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from jumok.models.weights import weights_of
 from jumok.training.average import WeightAverage
 from jumok.training.behind import CommitsBehind
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.machine import release_memory, tune_memory
 from jumok.training.optimizer import Optimizer

@@ -30,8 +30,9 @@ from jumok.models.heads import TextClassifier
 from jumok.tasks.batches import Batches
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes, connected
+from jumok.training.job import DevScore
 from jumok.training.objectives import cross_entropy
-from jumok.training.trainer import DevScore, Trainer
+from jumok.training.trainer import Trainer
 
 from .lives import begin_any, import_parts
 from .result import Proof, parser

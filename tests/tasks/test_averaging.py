@@ -13,7 +13,7 @@ from jumok.errors import InputError
 from jumok.tasks.averaging import average
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from typing import IO
 
 import torch
 
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from tests.training.disk_calls import before_each
 
 

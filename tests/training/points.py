@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from jumok.tasks.batches import Batches
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation
-from jumok.training.trainer import DevScore
 
 
 @dataclass(frozen=True)

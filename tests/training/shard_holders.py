@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.weights import weights_of
 from jumok.training.average import WeightAverage
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.distributed import Processes, shards_of
 from jumok.training.rows import rows_of
 from jumok.training.sharding import Shards

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from jumok import tensorfile
 from jumok.errors import JumokError
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.distributed import Processes, connected
 from jumok.training.rows import rows_of
 from jumok.training.sharded_commits import ShardedCommits

@@ -12,7 +12,7 @@ import torch
 
 from jumok.errors import StorageError
 from jumok.training.behind import CommitsBehind
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 
 
 def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
@@ -145,7 +145,7 @@ import os, sys
 from pathlib import Path
 import torch
 from jumok.training.behind import CommitsBehind
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 
 torch.set_num_threads(2)
 values = torch.ones(2_000_000)

@@ -16,7 +16,7 @@ import torch
 
 from jumok.errors import CheckpointError, InputError, StorageError
 from jumok.storage import sha256_of
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.manifest import FORMAT, FileRecord, Manifest, parse_manifest
 from tests.training.disk_calls import before_each
 

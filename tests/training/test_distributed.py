@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributed import HashStore
 
 from jumok.errors import InputError
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.distributed import ALONE, is_first, refuse_idle, shards_of, together
 from jumok.training.distributed_meeting import meet
 from jumok.training.history import read_records

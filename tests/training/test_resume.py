@@ -16,7 +16,7 @@ import pytest
 from jumok.errors import CheckpointError
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.history import read_records
 from tests.cli.commands import JUMOK, Done, environment, run
 

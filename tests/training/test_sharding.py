@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jumok.errors import CheckpointError, InputError
 from jumok.tensorfile import read_tensors
-from jumok.training.checkpoint import CheckpointStore
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.rows import rows_of, shard_name, shards_by_state
 from tests.cli.commands import environment

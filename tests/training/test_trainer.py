@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError
 from jumok.models.weights import weights_of
 from jumok.tensorfile import read_tensors
-from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes
 from jumok.training.history import read_records

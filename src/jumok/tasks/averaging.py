@@ -17,7 +17,8 @@ from jumok.tasks.loading import load
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score, tables_of
 from jumok.tasks.training import Finished
-from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.machine import peak_memory_bytes, versions
 
 

@@ -24,9 +24,9 @@ from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Mistake
-from jumok.training.trainer import DevScore
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

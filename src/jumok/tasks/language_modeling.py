@@ -33,8 +33,8 @@ from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.randomness import permutation, seed_for
-from jumok.training.trainer import DevScore
 from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:

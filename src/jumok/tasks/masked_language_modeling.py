@@ -33,10 +33,10 @@ from jumok.tasks.texts import TextEncoder
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.objectives import cross_entropy
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
-from jumok.training.trainer import DevScore
 from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from jumok.tasks.recipe import Recipe
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.vocabularies import Vocabularies, learn, stated
+from jumok.training.job import Job
 from jumok.training.machine import find_device
 from jumok.training.randomness import seed_for
-from jumok.training.trainer import Job
 
 
 def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:

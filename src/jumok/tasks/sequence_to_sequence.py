@@ -31,9 +31,9 @@ from jumok.tasks.told import told_tokens
 from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.randomness import permutation, seed_for
 from jumok.training.report import Example
-from jumok.training.trainer import DevScore
 from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:

@@ -37,9 +37,9 @@ from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
+from jumok.training.job import DevScore
 from jumok.training.objectives import cross_entropy, inconsistency
 from jumok.training.report import Example
-from jumok.training.trainer import DevScore
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

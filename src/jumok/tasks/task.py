@@ -13,8 +13,8 @@ from jumok.decoding.config import DecodingConfig
 from jumok.tasks.answers import Answer
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.job import Job
 from jumok.training.report import Example, Mistake
-from jumok.training.trainer import Job
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

@@ -24,7 +24,8 @@ from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
 from jumok.tasks.task import Scored
-from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.depth import frozen
 from jumok.training.distributed import (
     Processes,

@@ -2,18 +2,76 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
 
 from jumok import tensorfile
+from jumok.errors import NonFiniteError
 from jumok.storage import storage_errors, write_atomically
+from jumok.training.distributed import Processes, together
+from jumok.training.standing import Progress
 
 FOLDER = "bad-steps"
 MOST_IN_A_ROW = 20  # more are no accident of the data
 ENOUGH = 20  # losses make a mean one can be far from
 KEPT = 0.98  # of the running mean, each step
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a step would do harm: a loss or gradients that are no number, or a spike of the loss."""
+
+    loss: float
+    why: str
+    finite: bool
+
+    def first_in(self, where: str) -> "Trouble":
+        """The same, of a known place."""
+        return replace(self, why=f"{self.why}, first in {where}")
+
+
+def trouble_of(loss: float, norm: float, progress: Progress, spike: float) -> Trouble | None:
+    """What is wrong with a step of this loss and norm of the gradients; None: it may be taken."""
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        return Trouble(loss, "the loss or a gradient is not finite", finite=False)
+    mean, seen = progress.mean_loss, progress.step - progress.skipped
+    if spiked(loss, mean, seen, spike):
+        why = f"a loss of {loss:.4g} came, {loss / mean:.1f} times the mean before it"
+        return Trouble(loss, why, finite=True)
+    return None
+
+
+def refused(
+    folder: Path,
+    step: int,
+    parts: Mapping[int, object],
+    trouble: Trouble,
+    in_a_row: int,
+    processes: Processes,
+    *,
+    stop: bool,
+) -> str:
+    """Write out this process's batches of a step that is not taken; what is to be told of it.
+
+    Raises NonFiniteError with it, in all processes alike, when the training shall `stop` or too
+    many steps in a row were refused; StorageError when the batches cannot be written.
+    """
+    several = f"-process-{processes.rank}" if processes.size > 1 else ""
+    with together(processes):
+        story = {"why": trouble.why, "loss": trouble.loss}
+        path = write_out(folder, f"step-{step}{several}", parts, story)
+    told = f"step {step}: {trouble.why}; the step was not taken, its batch is in {path}"
+    if stop or in_a_row > MOST_IN_A_ROW:
+        rows = f", the {in_a_row}th in a row" if in_a_row > 1 else ""
+        with together(processes):
+            raise NonFiniteError(
+                f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
+                "training.warmup_steps, or pass over such steps with "
+                'training.on_bad_step = "skip"'
+            )
+    return told
 
 
 def running_mean(mean: float, loss: float) -> float:

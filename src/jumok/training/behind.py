@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.errors import JumokError
-from jumok.training.checkpoint import Commits, States
+from jumok.training.checkpoint_store import Commits, States
 from jumok.training.manifest import JSON
 
 
@@ -34,7 +34,7 @@ class CommitsBehind:
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from jumok.training.checkpoint import CheckpointStore
+    >>> from jumok.training.checkpoint_store import CheckpointStore
     >>> weight = torch.ones(2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))

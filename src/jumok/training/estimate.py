@@ -13,11 +13,11 @@ from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
 from jumok.training.average import WeightAverage
 from jumok.training.config import TrainingConfig
+from jumok.training.job import Batch, Job
 from jumok.training.machine import choose_precision, tune_memory
 from jumok.training.optimizer import Optimizer
 from jumok.training.precision import in_precision
 from jumok.training.recompute import recomputing
-from jumok.training.trainer import Batch, Job
 
 B = TypeVar("B", bound=Batch)
 

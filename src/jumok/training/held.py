@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from jumok.models.weights import load_weights, weights_of
 from jumok.training.average import WeightAverage
-from jumok.training.checkpoint import Checkpoint, CheckpointStore, Commits
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore, Commits
 from jumok.training.distributed import Processes
 from jumok.training.distributed_gradients import sum_in_a_tree, sum_once
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from jumok.training.distributed import Processes
+
 
 def first_nonfinite(
     model: nn.Module,
@@ -36,3 +38,11 @@ def first_nonfinite(
         if not found and parameter.grad is not None and not parameter.grad.isfinite().all():
             found.append(f"the gradient of {name}")
     return found[0] if found else "the loss itself"
+
+
+def first_said(where: str, processes: Processes) -> str:
+    """What some process found (see `first_nonfinite`): a layer, or else a gradient, or the loss."""
+    said = [text.decode() for text in processes.gather(where.encode())]
+    named = [text for text in said if not text.startswith("the ")]
+    gradients = [text for text in said if text.startswith("the gradient")]
+    return (named or gradients or said)[0]

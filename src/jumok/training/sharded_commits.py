@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from jumok.storage import removed_on_failure
-from jumok.training.checkpoint import CheckpointStore, States
+from jumok.training.checkpoint_store import CheckpointStore, States
 from jumok.training.distributed import Processes, together
 from jumok.training.manifest import JSON, FileRecord
 from jumok.training.rows import shard_name

@@ -26,7 +26,8 @@ from jumok.errors import CheckpointError
 from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
 from jumok.training.average import WeightAverage
-from jumok.training.checkpoint import Checkpoint, CheckpointStore, Commits
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore, Commits
 from jumok.training.distributed import Processes
 from jumok.training.held import Find
 from jumok.training.sharded_commits import ShardedCommits

@@ -13,31 +13,33 @@ how many there are (`distributed_gradients.py`); all decide alike, and the first
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic
 
 import torch
 from torch import Tensor, nn
 
-from jumok.data.loader import Epoch, Loader, Position
-from jumok.errors import CheckpointError, NonFiniteError
+from jumok.data.loader import Loader, Position
+from jumok.errors import CheckpointError
 from jumok.training.average import WeightAverage
-from jumok.training.bad_steps import MOST_IN_A_ROW, running_mean, spiked, write_out
+from jumok.training.bad_steps import Trouble, refused, running_mean, trouble_of
 from jumok.training.behind import CommitsBehind
 from jumok.training.better import is_better
-from jumok.training.checkpoint import Checkpoint, CheckpointStore
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes, shards_of, together
 from jumok.training.held import Copies, Held
 from jumok.training.history import History
+from jumok.training.job import B, Job
 from jumok.training.machine import (
     be_strict,
     choose_precision,
     release_memory,
     tune_memory,
 )
-from jumok.training.nonfinite import first_nonfinite
+from jumok.training.nonfinite import first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
 from jumok.training.precision import in_precision
 from jumok.training.progress import ProgressLine, Speed
@@ -46,47 +48,6 @@ from jumok.training.recompute import recomputing
 from jumok.training.schedules import learning_rate_share
 from jumok.training.signals import Stop, graceful
 from jumok.training.standing import Progress
-
-
-class Batch(Protocol):
-    """Whatever a job computes its loss of."""
-
-    @property
-    def tokens(self) -> int:
-        """How many real tokens are in it: what speed is counted in."""
-
-    @property
-    def units(self) -> int:
-        """How many texts or real target tokens its loss is the sum of."""
-
-
-B = TypeVar("B", bound=Batch)
-
-
-@dataclass(frozen=True)
-class DevScore:
-    """What an evaluation on the development split found."""
-
-    loss: float
-    score: float
-    metric: str
-
-
-class Job(Protocol[B]):
-    """What there is to learn: a model, data in epochs, a loss and a score."""
-
-    @property
-    def model(self) -> nn.Module:
-        """What learns."""
-
-    def epoch(self, number: int) -> Epoch[B]:
-        """The batches of an epoch: a pure function of its number."""
-
-    def loss(self, batch: B) -> Tensor:
-        """The loss of a batch, summed over its units: ()."""
-
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
-        """The score on the development split, in eval mode; the processes share the work."""
 
 
 class Trainer(Generic[B]):
@@ -187,9 +148,9 @@ class Trainer(Generic[B]):
         self.learning_rate = self.config.learning_rate * learning_rate_share(
             self.config.schedule, step, self.config.warmup_steps, self._share(step - 1)
         )
-        trouble = self._trouble(loss, norm.item())
-        if trouble:
-            self._refuse(step, parts, loss, trouble, line)
+        trouble = trouble_of(loss, norm.item(), self.progress, self.config.spike)
+        if trouble is not None:
+            self._refuse(step, parts, trouble, line)
         else:
             self._learn(step, loss, norm)
         self.speed.count(tokens)
@@ -224,6 +185,25 @@ class Trainer(Generic[B]):
         self.average.update(step)
         mean = running_mean(self.progress.mean_loss, loss)
         self.progress = replace(self.progress, mean_loss=mean, skipped_in_a_row=0)
+
+    def _refuse(
+        self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressLine
+    ) -> None:
+        """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
+        if not trouble.finite:
+            with self.held.plain():
+                where = first_nonfinite(
+                    self.job.model,
+                    lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
+                    self.parameters,
+                )
+            trouble = trouble.first_in(first_said(where, self.processes))
+        in_a_row = self.progress.skipped_in_a_row + 1
+        stop = self.config.on_bad_step == "stop"
+        line.say(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
+        self.progress = replace(
+            self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=in_a_row
+        )
 
     def _gradients(
         self, step: int, parts: Mapping[int, B], units: int, line: ProgressLine
@@ -411,50 +391,3 @@ class Trainer(Generic[B]):
                     f"{value!r}; they do not belong together: move it away to go on from an "
                     "older one, or train anew in another folder"
                 )
-
-    def _trouble(self, loss: float, norm: float) -> str:
-        """Why a step would do harm; empty when it would not."""
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            return "the loss or a gradient is not finite"
-        mean, seen = self.progress.mean_loss, self.progress.step - self.progress.skipped
-        if spiked(loss, mean, seen, self.config.spike):
-            return f"a loss of {loss:.4g} came, {loss / mean:.1f} times the mean before it"
-        return ""
-
-    def _refuse(
-        self, step: int, parts: Mapping[int, B], loss: float, trouble: str, line: ProgressLine
-    ) -> None:
-        """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
-        if not trouble.startswith("a loss of"):
-            with self.held.plain():
-                where = first_nonfinite(
-                    self.job.model,
-                    lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
-                    self.parameters,
-                )
-            trouble = f"{trouble}, first in {self._first_said(where)}"
-        several = f"-process-{self.processes.rank}" if self.processes.size > 1 else ""
-        with together(self.processes):
-            name = f"step-{step}{several}"
-            path = write_out(self.folder, name, parts, {"why": trouble, "loss": loss})
-        in_a_row = self.progress.skipped_in_a_row + 1
-        told = f"step {step}: {trouble}; the step was not taken, its batch is in {path}"
-        if self.config.on_bad_step == "stop" or in_a_row > MOST_IN_A_ROW:
-            rows = f", the {in_a_row}th in a row" if in_a_row > 1 else ""
-            with together(self.processes):
-                raise NonFiniteError(
-                    f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
-                    "training.warmup_steps, or pass over such steps with "
-                    'training.on_bad_step = "skip"'
-                )
-        line.say(told)
-        self.progress = replace(
-            self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=in_a_row
-        )
-
-    def _first_said(self, where: str) -> str:
-        """Where the loss of some process was first not finite, or else a gradient."""
-        said = [text.decode() for text in self.processes.gather(where.encode())]
-        named = [text for text in said if not text.startswith("the ")]
-        gradients = [text for text in said if text.startswith("the gradient")]
-        return (named or gradients or said)[0]
