@@ -35,6 +35,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/sampling": ("decoding/test_sampling.py",),
     "decoding/sliding": ("decoding/test_sliding.py",),
     "decoding/speculative": ("decoding/test_speculative.py",),
+    "decoding/in_force": ("decoding/test_words.py", "decoding/test_constraints.py"),
     "decoding/stopping": ("decoding/test_generate.py", "decoding/test_beam.py"),
     "decoding/processors": ("decoding/test_processors.py",),
     "storage": ("test_storage.py", "training/test_checkpoint.py"),
@@ -546,10 +547,16 @@ BEAM = _of(
         "decoding/test_generate.py::test_no_longer_than_allowed",
     ),
     (
-        "hopeless = best / length_norm(self.t, self.config) <= worst",
-        "hopeless = best <= worst",
+        "rank = self.living.value / length_norm(self.t, self.config)",
+        "rank = self.living.value",
         'the early stop "likely" compares a score with a rank',
         "test_as_the_docstring_says",
+    ),
+    (
+        "(rank + self._coverage(self.living)).amax(-1) <= worst",
+        "rank.amax(-1) <= worst",
+        'the early stop "likely" leaves out what coverage costs the living',
+        "test_coverage_counts_as_the_docstring_says",
     ),
     (
         "longer = self.config.length_penalty > 0",
@@ -650,6 +657,28 @@ DECODING = (
             "a token more than the limit",
             "test_no_longer_than_allowed test_limits_follow_the_source",
         ),
+        (
+            "before = self.prompts[text] if self.prompts else ()",
+            "before = ()",
+            "a stop text misses the space of the first word behind a prompt",
+            "decoding/test_words.py::test_a_stop_text_that_begins_with_the_space_of_the_first_word",
+        ),
+    )
+    + _of(
+        "decoding/in_force",
+        "decoding/test_words.py",
+        (
+            "ids = spelling.fewest(text)",
+            "pass",
+            "a prefix behind a prompt gets a space nobody asked for",
+            "test_a_prefix_goes_on_from_a_prompt_to_the_letter",
+        ),
+        (
+            "rest = [limit - forced for limit in limits]",
+            "rest = limits",
+            "a pattern is promised the room of a token that is forced to come first",
+            "decoding/test_constraints.py::test_a_forced_token_takes_its_room",
+        ),
     )
     + _of(
         "decoding/sampling",
@@ -675,6 +704,18 @@ DECODING = (
             "if context.written.shape[1] <= self.n:",
             "an answer must be a token longer than asked",
             "test_min_length_counts_what_was_written",
+        ),
+        (
+            "said = scores if context.logits is None else context.logits",
+            "said = scores",
+            "a penalty cannot touch a token the model is sure of",
+            "test_a_penalty_breaks_a_loop_the_model_is_sure_of",
+        ),
+        (
+            "if self.n > context.written.shape[1]:",
+            "if self.n > context.written.shape[1] + 1:",
+            "a prefix stands in the place of the token that is forced to come first",
+            "test_what_is_forced_first_is_no_part_of_what_the_others_see",
         ),
         (
             "else due[context.texts])",

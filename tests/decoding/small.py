@@ -20,7 +20,7 @@ from tests.nn.drawing import real_tokens
 PAD, BOS, EOS, V = 0, 2, 3, 12
 
 KINDS = {"encoder_decoder": 8, "language_model": 10}  # seeds that write many lengths
-POSITIONS = ("sinusoidal", "learned", "rotary", "relative", "none")
+POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 SIDES = ("left", "right", "both")
 Model = EncoderDecoder | LanguageModel
 Side = Literal["left", "right", "both"]

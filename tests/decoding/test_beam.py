@@ -25,8 +25,11 @@ from tests.decoding.small import (
     BOS,
     EOS,
     KINDS,
+    POSITIONS,
+    SIDES,
     ChainWriter,
     Model,
+    Side,
     all_tokens,
     alone,
     log_p_of,
@@ -39,6 +42,7 @@ from tests.decoding.small import (
 
 Ranked = list[tuple[float, list[int]]]
 every_kind = pytest.mark.parametrize("kind", KINDS)
+every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
 def every_sequence(n_tokens: int, limit: int) -> list[list[int]]:
@@ -82,7 +86,7 @@ def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranke
         norm = length_norm(t, config)
         for (score, tokens), ends in zip(candidates[:K], over, strict=False):
             if ends:
-                finished.append((score / norm, tokens))
+                finished.append((score / norm + covered(model, text, tokens, config), tokens))
         finished = sorted(finished, key=lambda pair: -pair[0])[:K]
         pairs = zip(candidates, over, strict=True)
         living = [candidate for candidate, ends in pairs if not ends][:K]
@@ -91,10 +95,33 @@ def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranke
         if len(finished) == K:
             longest = config.max_length if config.length_penalty > 0 else t
             length = longest if config.early_stop == "exact" else t
-            hopeless = living[0][0] / length_norm(length, config) <= finished[-1][0]
+            best = living[0][0] / length_norm(length, config)
+            if config.early_stop == "likely":
+                best = max(s / norm + covered(model, text, tokens, config) for s, tokens in living)
+            hopeless = best <= finished[-1][0]
             if config.early_stop == "full" or hopeless:
                 break
     return finished[: config.n_best]
+
+
+def covered(model: Model, text: list[int], tokens: list[int], config: DecodingConfig) -> float:
+    """cp of one hypothesis, from one pass over all of it."""
+    if not config.coverage:
+        return 0.0
+    assert isinstance(model, EncoderDecoder)
+    (seen,) = align(model, torch.tensor([text]), None, [tokens], bos_id=BOS)
+    return float(config.coverage * seen.weights.sum(0).clamp(max=1.0).log().sum())
+
+
+@pytest.mark.parametrize("early", ["full", "likely", "exact"])
+@pytest.mark.parametrize("beta", [0.3, 3.0])
+def test_coverage_counts_as_the_docstring_says(early: EarlyStop, beta: float) -> None:
+    model, (ids, real) = model_of("encoder_decoder"), texts(n=4)
+    config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stop=early, coverage=beta)
+    for row, found in enumerate(write(model, ids, real, config)):
+        wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
+        assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
+        assert [one.rank for one in found] == pytest.approx([r for r, _ in wanted], abs=1e-4)
 
 
 @every_kind
@@ -131,10 +158,23 @@ def test_early_stops_differ() -> None:
 
 
 @every_kind
+@every_positions
+@pytest.mark.parametrize("side", SIDES)
+def test_whatever_the_positions_and_the_padding(kind: str, positions: str, side: Side) -> None:
+    model, (ids, real) = model_of(kind, positions), texts(n=2, side=side)
+    config = DecodingConfig(beam=3, n_best=3, max_length=5)
+    for row, found in enumerate(write(model, ids, real, config)):
+        wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
+        assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
+        assert [one.rank for one in found] == pytest.approx([r for r, _ in wanted], abs=1e-4)
+
+
+@every_kind
+@every_positions
 @pytest.mark.parametrize("early", ["full", "likely"])
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_one_beam_is_greedy(kind: str, early: EarlyStop, alpha: float) -> None:
-    model, (ids, real) = model_of(kind), texts(side="left")
+def test_one_beam_is_greedy(kind: str, positions: str, early: EarlyStop, alpha: float) -> None:
+    model, (ids, real) = model_of(kind, positions), texts(side="left")
     config = DecodingConfig(max_length=10, early_stop=early, length_penalty=alpha)
     stopping = Stopping(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):

@@ -11,7 +11,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, Written, write_targets
 from jumok.decoding.automaton import Automaton
 from jumok.decoding.constraints import Constraint, Language, word_list
-from jumok.decoding.processors import NEVER, Context
+from jumok.decoding.processors import NEVER, Context, Forced
 from jumok.decoding.regular_expression import regular_expression
 from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.errors import InputError
@@ -247,3 +247,19 @@ def test_the_likeliest_match(model: EncoderDecoder) -> None:
     best = max(range(len(rows)), key=scores.__getitem__)
     assert [*found.ids, END] == rows[best]
     assert found.score == pytest.approx(scores[best], abs=1e-4)  # float32 sums
+
+
+def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
+    """Of five tokens three are left beside the end; the text is what stands behind the first."""
+    config = DecodingConfig(
+        sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
+    )
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, config,
+        bos_id=2, end_id=END, vocabulary=VOCABULARY, constraints=[Forced(7, 0)],
+    )  # fmt: skip
+    for answer in answers:
+        assert answer.finished
+        assert answer.ids[0] == 7
+        assert re.fullmatch("[가나다]+", VOCABULARY.decode(answer.ids[1:]))
+    assert max(len(answer.ids) for answer in answers) == 4

@@ -5,10 +5,10 @@ import torch
 
 from jumok.decoding import (
     DecodingConfig,
-    LanguageModelWriter,
     Opening,
     Stopping,
     Written,
+    continue_texts,
     generate,
     write_targets,
 )
@@ -21,6 +21,7 @@ from tests.decoding.small import (
     KINDS,
     POSITIONS,
     SIDES,
+    ChainWriter,
     Model,
     Side,
     all_tokens,
@@ -93,9 +94,10 @@ def test_alone_is_batched(kind: str, positions: str, name: str, side: Side) -> N
 @every_kind
 @every_positions
 @every_config
-def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str) -> None:
+@pytest.mark.parametrize("side", SIDES)
+def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str, side: Side) -> None:
     model = model_of(kind, positions)
-    ids, real = texts(side="left")
+    ids, real = texts(side=side)
     for row, several in enumerate(write(model, ids, real, CONFIGS[name])):
         for one in several:
             gains = rescored(model, alone(ids, real, row)[0].tolist(), all_tokens(one))
@@ -105,23 +107,23 @@ def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str) -
 
 
 @every_kind
+@every_positions
 @every_config
-def test_streamed_is_whole(kind: str, name: str) -> None:
-    model = model_of(kind)
-    ids, real = texts()
+@pytest.mark.parametrize("side", SIDES)
+def test_streamed_is_whole(kind: str, positions: str, name: str, side: Side) -> None:
+    model = model_of(kind, positions)
+    ids, real = texts(side=side)
     config = CONFIGS[name]
     streamed: dict[int, list[int]] = {}
 
     def on_token(row: int, token: int) -> None:
         streamed.setdefault(row, []).append(token)
 
-    first = torch.full((len(ids), 1), BOS)
     if isinstance(model, EncoderDecoder):
         answers = write_targets(model, ids, real, config, bos_id=BOS, end_id=EOS, on_token=on_token)
     else:
-        opening = Opening(first, Stopping(EOS, [14] * len(ids)), keys=range(len(ids)))
-        writer = LanguageModelWriter(model, room=15)
-        answers = generate(writer, opening, config, on_token=on_token)
+        answers = continue_texts(model, ids, real, config, end_id=EOS, on_token=on_token)
+    assert answers == write(model, ids, real, config)
     whole = [one.ids for several in answers for one in several]
     assert [streamed.get(row, []) for row in range(len(whole))] == whole
 
@@ -218,3 +220,6 @@ def test_an_opening_that_does_not_fit() -> None:
         Opening(torch.zeros(2, 1, dtype=torch.int64), Stopping(EOS, [3]))
     with pytest.raises(InputError, match="a limit of 0 tokens writes nothing"):
         Opening(torch.zeros(1, 1, dtype=torch.int64), Stopping(EOS, [0]))
+    bare = Opening(torch.full((2, 1), BOS), Stopping(EOS, [3, 3]))
+    with pytest.raises(InputError, match="0 keys came to draw 2 texts from; give one"):
+        generate(ChainWriter(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))

@@ -1,18 +1,22 @@
 """Every processor against the sentence that describes it, token by token."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig
-from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding import DecodingConfig, Opening, Stopping, generate
+from jumok.decoding.in_force import constraints_of, forced_first, processors_of, stopping_of
 from jumok.decoding.processors import (
     NEVER,
     Allowed,
+    Behind,
     Context,
     Forbidden,
+    Forced,
     ForcedPrefix,
     MinLength,
     MinP,
@@ -26,6 +30,7 @@ from jumok.decoding.processors import (
     processed,
 )
 from jumok.errors import InputError
+from tests.decoding.small import ChainWriter
 from tests.nn.drawing import noise, seeds
 
 V = 6
@@ -99,6 +104,38 @@ def test_repetition_penalty(rows: list[list[int]], penalty: float) -> None:
             assert after[token] == before[token] * factor
 
 
+@given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
+def test_repetition_penalty_on_what_the_model_said(rows: list[list[int]], penalty: float) -> None:
+    """Keskar et al. 2019 with the sign that makes a penalty of every logit: as transformers."""
+    logits = noise(len(rows), V) * 3
+    given = replace(context(rows), logits=logits)
+    found = processed(logits.log_softmax(-1), given, [RepetitionPenalty(penalty)])
+    for row, before, after in zip(rows, logits, found, strict=True):
+        for token in range(V):
+            factor = 1.0 if token not in row else penalty if before[token] < 0 else 1 / penalty
+            assert after[token] == pytest.approx(float(before[token] * factor), rel=1e-6)
+
+
+def test_a_penalty_breaks_a_loop_the_model_is_sure_of() -> None:
+    table = torch.zeros(V, V)
+    table[:, 4], table[4, 5] = 12.0, 10.0
+    stopping = Stopping(3, [6])
+    config = DecodingConfig(max_length=6, repetition_penalty=1.5)
+    for settings, wanted in ((DecodingConfig(max_length=6), [4] * 6), (config, [4, 5])):
+        one = Opening(torch.tensor([[2]]), stopping)
+        [[answer]] = generate(ChainWriter(table), one, settings, processors_of(settings, 3))
+        assert answer.ids[: len(wanted)] == wanted
+
+
+def test_what_is_forced_first_is_no_part_of_what_the_others_see() -> None:
+    everyone = set(range(V))
+    late = Behind(1, ForcedPrefix([[4, 5]]))
+    assert banned(late, context([[9]], start=1)) == [set()]
+    assert banned(late, context([[9, 7]], start=1)) == [everyone - {4}]
+    assert banned(late, context([[9, 7, 4]], start=1)) == [everyone - {5}]
+    assert forced_first([Forced(7, 0), Allowed([1]), Forced(3, 5)]) == 1
+
+
 @given(seeds, st.sampled_from([0.05, 0.3, 0.5, 0.9, 0.999]))
 def test_the_cuts(seed: int, p: float) -> None:
     scores = noise(3, V, seed=seed) * 2
@@ -167,10 +204,10 @@ def test_in_the_order_of_the_docstring() -> None:
 
 
 def test_words_without_a_vocabulary() -> None:
-    for name in ("forbidden", "allowed"):
-        config = DecodingConfig(**{name: ("가",)})  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=f"{name} is text and no vocabulary came"):
-            processors_of(config, 3)
+    with pytest.raises(InputError, match="forbidden is text and no vocabulary came"):
+        processors_of(DecodingConfig(forbidden=("가",)), 3)
+    with pytest.raises(InputError, match="allowed is text and no vocabulary came"):
+        constraints_of(DecodingConfig(allowed=("가",)), 3, [9])
     with pytest.raises(InputError, match="prefix is text and no vocabulary came"):
         processors_of(DecodingConfig(prefix="가"), 3)
     with pytest.raises(InputError, match="stop is text and no vocabulary came"):

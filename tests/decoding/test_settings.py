@@ -26,7 +26,7 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         }.get(field.name, 0.5)  # fmt: skip
         if field.type in ("int", int):
             value = 3
-        needed = {"n_best": {"beam": 3}, "coverage": {"beam": 3}, "precision": {"kernel": "native"}}
+        needed = {"n_best": {"beam": 3}, "coverage": {"beam": 3}, "typical_p": {"sample": True}}
         others: dict[str, object] = needed.get(field.name, {})  # type: ignore[assignment]
         config = DecodingConfig(**others | {field.name: value})  # type: ignore[arg-type]
         assert f"{field.name}={value!r}" in str(config).replace("), ", ")")
@@ -48,8 +48,9 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
         ({"n_best": 2}, r"n_best 2 is more than the beam of 1 holds"),
         ({"coverage": 0.5}, r"coverage 0\.5 ranks several hypotheses and a beam of 1 has one"),
-        ({"pattern": "a", "choices": ("a",)}, r"both say what an answer may be"),
-        ({"precision": "int8"}, r"precision int8 is the native kernel's"),
+        ({"pattern": "a", "choices": ("a",)}, r"decoding\.pattern and decoding\.choices all say"),
+        ({"choices": ("a",), "allowed": ("a",)}, r"choices and decoding\.allowed all say what"),
+        ({"typical_p": 0.9}, r"typical_p 0\.9 may leave out the likeliest token, and none is"),
         ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"kernel does not tell what it attends"),
         ({"length_penalty": float("nan")}, r"length_penalty nan: give -10 to 10"),
         ({"length_penalty": 1000.0}, r"length_penalty 1000\.0: give -10 to 10"),

@@ -1,6 +1,7 @@
 """Words given as text: stopped at, forbidden, allowed, begun with, streamed."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -69,9 +70,48 @@ def test_forbidden_words_are_not_written(
 
 
 def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceVocabulary) -> None:
-    found = texts_of(model, vocabulary, sampled(allowed=("가", "나")))
-    assert not set("".join(found)) & set("다라리")
-    assert any(found)
+    """Whole words, whatever their pieces: of "나라" and "다" no "라" stands alone."""
+    found = texts_of(model, vocabulary, sampled(allowed=("나라", "다", "뷁")))
+    for text in found:
+        assert re.fullmatch("( ?(나라|다|뷁))+", text)
+    assert any("라" in text for text in found)
+
+
+def test_a_prefix_that_other_settings_do_not_allow(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    with pytest.raises(InputError, match=r"decoding\.prefix '나라' holds '라', which .* forbids"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
+    with pytest.raises(InputError, match="nothing may follow what is written for text 1"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", allowed=("가",)))
+    with pytest.raises(InputError, match=r"cannot spell ''; leave it out of decoding\.allowed"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, allowed=("가", "")))
+
+
+@pytest.mark.parametrize("prefix", ["나라", " 나라", "뷁 다"])
+def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, prefix: str
+) -> None:
+    prompt = vocabulary.encode("가")
+    config = DecodingConfig(max_length=12, prefix=prefix)
+    [[one]] = continue_texts(
+        model, torch.tensor([prompt]), None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    assert vocabulary.decode([*prompt, *one.ids]).startswith(f"가{prefix}")
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+) -> None:
+    prompts = torch.tensor([vocabulary.encode("가")] * 2)
+    config = DecodingConfig(beam=beam, max_length=12, prefix=" 다리", stop=(" 다",))
+    found = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    first = vocabulary.encode("다리")[0]
+    assert [answer.ids for [answer] in found] == [[first]] * 2
+    assert all(answer.finished for [answer] in found)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -137,6 +177,9 @@ def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
     assert len(ids) >= 4
     stops = StopTexts(vocabulary, ("뷁",))
     assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
+    long = vocabulary.encode("나 가 다 " * 30)  # the end alone is looked at
+    assert not stops(long)
+    assert stops([*long, *ids])
 
 
 def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocabulary) -> None:

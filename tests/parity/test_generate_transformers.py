@@ -112,13 +112,14 @@ def test_with_settings(pair: Pair, beam: int) -> None:
     assert wanted != theirs(pair, ids, real, num_beams=beam)[0]
 
 
-def test_repetition_penalty_on_log_probabilities(pair: Pair) -> None:
-    """As their beam search applies it."""
+@pytest.mark.parametrize("beam", [1, 3])
+def test_repetition_penalty(pair: Pair, beam: int) -> None:
+    """As their greedy search applies it, on logits, and their beam search, on log-probabilities."""
     ids, real = sources(pair)
     ids = ids.masked_fill(~real, V - 1)  # theirs counts padding as text: let it be no likely word
-    config = DecodingConfig(beam=3, max_length=LIMIT, repetition_penalty=1.7)
+    config = DecodingConfig(beam=beam, max_length=LIMIT, repetition_penalty=1.7)
     wanted, _ = theirs(
-        pair, ids, real, num_beams=3, repetition_penalty=1.7, bad_words_ids=[[V - 1]]
+        pair, ids, real, num_beams=beam, repetition_penalty=1.7, bad_words_ids=[[V - 1]]
     )
     found = ours(pair, ids, real, config, [Forbidden([[V - 1]])])
     assert [one.ids for one in found] == wanted

@@ -13,10 +13,12 @@ from torch import Tensor
 
 import jumok
 from jumok import tensorfile
+from jumok.cli.decoding import overridden
 from jumok.data.corpora import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
+from jumok.tasks.answers import Rewriting
 from jumok.tasks.beginning import begin_from, vocabularies_of
 from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.known import task_of
@@ -219,6 +221,34 @@ def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -
     texts = [text for text in TEXTS if text]
     assert [answer.output for answer in loaded(texts)] == written(folder, texts)
     assert isinstance(loaded("").output, str)  # they refuse it
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) -> None:
+    """A language code is no part of the text: neither of a prefix nor of what a choice spells."""
+    folder = told(copied("marian"), max_length=14, forced_bos_token_id=7)
+    loaded = jumok.load(folder, device="cpu").with_decoding([f"beam={beam}"])
+    vocabulary = loaded.target_vocabulary
+    plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
+    for words, wanted in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
+        for answer in loaded.with_decoding(words).answer(SPOKEN):
+            assert isinstance(answer, Rewriting)
+            assert answer.tokens[0].id == 7
+            text = vocabulary.decode([token.id for token in answer.tokens[1:]])
+            assert answer.output.startswith(plain)
+            assert text.startswith(wanted) if wanted else text in ("3 1", "5")
+
+
+def test_what_a_folder_forces_and_forbids_is_told(
+    copied: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = {"forced_bos_token_id": 7, "forced_eos_token_id": 0, "bad_words_ids": [[5, 6], [9]]}
+    folder = told(copied("marian"), max_length=9, num_beams=1, **rules)
+    overridden(jumok.load(folder), [])
+    assert capsys.readouterr().err == (
+        "decoding max_length=8; its folder forbids 2 words, forces token 7 first, "
+        "forces token 0 after 7 others\n"
+    )
 
 
 def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from jumok.errors import InputError
 from jumok.native import KernelError, build
+from jumok.serving import optimized
 from jumok.tasks.loading import load
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
@@ -26,6 +28,30 @@ def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, se
     if precision == "float32":  # the order of sums differs, nothing else
         for ours, theirs in zip(native, plain, strict=True):
             assert vars(ours)["score"] == pytest.approx(vars(theirs)["score"], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("search", ["beam=1", "beam=3"])
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_less_precision_needs_no_compiler(
+    reading_run: Path, precision: str, search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "kernel", lambda: pytest.fail("it was compiled"))
+    loaded = load(reading_run, "cpu")
+    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    small = loaded.with_decoding([search, f"precision={precision}"])
+    copy = small.kernels.plain(loaded.model)
+    assert copy is not loaded.model
+    assert small.kernels.plain(loaded.model) is copy
+    same = sum(a.shown == b.shown for a, b in zip(small.answer(SPOKEN), plain, strict=True))
+    assert same >= 10  # of 12; the run knows little
+    assert next(loaded.model.parameters()).dtype is torch.float32
+
+
+def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    fast = loaded.with_models(lambda model: optimized(model, "float32"))
+    with pytest.raises(KernelError, match="is a fast copy already, and the fast kernel packs"):
+        fast.answer(SPOKEN)
 
 
 def test_one_native_model_serves_all_requests(reading_run: Path) -> None:

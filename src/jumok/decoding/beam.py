@@ -201,7 +201,10 @@ class _Search:
         """Which of the candidates end here: (N, C) bool."""
         if self.stopping.texts is not None:
             so_far = candidates.tokens[..., self.start : self.start + self.t + 1].tolist()
-            found = [[self.stopping.finished(ids) for ids in text] for text in so_far]
+            found = [
+                [self.stopping.finished(number, ids) for ids in text]
+                for number, text in zip(self.texts.tolist(), so_far, strict=True)
+            ]
             candidates.ended.copy_(torch.tensor(found))
         return candidates.ended | (self.t + 1 >= self.limits[:, None])
 
@@ -258,7 +261,8 @@ class _Search:
             case "full":
                 hopeless = torch.ones_like(best, dtype=torch.bool)
             case "likely":
-                hopeless = best / length_norm(self.t, self.config) <= worst
+                rank = self.living.value / length_norm(self.t, self.config)
+                hopeless = (rank + self._coverage(self.living)).amax(-1) <= worst
             case "exact":
                 longer = self.config.length_penalty > 0
                 length = self.limits if longer else torch.full_like(self.limits, self.t)
@@ -285,7 +289,7 @@ class _Search:
                 written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEVER
-            ] or [Written([], 0.0, finished=False, rank=NEVER)]  # nothing could be written
+            ] or [Written([], 0.0, finished=False)]  # nothing could be written
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
@@ -297,7 +301,7 @@ def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
     2.0
     """
     base = t if config.length_norm == "power" else (5 + t) / 6
-    return base**config.length_penalty
+    return base ** float(config.length_penalty)
 
 
 def _by_value(value: Tensor, number: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class DecodingConfig:
 
     # with what
     kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
-    precision: Precision = "float32"  # of the native kernel's weights
+    precision: Precision = "float32"  # of the weights it writes with
 
     def __post_init__(self) -> None:
         for name in ("beam", "n_best", "max_length"):
@@ -101,15 +101,16 @@ class DecodingConfig:
                 f"decoding.coverage {self.coverage} ranks several hypotheses and a beam of 1 has "
                 "one; give a wider decoding.beam, or coverage 0"
             )
-        if self.pattern and self.choices:
+        holding = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
+        if len(holding) > 1:
             raise InputError(
-                "decoding.pattern and decoding.choices both say what an answer may be; "
-                "leave one of them out"
+                f"decoding.{' and decoding.'.join(holding)} all say what an answer may be; "
+                "keep one of them"
             )
-        if self.kernel == "plain" and self.precision != "float32":
+        if self.typical_p < 1.0 and not self.sample:
             raise InputError(
-                f"decoding.precision {self.precision} is the native kernel's; "
-                'set decoding.kernel = "native" too'
+                f"decoding.typical_p {self.typical_p} may leave out the likeliest token, and none "
+                "is drawn; set decoding.sample = true, or typical_p 1"
             )
         if self.kernel == "native" and self.coverage:
             raise InputError(

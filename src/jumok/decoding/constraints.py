@@ -51,6 +51,17 @@ def word_list(words: Iterable[str], *, joined_by: str | None = None) -> Automato
     return automaton(Concatenation((word, more)))
 
 
+def words_alone(words: Iterable[str]) -> Automaton:
+    """The machine that accepts one of the words or more, each with a space before it or without.
+
+    >>> fruit = words_alone(["사과", "배"])
+    >>> fruit.matches("사과 배"), fruit.matches("배배"), fruit.matches("과"), fruit.matches("")
+    (True, True, False, False)
+    """
+    word = Alternation(tuple(literal(each) for each in sorted(set(words))))
+    return automaton(Repetition(Concatenation((Repetition(literal(" "), 0, 1), word)), 1, None))
+
+
 class Language:
     """The texts that a machine accepts, as sequences of the tokens of one vocabulary.
 

@@ -17,6 +17,7 @@ from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.sampling import Choice, Draws, likeliest
 from jumok.decoding.writer import Ranking, Writer
 from jumok.decoding.written import Written, written
+from jumok.errors import InputError
 
 OnToken = Callable[[int, int], None]
 """row, id: called for every token as it is written, the end token aside.
@@ -45,6 +46,11 @@ def generate(
         return answers
     choose: Choice = likeliest
     if config.sample:
+        if len(opening.keys) != len(opening.first):
+            raise InputError(
+                f"{len(opening.keys)} keys came to draw {len(opening.first)} texts from; give one "
+                "number for each, `key_of` of its tokens for example"
+            )
         choose = Draws(opening.keys, seed=config.seed, copies=config.n_best, steps=opening.longest)
     return one_by_one(writer, opening, config, choose, processors, on_token, observer)
 
@@ -69,11 +75,13 @@ def one_by_one(
             gain, token = (part[:, 0] for part in ranking.best(ids, 1))  # 2 x (B)
         else:
             cached = writer.length
-            log_p = writer.step(ids).log_softmax(-1)  # (B, V)
+            logits = writer.step(ids)  # (B, V)
             if t == 0 and config.n_best > 1:
                 writer.select(sheet.text)
-                log_p = log_p[sheet.text]
-            scores = processed(log_p, sheet.context(t), processors) if processors else log_p
+                logits = logits[sheet.text]
+            log_p = scores = logits.log_softmax(-1)
+            if processors:
+                scores = processed(log_p, sheet.context(t, logits), processors)
             if observer is not None:
                 observer.scored(cached, log_p, scores)
             token = choose(scores, sheet.alive, t)  # (B)
@@ -111,9 +119,10 @@ class _Sheet:
         self.finished = [False] * (N * copies)
         self.going = list(range(N * copies))  # the rows alive once more, on this side
 
-    def context(self, t: int) -> Context:
-        """What the processors see of the rows alive."""
-        return Context(self.tokens[self.alive, : self.start + t], self.start, self.text[self.alive])
+    def context(self, t: int, logits: Tensor) -> Context:
+        """What the processors see of the rows alive, of which the model said logits (B, V)."""
+        tokens = self.tokens[self.alive, : self.start + t]
+        return Context(tokens, self.start, self.text[self.alive], logits)
 
     def write(self, t: int, token: Tensor, gain: Tensor, on_token: OnToken | None) -> list[int]:
         """Take the newest tokens (B), their log-probabilities (B); which of the B rows go on."""
@@ -127,8 +136,9 @@ class _Sheet:
             ids.append(newest)
             if on_token is not None and newest != self.stopping.end_id:
                 on_token(row, newest)
-            self.finished[row] = self.stopping.finished(ids)
-            if not self.finished[row] and not self.stopping.full(row // self.copies, ids):
+            text = row // self.copies
+            self.finished[row] = self.stopping.finished(text, ids)
+            if not self.finished[row] and not self.stopping.full(text, ids):
                 going.append(place)
         self.going = [self.going[place] for place in going]
         return going

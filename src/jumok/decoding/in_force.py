@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import Constraint, Language, word_list
+from jumok.decoding.constraints import Constraint, Language, word_list, words_alone
 from jumok.decoding.processors import (
-    Allowed,
+    Behind,
     Forbidden,
+    Forced,
     ForcedPrefix,
     MinLength,
     MinP,
@@ -20,7 +21,7 @@ from jumok.decoding.processors import (
     Typical,
 )
 from jumok.decoding.regular_expression import regular_expression
-from jumok.decoding.spelling import spelling_of
+from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.stopping import Stopping, StopTexts
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
@@ -32,10 +33,13 @@ def processors_of(
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
+    *,
+    behind_a_text: bool = False,
 ) -> list[Processor]:
     """First what lowers or forbids, constraints among it, then temperature, then what cuts.
 
-    Raises InputError for words without a vocabulary to spell them in.
+    A token that the constraints force to be the first stands before the prefix. Raises InputError
+    for words without a vocabulary to spell them in, and for a prefix that is forbidden.
 
     >>> processors_of(DecodingConfig(top_k=5, min_length=2), end_id=3)
     [MinLength(n=2, end_id=3), TopK(k=5)]
@@ -45,7 +49,14 @@ def processors_of(
         chosen.append(RepetitionPenalty(config.repetition_penalty))
     if config.no_repeat_ngram:
         chosen.append(NoRepeatNgram(config.no_repeat_ngram))
-    chosen += _words(config, end_id, vocabulary)
+    forbidden = _forbidden(config, vocabulary)
+    if forbidden:
+        chosen.append(Forbidden(forbidden))
+    if config.prefix:
+        known = _needed(vocabulary, "prefix")
+        prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
+        _refuse_forbidden(config.prefix, prefix, forbidden, known)
+        chosen.append(_behind(forced_first(constraints), ForcedPrefix([prefix])))
     if config.min_length:
         chosen.append(MinLength(config.min_length, end_id))
     chosen += constraints
@@ -67,11 +78,12 @@ def stopping_of(
     end_id: int,
     limits: Sequence[int],
     vocabulary: Vocabulary | None = None,
+    prompts: Sequence[Sequence[int]] = (),
 ) -> Stopping:
     """When each text is over. Raises InputError for stop texts without a vocabulary."""
     if not config.stop:
         return Stopping(end_id, limits)
-    return Stopping(end_id, limits, StopTexts(_needed(vocabulary, "stop"), config.stop))
+    return Stopping(end_id, limits, StopTexts(_needed(vocabulary, "stop"), config.stop), prompts)
 
 
 def constraints_of(
@@ -81,54 +93,87 @@ def constraints_of(
     vocabulary: Vocabulary | None = None,
     *,
     behind_a_text: bool = False,
+    forced: int = 0,
 ) -> list[Processor]:
-    """What holds every answer to the pattern or the choices; none of either: nothing.
+    """What holds every answer to the pattern, the choices or the words allowed, if there are any.
 
-    `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt.
+    `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt. So many
+    tokens as are `forced` to come first are no part of the answer's text.
     """
-    if not config.pattern and not config.choices:
-        return []
-    name = "pattern" if config.pattern else "choices"
-    known = _needed(vocabulary, name)
-    language = _language(
-        config.pattern,
-        config.choices,
-        known,  # type: ignore[arg-type]  # every object can be hashed
-        behind_a_text,
-    )
-    return [Constraint(language, end_id=end_id, limits=limits)]
+    for name in ("pattern", "choices", "allowed"):
+        said: str | tuple[str, ...] = getattr(config, name)
+        if said:
+            known = _needed(vocabulary, name)
+            language = _language(name, said, known, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
+            rest = [limit - forced for limit in limits]
+            return [_behind(forced, Constraint(language, end_id=end_id, limits=rest))]
+    return []
+
+
+def forced_first(constraints: Sequence[Processor]) -> int:
+    """How many tokens come before every answer's text, whatever the model says.
+
+    >>> forced_first([Forced(token=7, place=0), Forced(token=3, place=11)])
+    1
+    """
+    return sum(isinstance(each, Forced) and each.place == 0 for each in constraints)
 
 
 @lru_cache(maxsize=8)  # a request asks for the same language in every batch
 def _language(
-    pattern: str, choices: tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
+    name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
 ) -> Language:
-    machine = regular_expression(pattern) if pattern else word_list(choices)
     spelling = spelling_of(vocabulary)
+    if isinstance(said, str):
+        machine = regular_expression(said)
+    elif name == "choices":
+        machine = word_list(said)
+    else:
+        for word in said:
+            _refuse_unspelled(word, spelling)
+        machine = words_alone(said)
     return Language(machine, spelling.behind_a_text() if behind_a_text else spelling)
 
 
-def _words(config: DecodingConfig, end_id: int, vocabulary: Vocabulary | None) -> list[Processor]:
-    chosen: list[Processor] = []
-    if config.forbidden:
-        spelling = spelling_of(_needed(vocabulary, "forbidden"))
-        words = [way for word in config.forbidden for way in spellings(word, spelling)]
-        chosen.append(Forbidden(words))
-    if config.allowed:
-        spelling = spelling_of(_needed(vocabulary, "allowed"))
-        ways = [way for word in config.allowed for way in spellings(word, spelling)]
-        chosen.append(Allowed({end_id}.union(*ways)))
-    if config.prefix:
-        chosen.append(ForcedPrefix([_prefix(config.prefix, _needed(vocabulary, "prefix"))]))
-    return chosen
+def _behind(n: int, processor: Processor) -> Processor:
+    return Behind(n, processor) if n else processor
 
 
-def _prefix(text: str, vocabulary: Vocabulary) -> list[int]:
+def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tuple[int, ...]]:
+    """Every spelling of every forbidden word."""
+    if not config.forbidden:
+        return []
+    spelling = spelling_of(_needed(vocabulary, "forbidden"))
+    return [way for word in config.forbidden for way in spellings(word, spelling)]
+
+
+def _prefix(text: str, vocabulary: Vocabulary, *, behind_a_text: bool) -> list[int]:
     """The tokens of a prefix; InputError where they would not write it."""
-    ids = vocabulary.encode(text)
-    if vocabulary.unk_id in ids:
+    ids: list[int] | None = vocabulary.encode(text)
+    if behind_a_text:  # where a vocabulary of pieces writes the space before its first word
+        spelling = spelling_of(vocabulary)
+        if b"".join(spelling.later[i] for i in ids or ()) != text.encode():
+            ids = spelling.fewest(text)
+    if ids is None or vocabulary.unk_id in ids:
         raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
     return ids
+
+
+def _refuse_forbidden(
+    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], vocabulary: Vocabulary
+) -> None:
+    for word in words:
+        if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
+            raise InputError(
+                f"decoding.prefix {text!r} holds {vocabulary.decode(word)!r}, which "
+                "decoding.forbidden forbids; leave one of them out"
+            )
+
+
+def _refuse_unspelled(word: str, spelling: Spelling) -> None:
+    behind = spelling.behind_a_text()
+    if not word or not (behind.writes(word) or behind.writes(f" {word}")):
+        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
 
 
 def _needed(vocabulary: Vocabulary | None, name: str) -> Vocabulary:

@@ -7,7 +7,7 @@ with, T tokens written since, V vocabulary, W words, L tokens of a word.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,12 +22,14 @@ class Context:
     """What the rows hold so far: the first `start` tokens were given, the rest was written.
 
     tokens (B, P + T) int64, -1 where a prompt is padded; texts (B) int64: the number, in the
-    request, of the text each row belongs to (beams of a text share it).
+    request, of the text each row belongs to (beams of a text share it). logits (B, V): what the
+    model said, as it said it; None in a beam search, whose hypotheses add up log-probabilities.
     """
 
     tokens: Tensor
     start: int
     texts: Tensor
+    logits: Tensor | None = None
 
     @property
     def written(self) -> Tensor:
@@ -55,17 +57,25 @@ class Temperature:
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Multiply the log-probability of every token that is there already by `penalty`.
+    """Make every token that is there already less likely: Keskar et al. 2019, section 4.1.
 
-    Keskar et al. 2019, section 4.1, on log-probabilities: there transformers' beam search applies
-    it too, its greedy search takes raw logits, whose zero is arbitrary.
+    Its logit is divided by `penalty`, or multiplied where it is below 0. In a beam search its
+    log-probability is multiplied: that hardly moves a token the model is sure of, so loops are
+    broken by drawing or greedily, or by `NoRepeatNgram`. transformers does the same in each case.
+    It comes first, for it does not look at what others did to the scores.
+
+    >>> context = Context(torch.tensor([[0]]), 0, torch.tensor([0]), torch.tensor([[6.0, 1.0]]))
+    >>> RepetitionPenalty(2.0)(context.logits.log_softmax(-1), context)
+    tensor([[3., 1.]])
     """
 
     penalty: float
 
     def __call__(self, scores: Tensor, context: Context) -> Tensor:
         """(B, V) -> (B, V)."""
-        return torch.where(_present(context.tokens, scores), scores * self.penalty, scores)
+        said = scores if context.logits is None else context.logits
+        lowered = torch.where(said < 0, said * self.penalty, said / self.penalty)
+        return torch.where(_present(context.tokens, said), lowered, said)
 
 
 @dataclass(frozen=True)
@@ -163,6 +173,46 @@ class ForcedPrefix:
         due = (due.expand(len(scores)) if len(due) == 1 else due[context.texts])[:, None]  # (B, 1)
         others = torch.arange(scores.shape[1], device=scores.device) != due
         return scores.masked_fill_(others & (due >= 0), NEVER)
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Let token number `place` of every answer be this one, whatever the model says to it.
+
+    >>> start = Context(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
+    >>> Forced(token=2, place=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
+    tensor([[-inf, -inf, 0.]])
+    """
+
+    token: int
+    place: int
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        if context.written.shape[1] == self.place:
+            scores.fill_(NEVER)
+            scores[:, self.token] = 0.0
+        return scores
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A processor for which the first `n` tokens written do not count: it looks on behind them.
+
+    >>> late = Behind(1, ForcedPrefix([[3]]))
+    >>> context = Context(torch.tensor([[9, 2]]), 1, torch.tensor([0]))
+    >>> late(torch.zeros(1, 4), context)
+    tensor([[-inf, -inf, -inf, 0.]])
+    """
+
+    n: int
+    processor: Processor
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        if self.n > context.written.shape[1]:
+            return scores
+        return self.processor(scores, replace(context, start=context.start + self.n))
 
 
 @dataclass(frozen=True)

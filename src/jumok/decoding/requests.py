@@ -13,7 +13,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.draft import Draft
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
+from jumok.decoding.in_force import constraints_of, forced_first, processors_of, stopping_of
 from jumok.decoding.observing import Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Processor
@@ -78,7 +78,8 @@ def write_targets(
     begin = begin or (_attentive if config.coverage else _plain)
     writers = [begin(each, source, real, opening.longest) for each in (model, *others)]
     writer = EnsembleWriter(writers) if others else writers[0]
-    held = [*constraints, *constraints_of(config, end_id, limits, vocabulary)]
+    forced = forced_first(constraints)
+    held = [*constraints, *constraints_of(config, end_id, limits, vocabulary, forced=forced)]
     processors = processors_of(config, end_id, vocabulary, held)
     if draft is not None:
         assert isinstance(draft.model, EncoderDecoder)
@@ -107,12 +108,13 @@ def continue_texts(
         return []
     first, padding = left_padded(prompts, real)
     limits = [config.max_length] * len(first)
-    stopping = stopping_of(config, end_id, limits, vocabulary)
+    stopping = stopping_of(config, end_id, limits, vocabulary, _rows(prompts, real))
     opening = Opening(first, stopping, _keys(prompts, real), padding)
     room = first.shape[1] + opening.longest - 1  # the last token is written, never read
     writer = LanguageModelWriter(model, padding, room=room)
     held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
-    processors = processors_of(config, end_id, vocabulary, [*constraints, *held])
+    held = [*constraints, *held]
+    processors = processors_of(config, end_id, vocabulary, held, behind_a_text=True)
     return generate(writer, opening, config, processors, on_token)
 
 
@@ -126,6 +128,11 @@ def _attentive(model: EncoderDecoder, source: Tensor, real: Tensor | None, room:
 
 def _keys(ids: Tensor, real: Tensor | None) -> list[int]:
     """What the draws of each text are made from: its real tokens."""
+    return [key_of(row) for row in _rows(ids, real)]
+
+
+def _rows(ids: Tensor, real: Tensor | None) -> list[list[int]]:
+    """The real tokens of each text."""
     masks = torch.ones_like(ids) if real is None else real
     pairs = zip(ids.tolist(), masks.tolist(), strict=True)
-    return [key_of(compress(row, mask)) for row, mask in pairs]
+    return [list(compress(row, mask)) for row, mask in pairs]

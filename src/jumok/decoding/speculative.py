@@ -190,7 +190,7 @@ class _Text:
 
     def _distribution(self, logits: Tensor, place: int) -> Tensor | None:
         """What the token at `place` is drawn from, (1, V) -> (V) float64; None: nothing may be."""
-        context = Context(self._sheet[:, :place], self._start, self._text)
+        context = Context(self._sheet[:, :place], self._start, self._text, logits)
         scores = processed(logits.log_softmax(-1), context, self._processors)[0]
         if scores.max() == NEVER:
             return None
@@ -219,5 +219,5 @@ class _Text:
         self._log_p.append(float(logits.log_softmax(-1)[token]))
         if self._on_token is not None and token != self._stopping.end_id:
             self._on_token(0, token)
-        self._finished = self._stopping.finished(self._ids)
+        self._finished = self._stopping.finished(0, self._ids)
         self.over = self._finished or self._stopping.full(0, self._ids)

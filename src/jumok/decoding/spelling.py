@@ -55,6 +55,31 @@ class Spelling:
         """The tokens that may come later."""
         return self.first_trie if self.first == self.later else TokenTrie(self.later)
 
+    def fewest(self, text: str) -> list[int] | None:
+        """As few tokens as write this text behind another; None: nothing writes it.
+
+        >>> Spelling((), (b"a", b"b", b"ab", b" ab")).fewest("abab b"), Spelling((), ()).fewest("a")
+        (None, None)
+        >>> Spelling((), (b"a", b"b", b"ab", b" ab")).fewest("abab ab")
+        [2, 2, 3]
+        """
+        data = text.encode()
+        tokens = {written: id for id, written in enumerate(self.later) if written}  # noqa: A001
+        longest = max(map(len, tokens), default=0)
+        ways: list[list[int] | None] = [[], *[None] * len(data)]  # of the last n bytes
+        for n in range(1, len(data) + 1):
+            begin = len(data) - n
+            for size in range(1, min(longest, n) + 1):
+                token, rest = tokens.get(data[begin : begin + size]), ways[n - size]
+                best = ways[n]
+                if (
+                    token is not None
+                    and rest is not None
+                    and (best is None or len(rest) < len(best))
+                ):
+                    ways[n] = [token, *rest]
+        return ways[-1]
+
     def writes(self, text: str) -> bool:
         """Whether some tokens write this very text.
 

@@ -6,6 +6,7 @@ the tokens; what is streamed holds back whatever could still become one.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from jumok.errors import InputError
 from jumok.text.streaming import StreamingDecoder
@@ -23,9 +24,23 @@ class StopTexts:
         if not all(self.texts):
             raise InputError("an empty stop text would stop everything; leave it out")
 
-    def __call__(self, ids: Sequence[int]) -> bool:
-        """Whether the text of `ids` holds a stop text."""
-        text = self.vocabulary.decode(ids)
+    @cached_property
+    def _enough(self) -> int:
+        """Tokens at the end of a text that hold every stop text the newest of them may complete."""
+        return 2 * max(len(stop.encode()) for stop in self.texts) + 8
+
+    def __call__(self, ids: Sequence[int], before: Sequence[int] = ()) -> bool:
+        """Whether the newest of `ids` completes a stop text; they go on behind those `before`.
+
+        Behind a text the space before a word is written, at the beginning of one it is not.
+        """
+        if len(ids) > self._enough:
+            text = self.vocabulary.decode(ids[-self._enough :])
+        elif before:
+            given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
+            text = whole.removeprefix(given)
+        else:
+            text = self.vocabulary.decode(ids)
         return any(stop in text for stop in self.texts)
 
 
@@ -45,10 +60,14 @@ class Stopping:
     end_id: int
     limits: Sequence[int]  # of each text
     texts: StopTexts | None = None
+    prompts: Sequence[Sequence[int]] = ()  # what each text goes on from; empty: from nothing
 
-    def finished(self, ids: Sequence[int]) -> bool:
-        """Whether the newest of `ids` ended the text."""
-        return ids[-1] == self.end_id or (self.texts is not None and self.texts(ids))
+    def finished(self, text: int, ids: Sequence[int]) -> bool:
+        """Whether the newest of `ids` ended this text."""
+        if ids[-1] == self.end_id:
+            return True
+        before = self.prompts[text] if self.prompts else ()
+        return self.texts is not None and self.texts(ids, before)
 
     def full(self, text: int, ids: Sequence[int]) -> bool:
         """Whether this text may hold no more tokens."""

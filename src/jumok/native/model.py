@@ -84,6 +84,11 @@ def obstacle(model: nn.Module) -> str | None:
             return (
                 f"{name} is watched, and the fast kernel shows nothing; write with the plain model"
             )
+        if type(module).__module__.startswith(("jumok.native.", "jumok.serving.")):
+            return (
+                f"{name} is a fast copy already, and the fast kernel packs plain models; leave "
+                'one of the two out, --precision or decoding.kernel = "native"'
+            )
         ours = type(module).__module__.startswith("jumok.")
         theirs = type(module) in _KNOWN
         if not (ours or theirs):

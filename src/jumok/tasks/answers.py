@@ -99,7 +99,8 @@ class Token:
 class Rewriting:
     """What was written for a text, and its log-probability (natural, summed over the tokens).
 
-    `n_best` are all outputs where several were asked for, the best first. `loop` tells of the same
+    `n_best` are all outputs where several were asked for: of a beam the best first, draws in the
+    order in which they were drawn. `loop` tells of the same
     tokens over and over at the end. `tokens` are those of the best output, [EOS] among them.
     """
 

@@ -1,6 +1,6 @@
-"""With what a model writes: as it is, or with its weights in the C++ kernel of `jumok.native`."""
+"""With what a model writes: as it is, a copy of less precision, or the C++ kernel's."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor, nn
 
@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from jumok.native import NativeModel
 
 
+M = TypeVar("M", bound=nn.Module)
+
+
 class Kernels:
-    """The native models of a request's settings, each made when it is first asked for."""
+    """What a request's settings write with, each model's copy made when it is first asked for."""
 
     def __init__(self, config: DecodingConfig) -> None:
         self.config = config
+        self._copies: dict[nn.Module, nn.Module] = {}
         self._made: dict[nn.Module, NativeModel] = {}
 
     @property
@@ -29,6 +33,22 @@ class Kernels:
             from jumok.native.build import kernel
 
             kernel()
+
+    def plain(self, model: M) -> M:
+        """The model, or a copy of it in the precision of the settings; the kernel makes its own.
+
+        Raises InputError for int8 elsewhere than on the CPU.
+        """
+        if self.native or self.config.precision == "float32":
+            return model
+        from jumok.native import in_bfloat16, in_int8
+
+        if model not in self._copies:
+            eight = self.config.precision == "int8"
+            if eight:
+                _refuse_elsewhere(model, "decoding.precision int8")
+            self._copies[model] = in_int8(model) if eight else in_bfloat16(model)
+        return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
 
     def begin_target(
         self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
@@ -47,12 +67,16 @@ class Kernels:
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
 
-        if next(model.parameters()).device.type != "cpu":
-            raise InputError(
-                "the native kernel writes on the CPU and the model is elsewhere; "
-                'set decoding.kernel = "plain", or load it with device="cpu"'
-            )
+        _refuse_elsewhere(model, 'decoding.kernel "native"')
         made = self._made.get(model)
         if made is None:
             made = self._made[model] = NativeModel(model, self.config.precision)
         return made
+
+
+def _refuse_elsewhere(model: nn.Module, setting: str) -> None:
+    if next(model.parameters()).device.type != "cpu":
+        raise InputError(
+            f"{setting} writes on the CPU and the model is elsewhere; leave it out, or load the "
+            'run with device="cpu"'
+        )

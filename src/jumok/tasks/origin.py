@@ -1,13 +1,11 @@
 """Where an imported model is from, and what its folder says of everything it writes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
-from jumok.decoding.processors import NEVER, Context, Forbidden, Processor
+from jumok.decoding.processors import Forbidden, Forced, Processor
 from jumok.errors import InputError
 from jumok.pretrained.settings import Settings
 
@@ -54,26 +52,21 @@ def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     return found
 
 
-@dataclass(frozen=True)
-class Forced:
-    """Let token number `place` of every answer be this one, whatever the model says to it.
+def told(constraints: Sequence[Processor]) -> str:
+    """What a folder forces and forbids, to stand behind the settings in force; "" for nothing.
 
-    >>> import torch
-    >>> from jumok.decoding.processors import Context
-    >>> start = Context(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
-    >>> Forced(token=2, place=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
-    tensor([[-inf, -inf, 0.]])
+    >>> told([Forbidden([[5], [6, 7]]), Forced(token=9, place=0), Forced(token=2, place=11)])
+    '; its folder forbids 2 words, forces token 9 first, forces token 2 after 11 others'
     """
-
-    token: int
-    place: int
-
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        """(B, V) -> (B, V)."""
-        if context.written.shape[1] == self.place:
-            scores.fill_(NEVER)
-            scores[:, self.token] = 0.0
-        return scores
+    rules = []
+    for each in constraints:
+        if isinstance(each, Forbidden):
+            n = len(each.words)
+            rules.append(f"forbids {n:,} word{'s' if n > 1 else ''}")
+        elif isinstance(each, Forced):
+            where = f"after {each.place:,} others" if each.place else "first"
+            rules.append(f"forces token {each.token} {where}")
+    return f"; its folder {', '.join(rules)}" if rules else ""
 
 
 def _rows(name: str, generation: Mapping[str, Any], size: int) -> list[list[int]]:

@@ -24,6 +24,7 @@ from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
+from jumok.tasks.origin import told
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
@@ -192,7 +193,7 @@ class SequenceToSequence:
                 "split": split,
                 **found.as_json(),
                 "loops": sum(answer.loop is not None for answer in answers),
-                "decoding": str(self.in_force(loaded)),
+                "decoding": f"{self.in_force(loaded)}{told(loaded.constraints)}",
             },
             examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
         )
@@ -254,7 +255,7 @@ def _rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewrit
         text,
         outputs[0].text,
         best.score,
-        n_best=candidates if len(candidates) > 1 else None,
+        n_best=candidates if loaded.recipe.decoding.n_best > 1 else None,
         loop=None if best.loop is None else str(best.loop),
         tokens=told_tokens(loaded.target_vocabulary, best),
     )

@@ -70,6 +70,7 @@ def write_all(
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
+    model, others = kernels.plain(model), [kernels.plain(other) for other in others]
     rows = config.n_best if config.sample else config.beam
 
     def write(batch: NDArray[np.int64]) -> list[list[Written]]:
@@ -115,6 +116,7 @@ def greedily(config: DecodingConfig) -> DecodingConfig:
         n_best=1,
         sample=False,
         temperature=1.0,
+        typical_p=1.0,
         length_penalty=1.0,
         coverage=0.0,
         kernel="plain",
