@@ -15,7 +15,7 @@ from torch import Tensor
 from jumok.config import build
 from jumok.data.corpora import DataConfig
 from jumok.data.table import Table
-from jumok.decoding import DecodingConfig
+from jumok.decoding import DecodingConfig, LanguageModelWriter
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.tasks.answering import Loaded
@@ -230,6 +230,62 @@ def test_alone_as_among_others_in_order_and_the_empty_text_too() -> None:
             (alone,) = go_on(loaded, text)
             assert alone.output == answer.output
             assert alone.score == pytest.approx(answer.score, abs=1e-4)
+
+
+def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padded, where the window holds them with all that may follow; where not, length by length."""
+    rooms: list[int] = []
+    begin = LanguageModelWriter.__init__
+
+    def counted(self: LanguageModelWriter, *given: Any, room: int) -> None:
+        rooms.append(room)
+        begin(self, *given, room=room)
+
+    monkeypatch.setattr(LanguageModelWriter, "__init__", counted)
+    texts = ["이 영화", "", "연기가 너무 좋았어요", "이"]
+    lengths = {len(vocabulary().encode(text)) for text in texts}
+    assert len(lengths) == len(texts)
+    for settings in (["max_length=4"], ["max_length=4", "beam=2"], ["max_length=4", "sample=true"]):
+        loaded = continuer().with_decoding(settings)
+        together = go_on(loaded, *texts)
+        assert rooms == [1 + max(lengths) + 4 - 1]
+        for text, answer in zip(texts, together, strict=True):
+            (alone,) = go_on(loaded, text)
+            assert alone.output == answer.output
+            assert alone.score == pytest.approx(answer.score, abs=1e-4)
+        rooms.clear()
+    go_on(continuer().with_decoding(["max_length=16"]), *texts)
+    assert len(rooms) >= len(texts)
+    assert set(rooms) == {16}  # whole windows, which slide
+
+
+def test_several_models_write_together() -> None:
+    """By the mean of their probabilities, padded and not; a model beside itself changes nothing."""
+    one, texts = continuer().with_decoding(["max_length=4"]), ["이 영화", "연기가 너무 좋았어요"]
+    for settings in ([], ["max_length=20"]):
+        plain = one.with_decoding(settings)
+        for alone, twice in zip(
+            go_on(plain, *texts), go_on(plain.beside([plain]), *texts), strict=True
+        ):
+            assert twice.output == alone.output
+            assert twice.score == pytest.approx(alone.score, abs=1e-4)
+    other = continuer()
+    with torch.no_grad():
+        for weight in other.model.parameters():
+            weight.add_(torch.randn_like(weight) / 20)
+    both = one.beside([other])
+    ids = [vocabulary().bos_id, *vocabulary().encode(texts[0])]
+    p = [model(torch.tensor([ids]))[0, -1].softmax(-1) for model in (one.model, other.model)]
+    (answer,) = go_on(both, texts[0])
+    mean = (p[0] + p[1]) / 2
+    assert answer.tokens[0].id == int(mean.argmax())
+    assert answer.tokens[0].log_probability == pytest.approx(float(mean.max().log()), abs=1e-4)
+
+
+def test_what_only_a_source_limits_is_not_in_force() -> None:
+    loaded = continuer().with_decoding(["max_ratio=1.5"])
+    assert isinstance(loaded.task, Writing)
+    assert "max_ratio" not in str(loaded.task.in_force(loaded))
 
 
 def test_streamed_parts_are_the_answer() -> None:

@@ -252,7 +252,7 @@ def test_runs_that_cannot_write_together(
 ) -> None:
     with pytest.raises(InputError, match=r"have other vocabularies; train one with"):
         jumok.load(reading_run).beside([two_sided])
-    with pytest.raises(InputError, match="classification cannot write along"):
+    with pytest.raises(InputError, match="classification cannot write along with one of seq"):
         jumok.load(reading_run).beside([jumok.load(review_run)])
 
 

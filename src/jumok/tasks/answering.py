@@ -141,10 +141,10 @@ class Loaded:
         models that do not rewrite sequences.
         """
         for each in (self, *others):
-            if not isinstance(each.model, EncoderDecoder):
+            if each.recipe.task not in WRITING or type(each.model) is not type(self.model):
                 raise InputError(
-                    f"a run of the task {each.recipe.task} cannot write along; "
-                    "give runs of sequence_to_sequence"
+                    f"a run of the task {each.recipe.task} cannot write along with one of "
+                    f"{self.recipe.task}; give runs of {' or all of '.join(WRITING)}"
                 )
             self._refuse_other_vocabularies(each)
         models = [model for each in others for model in (each.model, *each.others)]

@@ -5,15 +5,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
-from jumok.decoding import OnToken, Opening, TextStreams, Written, cut, generate
+from jumok.decoding import EnsembleWriter, OnToken, Opening, TextStreams, Written, cut, generate
 from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
 from jumok.decoding.observing import Observer
 from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
+from jumok.decoding.writer import LanguageModelWriter, Writer
 from jumok.models import LanguageModel
 from jumok.tasks.answers import Candidate, Rewriting
 from jumok.tasks.frames import target_begin
+from jumok.tasks.kernels import Kernels
 from jumok.tasks.told import told_tokens
 
 if TYPE_CHECKING:
@@ -25,8 +28,8 @@ ROWS = 32  # written at once
 def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     """The continuation alone of each text, as the recipe's [decoding] says.
 
-    Texts of equally many tokens are written together, so that none needs padding: then the window
-    of each slides where it would alone.
+    Texts of like length are written together. Where the model's window would slide they are of
+    equally many tokens, so that it slides where it would alone; the C++ kernel asks for that too.
     """
     config = loaded.recipe.decoding
     at_once = max(ROWS // (config.n_best if config.sample else config.beam), 1)
@@ -36,8 +39,9 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
     answers: dict[int, Rewriting] = {}
     while order:
-        length = len(prompts[order[0]])
-        part = [i for i in order[:at_once] if len(prompts[i]) == length]
+        part = order[:at_once]
+        if not _pads(loaded, prompts[part[-1]]):  # the longest of them
+            part = [i for i in part if len(prompts[i]) == len(prompts[part[0]])]
         order = order[len(part) :]
         found = write_on(loaded, [prompts[i] for i in part])
         for i, several in zip(part, found, strict=True):
@@ -71,28 +75,64 @@ def write_on(
     on_token: OnToken | None = None,
     observer: Observer | None = None,
 ) -> list[list[Written]]:
-    """The `n_best` continuations of prompts of one length; an `observer` looks on at one alone."""
-    assert isinstance(loaded.model, LanguageModel)
+    """The `n_best` continuations of some prompts; an `observer` looks on at one alone.
+
+    They are of one length, or fit the model's window with all that may follow.
+    """
     vocabulary, config = loaded.vocabulary, loaded.recipe.decoding
     end_id = vocabulary.eos_id
+    first, padding = _beside_each_other(prompts, loaded.device)
     opening = Opening(
-        first=torch.tensor(prompts, device=loaded.device),
-        stopping=stopping_of(config, end_id, [config.max_length] * len(prompts), vocabulary),
+        first=first,
+        padding=padding,
+        stopping=stopping_of(
+            config, end_id, [config.max_length] * len(prompts), vocabulary, prompts
+        ),
         keys=[key_of(ids) for ids in prompts],
     )
     limits = opening.stopping.limits
     held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
-    processors = processors_of(config, end_id, vocabulary, [*loaded.constraints, *held])
-    kernels = loaded.kernels
-    begin = partial(kernels.begin_text, loaded.model) if kernels.native else None
-    writer = SlidingWriter(loaded.model, begin)
+    held = [*loaded.constraints, *held]
+    processors = processors_of(config, end_id, vocabulary, held, behind_a_text=True)
+    writers = [_writer(model, opening, loaded.kernels) for model in _models(loaded)]
+    writer = EnsembleWriter(writers) if loaded.others else writers[0]
     if loaded.draft is not None and _fits(loaded, opening):
-        small = loaded.draft.model
-        assert isinstance(small, LanguageModel)
-        begin = partial(kernels.begin_text, small) if kernels.native else None
-        guesser = SlidingWriter(small, begin)
+        assert isinstance(loaded.draft.model, LanguageModel)
+        guesser = _writer(loaded.draft.model, opening, loaded.kernels)
         return loaded.draft.write(writer, guesser, opening, config, processors, on_token)
     return generate(writer, opening, config, processors, on_token, observer)
+
+
+def _models(loaded: "Loaded") -> list[LanguageModel]:
+    """The model, and those that write along."""
+    return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
+
+
+def _writer(model: LanguageModel, opening: Opening, kernels: Kernels) -> Writer:
+    """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
+    model = kernels.plain(model)
+    if opening.padding is not None:
+        room = opening.first.shape[1] + opening.longest - 1  # the last is written, never read
+        return LanguageModelWriter(model, opening.padding, room=room)
+    return SlidingWriter(model, partial(kernels.begin_text, model) if kernels.native else None)
+
+
+def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
+    """Whether prompts up to this one may be padded: no window slides, and the writer knows how."""
+    window = min(model.decoder.embedding.max_length for model in _models(loaded))
+    most = len(longest) + loaded.recipe.decoding.max_length - 1
+    return not loaded.kernels.native and most <= window
+
+
+def _beside_each_other(
+    prompts: Sequence[list[int]], device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """Prompts (N, P) with fillers on the left, and how many each has: (N), None for none."""
+    longest = max(map(len, prompts))
+    missing = [longest - len(ids) for ids in prompts]
+    rows = [[0] * n + ids for n, ids in zip(missing, prompts, strict=True)]
+    padding = torch.tensor(missing, device=device) if any(missing) else None
+    return torch.tensor(rows, device=device), padding
 
 
 def _fits(loaded: "Loaded", opening: Opening) -> bool:
@@ -101,9 +141,9 @@ def _fits(loaded: "Loaded", opening: Opening) -> bool:
     Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
     """
     assert loaded.draft is not None
-    assert isinstance(loaded.model, LanguageModel)
     assert isinstance(loaded.draft.model, LanguageModel)
-    windows = (m.decoder.embedding.max_length for m in (loaded.model, loaded.draft.model))
+    models = (*_models(loaded), loaded.draft.model)
+    windows = (model.decoder.embedding.max_length for model in models)
     return opening.first.shape[1] + opening.longest <= min(windows)
 
 

@@ -6,7 +6,7 @@ all. Shapes: R rows, W tokens, N tokens foreseen, V vocabulary.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -180,8 +180,11 @@ class LanguageModeling:
         return continued(loaded, texts)
 
     def in_force(self, loaded: "Loaded") -> DecodingConfig:
-        """What the recipe says: a text may grow beyond what the model holds at once."""
-        return loaded.recipe.decoding
+        """What the recipe says: a text may grow beyond what the model holds at once.
+
+        It has no source whose length could limit it.
+        """
+        return replace(loaded.recipe.decoding, max_ratio=0.0)
 
     def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> "Rewriting":
         """The continuation of one text, its parts given out as soon as they are certain."""
