@@ -9,7 +9,8 @@ import torch
 
 import jumok
 from jumok import tensorfile
-from jumok.errors import InputError
+from jumok.errors import CheckpointError, InputError
+from jumok.models.weights import weights_of
 from jumok.tasks.averaging import average
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
@@ -78,3 +79,20 @@ def test_a_mean_has_nothing_to_go_on_with(kept_run: Path, tmp_path: Path) -> Non
     average(kept_run, 2, tmp_path / "mean")
     with pytest.raises(InputError, match="is a mean of checkpoints"):
         resume(tmp_path / "mean")
+
+
+def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> None:
+    """With the running average, as the finished run has it too; and beside itself, later."""
+    early = jumok.load(kept_run / "checkpoints/step-4", "cpu")
+    found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
+    for name, weight in weights_of(early.model).items():
+        assert torch.equal(weight, found[name])
+    assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.Rewriting)
+    with pytest.raises(CheckpointError, match=r"step-5: cannot be used .* resume the run"):
+        jumok.load(kept_run / "checkpoints/step-5")
+    moved = tmp_path / "run"
+    shutil.copytree(kept_run, moved)
+    recipe = moved / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("warmup_steps = ", "warmup_steps = 1"))
+    with pytest.raises(CheckpointError, match="step-4 is not of the run whose folder it lies in"):
+        jumok.load(moved / "checkpoints/step-4")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from jumok.config import build
-from jumok.errors import InputError
+from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_foreign
 from jumok.pretrained.reason import refuse_giants
@@ -18,11 +18,16 @@ from jumok.tasks.run import Run
 from jumok.tasks.vocabularies import IMPORTED, SOURCE, TARGET, Vocabularies, read_imported
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
+from jumok.training.checkpoint import step_of
+from jumok.training.checkpoint_store import CHECKPOINTS, NAME, CheckpointStore
 from jumok.training.machine import find_device
 
 
 def load(folder: str | Path, device: str = "auto") -> Loaded:
     """A trained run, an imported checkpoint or a folder in the format of Hugging Face.
+
+    RUN/checkpoints/step-N is the finished run as it was after N steps: the running average of its
+    weights, where the recipe asked for one.
 
     The model is in eval mode, without gradients, in float32. `device` is "auto" (the first of
     cuda, mps and cpu that is there) or a device's name. A folder without a vocabulary loads as
@@ -31,6 +36,8 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     """
     folder = Path(folder)
     refuse_no_name(folder)
+    if folder.parent.name == CHECKPOINTS and NAME.fullmatch(folder.name):
+        return _as_it_was(folder, device)
     if is_foreign(folder):
         return _loaded(open_foreign(folder), device, folder / "model.safetensors")
     run = Run.existing(folder)
@@ -69,6 +76,23 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     load_weights(model, weights)
     loaded = Loaded(model, source, recipe, labels, find_device(device), target)
     loaded.weights_path = run.weights_path
+    return loaded
+
+
+def _as_it_was(folder: Path, device: str) -> Loaded:
+    """A finished run with the weights of one of its checkpoints.
+
+    Raises CheckpointError when that is absent, damaged, or of another run.
+    """
+    run = folder.parent.parent
+    loaded = load(run, device)
+    found = CheckpointStore(run).checkpoint(step_of(folder))
+    if found.facts.get("recipe") != Run.existing(run).recipe_fingerprint():
+        raise CheckpointError(
+            f"{folder} is not of the run whose folder it lies in; move it back to its own"
+        )
+    load_weights(loaded.model, found.state("average" if "average" in found.states else "model"))
+    loaded.weights_path = None
     return loaded
 
 

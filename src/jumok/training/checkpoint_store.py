@@ -30,7 +30,8 @@ from jumok.training.manifest import JSON, FileRecord, Manifest
 
 States = Mapping[str, Mapping[str, Tensor]]
 Marks = dict[str, tuple[int, ...]]  # of every file
-_STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
+CHECKPOINTS = "checkpoints"  # the folder of a run in which they lie
+NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
 
 class Commits(Protocol):
@@ -70,7 +71,7 @@ class CheckpointStore:
     @property
     def checkpoints(self) -> Path:
         """The folder that holds the checkpoints."""
-        return self.folder / "checkpoints"
+        return self.folder / CHECKPOINTS
 
     def commit(
         self,
@@ -203,7 +204,7 @@ class CheckpointStore:
         """The folders that are named like checkpoints, the last step first."""
         with storage_errors(f"{self.checkpoints}: cannot be read"):
             paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
-        return sorted((p for p in paths if _STEP.fullmatch(p.name)), key=step_of, reverse=True)
+        return sorted((p for p in paths if NAME.fullmatch(p.name)), key=step_of, reverse=True)
 
     def _prune(self, protect: Collection[int]) -> None:
         """Delete what is older than the `keep` newest checkpoints that can really be resumed."""
