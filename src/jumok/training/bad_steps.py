@@ -60,7 +60,7 @@ def refused(
     """
     several = f"-process-{processes.rank}" if processes.size > 1 else ""
     with together(processes):
-        story = {"why": trouble.why, "loss": trouble.loss}
+        story: dict[str, str | float] = {"why": trouble.why, "loss": trouble.loss}
         path = write_out(folder, f"step-{step}{several}", parts, story)
     told = f"step {step}: {trouble.why}; the step was not taken, its batch is in {path}"
     if stop or in_a_row > MOST_IN_A_ROW:
