@@ -82,7 +82,7 @@ def test_a_prefix_that_other_settings_do_not_allow(
 ) -> None:
     with pytest.raises(InputError, match=r"decoding\.prefix '나라' holds '라', which .* forbids"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
-    with pytest.raises(InputError, match="nothing may follow what is written for text 1"):
+    with pytest.raises(InputError, match=r"prefix '나라' begins nothing that decoding\.allowed"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", allowed=("가",)))
     with pytest.raises(InputError, match=r"cannot spell ''; leave it out of decoding\.allowed"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, allowed=("가", "")))

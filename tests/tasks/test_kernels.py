@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from jumok.native import KernelError, build
+from jumok.native import KernelError, build, library
 from jumok.serving import optimized
 from jumok.tasks.loading import load
 from jumok.tasks.recipe import load_recipe
@@ -35,16 +35,22 @@ def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, se
 def test_less_precision_needs_no_compiler(
     reading_run: Path, precision: str, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "kernel", lambda: pytest.fail("it was compiled"))
+    monkeypatch.setattr(library, "kernel", lambda: pytest.fail("it was compiled"))
     loaded = load(reading_run, "cpu")
     plain = loaded.with_decoding([search]).answer(SPOKEN)
     small = loaded.with_decoding([search, f"precision={precision}"])
     copy = small.kernels.plain(loaded.model)
     assert copy is not loaded.model
     assert small.kernels.plain(loaded.model) is copy
+    asked: list[object] = []
+    copy.get_submodule("decoder").register_forward_hook(lambda *given: asked.append(given))
     same = sum(a.shown == b.shown for a, b in zip(small.answer(SPOKEN), plain, strict=True))
     assert same >= 10  # of 12; the run knows little
+    assert asked
     assert next(loaded.model.parameters()).dtype is torch.float32
+    fast = small.with_models(lambda model: optimized(model, "float32"))
+    with pytest.raises(InputError, match="the model is a fast copy already, and decoding"):
+        fast.answer(SPOKEN)
 
 
 def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:

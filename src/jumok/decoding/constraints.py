@@ -164,6 +164,7 @@ class Constraint:
     Put it behind the processors that forbid tokens, and before those that cut the unlikely. Where
     others forbid everything that the language demands, InputError tells so. The states of rows
     follow from their tokens alone, so that beams may be repeated, dropped and put in any order.
+    Without `strict` no error comes: a row that can go on no further ends as it is.
 
     >>> spelling = Spelling((b"a", b"b", b"ab", b""), (b"a", b"b", b"ab", b""))
     >>> constraint = Constraint(Language(word_list(["ab"]), spelling), end_id=3, limits=[3])
@@ -171,11 +172,14 @@ class Constraint:
     tensor([[-inf, 0., -inf, -inf]])
     """
 
-    def __init__(self, language: Language, *, end_id: int, limits: Sequence[int]) -> None:
+    def __init__(
+        self, language: Language, *, end_id: int, limits: Sequence[int], strict: bool = True
+    ) -> None:
         """`limits`: tokens an answer may have, the end among them; one for all, or one a text."""
         self.language = language
         self.end_id = end_id
         self.limits = limits
+        self.strict = strict
         self._states: dict[tuple[int, ...], int] = {}  # of the rows of the last call
         self._masks: dict[tuple[int, int], Tensor] = {}
         shortest = int(language.fewest[language.begin]) + 1
@@ -194,7 +198,8 @@ class Constraint:
         rooms = [limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True)]
         masks = [self._forbidden(*each) for each in zip(states, rooms, strict=True)]
         scores = scores.masked_fill_(torch.stack(masks).to(scores.device), NEVER)
-        self._check(scores, states, rooms, texts)
+        if self.strict:
+            self._check(scores, states, rooms, texts)
         return scores
 
     def _follow(self, rows: Sequence[tuple[int, ...]]) -> list[int]:

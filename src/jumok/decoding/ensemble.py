@@ -21,7 +21,7 @@ class EnsembleWriter:
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> writers = [LanguageModelWriter(LanguageModel(config), room=8) for _ in range(3)]
     >>> logits = EnsembleWriter(writers).step(torch.tensor([[4, 5]]))
-    >>> tuple(logits.shape), round(logits.exp().sum().item(), 4)
+    >>> tuple(logits.shape), round(logits.softmax(-1).sum().item(), 4)
     ((1, 10), 1.0)
     """
 
@@ -41,16 +41,18 @@ class EnsembleWriter:
         return self._writers[0].length
 
     def step(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> log-probabilities (B, V) float32."""
+        """(B, T) int64 -> logits (B, V) float32, whose softmax is the mean."""
         return self._mean(lambda writer: writer.step(ids))
 
     def steps(self, ids: Tensor) -> Tensor:
-        """(B, T) int64 -> log-probabilities (B, T, V) float32."""
+        """(B, T) int64 -> logits (B, T, V) float32."""
         return self._mean(lambda writer: writer.steps(ids))
 
     def _mean(self, logits: Callable[[Writer], Tensor]) -> Tensor:
-        every = torch.stack([logits(writer).log_softmax(-1) for writer in self._writers])
-        return every.logsumexp(0) - math.log(len(every))  # (M, ...) -> (...)
+        """log p, and for a zero the mean of theirs: so a model beside itself is that model."""
+        every = torch.stack([logits(writer) for writer in self._writers])  # (M, ..., V)
+        norms = every.logsumexp(-1, keepdim=True)
+        return (every - norms).logsumexp(0) - math.log(len(every)) + norms.mean(0)
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in every writer."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from jumok.decoding.automaton import DEAD
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints import Constraint, Language, word_list, words_alone
 from jumok.decoding.processors import (
@@ -98,15 +99,24 @@ def constraints_of(
     """What holds every answer to the pattern, the choices or the words allowed, if there are any.
 
     `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt. So many
-    tokens as are `forced` to come first are no part of the answer's text.
+    tokens as are `forced` to come first are no part of the answer's text. Raises InputError where
+    nothing that is allowed begins with the prefix.
     """
     for name in ("pattern", "choices", "allowed"):
         said: str | tuple[str, ...] = getattr(config, name)
         if said:
             known = _needed(vocabulary, name)
             language = _language(name, said, known, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
+            prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
+            if language.state_of(prefix) == DEAD:
+                raise InputError(
+                    f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} "
+                    "allows; leave one of them out"
+                )
             rest = [limit - forced for limit in limits]
-            return [_behind(forced, Constraint(language, end_id=end_id, limits=rest))]
+            strict = name != "allowed"  # of words another may follow, or the answer is over
+            held = Constraint(language, end_id=end_id, limits=rest, strict=strict)
+            return [_behind(forced, held)]
     return []
 
 
@@ -116,14 +126,14 @@ def forced_first(constraints: Sequence[Processor]) -> int:
     >>> forced_first([Forced(token=7, place=0), Forced(token=3, place=11)])
     1
     """
-    return sum(isinstance(each, Forced) and each.place == 0 for each in constraints)
+    return int(any(isinstance(each, Forced) and each.place == 0 for each in constraints))
 
 
 @lru_cache(maxsize=8)  # a request asks for the same language in every batch
 def _language(
     name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
 ) -> Language:
-    spelling = spelling_of(vocabulary)
+    spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
     if isinstance(said, str):
         machine = regular_expression(said)
     elif name == "choices":
@@ -135,6 +145,11 @@ def _language(
     return Language(machine, spelling.behind_a_text() if behind_a_text else spelling)
 
 
+@lru_cache(maxsize=4)
+def _spelling(vocabulary: Vocabulary) -> Spelling:
+    return spelling_of(vocabulary)
+
+
 def _behind(n: int, processor: Processor) -> Processor:
     return Behind(n, processor) if n else processor
 
@@ -143,20 +158,26 @@ def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tu
     """Every spelling of every forbidden word."""
     if not config.forbidden:
         return []
-    spelling = spelling_of(_needed(vocabulary, "forbidden"))
+    spelling = _spelling(_needed(vocabulary, "forbidden"))  # type: ignore[arg-type]  # as above
     return [way for word in config.forbidden for way in spellings(word, spelling)]
 
 
 def _prefix(text: str, vocabulary: Vocabulary, *, behind_a_text: bool) -> list[int]:
     """The tokens of a prefix; InputError where they would not write it."""
     ids: list[int] | None = vocabulary.encode(text)
-    if behind_a_text:  # where a vocabulary of pieces writes the space before its first word
-        spelling = spelling_of(vocabulary)
-        if b"".join(spelling.later[i] for i in ids or ()) != text.encode():
-            ids = spelling.fewest(text)
+    if ids and behind_a_text:
+        spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
+        written = b"".join(spelling.later[i] for i in ids)
+        if _spaces(written) > _spaces(text.encode()):  # pieces begin every text with one
+            ids = spelling.fewest(written[1:])
     if ids is None or vocabulary.unk_id in ids:
         raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
     return ids
+
+
+def _spaces(text: bytes) -> int:
+    """How many it begins with."""
+    return len(text) - len(text.lstrip(b" "))
 
 
 def _refuse_forbidden(

@@ -2,8 +2,9 @@
 
 Scores are log-probabilities (B, V), and a processor lowers some of them or scales them all; one
 that is -inf is never chosen. They are not made to sum to 1 again, so a beam that forbids words
-still adds up the model's own log-probabilities. Shapes: B rows being written, P tokens they began
-with, T tokens written since, V vocabulary, W words, L tokens of a word.
+still adds up the model's own log-probabilities; a repetition penalty leaves logits where no beam
+adds them up. Shapes: B rows being written, P tokens they began with, T tokens written since, V
+vocabulary, W words, L tokens of a word.
 """
 
 from collections.abc import Callable, Iterable, Sequence

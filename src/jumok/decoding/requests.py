@@ -112,7 +112,8 @@ def continue_texts(
     opening = Opening(first, stopping, _keys(prompts, real), padding)
     room = first.shape[1] + opening.longest - 1  # the last token is written, never read
     writer = LanguageModelWriter(model, padding, room=room)
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
+    forced = forced_first(constraints)
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True, forced=forced)
     held = [*constraints, *held]
     processors = processors_of(config, end_id, vocabulary, held, behind_a_text=True)
     return generate(writer, opening, config, processors, on_token)

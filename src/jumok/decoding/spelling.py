@@ -55,15 +55,13 @@ class Spelling:
         """The tokens that may come later."""
         return self.first_trie if self.first == self.later else TokenTrie(self.later)
 
-    def fewest(self, text: str) -> list[int] | None:
-        """As few tokens as write this text behind another; None: nothing writes it.
+    def fewest(self, data: bytes) -> list[int] | None:
+        """As few tokens as write these bytes behind a text; None: nothing writes them.
 
-        >>> Spelling((), (b"a", b"b", b"ab", b" ab")).fewest("abab b"), Spelling((), ()).fewest("a")
-        (None, None)
-        >>> Spelling((), (b"a", b"b", b"ab", b" ab")).fewest("abab ab")
-        [2, 2, 3]
+        >>> spelling = Spelling((), (b"a", b"b", b"ab", b" ab"))
+        >>> spelling.fewest(b"abab ab"), spelling.fewest(b"abab b")
+        ([2, 2, 3], None)
         """
-        data = text.encode()
         tokens = {written: id for id, written in enumerate(self.later) if written}  # noqa: A001
         longest = max(map(len, tokens), default=0)
         ways: list[list[int] | None] = [[], *[None] * len(data)]  # of the last n bytes

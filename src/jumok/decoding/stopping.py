@@ -34,14 +34,12 @@ class StopTexts:
 
         Behind a text the space before a word is written, at the beginning of one it is not.
         """
-        if len(ids) > self._enough:
-            text = self.vocabulary.decode(ids[-self._enough :])
-        elif before:
-            given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
-            text = whole.removeprefix(given)
-        else:
-            text = self.vocabulary.decode(ids)
-        return any(stop in text for stop in self.texts)
+        if len(ids) > self._enough:  # to decode all of them each time would take ever longer
+            end = self.vocabulary.decode(ids[-self._enough :])
+            if not any(stop in end for stop in self.texts):
+                return False
+        given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
+        return any(stop in whole.removeprefix(given) for stop in self.texts)
 
 
 def cut(text: str, stops: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from jumok.tasks.continuation import prompt, rewriting, write_on
 from jumok.tasks.language_modeling import LanguageModeling
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
+from jumok.tasks.task import Writing
 
 
 def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[int], Decoding]:
@@ -35,9 +36,9 @@ def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[in
     if words:
         loaded = loaded.with_decoding(words)
     _refuse_silent(loaded)
-    seen, config = DecodingSteps(), loaded.recipe.decoding
+    assert isinstance(loaded.task, Writing)  # what is silent was refused
+    seen, config = DecodingSteps(), loaded.task.in_force(loaded)
     if isinstance(loaded.task, SequenceToSequence):
-        config = loaded.task.in_force(loaded)
         ((best, *_),) = loaded.task.write(loaded, [text], observer=seen)
         written, output, n_given = best.written, best.text, 1
     else:

@@ -11,7 +11,7 @@ had, or a model it does not know, raises KernelError; then write with the plain 
 
 from jumok.native.build import KernelError
 from jumok.native.encoder import NativeEncoder
-from jumok.native.model import NativeModel, obstacle
+from jumok.native.model import NativeModel, is_fast_copy, obstacle
 from jumok.native.packing import Precision
 from jumok.native.quantize import in_bfloat16, in_int8, quantize_rows
 from jumok.native.writer import NativeWriter
@@ -24,6 +24,7 @@ __all__ = [
     "Precision",
     "in_bfloat16",
     "in_int8",
+    "is_fast_copy",
     "obstacle",
     "quantize_rows",
 ]

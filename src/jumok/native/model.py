@@ -84,7 +84,7 @@ def obstacle(model: nn.Module) -> str | None:
             return (
                 f"{name} is watched, and the fast kernel shows nothing; write with the plain model"
             )
-        if type(module).__module__.startswith(("jumok.native.", "jumok.serving.")):
+        if is_fast_copy(module):
             return (
                 f"{name} is a fast copy already, and the fast kernel packs plain models; leave "
                 'one of the two out, --precision or decoding.kernel = "native"'
@@ -97,6 +97,11 @@ def obstacle(model: nn.Module) -> str | None:
                 "write with the plain model"
             )
     return None
+
+
+def is_fast_copy(module: nn.Module) -> bool:
+    """Whether a module was made by `jumok.serving` or `jumok.native` from a plain one."""
+    return type(module).__module__.startswith(("jumok.native.", "jumok.serving."))
 
 
 _KNOWN = (

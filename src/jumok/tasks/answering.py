@@ -138,7 +138,7 @@ class Loaded:
         """One that writes by the mean of the probabilities of this model and of the others.
 
         Raises InputError when they do not read and write with the same vocabularies, and for
-        models that do not rewrite sequences.
+        models that do not write, or not all the same way.
         """
         for each in (self, *others):
             if each.recipe.task not in WRITING or type(each.model) is not type(self.model):

@@ -37,7 +37,7 @@ def average(folder: Path, last: int, out: Path) -> Finished:
     (dev,) = tables_of(loaded.recipe, "dev").values()
     before = score(loaded, dev, "dev").scores
     load_weights(loaded.model, mean([each.load()["model"] for each in checkpoints]))
-    after = score(loaded, dev, "dev").scores
+    after = score(loaded.with_decoding([]), dev, "dev").scores  # copies are made anew
     averaged = _write(run, loaded, out)
     results = {
         "name": loaded.recipe.name,

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from jumok.decoding import DecodingConfig, Writer
@@ -27,26 +28,40 @@ class Kernels:
         """Whether the C++ kernel is asked for."""
         return self.config.kernel == "native"
 
-    def refuse_missing(self) -> None:
-        """Raises KernelError when the C++ kernel is asked for and cannot be had."""
+    def refuse_missing(self, device: torch.device) -> None:
+        """Raises KernelError, or InputError, for what is asked for and cannot be had there."""
+        if self.on_the_cpu is not None and device.type != "cpu":
+            raise _elsewhere(self.on_the_cpu)
         if self.native:
             from jumok.native.build import kernel
 
             kernel()
 
+    @property
+    def on_the_cpu(self) -> str | None:
+        """The setting that writes on the CPU alone; None when there is none."""
+        if self.native:
+            return 'decoding.kernel "native"'
+        return "decoding.precision int8" if self.config.precision == "int8" else None
+
     def plain(self, model: M) -> M:
         """The model, or a copy of it in the precision of the settings; the kernel makes its own.
 
-        Raises InputError for int8 elsewhere than on the CPU.
+        Raises InputError for int8 elsewhere than on the CPU, and for a model that is such a copy.
         """
         if self.native or self.config.precision == "float32":
             return model
-        from jumok.native import in_bfloat16, in_int8
+        from jumok.native import in_bfloat16, in_int8, is_fast_copy
 
         if model not in self._copies:
+            self._refuse_elsewhere(model)
+            if any(map(is_fast_copy, model.modules())):
+                raise InputError(
+                    f"the model is a fast copy already, and decoding.precision "
+                    f"{self.config.precision} makes another of the whole; leave one of the two "
+                    "out, --precision or decoding.precision"
+                )
             eight = self.config.precision == "int8"
-            if eight:
-                _refuse_elsewhere(model, "decoding.precision int8")
             self._copies[model] = in_int8(model) if eight else in_bfloat16(model)
         return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
 
@@ -67,16 +82,19 @@ class Kernels:
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
 
-        _refuse_elsewhere(model, 'decoding.kernel "native"')
+        self._refuse_elsewhere(model)
         made = self._made.get(model)
         if made is None:
             made = self._made[model] = NativeModel(model, self.config.precision)
         return made
 
+    def _refuse_elsewhere(self, model: nn.Module) -> None:
+        if self.on_the_cpu is not None and next(model.parameters()).device.type != "cpu":
+            raise _elsewhere(self.on_the_cpu)
 
-def _refuse_elsewhere(model: nn.Module, setting: str) -> None:
-    if next(model.parameters()).device.type != "cpu":
-        raise InputError(
-            f"{setting} writes on the CPU and the model is elsewhere; leave it out, or load the "
-            'run with device="cpu"'
-        )
+
+def _elsewhere(setting: str) -> InputError:
+    return InputError(
+        f"{setting} writes on the CPU and the model is elsewhere; leave it out, or take the "
+        'run with device="cpu"'
+    )

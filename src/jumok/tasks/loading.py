@@ -36,8 +36,9 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     """
     folder = Path(folder)
     refuse_no_name(folder)
-    if folder.parent.name == CHECKPOINTS and NAME.fullmatch(folder.name):
-        return _as_it_was(folder, device)
+    here = folder.absolute()
+    if here.parent.name == CHECKPOINTS and NAME.fullmatch(here.name):
+        return _as_it_was(here, device)
     if is_foreign(folder):
         return _loaded(open_foreign(folder), device, folder / "model.safetensors")
     run = Run.existing(folder)

@@ -134,7 +134,8 @@ class _Prepared:
 def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
     """A new run in `folder`, which is locked as long as `held` is open."""
     Run(folder).refuse_existing()
-    Kernels(recipe.decoding).refuse_missing()  # not only when the test is scored
+    device = find_device(recipe.device)
+    Kernels(recipe.decoding).refuse_missing(device)  # not only when the test is scored
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabularies = new_vocabularies(recipe, splits.train)
     vocabularies.refuse(recipe)
