@@ -62,4 +62,11 @@ def test_a_model_without_an_encoder(capsys: Capture, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "language_modeling")
     done = call(capsys, "predict", run, "글", "--precision", "int8")
     assert done.code == 2
-    assert "which has no encoder; use the plain model" in done.err
+    assert done.err == (
+        "jumok: --precision int8 reads with a faster encoder, and a language model has none; "
+        "write with fewer bits by --decoding precision=int8\n"
+    )
+    done = call(capsys, "predict", run, "글", "--decoding", "precision=int8", "--json")
+    assert done.code == 0
+    assert "precision='int8'" in done.err
+    assert done.rows[0]["text"] == "글"

@@ -24,6 +24,12 @@ def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
     """
     if precision is None:
         return loaded
+    from jumok.errors import InputError
     from jumok.serving import optimized
 
+    if loaded.recipe.task == "language_modeling":
+        raise InputError(
+            f"--precision {precision} reads with a faster encoder, and a language model has none; "
+            f"write with fewer bits by --decoding precision={precision}"
+        )
     return loaded.with_models(lambda model: optimized(model, precision))  # type: ignore[arg-type]
