@@ -6,7 +6,7 @@ import pytest
 import sacrebleu
 
 from jumok.errors import InputError
-from jumok.evaluation import countings, exact_match, score_sequences
+from jumok.evaluation import countings, exact_match, score_sequences, sequences
 from jumok.evaluation.sequences import moses_tokens
 
 WRITTEN = ["나는 오늘 아침 일찍 학교에 간다", "오늘은 날씨가 좋다", "3시 15분에 만나요", "무엇"]
@@ -112,3 +112,15 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(InputError, match="pip install sacremoses"):
         score_sequences(WRITTEN, WANTED, also=["tokenized-lower"], language="de")
+
+
+def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sequences._tell_missing_once.cache_clear()
+    monkeypatch.setattr(sequences, "find_spec", lambda name: None)
+    assert countings("ko") == countings("ko") == ()
+    assert [record.getMessage() for record in caplog.records] == [
+        "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
+        "pip install 'jumok[korean]' adds it"
+    ]

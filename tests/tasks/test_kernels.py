@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.native import KernelError, build, library
 from jumok.serving import optimized
+from jumok.tasks.kernels import Kernels
 from jumok.tasks.loading import load
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
@@ -94,3 +96,22 @@ def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
     with pytest.raises(KernelError, match=r"no C\+\+ compiler was found"):
         train(load_recipe(str(reading_recipe), ["decoding.kernel=native"]), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "setting"),
+    [
+        (DecodingConfig(precision="int8"), "decoding.precision int8"),
+        (DecodingConfig(kernel="native"), 'decoding.kernel "native"'),
+        (DecodingConfig(precision="bfloat16"), None),
+    ],
+)
+def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
+    config: DecodingConfig, setting: str | None
+) -> None:
+    kernels = Kernels(config)
+    if setting is None:
+        kernels.refuse_missing(torch.device("cuda"))
+        return
+    with pytest.raises(InputError, match=f"^{setting} writes on the CPU and the model is else"):
+        kernels.refuse_missing(torch.device("cuda"))
