@@ -2,8 +2,9 @@
 
     python benchmarks/joeynmt_translation.py RUN --joeynmt SITE [--minutes M] [--work FOLDER]
 
-SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata` (JoeyNMT asks for
-an old protobuf, so it lives apart). It is trained with the settings of its own small Transformer
+SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata sentencepiece==0.2.0`
+(JoeyNMT asks for an old protobuf, so it lives apart; torch and what it brings may be deleted from
+SITE, so that both systems run on one torch). It is trained with the settings of its own small Transformer
 (post-norm, Xavier, dropout 0.3, label smoothing 0.1, Adam, plateau schedule) at RUN's layers and
 widths, in float32 (it offers no bfloat16 on a CPU), for as long as RUN's whole command took; its
 best checkpoint by development perplexity translates every test set with RUN's beam. The time of its
@@ -29,6 +30,17 @@ from jumok.text.sentencepiece import SentencePieceVocabulary
 
 RESULTS = Path(__file__).parent / "results"
 DEV_ROWS = 500  # at most: it scores them again and again, and its time is ours
+STARTED = """
+import runpy
+from torch.optim import lr_scheduler
+
+class Plateau(lr_scheduler.ReduceLROnPlateau):  # JoeyNMT 2.3 says `verbose`, which torch took away
+    def __init__(self, *given, verbose=False, **named):
+        super().__init__(*given, **named)
+
+lr_scheduler.ReduceLROnPlateau = Plateau
+runpy.run_module("joeynmt", run_name="__main__", alter_sys=True)
+"""
 SPECIAL = {"unk": "[UNK]", "pad": "[PAD]", "bos": "[BOS]", "eos": "[EOS]"}
 
 
@@ -141,7 +153,7 @@ def config(recipe: Recipe, folder: Path, beam: int) -> str:
                 "scheduling": "plateau",
                 "patience": 4,
                 "learning_rate": 0.0005,
-                "learning_rate_min": 1e-8,
+                "learning_rate_min": 0.0,
                 "loss": "crossentropy",
                 "label_smoothing": 0.1,
                 "weight_decay": 0.0,
@@ -210,7 +222,7 @@ def start(
     folder: Path, site: Path, mode: str, *words: str, stdin: int | None = None, stdout: int
 ) -> "subprocess.Popen[bytes]":
     """JoeyNMT in a process of its own."""
-    command = [sys.executable, "-m", "joeynmt", mode, str(folder / "config.yaml"), *words]
+    command = [sys.executable, "-c", STARTED, mode, str(folder / "config.yaml"), *words]
     return subprocess.Popen(
         command,
         env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "2"},
