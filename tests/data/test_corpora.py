@@ -3,6 +3,7 @@
 import collections
 import json
 import lzma
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,15 @@ from jumok.data.corpora import (
     TAGGING,
     TEXTS,
     DataConfig,
+    Splits,
     evaluation_table,
     label_cells,
     load_splits,
 )
+from jumok.data.overlap import overlap
 from jumok.data.readers import read_table
-from jumok.errors import InputError
+from jumok.data.table import Table
+from jumok.errors import InputError, StorageError
 from tests.shared import shared_data
 
 COLUMNS = {"text": "document", "label": "label"}
@@ -328,3 +332,60 @@ def test_a_corpus_of_which_one_file_is_missing(
     monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
     with pytest.raises(InputError, match=r"\(no docs\.train\.tsv in .*holds koen/"):
         load_splits(DataConfig(corpus="enko"), SEQUENCES)
+
+
+# Letters stored apart, as files from macOS hold them
+
+
+def test_labels_are_told_apart_by_their_letters_alone(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    apart = unicodedata.normalize("NFD", "긍정")
+    path.write_text(f"text\tlabel\n가\t긍정\n나\t{apart}\n다\t부정\n라\t부정 \n", "utf-8")
+    splits = load_splits(DataConfig(train=str(path), dev=str(path)))
+    assert splits.labels == ("긍정", "부정")
+    assert list(splits.dev.column("label")) == ["긍정", "긍정", "부정", "부정"]
+
+
+def test_a_text_is_held_out_in_either_form() -> None:
+    text = unicodedata.normalize("NFD", "재미있다")
+    train = Table.from_columns({"text": ["재미있다", "별로다"], "label": ["1", "0"]})
+    assert list(train.without("text", [text]).column("text")) == ["별로다"]
+    test = Table.from_columns({"text": [text], "label": ["1"]})
+    found = overlap(Splits({"train": train, "test": test}))["test"]
+    assert (found.inputs, found.whole_rows) == (1, 1)
+
+
+# Files to be scored, in the format of the recipe
+
+
+def test_tags_are_read_as_the_recipe_reads_its_own(tmp_path: Path) -> None:
+    config = DataConfig(train="train.bio", format="bio")
+    rows = "서\tB-LC\n울\tI-LC\n\n나\tO\n"
+    for name in ("own.bio", "own.tsv", "own.txt"):
+        (tmp_path / name).write_text(rows, "utf-8")
+        table = evaluation_table(tmp_path / name, config, TAGGING, ("O", "B-LC", "I-LC"))
+        assert list(table.column("tags")) == ["B-LC I-LC", "O"]
+    (tmp_path / "header.tsv").write_text("text\ttags\n서울\tB-LC I-LC\n", "utf-8")
+    table = evaluation_table(tmp_path / "header.tsv", config, TAGGING, ("O", "B-LC", "I-LC"))
+    assert list(table.column("text")) == ["서울"]
+
+
+def test_one_json_array_on_one_long_line(tmp_path: Path) -> None:
+    rows = [{"text": "가" * 100, "label": str(i % 2)} for i in range(5_000)]
+    (tmp_path / "own.json").write_text(json.dumps(rows), "utf-8")
+    assert (tmp_path / "own.json").stat().st_size > 2**20
+    splits = load_splits(DataConfig(train=str(tmp_path / "own.json"), dev_rows=10))
+    assert (len(splits.train), len(splits.dev)) == (4_990, 10)
+
+
+def test_headers_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    header = unicodedata.normalize("NFD", "리뷰")
+    (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
+    splits = load_splits(DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1))
+    assert list(splits.train.column("text")) == ["가", "나"]
+
+
+def test_where_a_file_was_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match=f"own.tsv cannot be read .* sought in {tmp_path}"):
+        load_splits(DataConfig(train="own.tsv"))

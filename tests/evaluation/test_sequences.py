@@ -1,6 +1,7 @@
 """Exact match by hand; BLEU and chrF as sacrebleu's own functions count them."""
 
 import sys
+import unicodedata
 
 import pytest
 import sacrebleu
@@ -43,6 +44,16 @@ def test_everything_right() -> None:
 def test_exact_is_to_the_last_character() -> None:
     assert exact_match(["3시", "3 시", "3시 ", ""], ["3시", "3시", "3시", ""]) == 0.5
     assert exact_match([], []) == 0.0
+
+
+def test_the_same_letters_stored_apart_are_the_same() -> None:
+    """As files from macOS hold them."""
+    written = ["한국어로 쓴다"]
+    apart = [unicodedata.normalize("NFD", text) for text in written]
+    assert apart != written
+    scores = score_sequences(written, apart)
+    assert (scores.exact_match, round(scores.bleu), round(scores.chrf)) == (1.0, 0, 100)
+    assert score_sequences(apart, written) == scores
 
 
 def test_nothing_to_score() -> None:

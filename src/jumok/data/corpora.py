@@ -13,7 +13,7 @@ from jumok.data.finding import corpus_file
 from jumok.data.formats import Format
 from jumok.data.known import known_corpus
 from jumok.data.readers import FORMATS, combined, read_parallel, read_table
-from jumok.data.sources import suffix
+from jumok.data.sources import read_lines, suffix
 from jumok.data.splitting import BUCKETS, part, part_of_text, places
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -175,17 +175,25 @@ def evaluation_table(
     """A file to be scored: the recipe's columns, in TSV unless the suffix says CSV or JSON.
 
     Where text alone is wanted, a .txt holds it line by line; a recipe that reads its files as one
-    text each has this one read so too. `labels` are the names the model knows; a cell holds a
-    name or its number. The official NSMC files are recognised by checksum, and their empty
-    reviews are scored like all others.
+    text each has this one read so too. A suffix that says nothing is read as the recipe's own
+    files are; so are tags, unless a header names them. `labels` are the names the model knows; a
+    cell holds a name or its number. The official NSMC files are recognised by checksum, and their
+    empty reviews are scored like all others.
     """
     path = Path(path)
-    kind = FORMATS.get(suffix(path), "tsv")
-    if kind == "lines":
-        own = known_corpus(config.corpus).format if config.corpus else config.format
-        kind = "tsv" if len(columns) > 1 else "text" if own == "text" else "lines"
+    own = known_corpus(config.corpus).format if config.corpus else config.format
+    kind = FORMATS.get(suffix(path), own or "tsv")
     headers = {name: config.header(name) for name in columns}
+    if kind == "lines":
+        kind = "tsv" if len(columns) > 1 else "text" if own == "text" else "lines"
+    if own == "bio" and kind == "tsv" and "tags" in headers:
+        kind = "tsv" if headers["tags"] in _first_line(path).split("\t") else "bio"
     return _read(path, config, headers, labels, kind)
+
+
+def _first_line(path: Path) -> str:
+    """The header of a file, if it has one."""
+    return next((line.content.decode("utf-8", "replace") for line in read_lines(path)), "")
 
 
 def label_cells(labels: Sequence[str]) -> dict[str, str]:

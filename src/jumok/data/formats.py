@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -302,13 +303,16 @@ def _checked_header(path: Path, header: list[str], fault: str) -> list[str]:
 
 
 def _places(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    composed = [unicodedata.normalize("NFC", name) for name in header]
+    places = []
     for name in wanted:
-        if name not in header:
+        if unicodedata.normalize("NFC", name) not in composed:
             raise InputError(
                 f"{path}:1: no column {name!r} in the header (seen {shown(' | '.join(header))}); "
                 f"{nearest(name, header)}"
             )
-    return [header.index(name) for name in wanted]
+        places.append(composed.index(unicodedata.normalize("NFC", name)))
+    return places
 
 
 def _no_lists(path: Path, lists: frozenset[str]) -> None:

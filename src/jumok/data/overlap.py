@@ -1,5 +1,6 @@
 """How many rows of a split are in train as well: what a score may owe to remembering."""
 
+import unicodedata
 from dataclasses import dataclass
 
 from jumok.data.corpora import Splits
@@ -14,7 +15,8 @@ Given = tuple[str, ...]
 class Overlap:
     """Of the `rows` of a split, those whose input, and those whose input and answer, are in train.
 
-    The input is the text, both texts of a pair, or the source; compared to the last letter.
+    The input is the text, both texts of a pair, or the source; compared to the last letter, in
+    composed form (NFC).
     """
 
     rows: int
@@ -46,6 +48,9 @@ def overlap(splits: Splits) -> dict[str, Overlap]:
 
 def _rows(table: Table, columns: Given) -> list[Given]:
     cells = [
-        map(str, table.numbers(name)) if name == "score" else table.column(name) for name in columns
+        map(str, table.numbers(name))
+        if name == "score"
+        else (unicodedata.normalize("NFC", cell) for cell in table.column(name))
+        for name in columns
     ]
     return list(zip(*cells, strict=True))

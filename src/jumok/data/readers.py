@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ Labels = Sequence[str] | Mapping[str, str]
 Empty = Literal["bad", "keep"]
 Rows = Callable[[], Iterator[Row]]
 
+MAX_WHOLE_BYTES = 2**28  # of a line where lines mean nothing: one JSON array, one text
 LARGE = 2 * 2**20  # bytes of text from which a file is parsed once and then mapped
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
@@ -33,7 +35,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 2  # to be raised when the same file would be read differently
+_VERSION = 3  # to be raised when the same file would be read differently
 _BATCH = 8_192  # rows of one Arrow batch
 
 
@@ -77,13 +79,15 @@ def read_table(
     known empty reviews.
 
     `labels` are the words the column `label` may hold, or a mapping from each to the name it
-    gets; of the column `tags`, whose cells hold a tag for each character of `text`, they are the
-    tags. The column `score` holds numbers. The columns in `lists` hold lists of pieces (JSON
-    only). A row is bad when a cell is missing or too many, not UTF-8, holds a NUL or half a
-    character, is a label not in `labels`, no number under `score`, a tag too many or too few, is
-    empty (unless `empty` is "keep"), or its line is longer than `max_line_bytes`;
-    so is the place where an archive breaks off or grows out of bounds. An archive whose own check
-    fails is always refused: any of its rows may be wrong.
+    gets; white space around a label, and whether its letters are stored composed, tell none apart.
+    Of the column `tags`, whose cells hold a tag for each character of `text`, they are the tags.
+    The column `score` holds numbers. The columns in `lists` hold lists of pieces (JSON only).
+
+    A row is bad when a cell is missing or too many, not UTF-8, holds a NUL or half a character, is
+    a label not in `labels`, no number under `score`, a tag too many or too few, is empty (unless
+    `empty` is "keep"), or its line is longer than `max_line_bytes` (256 MiB where lines mean
+    nothing); so is the place where an archive breaks off or grows out of bounds. An archive whose
+    own check fails is always refused: any of its rows may be wrong.
 
     Raises InputError that lists the first ten bad rows when `on_bad_rows` is "stop"; with "skip"
     they are left out and counted in `Table.bad_rows`. Raises StorageError for an unreadable file.
@@ -111,8 +115,10 @@ def read_table(
     headers = list(options.columns.values())
     in_lists = frozenset(options.columns[name] for name in lists)
 
+    longest = MAX_WHOLE_BYTES if kind in ("json", "text") else max_line_bytes
+
     def rows() -> Iterator[Row]:
-        return READERS[kind](path, read_lines(path, max_line_bytes), headers, in_lists)
+        return READERS[kind](path, read_lines(path, longest), headers, in_lists)
 
     return _table([path], options, rows)
 
@@ -254,11 +260,11 @@ class _Reading:
             fault = ""
             if isinstance(cell, float) and name != "score":
                 fault = f"{self.options.columns[name]} is no text (seen {shown(str(cell))})"
-            elif name == "label" and self.options.labels:
-                if isinstance(cell, str) and cell in self.options.labels:
-                    cells[place] = self.options.labels[cell]
-                else:
-                    wanted = ", ".join(self.options.labels)
+            elif name == "label" and (self.options.labels or str(cell).strip()):
+                label, known = _label(str(cell)), self.options.labels
+                cells[place] = known.get(label, label)
+                if known and label not in known:
+                    wanted = ", ".join(known)
                     fault = f"unknown label {shown(str(cell))}, wanted one of {wanted}"
             elif name == "score":
                 number = _number(str(cell))
@@ -324,7 +330,17 @@ def _named(columns: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 def _label_names(labels: Labels | None) -> dict[str, str]:
     if labels is None:
         return {}
-    return dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
+    named = labels if isinstance(labels, Mapping) else {name: name for name in labels}
+    return {_label(cell): name for cell, name in named.items()}
+
+
+def _label(cell: str) -> str:
+    """A label as it is compared: letters composed (NFC), no white space around it.
+
+    >>> _label(unicodedata.normalize("NFD", "긍정 ")) == "긍정"
+    True
+    """
+    return unicodedata.normalize("NFC", cell).strip()
 
 
 def _texts(paths: Sequence[Path]) -> list[str]:

@@ -174,7 +174,8 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(f"{path} cannot be read ({reason}); check the path") from error
+        where = "" if path.is_absolute() else f", which is sought in {Path.cwd()}"
+        raise StorageError(f"{path} cannot be read ({reason}); check the path{where}") from error
 
 
 @contextmanager

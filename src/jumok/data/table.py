@@ -122,7 +122,9 @@ class Table:
         return replace(self, arrow=self.arrow.filter(pa.array(chosen)))
 
     def without(self, name: str, texts: Sequence[str]) -> "Table":
-        """The rows whose text in the column `name` is none of `texts`; white space is one space.
+        """The rows whose text in the column `name` is none of `texts`.
+
+        White space is one space; how letters are stored (NFC or NFD) makes no difference.
 
         >>> table = Table.from_columns({"text": ["안 녕", "잘 가"]})
         >>> list(table.without("text", ["안  녕 "]).column("text"))
@@ -152,5 +154,6 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def _spaced(texts: pa.Array) -> pa.Array:
-    """The texts with single spaces, for comparing."""
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, r"\s+", " "))
+    """The texts with single spaces and composed letters (NFC), for comparing."""
+    composed = pc.utf8_normalize(texts, "NFC")
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(composed, r"\s+", " "))

@@ -22,7 +22,8 @@ def score_labels(
 ) -> ClassificationScores:
     """Compare the label numbers wanted with those guessed, text by text.
 
-    The F1 of a label that is neither wanted nor guessed counts as 0, as scikit-learn has it.
+    The F1 of a label that is neither wanted nor guessed counts as 0, as it does in
+    scikit-learn when all labels are named to it.
 
     >>> scores = score_labels([0, 0, 1, 1], [0, 1, 1, 1], n_labels=2)
     >>> scores.accuracy, round(scores.macro_f1, 3)

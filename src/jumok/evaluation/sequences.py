@@ -1,6 +1,7 @@
 """How well sequences were written: exact match, and BLEU and chrF as sacrebleu counts them."""
 
 import logging
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -96,7 +97,9 @@ def score_sequences(
     also: Sequence[Counting] = (),
     language: str = "",
 ) -> SequenceScores:
-    """Compare what was written with one reference each.
+    """Compare what was written with one reference each, both in Unicode's composed form (NFC).
+
+    Vocabularies compose what they write, and a file from macOS may hold the same letters apart.
 
     BLEU counts 13a tokens; chrF counts characters and suits Korean better. `also` names other
     ways to count BLEU:
@@ -113,6 +116,9 @@ def score_sequences(
 
     if not wanted:
         return SequenceScores(0, 0.0, 0.0, 0.0, "")
+    written, wanted = (
+        [unicodedata.normalize("NFC", text) for text in texts] for texts in (written, wanted)
+    )
     chrf = CHRF()
     bleu = _bleu(BLEU(), written, wanted)
     chrf_score = float(chrf.corpus_score(list(written), [list(wanted)]).score)
