@@ -62,4 +62,14 @@ def test_a_name_of_several_words_keeps_its_space() -> None:
 
 
 def test_a_piece_of_spaces_alone() -> None:
-    assert bio.of_characters(["B-PS", "I-PS"], [(0, 2), (2, 3)], "  가") == ["O", "O", "I-PS"]
+    assert bio.of_characters(["B-PS", "I-PS"], [(0, 2), (2, 3)], "  가") == ["O", "O", "B-PS"]
+
+
+def test_what_begins_on_a_space_begins_behind_it() -> None:
+    spans = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
+    tags = ["O", "B-LC", "I-LC", "I-LC", "O"]
+    assert bio.of_characters(tags, spans, "가 서울에") == ["O", "O", "B-LC", "I-LC", "O"]
+    tags = ["O", "B-LC", "B-PS", "I-PS", "O"]  # something else begins there
+    assert bio.of_characters(tags, spans, "가 서울에") == ["O", "O", "B-PS", "I-PS", "O"]
+    tags = ["O", "B-LC", "O", "O", "O"]  # nothing but the space
+    assert bio.of_characters(tags, spans, "가 서울에") == ["O"] * 5

@@ -715,3 +715,18 @@ def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
     assert [both.source.encode(text) for text in spoken] == [
         row[:-1] for row in tokenizer(list(spoken))["input_ids"]
     ]
+
+
+def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made) -> None:
+    """Which is plain words to the model: several pieces, not one."""
+    loaded = jumok.load(made("tokens"), device="cpu")
+    vocabulary = loaded.vocabulary
+    text = "이 [MASK] 정말 [SEP] 재미있어요"
+    (ids,) = (row.tolist() for row in TextEncoder(vocabulary, 38)([text]))
+    assert vocabulary.mask_id not in ids
+    read = PiecedTexts.of([text], TextEncoder(vocabulary, 38))
+    assert list(read.places[0]) == list(range(1, len(ids) - 1))
+    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+        if ids[place] != vocabulary.unk_id:
+            assert vocabulary.piece(ids[place]).removeprefix("##") == text[start:stop]
+    assert read.spans[0][-1][1] == len(text)

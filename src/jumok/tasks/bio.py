@@ -66,17 +66,27 @@ def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
 def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
     """The tag of each character, from those of the pieces; a space begins nothing.
 
+    A thing that a piece of spaces alone would begin begins with the next piece.
     Characters of no piece, beyond what the model has read, are O.
 
     >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 4), (4, 5)], "가 서울역")
     ['O', 'O', 'B-LC', 'I-LC', 'I-LC']
+    >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 2), (2, 4)], "가 서울")
+    ['O', 'O', 'B-LC', 'I-LC']
     """
     found = [OUTSIDE] * len(text)
+    postponed = ""  # the kind of thing that a piece of spaces would have begun
     for tag, (start, stop) in zip(tags, spans, strict=True):
+        begins = tag.startswith("B-") or (postponed and tag == f"I-{postponed}")
+        postponed = ""
         if tag == OUTSIDE:
             continue
-        if tag.startswith("B-"):
+        if begins:
             start += len(text[start:stop]) - len(text[start:stop].lstrip())
+            if start == stop:
+                postponed = tag[2:]
+                continue
+            tag = f"B-{tag[2:]}"
             found[start:stop] = [tag, *[f"I-{tag[2:]}"] * (stop - start - 1)][: stop - start]
         else:
             found[start:stop] = [tag] * (stop - start)

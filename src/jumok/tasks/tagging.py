@@ -73,16 +73,16 @@ class TagBatch:
 
 @dataclass(frozen=True)
 class PiecedTexts:
-    """Texts, the ids a model reads of them, and the characters their last ids stand for.
+    """Texts, the ids a model reads of them, and the characters that some of the ids stand for.
 
-    [CLS] stands for none, nor does the space that a vocabulary may put before a text, nor the
-    `behind` ids at the end of each row: an imported tokeniser may put a [SEP] there.
+    [CLS] stands for none, nor does the space that a vocabulary may put before a text, nor what an
+    imported tokeniser puts behind it. `places` are the places of the others in each row of ids.
     """
 
     texts: Sequence[str]
     ids: Ragged
     spans: Sequence[Sequence[Span]]
-    behind: int = 0
+    places: Sequence[Sequence[int]]
 
     @classmethod
     def of(cls, texts: Sequence[str], encode: TextEncoder) -> "PiecedTexts":
@@ -90,13 +90,13 @@ class PiecedTexts:
         ids = encode(texts)
         before, behind = around(encode.vocabulary)
         read = (_spans(text, encode.vocabulary) for text in texts)
-        kept = (row[: n - before - behind] for row, n in zip(read, ids.lengths, strict=True))
-        return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], behind)
+        kept = [row[: n - before - behind] for row, n in zip(read, ids.lengths, strict=True)]
+        places = [[before + at for at, (i, j) in enumerate(row) if i < j] for row in kept]
+        return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], places)
 
     def of_row(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
         """What a model says to the ids of a row (T, L), of those that stand for characters."""
-        end = len(row) - self.behind
-        return row[end - len(self.spans[number]) : end]
+        return row[self.places[number]]
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,13 @@ class TaggedTexts:
     def numbers(self, tags: Sequence[str]) -> Ragged:
         """The numbers of the tags to be learnt, row by row like the ids, or UNTAGGED."""
         numbers = {tag: number for number, tag in enumerate(tags)}
-        rows = zip(self.of_pieces(), self.texts.ids.lengths, strict=True)
-        behind = [UNTAGGED] * self.texts.behind
-        return Ragged.from_lists(
-            [
-                [UNTAGGED] * (n - len(row) - len(behind)) + [numbers[tag] for tag in row] + behind
-                for row, n in rows
-            ]
-        )
+        ids = self.texts.ids
+        wanted = Ragged(np.full_like(ids.ids, UNTAGGED), ids.offsets)
+        for number, (row, places) in enumerate(
+            zip(self.of_pieces(), self.texts.places, strict=True)
+        ):
+            wanted[number][places] = [numbers[tag] for tag in row]
+        return wanted
 
 
 class TaggingJob:
@@ -252,7 +251,7 @@ class TokenTagging:
 def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
     """The characters of a text that each of its pieces stands for."""
     if isinstance(vocabulary, PretrainedVocabulary):
-        return vocabulary.encode_with_offsets(text).spans
+        return vocabulary.spans(text)
     return offsets(text, vocabulary.pieces(text))
 
 

@@ -38,8 +38,8 @@ class Cutter(Protocol):
     def plain(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids when a typed "[MASK]" is a word like any other."""
 
-    def cut(self, text: str) -> Cut:
-        """The exact ids with the characters they stand for."""
+    def cut(self, text: str, *, plain: bool = False) -> Cut:
+        """The exact ids with the characters they stand for; `plain`: those of plain words."""
 
     def join(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
         """The texts of rows of ids; ids without a piece give nothing."""
@@ -61,7 +61,8 @@ class LibraryCutter:
         self._unknown = unknown
         self._clean_up = clean_up and self.kind != "bpe"  # which keeps its own spaces
         added = tokenizer.get_added_tokens_decoder()
-        self._special = frozenset(i for i, token in added.items() if token.special)
+        special = frozenset(i for i, token in added.items() if token.special)
+        self._nobody_types = special - {unknown}
 
     @property
     def kind(self) -> str:
@@ -87,16 +88,17 @@ class LibraryCutter:
     def plain(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of texts as plain words: cut again only where a special id came out."""
         rows = _ids(self._tokenizer, texts)
-        special = self._special - {self._unknown}
-        typed = [i for i, row in enumerate(rows) if not special.isdisjoint(row)]
+        typed = [i for i, row in enumerate(rows) if not self._nobody_types.isdisjoint(row)]
         for i, row in zip(typed, _ids(self._plain, [texts[i] for i in typed]), strict=True):
             rows[i] = row
         return rows
 
-    def cut(self, text: str) -> Cut:
-        """The exact ids with the characters they stand for."""
+    def cut(self, text: str, *, plain: bool = False) -> Cut:
+        """The ids with the characters they stand for."""
         with library_errors("the tokeniser fails at this text"):
             encoding = self._tokenizer.encode(checked_text(text), add_special_tokens=False)
+            if plain and not self._nobody_types.isdisjoint(encoding.ids):
+                encoding = self._plain.encode(text, add_special_tokens=False)
             return Cut(encoding.ids, encoding.offsets)
 
     def join(self, rows: Sequence[Sequence[int]], keep_special: bool) -> list[str]:
@@ -114,7 +116,7 @@ class LibraryCutter:
         They are not looked for in texts, and inside the model they get names nobody can type.
         """
         state = json.loads(self._tokenizer.to_str())
-        special = {p for p, i in self.pieces.items() if i in self._special - {self._unknown}}
+        special = {piece for piece, i in self.pieces.items() if i in self._nobody_types}
         secret = secrets.token_hex(16)
         state["model"] = _renamed(state["model"], special, secret)
         for token in state["added_tokens"]:

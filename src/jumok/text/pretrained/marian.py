@@ -78,7 +78,7 @@ class MarianCutter:
         """The ids of texts as plain words."""
         return self._cut([checked_text(text) for text in texts])
 
-    def cut(self, text: str) -> Cut:
+    def cut(self, text: str, *, plain: bool = False) -> Cut:
         """Refused: transformers gives no offsets for Marian either."""
         raise InputError(
             f"Marian's tokenisers do not tell where in {text[:20]!r} a piece came from; use a "

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from jumok.errors import InputError
+from jumok.text.offsets import Span
 from jumok.text.pretrained.cutting import Cut, Cutter
 from jumok.text.pretrained.files import TokenizerFiles
 from jumok.text.pretrained.framing import Frame, Framed
@@ -145,6 +146,10 @@ class PretrainedVocabulary:
     def encode_with_offsets(self, text: str) -> Cut:
         """The ids of `encode_exact` and the characters of the text that each stands for."""
         return self.cutter.cut(text)
+
+    def spans(self, text: str) -> list[Span]:
+        """The characters of the text that each id of `encode` stands for."""
+        return self.cutter.cut(text, plain=True).spans
 
     def frame(
         self, ids: Sequence[int], pair: Sequence[int] | None = None, max_length: int | None = None
