@@ -28,6 +28,7 @@ from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import resume, train
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.objectives import cross_entropy
 from jumok.viewer.attention import draw
 from tests.shared import shared_data
@@ -320,3 +321,20 @@ def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
         assert train_texts.isdisjoint(table.column("text"))
     inside = sum(text in train_texts for text in nsmc.train.column("text"))
     assert inside > 130_000  # its training texts are, save those that are held-out texts as well
+
+
+def test_blanks_among_characters() -> None:
+    """Where the space is a piece it stays where it stood, and no blank becomes one."""
+    config = VocabularyConfig(kind="char", size=60, character_coverage=1.0)
+    vocabulary = SentencePieceVocabulary.train(["이 영화 정말 재미있다"] * 3, config)
+    encode, pieces = TextEncoder(vocabulary, 24), Pieces.of(vocabulary)
+
+    def read(text: str) -> list[str]:
+        return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]
+
+    assert read("이 [MASK] 정말") == ["이", "▁", "[MASK]", "▁", "정", "말"]
+    assert read("[MASK]화") == ["[MASK]", "화"]
+    logs = np.full((1, len(vocabulary)), -9.0, np.float32)
+    logs[0, vocabulary.pad_id], logs[0, vocabulary.id("▁")] = -0.1, -0.2
+    logs[0, vocabulary.id("영")] = -1.0
+    assert _filled(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)

@@ -124,6 +124,20 @@ def test_an_eojeol_is_what_stands_between_spaces() -> None:
     assert seen == {"▁이야기가", "▁정말", "▁재미있어요"}
 
 
+def test_what_a_vocabulary_cannot_spell_stands_within_its_eojeol() -> None:
+    """A rare character parts no word; it is itself never chosen."""
+    vocabulary = review_vocabulary()
+    ids = [vocabulary.cls_id, *vocabulary.encode("이야기가龘정말 재미있어요")]
+    unknown = ids.index(vocabulary.unk_id)
+    row, config = Ragged.from_lists([ids]), MaskingConfig(share=0.05, whole_words=True)
+    seen = set()
+    for seed in range(40):
+        masked = hide(row, Pieces.of(vocabulary), config, np.random.default_rng(seed))
+        assert not masked.chosen[unknown]
+        seen.add((bool(masked.chosen[unknown - 1]), bool(masked.chosen[unknown + 1])))
+    assert seen == {(True, True), (False, False)}
+
+
 def test_all_special_pieces_are_known() -> None:
     vocabulary = review_vocabulary()
     pieces = Pieces.of(vocabulary)

@@ -26,7 +26,15 @@ from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
-from jumok.tasks.masking import SPACE, Masked, MaskingConfig, Pieces, hide, spelled
+from jumok.tasks.masking import (
+    SPACE,
+    Masked,
+    MaskingConfig,
+    Pieces,
+    hide,
+    spaces_apart,
+    spelled,
+)
 from jumok.tasks.recipe import ModelConfig, Recipe
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder
@@ -272,20 +280,21 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     """The ids of texts in which somebody typed [MASK], as a model reads them.
 
     A space before a blank belongs to the piece that is to fill it; so does one behind it, unless
-    an imported tokeniser makes it a part of the next piece.
+    an imported tokeniser makes it a part of the next piece. Where spaces are pieces they stay.
     """
     vocabulary = encode.vocabulary
     imported = isinstance(vocabulary, PretrainedVocabulary)
+    apart = spaces_apart(vocabulary)
     rows = []
     for text in texts:
         parts = text.split(BLANK)
         ids: list[int] = []
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
-            bare = part if last else part.rstrip(" ")
+            bare = part if last or apart else part.rstrip(" ")
             if number:
                 ids.append(vocabulary.mask_id)
-                bare = bare if imported else bare.lstrip(" ")
+                bare = bare if imported or apart else bare.lstrip(" ")
             own = vocabulary.encode(bare) if bare else []
             attached = number > 0 and not part.startswith(" ")
             ids += _without_space(own, vocabulary) if attached else own
@@ -305,6 +314,7 @@ def _filled(
         piece = BLANK
         if number < len(logs):
             begins = before.endswith(" ") or (number == 0 and not before)
+            begins &= not spaces_apart(vocabulary)
             fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
             piece, log = _likeliest(logs[number], fitting, vocabulary)
             score += log
@@ -319,11 +329,15 @@ def _likeliest(
 
     White space alone is nothing, nor are some bytes of a letter.
     """
-    for best in np.argsort(np.where(fitting, -log, np.inf), kind="stable"):
+    places = np.flatnonzero(fitting)
+    for best in places[np.argsort(-log[places], kind="stable")]:
         word = spelled(vocabulary, int(best))
         if word.strip() and BROKEN not in word:
             return word, float(log[best])
-    raise InputError("the vocabulary has no piece but spaces; train one on texts")
+    raise InputError(
+        "the vocabulary has no piece that fits a blank here, inside a word or at the beginning of "
+        "one; train one on more texts"
+    )
 
 
 def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:

@@ -16,6 +16,7 @@ from jumok.data.ragged import Ids, Ragged
 from jumok.errors import InputError
 from jumok.tasks.frames import model_size
 from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen; the rest stay as they are
@@ -54,6 +55,7 @@ class Pieces:
     ordinary: Bools  # may be hidden, or stand in another's place
     begins: Bools  # begins a word
     mask_id: int
+    unk_inside: int = -1  # [UNK], where it may stand in the midst of a word; -1: it stands alone
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "Pieces":
@@ -66,7 +68,8 @@ class Pieces:
                 begins[i] = begins_word(vocabulary, int(i))
             except InputError:  # a row to spare: no text has it
                 ordinary[i] = False
-        return cls(ordinary, begins, vocabulary.mask_id)
+        whole = isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece"
+        return cls(ordinary, begins, vocabulary.mask_id, -1 if whole else _unk_id(vocabulary))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +118,9 @@ def _choose(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.
     owner = np.repeat(np.arange(len(rows)), rows.lengths)  # the row of each token
     first = np.ones_like(ordinary)  # of each word
     if config.whole_words:  # what is special stands by itself, and so does what follows it
-        first = pieces.begins[rows.ids] | ~ordinary
-        first[1:] |= ~ordinary[:-1]
+        special = ~ordinary & (rows.ids != pieces.unk_inside)
+        first = pieces.begins[rows.ids] | special
+        first[1:] |= special[:-1]
         first[rows.offsets[:-1][rows.lengths > 0]] = True
     word = np.cumsum(first) - 1  # the word of each token
     row = owner[first]  # the row of each word
@@ -150,6 +154,19 @@ def spelled(vocabulary: Vocabulary, id_: int) -> str:
     if vocabulary.kind == "wordpiece":
         return piece.removeprefix(INSIDE)
     return vocabulary.decode([id_]).strip()
+
+
+def spaces_apart(vocabulary: Vocabulary) -> bool:
+    """Whether the space before a word is a piece of its own, as in vocabularies of characters."""
+    return isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.kind == "char"
+
+
+def _unk_id(vocabulary: Vocabulary) -> int:
+    """The id of [UNK]; -1 where there is none."""
+    try:
+        return vocabulary.unk_id
+    except InputError:
+        return -1
 
 
 def special_ids(vocabulary: Vocabulary) -> Iterator[int]:
