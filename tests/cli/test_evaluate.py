@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import jumok
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import train
 from tests.cli.commands import call
 from tests.tiny import readings, reviews, write_tsv
 
@@ -197,3 +199,16 @@ def test_a_recipe_without_a_test_split(
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
     assert "no 'test' split; it has train, dev: name one of them, or a file" in done.err
+
+
+def test_rows_that_are_left_out_are_told(
+    capsys: Capture, review_recipe: Path, tmp_path: Path
+) -> None:
+    words = ["data.on_bad_rows=skip", "training.steps=2", "training.evaluate_every=2"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    rows = [*reviews(4, 5), ("뭐지", "글쎄")]
+    path = write_tsv(tmp_path / "own.tsv", ("text", "label"), rows)
+    capsys.readouterr()
+    done = call(capsys, "evaluate", tmp_path / "run", "--data", path, "--json")
+    assert (done.rows[0]["n"], done.rows[0]["skipped_rows"]) == (4, 1)
+    assert "own.tsv:6: unknown label '글쎄'" in done.err

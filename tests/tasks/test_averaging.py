@@ -96,3 +96,18 @@ def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> Non
     recipe.write_text(recipe.read_text().replace("warmup_steps = ", "warmup_steps = 1"))
     with pytest.raises(CheckpointError, match="step-4 is not of the run whose folder it lies in"):
         jumok.load(moved / "checkpoints/step-4")
+
+
+def test_any_task_has_a_mean(review_recipe: Path, tmp_path: Path) -> None:
+    """Also one that writes nothing."""
+    words = ["training.steps=6", "training.evaluate_every=3"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    results = average(tmp_path / "run", 2, tmp_path / "mean").results
+    assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
+
+
+def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
+    words = ["training.steps=2", "training.evaluate_every=2", "training.keep=3"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
+    with pytest.raises(InputError, match=r"the last 3 checkpoints .*, and 1 sound ones? .*longer"):
+        average(tmp_path / "run", 3, tmp_path / "mean")

@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jumok.cli.decoding import Along, Words, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
+
+if TYPE_CHECKING:
+    from jumok.data.table import Table
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -31,7 +34,7 @@ def evaluate(
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.data.corpora import evaluation_table
     from jumok.errors import InputError
-    from jumok.tasks.scoring import score, tables_of
+    from jumok.tasks.scoring import score, tables_of, tell_bad_rows
 
     if data is not None and split is not None:
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")
@@ -43,12 +46,20 @@ def evaluate(
         table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
         tables = {data.name: table}
     loaded = overridden(loaded, decoding or [])
-    first, *others = [score(loaded, table, name).scores for name, table in tables.items()]
+    tell_bad_rows(tables.values())
+    first, *others = [
+        score(loaded, table, name).scores | _skipped(table) for name, table in tables.items()
+    ]
     if as_json:
         typer.echo(json.dumps(first | ({"others": others} if others else {}), ensure_ascii=False))
         return
     for number, scores in enumerate([first, *others]):
         typer.echo(("\n" if number else "") + _lines(scores))
+
+
+def _skipped(table: "Table") -> dict[str, int]:
+    """How many rows of the file were left out, when any were."""
+    return {"skipped_rows": table.bad_rows.count} if table.bad_rows.count else {}
 
 
 def _lines(scores: Mapping[str, object]) -> str:

@@ -134,6 +134,10 @@ class Loaded:
         """
         return self._with(self.recipe.with_decoding(words), self.others)
 
+    def renewed(self) -> "Loaded":
+        """The same model once its weights were changed: what was made of the old ones is let go."""
+        return self._with(self.recipe, self.others)
+
     def beside(self, others: Sequence["Loaded"]) -> "Loaded":
         """One that writes by the mean of the probabilities of this model and of the others.
 

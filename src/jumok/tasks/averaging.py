@@ -15,7 +15,7 @@ from jumok.models.weights import load_weights, weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.loading import load
 from jumok.tasks.run import Run
-from jumok.tasks.scoring import score, tables_of
+from jumok.tasks.scoring import score, tables_of, tell_bad_rows
 from jumok.tasks.training import Finished
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
@@ -35,9 +35,10 @@ def average(folder: Path, last: int, out: Path) -> Finished:
     loaded = load(folder)
     checkpoints = _last(run, last)
     (dev,) = tables_of(loaded.recipe, "dev").values()
+    tell_bad_rows([dev])
     before = score(loaded, dev, "dev").scores
     load_weights(loaded.model, mean([each.load()["model"] for each in checkpoints]))
-    after = score(loaded.with_decoding([]), dev, "dev").scores  # copies are made anew
+    after = score(loaded.renewed(), dev, "dev").scores
     averaged = _write(run, loaded, out)
     results = {
         "name": loaded.recipe.name,
@@ -71,11 +72,16 @@ def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 def _last(run: Run, last: int) -> list[Checkpoint]:
     """The newest checkpoints of a run, as many as asked for."""
     keep = run.recipe().training.keep
-    found = CheckpointStore(run.folder, keep).last(last) if 2 <= last <= keep else []
-    if len(found) < last or last < 2:
+    if not 2 <= last <= keep:
         raise InputError(
             f"a mean of the last {last} checkpoints was asked for, and the run keeps {keep}; ask "
             f"for 2 to {keep}, or train with a larger training.keep"
+        )
+    found = CheckpointStore(run.folder, keep).last(last)
+    if len(found) < last:
+        raise InputError(
+            f"a mean of the last {last} checkpoints was asked for, and {len(found)} sound ones are "
+            f"in {run.folder}; train longer, or write them more often (training.evaluate_every)"
         )
     first, *others = found
     for other in others:

@@ -1,5 +1,8 @@
 """How good a loaded model is on a table, and which tables a recipe is scored on."""
 
+import sys
+from collections.abc import Iterable
+
 import torch
 
 from jumok.data.corpora import is_test, load_splits
@@ -21,6 +24,13 @@ def score(loaded: Loaded, table: Table, split: str) -> Scored:
     if not len(table):
         raise InputError(f"{split} has no rows to score; name a file with some")
     return loaded.task.score(loaded, table, split)
+
+
+def tell_bad_rows(tables: Iterable[Table]) -> None:
+    """What was wrong with rows that a recipe skips, on stderr."""
+    for words in {str(table.bad_rows): None for table in tables}:
+        if words:
+            print(words, file=sys.stderr)
 
 
 def tables_of(recipe: Recipe, split: str | None = None) -> dict[str, Table]:
