@@ -127,6 +127,14 @@ def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
         processors_of(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
 
 
+def test_a_prefix_is_written_whole_or_refused(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
+    with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
+        texts_of(model, vocabulary, config)
+
+
 @pytest.mark.parametrize("search", ["sample", "beam"])
 def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, search: str) -> None:
     stop = ("나 ", " 다")

@@ -121,6 +121,17 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
         ),
         (["data.pieces=true", "augmentation.subword_sampling=0.5"], "cuts texts anew"),
         (["vocabulary.file=a.model", "model.init=runs/a"], "both name a vocabulary"),
+        (["masking.share=0.5"], "[masking] came with the task classification, which guesses"),
+        (["regression.highest=5"], "[regression] came with the task classification, which learns"),
+        (
+            ["task=language_modeling", "model.kind=decoder", "augmentation.consistency=1"],
+            "augmentation.consistency 1.0 came with the task language_modeling, whose texts",
+        ),
+        (
+            ["task=masked_language_modeling", "augmentation.token_dropout=0.1"],
+            "set it to 0, or choose from classification, regression, tagging",
+        ),
+        (["task=tagging", "vocabulary.byte_fallback=true"], "a byte has no tag of its own"),
     ],
 )
 def test_what_does_not_go_together(review_recipe: Path, words: list[str], sentence: str) -> None:

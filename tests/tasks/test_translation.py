@@ -123,6 +123,13 @@ def test_a_run_of_two_vocabularies_begins_another(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
+        (
+            [*TWO, "vocabulary.target_size=900"],
+            r"vocabulary of the targets \(vocabulary\.target_size\): size 900 is more than",
+        ),
+        ([*TWO, "decoding.pattern=[A-Z](a"], r"has a \( without its \)"),
+        ([*TWO, "decoding.prefix=ABC"], "cannot spell the prefix 'ABC'"),
+        ([*TWO, 'decoding.forbidden=["ABC"]', 'decoding.choices=["XYZ"]'], "no tokens that write"),
         (["vocabulary.target_size=30"], r"speak of a second vocabulary; set vocabulary\.joint"),
         (["model.target_vocabulary_size=30"], "is not that of a second vocabulary; leave it out"),
         ([*TWO, 'model.tie_embeddings="all"'], r'29 and 28 .* set tie_embeddings = "target"'),

@@ -35,12 +35,14 @@ def processors_of(
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
     *,
+    limits: Sequence[int] = (),
     behind_a_text: bool = False,
 ) -> list[Processor]:
     """First what lowers or forbids, constraints among it, then temperature, then what cuts.
 
     A token that the constraints force to be the first stands before the prefix. Raises InputError
-    for words without a vocabulary to spell them in, and for a prefix that is forbidden.
+    for words without a vocabulary to spell them in, and for a prefix that is forbidden or takes
+    more tokens than may be written: the least of the `limits`, where some are given.
 
     >>> processors_of(DecodingConfig(top_k=5, min_length=2), end_id=3)
     [MinLength(n=2, end_id=3), TopK(k=5)]
@@ -57,7 +59,13 @@ def processors_of(
         known = _needed(vocabulary, "prefix")
         prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
         _refuse_forbidden(config.prefix, prefix, forbidden, known)
-        chosen.append(_behind(forced_first(constraints), ForcedPrefix([prefix])))
+        forced = forced_first(constraints)
+        if limits and forced + len(prefix) > min(limits):
+            raise InputError(
+                f"decoding.prefix {config.prefix!r} takes {forced + len(prefix)} tokens, and "
+                f"{min(limits)} may be written; raise decoding.max_length (max_ratio, max_extra)"
+            )
+        chosen.append(_behind(forced, ForcedPrefix([prefix])))
     if config.min_length:
         chosen.append(MinLength(config.min_length, end_id))
     chosen += constraints

@@ -80,7 +80,7 @@ def write_targets(
     writer = EnsembleWriter(writers) if others else writers[0]
     forced = forced_first(constraints)
     held = [*constraints, *constraints_of(config, end_id, limits, vocabulary, forced=forced)]
-    processors = processors_of(config, end_id, vocabulary, held)
+    processors = processors_of(config, end_id, vocabulary, held, limits=limits)
     if draft is not None:
         assert isinstance(draft.model, EncoderDecoder)
         guesser = begin(draft.model, source, real, opening.longest)
@@ -115,7 +115,7 @@ def continue_texts(
     forced = forced_first(constraints)
     held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True, forced=forced)
     held = [*constraints, *held]
-    processors = processors_of(config, end_id, vocabulary, held, behind_a_text=True)
+    processors = processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=True)
     return generate(writer, opening, config, processors, on_token)
 
 

@@ -93,7 +93,7 @@ def write_on(
     limits = opening.stopping.limits
     held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
     held = [*loaded.constraints, *held]
-    processors = processors_of(config, end_id, vocabulary, held, behind_a_text=True)
+    processors = processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=True)
     writers = [_writer(model, opening, loaded.kernels) for model in _models(loaded)]
     writer = EnsembleWriter(writers) if loaded.others else writers[0]
     if loaded.draft is not None and _fits(loaded, opening):

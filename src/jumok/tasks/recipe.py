@@ -62,6 +62,25 @@ CHOICES: Mapping[TaskName, Choices] = {
 
 WRITING: tuple[TaskName, ...] = ("sequence_to_sequence", "language_modeling")
 
+# Tables, and keys of [augmentation], that mean nothing to some tasks: who reads them, and what to
+# say to the others.
+READ_BY: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
+    "decoding": (WRITING, "which writes nothing"),
+    "windows": (("language_modeling",), "which reads no windows"),
+    "masking": (("masked_language_modeling",), "which guesses nothing hidden"),
+    "regression": (("regression",), "which learns no scores"),
+}
+AUGMENTED: Mapping[str, tuple[TaskName, ...]] = {
+    "subword_sampling": (
+        "classification",
+        "regression",
+        "sequence_to_sequence",
+        "masked_language_modeling",
+    ),
+    "token_dropout": ("classification", "regression", "tagging"),
+    "consistency": ("classification", "regression", "tagging", "sequence_to_sequence"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig(TransformerConfig):
@@ -164,14 +183,7 @@ class Recipe:
                 f'model.kind "{self.model.kind}" does not fit the task {self.task}; '
                 f'set model.kind = "{choices.kinds[0]}"'
             )
-        if self.decoding != DecodingConfig() and self.task not in WRITING:
-            raise InputError(
-                f"[decoding] came with the task {self.task}, which writes nothing; leave it out"
-            )
-        if self.windows != WindowConfig() and self.task != "language_modeling":
-            raise InputError(
-                f"[windows] came with the task {self.task}, which reads no windows; leave it out"
-            )
+        self._refuse_unread()
         if not self.vocabulary.joint and self.task != "sequence_to_sequence":
             raise InputError(
                 f"vocabulary.joint = false came with the task {self.task}, which has one kind of "
@@ -197,16 +209,37 @@ class Recipe:
                 'model.pooling "compare" puts two texts beside each other; give pairs '
                 "(data.pair) and model.n_segments = 2, or choose another"
             )
-        if self.task == "tagging" and self.augmentation.subword_sampling:
+        if self.task == "tagging" and self.vocabulary.byte_fallback:
             raise InputError(
-                "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
-                "best cut; set it to 0"
+                "vocabulary.byte_fallback spells rare characters in bytes, and a byte has no tag "
+                "of its own; leave it out"
             )
         if self.data.pieces and self.augmentation.subword_sampling:
             raise InputError(
                 "data.pieces are cut already, and augmentation.subword_sampling cuts texts anew; "
                 "set one of them to 0 or false"
             )
+
+    def _refuse_unread(self) -> None:
+        """Raises InputError for settings that the task would not look at."""
+        for table, (readers, reason) in READ_BY.items():
+            given = getattr(self, table)
+            if given != type(given)() and self.task not in readers:
+                raise InputError(
+                    f"[{table}] came with the task {self.task}, {reason}; leave it out"
+                )
+        if self.task == "tagging" and self.augmentation.subword_sampling:
+            raise InputError(
+                "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
+                "best cut; set it to 0"
+            )
+        for key, users in AUGMENTED.items():
+            value = getattr(self.augmentation, key)
+            if value and self.task not in users:
+                raise InputError(
+                    f"augmentation.{key} {value} came with the task {self.task}, whose texts are "
+                    f"not changed so; set it to 0, or choose from {', '.join(users)}"
+                )
 
     @property
     def paired(self) -> bool:

@@ -95,9 +95,12 @@ class SequenceJob:
     def loss(self, batch: PairBatch) -> Tensor:
         """Cross-entropy of each next token, summed over the real target tokens.
 
-        Only real tokens are projected to the vocabulary, the largest product of a small model. Of
-        pairs seen twice R-Drop's term is added.
+        Of pairs seen twice R-Drop's term is added.
         """
+        return self._loss(batch, self.recipe.training.label_smoothing)
+
+    def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
+        """Only real tokens are projected to the vocabulary, a small model's largest product."""
         memory_mask = _mask(batch.source.real)
         memory = self.model.encode(batch.source.ids, memory_mask)
         hidden = self.model.decode(batch.target.ids, memory, memory_mask)  # (B, T, D)
@@ -110,20 +113,20 @@ class SequenceJob:
             hidden,
             self.model.output,
             wanted,
-            label_smoothing=self.recipe.training.label_smoothing,
+            label_smoothing=smoothing,
             # a pair counts as its two texts
             consistency=2 * self.recipe.augmentation.consistency if batch.twice else 0.0,
         )
 
     def evaluate(self, processes: Processes = ALONE) -> DevScore:
-        """The recipe's metric on the development pairs, and their mean loss a token.
+        """The recipe's metric on the development pairs, and their mean loss a token, not smoothed.
 
         Targets are written greedily, whatever search the recipe asks for at the end.
         """
 
         def lose(examples: NDArray[np.int64]) -> tuple[float, int]:
             batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
-            return self.loss(batch).item(), batch.units
+            return self._loss(batch, 0.0).item(), batch.units
 
         plan = in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS)
         losses = in_turns(plan, lose, processes, PLAIN)

@@ -22,8 +22,9 @@ from jumok.tasks.known import task_of
 from jumok.tasks.preparing import begin_weights, job_of, new_model, new_vocabularies
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
-from jumok.tasks.scoring import score
+from jumok.tasks.scoring import score, tell_bad_rows
 from jumok.tasks.task import Scored
+from jumok.tasks.writing import refuse_settings
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.depth import frozen
@@ -140,6 +141,7 @@ def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
     vocabularies = new_vocabularies(recipe, splits.train)
     vocabularies.refuse(recipe)
     model = new_model(recipe, vocabularies, splits.labels)
+    refuse_settings(recipe, model, vocabularies.target)
     frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
     taken = begin_weights(recipe, model, splits.labels)
     held.enter_context(alone(folder))
@@ -166,7 +168,7 @@ def _train(
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
     run, splits, model = prepared.run, prepared.splits, prepared.model
     if processes.rank == 0:
-        _tell_bad_rows(splits)
+        tell_bad_rows(splits.tables.values())
     vocabularies = run.vocabularies()
     recipe = vocabularies.fit(prepared.recipe)
     device = find_device(recipe.device)
@@ -228,13 +230,6 @@ def _tell_beginning(run: Run, taken: Taken | None) -> None:
     if taken is not None:
         print(taken, file=sys.stderr)
         run.write_text(run.beginning_path, f"{taken}\n")
-
-
-def _tell_bad_rows(splits: Splits) -> None:
-    """What was wrong with rows that a recipe skips, on stderr."""
-    for words in {str(table.bad_rows): None for table in splits.tables.values()}:
-        if words:
-            print(words, file=sys.stderr)
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:

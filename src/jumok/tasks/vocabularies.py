@@ -61,6 +61,10 @@ class Vocabularies:
                 f"augmentation.subword_sampling {recipe.augmentation.subword_sampling} came, and "
                 "an imported tokeniser cuts every text one way; set it to 0"
             )
+        if recipe.augmentation.subword_sampling:  # a model may have but one way to cut
+            for vocabulary in (self.source, self.target):
+                alpha = recipe.augmentation.sampling_alpha
+                vocabulary.sample_batch(["가"], alpha=alpha, seed=0)
         wanted = {
             "mask_id": recipe.augmentation.token_dropout > 0
             or recipe.task == "masked_language_modeling",
@@ -137,10 +141,11 @@ def learn(recipe: Recipe, train: Table) -> Vocabularies:
         only = _named_or_learnt(choice, task_of(recipe).texts(recipe, train))
         return Vocabularies(only, only)
     own = replace(choice, file=choice.target_file, size=choice.target_size or choice.size)
-    return Vocabularies(
-        _named_or_learnt(choice, train.column("source")),
-        _named_or_learnt(own, train.column("target")),
-    )
+    source = _named_or_learnt(choice, train.column("source"))
+    try:
+        return Vocabularies(source, _named_or_learnt(own, train.column("target")))
+    except InputError as error:
+        raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
 
 
 def _named_or_learnt(choice: VocabularyChoice, texts: Iterable[str]) -> SentencePieceVocabulary:

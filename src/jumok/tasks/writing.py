@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
+from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
 from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
@@ -20,6 +22,7 @@ from jumok.tasks.batches import in_order_of_length, padded
 from jumok.tasks.frames import target_begin
 from jumok.tasks.in_turns import Letter, in_turns
 from jumok.tasks.kernels import Kernels
+from jumok.tasks.recipe import WRITING, Recipe
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 
@@ -43,6 +46,22 @@ class Output:
 def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
     """The settings as they apply to a model, which holds no more than its positions."""
     return config.within(model.decoder.embedding.max_length)
+
+
+def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+    """Raises InputError for [decoding] that the vocabulary or the model cannot carry out.
+
+    Before a training, that is, and not when its first answers are to be scored.
+    """
+    if recipe.task not in WRITING:
+        return
+    config, behind = recipe.decoding, recipe.task == "language_modeling"
+    if isinstance(model, EncoderDecoder):
+        config = in_force(config, model)
+    end_id, limits = vocabulary.eos_id, [config.max_length]
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind)
+    processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=behind)
+    stopping_of(config, end_id, limits, vocabulary)
 
 
 @torch.inference_mode()
