@@ -67,7 +67,7 @@ def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
             {"name": "a", "training": {"stpes": 3}},
             "training.stpes is not known; did you mean training.steps?",
         ),
-        ({"name": 3}, "name = 3: input should be a valid string; correct it"),
+        ({"name": 3}, 'name = 3: input should be a valid string; write "3" for a text of figures'),
         ({"name": "a", "training": 3}, "training = 3: "),
         ({"name": "a", "training": {"steps": "3"}}, 'training.steps = "3": input should be a va'),
         ({"name": "a", "training": {"steps": 1.5}}, "training.steps = 1.5: input should be a val"),

@@ -93,7 +93,14 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
             raise cause from error
         message = first["msg"].removeprefix("Value error, ")
         seen = "" if first["type"] == "missing" else f" = {json.dumps(first['input'])}"
-        raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; correct it") from error
+        example = _EXAMPLES.get(first["type"], "correct it")
+        raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; {example}") from error
+
+
+_EXAMPLES = {  # how a value of a type is written, in TOML and on the command line
+    "tuple_type": 'write ["one", "two"], on the command line in \'quotes\'',
+    "string_type": 'write "3" for a text of figures, on the command line \'"3"\'',
+}
 
 
 @cache

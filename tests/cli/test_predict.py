@@ -113,7 +113,30 @@ def test_a_classifier_writes_nothing(capsys: Capture, review_run: Path) -> None:
     for words in (["--stream"], ["--n-best", "2"], ["--decoding", "beam=2"]):
         done = call(capsys, "predict", review_run, "별로예요", *words)
         assert done.code == 2
+        named = "decoding" if words[0] == "--decoding" else words[0]
         assert "a model of the task classification writes nothing" in done.err
+        assert f"leave {named} out" in done.err
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("--decodng", "did you mean --decoding?"),
+        ("--n-bset=3", "did you mean --n-best?"),
+        ("--wörter", ""),  # no letters of an option: a text
+        ("-_-", ""),
+        ("-- 그래요", ""),
+    ],
+)
+def test_a_mistyped_option_is_no_text(
+    capsys: Capture, review_run: Path, word: str, sentence: str
+) -> None:
+    done = call(capsys, "predict", review_run, word, "재미있어요")
+    if sentence:
+        assert (done.code, done.out) == (2, "")
+        assert f"{word} is no option of jumok predict ({sentence})" in done.err
+    else:
+        assert (done.code, len(done.out.splitlines())) == (0, 2)
 
 
 def test_lines_of_stdin(review_run: Path) -> None:

@@ -91,7 +91,7 @@ def test_nothing_is_told_of_what_is_not_there(
     assert "--tokens and --alignment are told in JSON; add --json" in done.err
     done = call(capsys, "predict", review_run, "삼", "--alignment", "--json")
     assert done.code == 2
-    assert "a model of the task classification writes no tokens" in done.err
+    assert "a model of the task classification writes nothing" in done.err
     going_on = write_run(tmp_path / "run", "language_modeling")
     words = ("--decoding", "max_length=3", "--json")
     (row,) = call(capsys, "predict", going_on, "이 영화", *words, "--tokens").rows

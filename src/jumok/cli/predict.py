@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ CHUNK_LETTERS = 2**16  # and no more than this, so that long lines do not lie in
 
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is a text
 def predict(
+    context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT ...]", help="None: the lines of stdin.")
@@ -52,6 +54,7 @@ def predict(
     ] = None,
 ) -> None:
     """Classify texts, rewrite or continue them, as the run was trained to."""
+    _refuse_options(texts or [], [name for each in context.command.params for name in each.opts])
     loaded = reading_in(load_with(run, along), precision)
     words = decoding or []
     if n_best is not None:
@@ -59,6 +62,7 @@ def predict(
     if tokens or alignment:
         _refuse_telling(loaded, as_json)
     if stream:
+        _refuse_unwritten(loaded, "--stream")
         _refuse_stream(loaded.with_decoding(words), as_json)
     loaded = overridden(loaded, words)
     if draft is not None:
@@ -105,21 +109,41 @@ def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
 
 def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
     """The words that ask for n answers; a beam is widened to hold them."""
+    _refuse_unwritten(loaded, "--n-best")
     search = loaded.with_decoding(words).recipe.decoding
     widened = not search.sample and search.beam < n
     return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
 
 
-def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
-    """Raises InputError where --tokens or --alignment have nothing to be told of, or nowhere."""
+def _refuse_options(texts: list[str], known: list[str]) -> None:
+    """Raises InputError for a mistyped option: it must not be answered as if it were a text."""
+    from jumok.config import nearest
+    from jumok.errors import InputError
+
+    for text in texts:
+        if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", text):
+            raise InputError(
+                f"{text} is no option of jumok predict ({nearest(text.partition('=')[0], known)}); "
+                "a text that looks like one is read from stdin"
+            )
+
+
+def _refuse_unwritten(loaded: "Loaded", options: str) -> None:
+    """Raises InputError where a model writes nothing."""
     from jumok.errors import InputError
     from jumok.tasks.recipe import WRITING
 
     if loaded.recipe.task not in WRITING:
         raise InputError(
-            f"a model of the task {loaded.recipe.task} writes no tokens; leave --tokens and "
-            "--alignment out"
+            f"a model of the task {loaded.recipe.task} writes nothing; leave {options} out"
         )
+
+
+def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
+    """Raises InputError where --tokens or --alignment have nothing to be told of, or nowhere."""
+    from jumok.errors import InputError
+
+    _refuse_unwritten(loaded, "--tokens and --alignment")
     if not as_json:
         raise InputError("--tokens and --alignment are told in JSON; add --json")
 
