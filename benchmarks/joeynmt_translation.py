@@ -2,13 +2,13 @@
 
     python benchmarks/joeynmt_translation.py RUN --joeynmt SITE [--minutes M] [--work FOLDER]
 
-SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata
-sentencepiece==0.2.0` (JoeyNMT asks for an old protobuf, so it lives apart; torch and what it brings
-may be deleted from SITE, so that both systems run on one torch). It is trained with the settings of
-its own small Transformer (post-norm, Xavier, dropout 0.3, label smoothing 0.1, Adam, plateau schedule) at RUN's layers and
-widths, in float32 (it offers no bfloat16 on a CPU), for as long as RUN's whole command took; its
-best checkpoint by development perplexity translates every test set with RUN's beam. The time of its
-translating is not counted. Both are scored by the same function.
+SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata sentencepiece==0.2.0`
+(JoeyNMT asks for an old protobuf, so it lives apart; torch and what it brings may be deleted from
+SITE, so that both systems run on one torch). It is trained with the settings of its own small
+Transformer (post-norm, Xavier, dropout 0.3, label smoothing 0.1, Adam, plateau schedule) at RUN's
+layers and widths, in float32 (it offers no bfloat16 on a CPU), for as long as RUN's whole command
+took; its best checkpoint by development perplexity translates every test set with RUN's beam. The
+time of its translating is not counted. Both are scored by the same function.
 """
 
 import argparse
