@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.beginning import begin_from, vocabularies_of
+from jumok.tasks.epochs import _with_token_dropout
 from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.known import task_of
 from jumok.tasks.masked_language_modeling import read_blanks
@@ -730,3 +732,12 @@ def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made)
         if ids[place] != vocabulary.unk_id:
             assert vocabulary.piece(ids[place]).removeprefix("##") == text[start:stop]
     assert read.spans[0][-1][1] == len(text)
+
+
+def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
+    vocabulary = jumok.load(made("texts"), device="cpu").vocabulary
+    rows = TextEncoder(vocabulary, 38)(TEXTS[:2] * 20)
+    hidden = _with_token_dropout(rows, 0.9, vocabulary, np.random.default_rng(0))
+    for row in hidden:
+        assert (row[0], row[-1]) == (vocabulary.cls_id, vocabulary.sep_id)
+    assert (hidden.ids == vocabulary.mask_id).mean() > 0.4  # of all; 80 of 180 are the frames

@@ -1,5 +1,7 @@
 """Sources to targets: what is read and written, batches, a loss over real tokens alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -133,3 +135,15 @@ def test_the_development_score() -> None:
     assert dev.loss == pytest.approx(np.sum(losses) / units, rel=1e-5)
     assert dev.metric == "exact_match"
     assert 0.0 <= dev.score <= 1.0
+
+
+def test_the_loss_on_dev_is_not_smoothed() -> None:
+    """Or runs could not be compared."""
+    job = sequence_job(ROWS, label_smoothing=0.3)
+    job.model.eval()
+    found = job.evaluate().loss
+    smooth = job.loss(batches(job)[0])
+    training = replace(job.recipe.training, label_smoothing=0.0)
+    job.recipe = replace(job.recipe, training=training)
+    assert job.evaluate().loss == found
+    assert job.loss(batches(job)[0]) != smooth

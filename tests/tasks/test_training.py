@@ -155,3 +155,12 @@ def test_numbers_end_to_end(tmp_path: Path) -> None:
 def test_examples_of_the_known_corpora_alone(review_recipe: Path) -> None:
     assert examples(load_recipe(str(review_recipe))) == []
     assert len(examples(load_recipe("nsmc"))) == 3
+
+
+def test_a_vocabulary_that_cuts_one_way_is_refused_before_anything_is_made(
+    review_recipe: Path, tmp_path: Path
+) -> None:
+    words = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
+    with pytest.raises(InputError, match="char"):
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

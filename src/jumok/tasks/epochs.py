@@ -1,6 +1,6 @@
 """The training texts as each epoch shows them: in an order, batches and augmentation of its own."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from jumok.data.ragged import Ragged
 from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, padded
 from jumok.tasks.frames import filler
-from jumok.tasks.masking import special_ids
+from jumok.tasks.masking import special_ids, unk_id
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.vocabulary import Vocabulary
@@ -65,8 +65,7 @@ class Epochs:
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
             rows = replaced(rows, chosen, self._sampled(chosen, number, view))
-        kept = set(special_ids(self.vocabulary)) - {self.vocabulary.unk_id}  # such as [SEP]
-        return _with_token_dropout(rows, augmentation.token_dropout, self.vocabulary, rng, kept)
+        return _with_token_dropout(rows, augmentation.token_dropout, self.vocabulary, rng)
 
     def _sampled(self, chosen: NDArray[np.int64], number: int, view: int) -> Ragged:
         """The chosen texts cut at random; both texts of a pair are."""
@@ -88,13 +87,13 @@ def _with_token_dropout(
     share: float,
     vocabulary: Vocabulary,
     rng: np.random.Generator,
-    kept: Collection[int],
 ) -> Ragged:
-    """The rows with a share of their tokens hidden behind [MASK]; [CLS] and the ids `kept` stay."""
+    """The rows with a share of their tokens hidden behind [MASK]; [CLS], [SEP] and so on stay."""
     if not share:
         return rows
     hidden = rng.random(len(rows.ids), dtype=np.float32) < share
     hidden[rows.offsets[:-1]] = False
-    hidden[np.isin(rows.ids, list(kept))] = False
+    stay = set(special_ids(vocabulary)) - {unk_id(vocabulary)}  # a text's own [UNK] may be hidden
+    hidden[np.isin(rows.ids, list(stay))] = False
     ids = np.where(hidden, np.int32(vocabulary.mask_id), rows.ids)
     return Ragged(ids, rows.offsets)

@@ -69,7 +69,7 @@ class Pieces:
             except InputError:  # a row to spare: no text has it
                 ordinary[i] = False
         whole = isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece"
-        return cls(ordinary, begins, vocabulary.mask_id, -1 if whole else _unk_id(vocabulary))
+        return cls(ordinary, begins, vocabulary.mask_id, -1 if whole else unk_id(vocabulary))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def spaces_apart(vocabulary: Vocabulary) -> bool:
     return isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.kind == "char"
 
 
-def _unk_id(vocabulary: Vocabulary) -> int:
+def unk_id(vocabulary: Vocabulary) -> int:
     """The id of [UNK]; -1 where there is none."""
     try:
         return vocabulary.unk_id
