@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import unicodedata
 
 import pytest
 import torch
@@ -112,6 +113,18 @@ def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
     first = vocabulary.encode("다리")[0]
     assert [answer.ids for [answer] in found] == [[first]] * 2
     assert all(answer.finished for [answer] in found)
+
+
+def test_a_stop_text_stored_in_parts_stops_as_well(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    """As macOS and some keyboards store Korean: NFD. What a vocabulary writes is composed."""
+    stops: tuple[tuple[str, ...], ...] = ((unicodedata.normalize("NFD", " 다"),), (" 다",), ())
+    apart, composed, never = (
+        texts_of(model, vocabulary, DecodingConfig(max_length=12, prefix="나라 다리", stop=stop))
+        for stop in stops
+    )
+    assert apart == composed != never
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,13 +56,15 @@ class DecodingConfig:
     max_length: int = 256  # tokens written, the end among them
     max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
     max_extra: int = 10  # and so many more
-    stop: tuple[str, ...] = ()  # texts that end the writing
+    stop: tuple[str, ...] = ()  # texts that end the writing; kept composed (NFC), as it is
 
     # with what
     kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
     precision: Precision = "float32"  # of the weights it writes with
 
     def __post_init__(self) -> None:
+        composed = tuple(unicodedata.normalize("NFC", text) for text in self.stop)
+        object.__setattr__(self, "stop", composed)
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
