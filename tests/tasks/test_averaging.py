@@ -111,3 +111,16 @@ def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     with pytest.raises(InputError, match=r"the last 3 checkpoints .*, and 1 sound ones? .*longer"):
         average(tmp_path / "run", 3, tmp_path / "mean")
+
+
+def test_rows_that_are_left_out_are_told(
+    reading_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev = tmp_path / "dev.tsv"
+    dev.write_bytes((reading_recipe.parent / "dev.tsv").read_bytes() + "일 이 삼\n".encode())
+    words = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep=2"]
+    words += ["training.steps=4", "training.evaluate_every=2"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
+    capsys.readouterr()
+    assert average(tmp_path / "run", 2, tmp_path / "mean").results["skipped_rows"] == 1
+    assert "dev.tsv:32: " in capsys.readouterr().err
