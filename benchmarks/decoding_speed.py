@@ -298,13 +298,11 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.decoding.stopping import Stopping
     from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
-    from jumok.models.weights import weights_of
     from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
+    from jumok.pretrained.unfilled import hold, unfilled
 
-    plain, weights = ours(case), load_file(folder / "jumok.safetensors")
-    for name, parameter in weights_of(plain).items():
-        parameter.data = weights[name]  # as it lies in the file: no second copy in memory
-    del weights
+    plain = unfilled(lambda: ours(case))  # as checkpoints are opened
+    hold(plain, load_file(folder / "jumok.safetensors"))
     batches = [padded(batch) for batch in case.inputs()]
     config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
     native = None
