@@ -25,7 +25,9 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import normalize
 
-from jumok.data.corpora import PAIRS, REGRESSION, SEQUENCES, TAGGING, DataConfig, load_splits
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
+from jumok.data.splits import PAIRS, REGRESSION, SEQUENCES, TAGGING
 from jumok.data.table import Table
 from jumok.evaluation import score_labels, score_numbers, score_sequences, score_tags
 from jumok.tasks import bio

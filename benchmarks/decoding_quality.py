@@ -17,7 +17,8 @@ from torch import Tensor
 from turns import heading
 
 import jumok
-from jumok.data.corpora import SEQUENCES, load_splits
+from jumok.data.corpora import load_splits
+from jumok.data.splits import SEQUENCES
 from jumok.decoding import generate
 from jumok.decoding.in_force import processors_of, stopping_of
 from jumok.decoding.opening import Opening

@@ -22,7 +22,8 @@ from pathlib import Path
 
 from turns import heading
 
-from jumok.data.corpora import SEQUENCES, load_splits
+from jumok.data.corpora import load_splits
+from jumok.data.splits import SEQUENCES
 from jumok.evaluation import score_sequences
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run

@@ -17,7 +17,8 @@ from torch import Tensor
 from turns import heading
 
 import jumok
-from jumok.data.corpora import DataConfig, load_splits
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
 from jumok.tasks.answering import Loaded
 from jumok.text.pretrained import PretrainedVocabulary
 

@@ -194,8 +194,10 @@ def work(system: System, data: Path, rounds: int) -> None:
 def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     """n batches of real reviews: the same for every system of one form."""
     os.environ["JUMOK_DATA"] = str(data)
-    from jumok.data.corpora import CLASSIFICATION, DataConfig, load_splits
+    from jumok.data.config import DataConfig
+    from jumok.data.corpora import load_splits
     from jumok.data.packing import bucketed, pack, packed, pad
+    from jumok.data.splits import CLASSIFICATION
     from jumok.tasks.texts import TextEncoder
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 

@@ -16,7 +16,8 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.tasks.answering import Loaded
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 from tests.nn.measure import shaken
 

@@ -6,22 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data.corpora import (
-    CLASSIFICATION,
-    PAIRS,
-    REGRESSION,
-    SEQUENCES,
-    TAGGING,
-    TEXTS,
-    DataConfig,
-    Splits,
-    load_splits,
-)
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
 from jumok.data.finding import find_file
 from jumok.data.known import CORPORA
 from jumok.data.overlap import Overlap, overlap
 from jumok.data.readers import read_table
 from jumok.data.sources import survey
+from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.splitting import bucket
 from jumok.errors import InputError
 from tests.shared import shared_data

@@ -9,21 +9,12 @@ from pathlib import Path
 import pytest
 
 from jumok.config import build, plain
-from jumok.data.corpora import (
-    CLASSIFICATION,
-    PAIRS,
-    REGRESSION,
-    SEQUENCES,
-    TAGGING,
-    TEXTS,
-    DataConfig,
-    Splits,
-    evaluation_table,
-    label_cells,
-    load_splits,
-)
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
 from jumok.data.overlap import overlap
 from jumok.data.readers import read_table
+from jumok.data.recipe_files import evaluation_table, label_cells
+from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError, StorageError
 from tests.shared import shared_data

@@ -16,9 +16,11 @@ from jumok.export.samples import random_rows
 from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
 from jumok.nn.hooks import own_view
 from jumok.tasks.answering import Loaded
+from jumok.tasks.choices import TaskName
 from jumok.tasks.known import task_of
-from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
+from jumok.tasks.recipe import Recipe
 from jumok.tasks.scoring import score
+from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 from tests.export.small import MEASURES, config, drawn
 

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.data.corpora import SEQUENCES, DataConfig, load_splits
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
 from jumok.data.known import known_corpus
+from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.nn import (

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 
 from jumok.config import build
-from jumok.data.corpora import DataConfig
+from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
 from jumok.tasks.classification import Classification, ClassificationJob
-from jumok.tasks.recipe import AugmentationConfig, ModelConfig, Recipe, RegressionConfig
+from jumok.tasks.recipe import Recipe
 from jumok.tasks.regression import Regression, RegressionJob, scored
 from jumok.tasks.sequence_to_sequence import Pairs, SequenceJob
+from jumok.tasks.tables import AugmentationConfig, ModelConfig, RegressionConfig
 from jumok.tasks.tagging import TaggedTexts, TaggingJob, TokenTagging
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts

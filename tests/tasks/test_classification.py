@@ -9,7 +9,7 @@ import torch
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.classification import labelled, score_texts
-from jumok.tasks.recipe import AugmentationConfig
+from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder, texts_of
 from jumok.tasks.whole_texts import answer_all, outputs
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary

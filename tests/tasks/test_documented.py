@@ -5,16 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data.corpora import DataConfig
+from jumok.data.config import DataConfig
 from jumok.decoding import DecodingConfig
 from jumok.tasks.masking import MaskingConfig
-from jumok.tasks.recipe import (
-    AugmentationConfig,
-    ModelConfig,
-    Recipe,
-    RegressionConfig,
-    VocabularyChoice,
-)
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import AugmentationConfig, ModelConfig, RegressionConfig, VocabularyChoice
 from jumok.tasks.windows import WindowConfig
 from jumok.training.config import TrainingConfig
 

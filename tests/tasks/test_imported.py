@@ -15,18 +15,19 @@ from torch import Tensor
 import jumok
 from jumok import tensorfile
 from jumok.cli.decoding import overridden
-from jumok.data.corpora import evaluation_table
+from jumok.data.recipe_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.beginning import begin_from, vocabularies_of
+from jumok.tasks.choices import WRITING
 from jumok.tasks.epochs import _with_token_dropout
 from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.known import task_of
 from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.masking import special_ids
-from jumok.tasks.recipe import WRITING, load_recipe
+from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
 from jumok.tasks.tagging import PiecedTexts, likeliest_tags, named
 from jumok.tasks.texts import TextEncoder

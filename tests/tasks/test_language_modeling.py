@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from jumok.config import build
-from jumok.data.corpora import DataConfig
+from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, LanguageModelWriter
 from jumok.errors import InputError
@@ -22,7 +22,8 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.language_modeling import Documents, LanguageModelJob, foresee, score_documents
 from jumok.tasks.loading import load
-from jumok.tasks.recipe import ModelConfig, Recipe, load_recipe
+from jumok.tasks.recipe import Recipe, load_recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Writing
 from jumok.tasks.training import train
 from jumok.tasks.windows import WindowConfig

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import jumok
-from jumok.data.corpora import DataConfig, load_splits
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
 from jumok.nn.masks import EVERYTHING, AttentionMask
@@ -23,9 +24,10 @@ from jumok.tasks.masked_language_modeling import (
     score_masked,
 )
 from jumok.tasks.masking import MaskingConfig, Pieces
-from jumok.tasks.recipe import AugmentationConfig, load_recipe
+from jumok.tasks.recipe import load_recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score
+from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import resume, train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig

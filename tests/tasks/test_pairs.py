@@ -18,7 +18,8 @@ from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.heads import compare
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.epochs import Epochs
-from jumok.tasks.recipe import AugmentationConfig, load_recipe
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder, Texts, segments_of
 from jumok.tasks.training import train
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, text_epoch

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import jumok
-from jumok.data.corpora import evaluation_table
+from jumok.data.recipe_files import evaluation_table
 from jumok.errors import InputError
-from jumok.tasks.recipe import AugmentationConfig, RegressionConfig, load_recipe
+from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
+from jumok.tasks.tables import AugmentationConfig, RegressionConfig
 from jumok.tasks.training import train
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import CPU, regression_job, score_rows

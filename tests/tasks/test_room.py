@@ -14,8 +14,8 @@ from jumok.errors import InputError
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.models.size import LAYER_BYTES, least_bytes, least_numbers
 from jumok.models.weights import weights_of
-from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.room import refuse_beyond_memory
+from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 from jumok.training.machine import memory_bytes
 from tests.cli.commands import call

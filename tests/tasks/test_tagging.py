@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import jumok
-from jumok.data.corpora import evaluation_table
+from jumok.data.recipe_files import evaluation_table
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.tasks.recipe import AugmentationConfig, load_recipe
+from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
+from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.tagging import (
     UNTAGGED,
     PiecedTexts,

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from jumok.checks.subject import Sample
-from jumok.data.corpora import SEQUENCES
 from jumok.data.ragged import Ids
+from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel

@@ -89,7 +89,8 @@ def verify(
 
 
 def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
-    from jumok.data.corpora import DataConfig, load_splits
+    from jumok.data.config import DataConfig
+    from jumok.data.corpora import load_splits
     from jumok.data.overlap import overlap
 
     splits = load_splits(DataConfig(corpus=corpus.name), tuple(corpus.columns))

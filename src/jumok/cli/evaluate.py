@@ -32,7 +32,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
-    from jumok.data.corpora import evaluation_table
+    from jumok.data.recipe_files import evaluation_table
     from jumok.errors import InputError
     from jumok.tasks.scoring import score, tables_of, tell_bad_rows
 

@@ -131,7 +131,7 @@ def _refuse_options(texts: list[str], known: list[str]) -> None:
 def _refuse_unwritten(loaded: "Loaded", options: str) -> None:
     """Raises InputError where a model writes nothing."""
     from jumok.errors import InputError
-    from jumok.tasks.recipe import WRITING
+    from jumok.tasks.choices import WRITING
 
     if loaded.recipe.task not in WRITING:
         raise InputError(

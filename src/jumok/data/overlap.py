@@ -3,7 +3,7 @@
 import unicodedata
 from dataclasses import dataclass
 
-from jumok.data.corpora import Splits
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 
 _INPUTS = ("text", "pair", "source")  # what a model is given; other columns are its answers

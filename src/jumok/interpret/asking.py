@@ -10,7 +10,7 @@ from jumok.interpret.rows import begin_row, continued_row, given_row, read_row, 
 from jumok.interpret.tokens import Row
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.answering import Loaded
-from jumok.tasks.recipe import WRITING
+from jumok.tasks.choices import WRITING
 
 
 @dataclass(frozen=True)

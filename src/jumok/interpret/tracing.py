@@ -38,7 +38,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.storage import sha256_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
-from jumok.tasks.recipe import WRITING
+from jumok.tasks.choices import WRITING
 from jumok.tasks.whole_texts import outputs
 
 LIKELIEST = 10  # tokens told after each token of a decoder

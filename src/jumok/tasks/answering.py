@@ -22,11 +22,12 @@ from jumok.models import (
 )
 from jumok.nn.masks import AttentionMask, positions_of
 from jumok.tasks.answers import Answer
+from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, constraints_of
-from jumok.tasks.recipe import WRITING, Recipe
+from jumok.tasks.recipe import Recipe
 from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary

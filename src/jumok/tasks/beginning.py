@@ -14,8 +14,9 @@ from jumok.models.weights import weights_of
 from jumok.pretrained.foreign import is_foreign
 from jumok.tasks.imported import open_foreign
 from jumok.tasks.measures import refuse_other_measures
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.vocabularies import Vocabularies
 from jumok.text.pretrained import read_vocabulary
 

@@ -10,15 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from jumok.data.corpora import CLASSIFICATION, PAIRS, Splits
 from jumok.data.ragged import Ragged
+from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationScores, calibration_error, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.answers import Prediction
 from jumok.tasks.batches import Batches
 from jumok.tasks.epochs import Epochs
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch

@@ -28,9 +28,11 @@ from jumok.pretrained.reason import refuse_giants
 from jumok.pretrained.settings import Settings
 from jumok.pretrained.unfilled import hold
 from jumok.storage import refuse_filled, sha256_of, whole_folder, write_atomically
+from jumok.tasks.choices import TaskName
 from jumok.tasks.origin import FOLDER, Origin
-from jumok.tasks.recipe import ModelConfig, Recipe, TaskName
+from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import FORMAT, Run
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.vocabularies import IMPORTED, Vocabularies, read_imported, save_imported
 from jumok.tasks.windows import WindowConfig
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary

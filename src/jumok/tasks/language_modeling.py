@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.corpora import TEXTS, Splits
 from jumok.data.packing import pack
 from jumok.data.ragged import Ragged
+from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
@@ -28,7 +28,8 @@ from jumok.tasks.batches import Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
 from jumok.text.vocabulary import Vocabulary

@@ -13,8 +13,8 @@ from jumok.tasks.frames import model_size
 from jumok.tasks.imported import Imported, open_foreign, open_imported
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import FOLDER
-from jumok.tasks.recipe import ModelConfig
 from jumok.tasks.run import Run
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.vocabularies import IMPORTED, SOURCE, TARGET, Vocabularies, read_imported
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary

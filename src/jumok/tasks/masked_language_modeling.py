@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.corpora import TEXTS, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
+from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
@@ -35,7 +35,8 @@ from jumok.tasks.masking import (
     spaces_apart,
     spelled,
 )
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder
 from jumok.text.pretrained import PretrainedVocabulary

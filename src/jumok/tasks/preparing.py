@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumok.data.corpora import Splits
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.beginning import Taken, begin_from, vocabularies_of

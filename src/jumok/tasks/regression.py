@@ -13,15 +13,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.corpora import REGRESSION, Splits
 from jumok.data.ragged import Ragged
+from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_numbers
 from jumok.models import TextClassifier
 from jumok.tasks.answers import Estimate
 from jumok.tasks.batches import Batches
 from jumok.tasks.epochs import Epochs
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch

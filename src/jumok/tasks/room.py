@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from jumok.errors import InputError
 from jumok.models.size import least_bytes, least_numbers
-from jumok.tasks.recipe import ModelConfig
+from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 from jumok.training.machine import memory_bytes
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 import torch
 
-from jumok.data.corpora import is_test, load_splits
+from jumok.data.corpora import load_splits
 from jumok.data.known import known_corpus
+from jumok.data.splits import is_test
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.answering import Loaded

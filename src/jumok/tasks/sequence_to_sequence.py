@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.corpora import SEQUENCES, Splits
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
+from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
 from jumok.evaluation import countings, score_sequences
@@ -26,7 +26,8 @@ from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.origin import told
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.told import told_tokens
 from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.corpora import TAGGING, Splits
 from jumok.data.ragged import Ragged
+from jumok.data.splits import TAGGING, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_labels, score_tags
 from jumok.evaluation.entities import entities
@@ -30,7 +30,8 @@ from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import around, filler
 from jumok.tasks.in_turns import TENSORS, in_turns
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.offsets import Span, offsets

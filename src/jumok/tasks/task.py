@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
-from jumok.data.corpora import Splits
+from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.config import DecodingConfig
 from jumok.tasks.answers import Answer
-from jumok.tasks.recipe import ModelConfig, Recipe
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import ModelConfig
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.job import Job
 from jumok.training.report import Example, Mistake

@@ -12,7 +12,8 @@ from typing import Any
 
 from torch import nn
 
-from jumok.data.corpora import Splits, load_splits
+from jumok.data.corpora import load_splits
+from jumok.data.splits import Splits
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded

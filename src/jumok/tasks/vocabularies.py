@@ -13,9 +13,11 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.jsonfile import read_json
 from jumok.storage import storage_errors, write_atomically
+from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import model_size
 from jumok.tasks.known import task_of
-from jumok.tasks.recipe import WRITING, Recipe, VocabularyChoice
+from jumok.tasks.recipe import Recipe
+from jumok.tasks.tables import VocabularyChoice
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary

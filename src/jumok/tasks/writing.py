@@ -19,10 +19,11 @@ from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
 from jumok.tasks.batches import in_order_of_length, padded
+from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin
 from jumok.tasks.in_turns import Letter, in_turns
 from jumok.tasks.kernels import Kernels
-from jumok.tasks.recipe import WRITING, Recipe
+from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 
