@@ -56,7 +56,7 @@ class DecodingConfig:
     max_length: int = 256  # tokens written, the end among them
     max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
     max_extra: int = 10  # and so many more
-    stop: tuple[str, ...] = ()  # texts that end the writing; kept composed (NFC), as it is
+    stop: tuple[str, ...] = ()  # texts that end the writing, composed (NFC) as vocabularies write
 
     # with what
     kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
