@@ -29,7 +29,7 @@ lint: $(READY)
 check: lint test
 
 # Trainings that are killed, stopped, starved and damaged (docs/trust.md). In short, in a few minutes;
-# with the figures that are promised, in a quarter of an hour; for hours.
+# with the figures that are promised, in some 18 minutes; for hours.
 torture: $(READY)
 	$(BIN)/python -m benchmarks.trust short
 	$(BIN)/pytest -m long tests/training

@@ -10,7 +10,8 @@ Sources are 10 to 38 tokens long (24 in the mean), prompts 16.
 
 Each system is a process of its own with two threads, and they take turns. Output tokens a second
 are those of the best hypothesis of each row. Peak memory is the process's high-water mark; weights
-are what stands on the disk, and for jumok's kernel what is kept in memory. `equal` is the share of
+are what stands on the disk, and for jumok what is kept in memory. transformers writes in float32;
+its bfloat16 is not measured. `equal` is the share of
 tokens that are those of transformers in float32 (random weights decide by hairs: with trained ones
 far more are).
 """
@@ -49,7 +50,7 @@ class Case:
     batch: int
     beam: int = 1
     batches: int = 1  # a turn
-    faster_than_transformers: float | None = None  # the figures of the issue
+    faster_than_transformers: float | None = None  # the figures wanted
     faster_than_ctranslate2: float | None = None
 
     @property

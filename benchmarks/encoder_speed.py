@@ -219,7 +219,7 @@ SYSTEMS = (
     System("jumok int8", jumok, "int8"),
 )
 
-# The figures of the issue: ours, theirs (the best of these counts), how many times as fast.
+# The figures wanted: ours, theirs (the best of these counts), how many times as fast.
 WANTED = (
     ("jumok fp32", ("transformers fp32",), 2.0),
     ("jumok bf16", ("transformers bf16",), 1.1),
@@ -272,7 +272,7 @@ def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str
 
 
 def verdicts(medians: dict[str, float]) -> list[str]:
-    """What the issue wants, and what was reached."""
+    """What was wanted, and what was reached."""
     lines = []
     for ours, theirs, wanted in WANTED:
         best = max((medians[name] for name in theirs if name in medians), default=None)

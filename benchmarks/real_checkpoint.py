@@ -45,7 +45,7 @@ def main() -> None:
     far = float((ours - theirs).abs().max() / max(1.0, float(theirs.abs().max())))
     cosine = float(F.cosine_similarity(ours, theirs).min())
     lines = [
-        heading("python benchmarks/real_checkpoint.py"),
+        heading("python benchmarks/real_checkpoint.py --data DATA --model MODEL"),
         "",
         f"{sum(p.numel() for p in loaded.model.parameters()):,} weights, {len(texts)} sentences",
         f"ids                      {same} of {len(texts)} rows equal",

@@ -67,7 +67,7 @@ def main() -> None:
     words.add_argument("tasks", nargs="*", default=list(BASELINES))
     given = words.parse_args()
     os.environ["JUMOK_DATA"] = str(given.data)
-    command = "python benchmarks/small_tasks.py " + shlex.join(given.tasks)
+    command = f"python benchmarks/small_tasks.py --data DATA --out RUNS {shlex.join(given.tasks)}"
     text = "\n".join([heading(command), ""])
     for task in given.tasks:
         lines = [of_baseline(found) for found in baselines(task)]

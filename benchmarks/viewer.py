@@ -3,7 +3,9 @@
     python benchmarks/viewer.py [--scripts FOLDER] [--hovers 50] [--rounds 5]
 
 The model is a BERT-base of random weights, drawn large enough that heads look somewhere; both show
-the same attention, in the machine's Chromium. BertViz fetches require.js, d3 and jQuery when it is
+the same attention, in the machine's Chromium. A page of ours holds the weights of one layer whole
+and those of the others as small pictures, unless it is asked for everything, which is weighed too;
+BertViz's holds every weight. BertViz fetches require.js, d3 and jQuery when it is
 shown: --scripts names a folder with copies of require.js, d3.min.js and jquery.min.js, in whatever
 folders below; without it BertViz is only weighed. Work is what the main thread of the page does for
 a hover, until the frame after it is painted (TaskDuration of Chromium's own account).

@@ -3,7 +3,7 @@
     python -m benchmarks.trust [short|bars|long]
 
 Short: a minute or two of everything, which leaves benchmarks/results as it is. Bars: the figures
-that are promised, within 15 minutes on two quiet cores. Long: an hour of soak and what finds the
+that are promised, in some 18 minutes on two quiet cores. Long: an hour of soak and what finds the
 rare faults. Each proof is a process of its own, and its exit code counts.
 """
 

@@ -59,7 +59,7 @@ def test_its_card(
         "int8         on all 30 rows of dev",
         "jumok knows nothing of their licence",
         'onnxruntime.InferenceSession("model.onnx")',
-        "글 하나(또는 두 글)에 이름표 하나를 붙이는 모델",
+        "글 하나(또는 두 글)에 레이블 하나를 붙이는 모델",
     ):
         assert part in text
     monkeypatch.chdir(classifier[0])

@@ -11,9 +11,9 @@ from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 
 _KOREAN = {
-    "classification": "글 하나(또는 두 글)에 이름표 하나를 붙이는",
+    "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
     "regression": "글 하나(또는 두 글)에 점수를 매기는",
-    "tagging": "글자마다 꼬리표를 붙이는",
+    "tagging": "글자마다 태그를 붙이는",
     "sequence_to_sequence": "글을 읽고 다른 글로 옮겨 쓰는",
     "language_modeling": "글을 이어 쓰는",
     "masked_language_modeling": "가려진 조각을 알아맞히는",
