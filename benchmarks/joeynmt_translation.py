@@ -1,6 +1,7 @@
 """JoeyNMT beside a finished translation run: the same data, pieces, size and wall time.
 
     python benchmarks/joeynmt_translation.py RUN --joeynmt SITE [--minutes M] [--work FOLDER]
+        [--tests docs_test ...]
 
 SITE is a folder made by `pip install --target SITE joeynmt importlib_metadata sentencepiece==0.2.0`
 (JoeyNMT asks for an old protobuf, so it lives apart; torch and what it brings may be deleted from
@@ -8,7 +9,8 @@ SITE, so that both systems run on one torch). It is trained with the settings of
 Transformer (post-norm, Xavier, dropout 0.3, label smoothing 0.1, Adam, plateau schedule) at RUN's
 layers and widths, in float32 (it offers no bfloat16 on a CPU), for as long as RUN's whole command
 took; its best checkpoint by development perplexity translates every test set with RUN's beam. The
-time of its translating is not counted. Both are scored by the same function.
+time of its translating is not counted. Both are scored by the same function. What was trained or
+translated in FOLDER already is not done again.
 """
 
 import argparse
@@ -18,18 +20,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import IO, Any
 
 from turns import heading
 
 from jumok.data.corpora import load_splits
 from jumok.data.splits import SEQUENCES
-from jumok.evaluation import score_sequences
+from jumok.evaluation import countings, score_sequences
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 RESULTS = Path(__file__).parent / "results"
+METRICS = ("bleu", "chrf", "bleu_ko_mecab", "bleu_tokenized_lower")
 DEV_ROWS = 500  # at most: it scores them again and again, and its time is ours
 STARTED = """
 import runpy
@@ -42,6 +47,8 @@ class Plateau(lr_scheduler.ReduceLROnPlateau):  # JoeyNMT 2.3 says `verbose`, wh
 lr_scheduler.ReduceLROnPlateau = Plateau
 runpy.run_module("joeynmt", run_name="__main__", alter_sys=True)
 """
+Process = subprocess.Popen[bytes]
+Scores = Mapping[str, Mapping[str, Any]]  # of each test set
 SPECIAL = {"unk": "[UNK]", "pad": "[PAD]", "bos": "[BOS]", "eos": "[EOS]"}
 
 
@@ -53,36 +60,50 @@ def main() -> None:
     words.add_argument("--minutes", type=float, help="default: RUN's wall time")
     words.add_argument("--work", type=Path, default=Path("runs/joeynmt"))
     words.add_argument("--beam", type=int, default=5)
+    words.add_argument("--tests", nargs="*", help="these alone; default: all")
     given = words.parse_args()
     run = Run.existing(given.run)
     recipe, results = run.recipe(), run.results()
     folder: Path = given.work / recipe.name
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     tests = write_data(recipe, folder)
-    pieces = run.vocabularies().source
-    assert isinstance(pieces, SentencePieceVocabulary)
-    pieces.save(folder / "pieces.model")
-    special = set(SPECIAL.values())
-    spelled = [pieces.piece(i) for i in range(len(pieces))]
-    (folder / "pieces.txt").write_text(
-        "\n".join([*SPECIAL.values(), *(p for p in spelled if p not in special)]) + "\n", "utf-8"
-    )
-    (folder / "config.yaml").write_text(config(recipe, folder, given.beam), "utf-8")
     minutes = given.minutes or results["wall_seconds"] / 60
-    train(folder, given.joeynmt, minutes)
-    lines = []
-    theirs = {name: translate(folder, given.joeynmt, name) for name in tests}
+    if not (folder / "trained").exists():
+        write_pieces(run, folder)
+        (folder / "config.yaml").write_text(config(recipe, folder, given.beam), "utf-8")
+        train(folder, given.joeynmt, minutes)
+        (folder / "trained").write_text(f"{minutes:.1f} minutes\n")
+    chosen = given.tests or list(tests)
     ours = {part["split"]: part for part in [results, *results["others"]]}
-    for name, targets in tests.items():
-        found = score_sequences(theirs[name], targets)
-        lines.append(
-            f"{name:<16} JoeyNMT BLEU {found.bleu:6.2f} chrF {found.chrf:6.2f}   jumok BLEU "
-            f"{ours[name]['bleu']:6.2f} chrF {ours[name]['chrf']:6.2f}"
-        )
-    text = "\n".join([*lines, found.signature])
+    also = countings(recipe.data.language)
+    theirs = {
+        name: score_sequences(
+            translate(folder, given.joeynmt, name), tests[name], also, recipe.data.language
+        ).as_json()
+        for name in chosen
+    }
+    kept = (folder / "model" / "best.ckpt").resolve().stem
+    fact = f"{minutes:.1f} minutes each; JoeyNMT's best checkpoint is that of step {kept}"
+    text = "\n".join([fact, "", *side_by_side(theirs, ours), "", *signatures(theirs[chosen[0]])])
     print(text)
     command = f"python benchmarks/joeynmt_translation.py RUN --minutes {minutes:.1f}"
     (RESULTS / f"joeynmt_{recipe.name}.txt").write_text(f"{heading(command)}\n{text}\n", "utf-8")
+
+
+def side_by_side(theirs: Scores, ours: Scores) -> list[str]:
+    """Two lines a test set: JoeyNMT, then jumok."""
+    metrics = [name for name in METRICS if name in next(iter(theirs.values()))]
+    lines = [f"{'test set':<16}  {'system':<8}" + "".join(f"  {name}" for name in metrics)]
+    for split in theirs:
+        for system, scores in (("JoeyNMT", theirs[split]), ("jumok", ours[split])):
+            cells = "".join(f"  {scores[name]:{len(name)}.2f}" for name in metrics)
+            lines.append(f"{split:<16}  {system:<8}{cells}")
+    return lines
+
+
+def signatures(scores: Mapping[str, Any]) -> list[str]:
+    """How each metric counts."""
+    return [f"{key}: {value}" for key, value in scores.items() if key.endswith("signature")]
 
 
 def write_data(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
@@ -100,6 +121,18 @@ def write_data(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
         if name not in ("train", "dev"):
             tests[name] = list(table.column("target"))
     return tests
+
+
+def write_pieces(run: Run, folder: Path) -> None:
+    """RUN's joint vocabulary as it wants one: the SentencePiece model, and its pieces in a list."""
+    pieces = run.vocabularies().source
+    assert isinstance(pieces, SentencePieceVocabulary)
+    pieces.save(folder / "pieces.model")
+    special = set(SPECIAL.values())
+    spelled = [pieces.piece(i) for i in range(len(pieces))]
+    (folder / "pieces.txt").write_text(
+        "\n".join([*SPECIAL.values(), *(p for p in spelled if p not in special)]) + "\n", "utf-8"
+    )
 
 
 def config(recipe: Recipe, folder: Path, beam: int) -> str:
@@ -196,7 +229,7 @@ def config(recipe: Recipe, folder: Path, beam: int) -> str:
 def train(folder: Path, site: Path, minutes: float) -> None:
     """Train until the time is over; what was best on dev lies in its folder."""
     with (folder / "train.log").open("w") as log:
-        worker = start(folder, site, "train", "--skip-test", stdout=log.fileno())
+        worker = start(folder, site, "train", "--skip-test", stdout=log, stderr=subprocess.STDOUT)
         end = time.monotonic() + 60 * minutes
         while time.monotonic() < end and worker.poll() is None:
             time.sleep(1)
@@ -208,29 +241,26 @@ def train(folder: Path, site: Path, minutes: float) -> None:
 
 
 def translate(folder: Path, site: Path, name: str) -> list[str]:
-    """What it writes for a test set; an empty answer where it fails."""
-    output = folder / f"{name}.output"
-    with (folder / f"{name}.source").open() as source:
-        worker = start(
-            folder, site, "translate", "-o", str(output), stdin=source.fileno(),
-            stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        worker.wait()
-    return output.read_text("utf-8").removesuffix("\n").split("\n")
+    """What it writes for a test set, line by line; kept when it is whole."""
+    kept = folder / f"{name}.output"
+    source = folder / f"{name}.source"
+    rows = source.read_text("utf-8").count("\n")
+    if not kept.exists():
+        printed = folder / f"{name}.printed"  # its own `-o` fails in 2.3.0: a field is misnamed
+        log = folder / f"{name}.log"
+        with source.open() as lines, printed.open("w") as output, log.open("w") as told:
+            start(folder, site, "translate", stdin=lines, stdout=output, stderr=told).wait()
+        if printed.read_text("utf-8").count("\n") != rows:
+            raise SystemExit(f"JoeyNMT did not translate {name}; see {log}")
+        printed.rename(kept)
+    return kept.read_text("utf-8").removesuffix("\n").split("\n")
 
 
-def start(
-    folder: Path, site: Path, mode: str, *words: str, stdin: int | None = None, stdout: int
-) -> "subprocess.Popen[bytes]":
+def start(folder: Path, site: Path, mode: str, *words: str, **files: IO[str] | int) -> Process:
     """JoeyNMT in a process of its own."""
     command = [sys.executable, "-c", STARTED, mode, str(folder / "config.yaml"), *words]
-    return subprocess.Popen(
-        command,
-        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "2"},
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.STDOUT,
-    )
+    env = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "2"}
+    return subprocess.Popen(command, env=env, **files)  # type: ignore[call-overload, no-any-return]
 
 
 if __name__ == "__main__":
