@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from jumok.models import TextClassifier
-from jumok.native import KernelError, NativeModel, NativeWriter, obstacle
+from jumok.native import KernelError, NativeModel, NativeWriter, obstacle, packing
+from jumok.native.packing import PRECISIONS, Precision
 from jumok.nn import record
 from tests.native.conftest import KINDS, config, encoder_decoder, language_model
 
@@ -55,6 +56,37 @@ def test_a_model_in_bfloat16_is_taken_too() -> None:
     assert logits.isfinite().all()
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_given_by_parts_are_the_same(
+    precision: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, ids = language_model(), torch.tensor([[5, 6, 7]])
+    whole = NativeWriter(NativeModel(model, precision), room=4).step(ids)
+    monkeypatch.setattr(packing, "_ROWS", 10)  # of 77 tokens, of 24 and 50 outputs
+    assert torch.equal(NativeWriter(NativeModel(model, precision), room=4).step(ids), whole)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is Linux's")
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_packing_holds_no_second_copy(precision: Precision) -> None:
+    code = f"""
+import resource, torch
+from jumok.models import LanguageModel, TransformerConfig
+from jumok.native import NativeModel
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+torch.set_num_threads(1)
+small = dict(n_layers=1, d_model=256, d_ff=256, tie_embeddings="none")
+NativeModel(LanguageModel(TransformerConfig(vocabulary_size=9, **small)), "{precision}")
+model = LanguageModel(TransformerConfig(vocabulary_size=100_000, **small))
+before = peak()
+print(NativeModel(model, "{precision}").weight_bytes, peak() - before)
+"""
+    weights, grown = map(int, in_a_process(code).split())
+    assert weights > 50e6  # two tables of 25.6 million numbers
+    assert grown < weights + 15e6
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
 @pytest.mark.parametrize("threads", [1, 4])
 def test_weights_that_memory_does_not_hold_are_an_error(threads: int) -> None:
@@ -79,7 +111,12 @@ try:
 except JumokError as error:
     print(error)
 """
-    done = subprocess.run(
+    written = in_a_process(code)
+    assert written.startswith("(1, 9)\nmemory ran out while the weights of output were packed")
+
+
+def in_a_process(code: str) -> str:
+    """What a program of its own prints."""
+    return subprocess.run(
         [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
-    )
-    assert done.stdout.startswith("(1, 9)\nmemory ran out while the weights of output were packed")
+    ).stdout

@@ -21,7 +21,7 @@ Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")  # as door.cpp numbers them
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
 
-_ROWS = 4096  # at a time are quantised: a large vocabulary would double the memory
+_ROWS = 1024  # at a time are converted and given: nobody holds a second copy of a large table
 
 Maps = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # several: their outputs side by side
 
@@ -56,22 +56,34 @@ class PackedWeights:
     def give_linear(self, name: str, maps: Maps) -> None:
         """A linear map or a table of embeddings; JumokError where memory does not hold it."""
         together = maps if isinstance(maps, tuple) else (maps,)
-        weights = [part.weight.detach().float().cpu() for part in together]
-        weight = torch.cat(weights) if len(weights) > 1 else weights[0]  # (N, K)
-        biases = [part.bias for part in together if isinstance(part, nn.Linear)]
-        kept = [bias.detach().float().cpu() for bias in biases if bias is not None]
-        bias = torch.cat(kept) if kept else None
+        weights = [part.weight.detach() for part in together]  # (N, K) each
+        biases = [getattr(part, "bias", None) for part in together]
+        outputs, inputs = sum(map(len, weights)), weights[0].shape[1]
+        biased = any(bias is not None for bias in biases)
+        answer = self.library.jumok_linear(self.handle, name.encode(), outputs, inputs, biased)
+        self._taken(answer, name)
+        first = 0
+        for weight, bias in zip(weights, biases, strict=True):
+            for start in range(0, len(weight), _ROWS):
+                some = slice(start, start + _ROWS)
+                its = None if bias is None else bias[some]
+                self._give_rows(name, first + start, weight[some], its)
+            first += len(weight)
+
+    def _give_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
+        """Some rows of a linear map (n, K), from output `first` on, with their biases (n)."""
         scale = None
         if self.precision == "int8":
-            some = [quantize_rows(rows) for rows in torch.split(weight, _ROWS)]
-            packed, scale = torch.cat([q for q, _ in some]), torch.cat([s for _, s in some])
+            packed, scale = quantize_rows(weight.cpu())
         else:
-            packed = weight.to(getattr(torch, self.precision))
+            packed = weight.cpu().to(getattr(torch, self.precision))
         packed = packed.contiguous()
-        answer = self.library.jumok_linear(
-            self.handle, name.encode(), *packed.shape, _at(packed), _at(scale), _at(bias)
+        if bias is not None:
+            bias = bias.detach().float().cpu().contiguous()
+        answer = self.library.jumok_rows(
+            self.handle, name.encode(), first, len(packed), _at(packed), _at(scale), _at(bias)
         )
-        self._taken(answer, name)
+        assert answer == DONE, name
 
     def give_vector(self, name: str, vector: Tensor) -> None:
         """A vector, or a table of numbers that stay in float32."""

@@ -47,6 +47,7 @@ class NativeWriter:
         self._room = room
         self._length = 0
         self._rows: int | None = None
+        self._broken = False
         self._library = library()
         self._request: int = self._library.jumok_request(model.handle)
         if source is not None:
@@ -54,7 +55,7 @@ class NativeWriter:
         elif padding is not None:
             if len(padding) and int(padding.min()) < 0:
                 raise InputError(f"padding of {int(padding.min())} tokens came; give 0 or more")
-            self._begin(len(padding), padding.long().contiguous())
+            self._begin(len(padding), _here(padding).long().contiguous())
 
     def __del__(self) -> None:
         if hasattr(self, "_request"):
@@ -95,7 +96,7 @@ class NativeWriter:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
-        rows = rows.long().contiguous()
+        rows = _here(rows).long().contiguous()
         self._done(self._library.jumok_select(self._request, rows.data_ptr(), len(rows)))
         self._rows = len(rows)
 
@@ -122,8 +123,8 @@ class NativeWriter:
                 f"{S} tokens came, the model holds {longest}; "
                 "shorten the text or train with a larger model.max_length"
             )
-        source = source.long().contiguous()
-        real = None if real is None else real.bool().contiguous()
+        source = _here(source).long().contiguous()
+        real = None if real is None else _here(real).bool().contiguous()
         self._rows = N
         self._done(
             self._library.jumok_read(
@@ -135,10 +136,12 @@ class NativeWriter:
     def _begin(self, rows: int, padding: Tensor | None) -> None:
         self._rows = rows
         at = None if padding is None else padding.data_ptr()
-        self._library.jumok_begin(self._request, at, rows)
+        self._done(self._library.jumok_begin(self._request, at, rows))
 
     def _newest(self, ids: Tensor) -> Tensor:
         """The newest tokens, checked and as they lie in memory."""
+        if self._broken:
+            raise JumokError("memory ran out in an earlier step; begin anew with a new writer")
         if self._rows is None:
             self._begin(len(ids), None)
         if ids.ndim != 2 or len(ids) != self._rows or ids.shape[1] < 1:
@@ -151,7 +154,7 @@ class NativeWriter:
                 f"{self._length + ids.shape[1]} positions do not fit a writer with room for "
                 f"{self._room}; make it with more room"
             )
-        return ids.long().contiguous()
+        return _here(ids).long().contiguous()
 
     def _logits(self, ids: Tensor, *, every: bool) -> Tensor:
         ids = self._newest(ids)
@@ -175,4 +178,12 @@ class NativeWriter:
         if answer == NO_SUCH_ROW:
             raise InputError(f"rows were chosen that are not among the {self._rows}; count from 0")
         if answer != DONE:
+            self._broken = True  # some rows may have gone on and others not
             raise JumokError("memory ran out while writing; write fewer rows at once")
+
+
+def _here(tensor: Tensor) -> Tensor:
+    """The tensor, whose numbers the kernel can read: InputError for one on another device."""
+    if tensor.device.type != "cpu":
+        raise InputError(f"tokens on {tensor.device} came, the kernel writes on the CPU; move them")
+    return tensor

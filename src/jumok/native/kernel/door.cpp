@@ -21,7 +21,8 @@ struct AnyRequest {
 
 struct AnyModel {
   virtual ~AnyModel() = default;
-  virtual bool linear(const std::string&, int, int, const void*, const float*, const float*) = 0;
+  virtual bool linear(const std::string&, int, int, bool) = 0;
+  virtual bool rows(const std::string&, int, int, const void*, const float*, const float*) = 0;
   virtual bool vector(const std::string&, size_t, const float*) = 0;
   virtual size_t bytes() const = 0;
   virtual AnyRequest* request() const = 0;
@@ -52,12 +53,17 @@ struct ModelOf final : AnyModel {
   Transformer<Format> model;
 
   explicit ModelOf(const Measures& measures) : model(measures) {}
-  bool linear(const std::string& name, int outputs, int inputs, const void* weight,
-              const float* scale, const float* bias) override {
+  bool linear(const std::string& name, int outputs, int inputs, bool biased) override {
     const auto found = model.linears.find(name);
     if (found == model.linears.end()) return false;
-    found->second->pack(outputs, inputs, static_cast<const typename Format::Weight*>(weight), scale,
-                        bias);
+    found->second->make(outputs, inputs, biased);
+    return true;
+  }
+  bool rows(const std::string& name, int first, int n, const void* weight, const float* scale,
+            const float* bias) override {
+    const auto found = model.linears.find(name);
+    if (found == model.linears.end()) return false;
+    found->second->pack(first, n, static_cast<const typename Format::Weight*>(weight), scale, bias);
     return true;
   }
   bool vector(const std::string& name, size_t size, const float* numbers) override {
@@ -101,12 +107,16 @@ AnyModel* jumok_model(const jumok::Measures* measures, int precision) {
   return new jumok::ModelOf<jumok::Int8>(*measures);
 }
 void jumok_free_model(AnyModel* model) { delete model; }
-int jumok_linear(AnyModel* model, const char* name, int outputs, int inputs, const void* weight,
-                 const float* scale, const float* bias) {
+int jumok_linear(AnyModel* model, const char* name, int outputs, int inputs, int biased) {
   return jumok::guarded([&] {
-    const bool known = model->linear(name, outputs, inputs, weight, scale, bias);
+    const bool known = model->linear(name, outputs, inputs, biased != 0);
     return known ? jumok::DONE : jumok::NO_SUCH_NAME;
   });
+}
+int jumok_rows(AnyModel* model, const char* name, int first, int n, const void* weight,
+               const float* scale, const float* bias) {
+  const bool known = model->rows(name, first, n, weight, scale, bias);
+  return known ? jumok::DONE : jumok::NO_SUCH_NAME;
 }
 int jumok_vector(AnyModel* model, const char* name, int64_t size, const float* numbers) {
   return jumok::guarded([&] {
@@ -130,8 +140,11 @@ int jumok_read(AnyRequest* request, const int64_t* ids, const uint8_t* real, int
                int threads) {
   return jumok::guarded([&] { return request->read(ids, real, N, S, threads); });
 }
-void jumok_begin(AnyRequest* request, const int64_t* padding, int N) {
-  request->begin(padding, N);
+int jumok_begin(AnyRequest* request, const int64_t* padding, int N) {
+  return jumok::guarded([&] {
+    request->begin(padding, N);
+    return jumok::DONE;
+  });
 }
 int jumok_step(AnyRequest* request, const int64_t* ids, int T, int every, float* logits,
                int threads) {

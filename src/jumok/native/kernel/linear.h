@@ -58,20 +58,24 @@ struct Linear {
   Array<float> bias;      // empty where there is none
   Array<float> scales;    // of each output
 
-  // weight (outputs, inputs), scale and bias (outputs); bias may be null.
-  void pack(int n_outputs, int n_inputs, const Weight* weight, const float* scale, const float* b) {
+  // A map whose weights and biases are all 0.
+  void make(int n_outputs, int n_inputs, bool biased) {
     inputs = n_inputs, outputs = n_outputs;
     groups = (inputs + Format::GROUP - 1) / Format::GROUP;
     panels = (outputs + PANEL - 1) / PANEL;
     const size_t padded = static_cast<size_t>(panels) * PANEL;
     weights = Array<Weight>(padded * groups * Format::GROUP);
-    if (b != nullptr) bias = Array<float>(padded);
+    if (biased) bias = Array<float>(padded);
     if (Format::SCALED) scales = Array<float>(padded);
-    for (int o = 0; o < outputs; ++o) {
-      const Weight* row = weight + static_cast<size_t>(o) * inputs;
-      for (int i = 0; i < inputs; ++i) *place(o, i) = row[i];
-      if (b != nullptr) bias[o] = b[o];
-      if (Format::SCALED) scales[o] = scale[o];
+  }
+
+  // The weights of n outputs from `first` on: weight (n, inputs), scale and bias (n); bias may be
+  // null. They come by parts so that nobody has to hold a second copy of a large map.
+  void pack(int first, int n, const Weight* weight, const float* scale, const float* b) {
+    for (int o = 0; o < n; ++o, weight += inputs) {
+      for (int i = 0; i < inputs; ++i) *place(first + o, i) = weight[i];
+      if (b != nullptr) bias[first + o] = b[o];
+      if (Format::SCALED) scales[first + o] = scale[o];
     }
   }
 

@@ -11,9 +11,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -38,7 +40,8 @@ class Threads {
     return *ours_;
   }
 
-  // work(i) for every i below `items`, by at most `threads` threads; returns when all is done.
+  // work(i) for every i below `items`, by at most `threads` threads; returns when all is done, or
+  // throws then what one of them threw.
   template <class Work>
   void share(int items, int threads, const Work& work) {
     if (items <= 1 || threads <= 1 || !turn_.try_lock()) {  // another request is at it: go alone
@@ -64,7 +67,9 @@ class Threads {
     // The last pieces take a moment, unless somebody else was given a helper's processor.
     for (int i = 0; done_.load(std::memory_order_acquire) < pieces; ++i)
       i < PATIENCE ? breathe() : std::this_thread::yield();
+    const std::exception_ptr failure = std::exchange(failure_, nullptr);
     turn_.unlock();
+    if (failure) std::rethrow_exception(failure);
   }
 
  private:
@@ -77,8 +82,13 @@ class Threads {
     while (static_cast<uint32_t>(ticket) < ticket >> 32) {
       if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
       const int64_t piece = static_cast<uint32_t>(ticket);
-      run_(work_, static_cast<int>(items_ * piece / pieces_),
-           static_cast<int>(items_ * (piece + 1) / pieces_));
+      try {
+        run_(work_, static_cast<int>(items_ * piece / pieces_),
+             static_cast<int>(items_ * (piece + 1) / pieces_));
+      } catch (...) {  // told to who shared the work, when nobody is at it any more
+        std::lock_guard<std::mutex> hold(bed_);
+        failure_ = std::current_exception();
+      }
       done_.fetch_add(1, std::memory_order_release);
       ticket = ticket_.load(std::memory_order_acquire);
     }
@@ -125,6 +135,7 @@ class Threads {
   int started_ = 0;
   std::atomic<int> sleeping_{0};
   std::mutex bed_;
+  std::exception_ptr failure_;
   std::condition_variable wake_;
 };
 
