@@ -77,7 +77,8 @@ def main() -> None:
             lines.append(trained(task, given.out / f"{task}-{given.init.name}-{given.seed}", extra))
         text += f"\n{table(task, lines)}\n"
         print(table(task, lines), flush=True)
-    RESULTS.write_text(f"{text}\n{NOTES}\n", encoding="utf-8")
+    if set(given.tasks) == set(BASELINES):  # else the table would lose the others
+        RESULTS.write_text(f"{text}\n{NOTES}\n", encoding="utf-8")
 
 
 def of_baseline(found: Baseline) -> Line:

@@ -12,7 +12,7 @@ import jumok
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
 from tests.cli.commands import call
-from tests.tiny import readings, reviews, write_tsv
+from tests.tiny import readings, reviews, write_reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
 CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error"]
@@ -199,6 +199,24 @@ def test_a_recipe_without_a_test_split(
     done = call(capsys, "evaluate", tmp_path / "run")
     assert done.code == 2
     assert "no 'test' split; it has train, dev: name one of them, or a file" in done.err
+
+
+def test_labels_are_the_runs_whatever_became_of_the_training_file(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    recipe = write_reviews(tmp_path)
+    words = ["training.steps=2", "training.evaluate_every=2"]
+    train(load_recipe(str(recipe), words), tmp_path / "run")
+    capsys.readouterr()
+    before = call(capsys, "evaluate", tmp_path / "run", "--json").rows
+    with (tmp_path / "train.tsv").open("a", encoding="utf-8") as file:
+        file.write("그저 그래요\t그저\n")
+    assert call(capsys, "evaluate", tmp_path / "run", "--json").rows == before
+    with (tmp_path / "test.tsv").open("a", encoding="utf-8") as file:
+        file.write("그저 그래요\t그저\n")
+    done = call(capsys, "evaluate", tmp_path / "run")
+    assert done.code == 2
+    assert "unknown label '그저', wanted one of" in done.err
 
 
 def test_rows_that_are_left_out_are_told(

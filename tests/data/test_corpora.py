@@ -11,6 +11,7 @@ import pytest
 from jumok.config import build, plain
 from jumok.data.config import DataConfig
 from jumok.data.corpora import load_splits
+from jumok.data.formats import Format
 from jumok.data.overlap import overlap
 from jumok.data.readers import read_table
 from jumok.data.recipe_files import evaluation_table, label_cells
@@ -169,6 +170,44 @@ def test_own_parallel_files(tmp_path: Path) -> None:
         load_splits(DataConfig(train=(source, target), dev_rows=3), SEQUENCES)
 
 
+def test_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
+    """Parallel files are checked as one file is: before training, by the names that are known."""
+    texts, labels = (
+        write(tmp_path / "a.txt", "가\n나\n다\n"),
+        write(tmp_path / "b.txt", "0\n1\n0\n"),
+    )
+    config = DataConfig(train=(texts, labels), dev_rows=1, labels=("나쁨", "좋음"))
+    assert list(load_splits(config).train.column("label")) == ["나쁨", "좋음"]
+    test = write(tmp_path / "c.txt", "라\n"), write(tmp_path / "d.txt", "2\n")
+    with pytest.raises(InputError, match=r"d\.txt:1: unknown label '2', wanted one of 0, 1"):
+        load_splits(DataConfig(train=(texts, labels), test=test, dev_rows=1))
+
+
+@pytest.mark.parametrize(
+    ("names", "format_"), [(("a.tsv", "b.tsv"), None), (("a.txt", "b.txt"), "tsv")]
+)
+def test_tables_are_not_read_side_by_side(
+    tmp_path: Path, names: tuple[str, str], format_: Format | None
+) -> None:
+    files = tuple(write(tmp_path / name, "text\tlabel\n가\t0\n나\t1\n") for name in names)
+    with pytest.raises(InputError, match=r"names 2 files, .*and .*a\.\w+ is read as tsv; name one"):
+        load_splits(DataConfig(train=files, format=format_))
+    lines = load_splits(DataConfig(train=files, format="lines", dev_rows=1), SEQUENCES)
+    assert lines.train.column("source")[0] == "text\tlabel"
+
+
+def test_the_train_file_is_not_needed_where_the_labels_are_known(own: Path) -> None:
+    (own / "train.tsv").unlink()
+    config = DataConfig(
+        train=str(own / "train.tsv"),
+        test=str(own / "test.tsv"),
+        text="글",
+        label="평",
+        labels=("싫다", "좋다"),
+    )
+    assert list(load_splits(config, only=["test"]).test.column("label")) == ["좋다"]
+
+
 def test_the_notes_files_of_pieces(tmp_path: Path) -> None:
     lines = [{"doc": ["▁좋", "다"], "label": 1}, {"doc": ["▁싫다"], "label": 0}] * 10
     train = write(tmp_path / "ratings_train.jsonl", "".join(json.dumps(r) + "\n" for r in lines))
@@ -184,6 +223,7 @@ def test_bad_rows_stop_or_are_skipped(tmp_path: Path) -> None:
         load_splits(DataConfig(train=train))
     splits = load_splits(DataConfig(train=train, on_bad_rows="skip", dev_rows=1))
     assert (len(splits.train), splits.train.bad_rows.count) == (2, 1)
+    assert splits.dev.bad_rows.count == 0  # it is a part of train, where they are counted
 
 
 @pytest.mark.parametrize("name", ["data.tsv", "data.txt", "data"])
@@ -258,6 +298,23 @@ def test_own_tagged_sentences(tmp_path: Path) -> None:
     test = write(tmp_path / "test.tsv", "text\ttags\n밤\tB-TI\n")
     with pytest.raises(InputError, match=r"test\.tsv:2: unknown tag 'B-TI', wanted one of O, B-LC"):
         load_splits(DataConfig(train=train, test=test, dev_rows=1), TAGGING)
+
+
+def test_tags_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    apart = unicodedata.normalize("NFD", "B-곳")
+    rows = f"밤\tB-곳\n낮\t{apart}\n강\tO\n"
+    train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
+    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    assert splits.labels == ("O", "B-곳")
+    assert list(splits.train.column("tags")) == ["B-곳", "B-곳"]
+    known = load_splits(DataConfig(train=train, dev_rows=1, labels=("O", apart)), TAGGING)
+    assert known.labels == ("O", "B-곳")
+
+
+def test_a_tag_is_needed(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\ttags\n밤\tO\n낮\tO\n")
+    with pytest.raises(InputError, match="every character of train is tagged O; a tag to be"):
+        load_splits(DataConfig(train=train), TAGGING)
 
 
 @pytest.mark.parametrize(
@@ -374,6 +431,24 @@ def test_headers_whose_letters_are_stored_apart(tmp_path: Path) -> None:
     (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
     splits = load_splits(DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1))
     assert list(splits.train.column("text")) == ["가", "나"]
+
+
+def test_keys_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    row = {unicodedata.normalize("NFD", "리뷰"): "가", "label": "0"}
+    (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n" * 2, "utf-8")
+    table = read_table(tmp_path / "own.jsonl", {"text": "리뷰", "label": "label"})
+    assert list(table.column("text")) == ["가", "가"]
+
+
+@pytest.mark.parametrize("labels", [("x", "x"), ("x",), ("가", unicodedata.normalize("NFD", "가"))])
+def test_labels_are_two_or_more_names(labels: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=r"data\.labels names .*; wanted two names or more"):
+        DataConfig(labels=labels)
+
+
+def test_a_corpus_has_its_own_format() -> None:
+    with pytest.raises(InputError, match=r"data\.format 'csv' came with the corpus 'nsmc'"):
+        DataConfig(corpus="nsmc", format="csv")
 
 
 def test_where_a_file_was_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

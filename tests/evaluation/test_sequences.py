@@ -130,8 +130,10 @@ def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
 ) -> None:
     sequences._tell_missing_once.cache_clear()
     monkeypatch.setattr(sequences, "find_spec", lambda name: None)
-    assert countings("ko") == countings("ko") == ()
+    assert countings("ko") == countings("ko") == countings("de") == countings("fr") == ()
     assert [record.getMessage() for record in caplog.records] == [
         "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
-        "pip install 'jumok[korean]' adds it"
+        "pip install 'jumok[korean]' adds it",
+        "BLEU as papers count it is not counted: sacremoses is not installed; "
+        "pip install 'jumok[moses]' adds it",
     ]

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -159,6 +160,14 @@ def test_each_token_of_a_long_document_is_scored_once_by_a_window(
     assert found.tokens == len(row) - 1
     assert found.nats == pytest.approx(expected, rel=1e-5)
     assert found.bytes == len(LONG.encode())
+
+
+def test_how_letters_are_stored_changes_no_bits_per_byte() -> None:
+    apart = unicodedata.normalize("NFD", LONG)
+    assert apart != LONG
+    both = [Documents.of([text], vocabulary()) for text in (LONG, apart)]
+    assert len(both[0].rows.ids) == len(both[1].rows.ids)
+    assert both[0].bytes == both[1].bytes == len(LONG.encode())
 
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> None:

@@ -103,6 +103,7 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ("model.d_model=17", "d_model 17"),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
+        ("data.target_language=korean", 'data.target_language = "korean": input should be'),
     ],
 )
 def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str) -> None:
@@ -132,6 +133,21 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
             "set it to 0, or choose from classification, regression, tagging",
         ),
         (["task=tagging", "vocabulary.byte_fallback=true"], "a byte has no tag of its own"),
+        (
+            ["task=regression", "training.label_smoothing=0.1"],
+            "training.label_smoothing 0.1 came with the task regression, which has no labels",
+        ),
+        (
+            ["task=masked_language_modeling", "data.pair=b"],
+            "data.pair came with the task masked_language_modeling, which reads text",
+        ),
+        (
+            [
+                *("data.pair=b", "model.n_segments=2", "model.pooling=compare"),
+                "model.kind=encoder_decoder",
+            ],
+            'model.pooling "compare" puts two texts beside each other; give pairs',
+        ),
     ],
 )
 def test_what_does_not_go_together(review_recipe: Path, words: list[str], sentence: str) -> None:

@@ -1,9 +1,11 @@
 """From a recipe to a run: what becomes of pieces and of foreign words."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+import sentencepiece
 
 import jumok
 from jumok.data.corpora import load_splits
@@ -155,6 +157,24 @@ def test_numbers_end_to_end(tmp_path: Path) -> None:
 def test_examples_of_the_known_corpora_alone(review_recipe: Path) -> None:
     assert examples(load_recipe(str(review_recipe))) == []
     assert len(examples(load_recipe("nsmc"))) == 3
+
+
+def test_a_vocabulary_without_a_first_token_is_refused_before_anything_is_made(
+    review_recipe: Path, tmp_path: Path
+) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
+        sentence_iterator=iter([text for text, _ in reviews(200, 0)]),
+        model_writer=model,
+        vocab_size=56,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (tmp_path / "plain.model").write_bytes(model.getvalue())
+    words = [f"vocabulary.file={tmp_path / 'plain.model'}"]
+    with pytest.raises(InputError, match=r"\[CLS\]"):
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_vocabulary_that_cuts_one_way_is_refused_before_anything_is_made(

@@ -33,7 +33,7 @@ def some_texts(loaded: Loaded) -> list[str]:
     Raises InputError when the data are not here.
     """
     columns = loaded.task.columns(loaded.recipe)
-    table = tables_of(loaded.recipe, "dev")["dev"]
+    table = tables_of(loaded.recipe, "dev", loaded.labels)["dev"]
     lines = sorted(_lines(table, columns, loaded), key=len)
     places = np.linspace(0, len(lines) - 1, N_TEXTS).round().astype(int)
     return list(dict.fromkeys(lines[place] for place in places))

@@ -40,7 +40,7 @@ def evaluate(
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")
     loaded = reading_in(load_with(run, along), precision)
     if data is None:
-        tables = tables_of(loaded.recipe, split)
+        tables = tables_of(loaded.recipe, split, loaded.labels)
     else:
         columns = loaded.task.columns(loaded.recipe)
         table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)

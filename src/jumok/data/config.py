@@ -1,12 +1,15 @@
 """The `[data]` table of a recipe: what it learns from, and how its files are read."""
 
+import unicodedata
 from dataclasses import dataclass
+from typing import Literal
 
 from jumok.data.bad_rows import OnBadRows
 from jumok.data.formats import Format
 from jumok.data.known import known_corpus
 from jumok.errors import InputError
 
+Language = Literal["", "ko", "de", "en", "fr"]
 Files = str | tuple[str, ...]  # one file, or parallel files of plain lines
 
 
@@ -31,7 +34,7 @@ class DataConfig:
     tags: str = ""
     source: str = ""
     target: str = ""
-    target_language: str = ""  # "ko", "de" ...: BLEU is counted over its tokens as well
+    target_language: Language = ""  # of what is written: BLEU is counted over its tokens as well
     pieces: bool = False  # the text is a list of pieces: JSON lines such as {"doc": [...]}
     labels: tuple[str, ...] = ()  # names; cells hold a name or its number here. (): as in train
     on_bad_rows: OnBadRows = "stop"
@@ -47,6 +50,18 @@ class DataConfig:
             raise InputError(
                 f"data names the corpus {self.corpus!r} and files as well; keep one of them"
             )
+        if self.corpus and self.format:
+            raise InputError(
+                f"data.format {self.format!r} came with the corpus {self.corpus!r}, whose files "
+                "are read as they are; leave it out"
+            )
+        labels = tuple(unicodedata.normalize("NFC", label) for label in self.labels)
+        if labels and len(set(labels)) < max(len(labels), 2):
+            raise InputError(
+                f"data.labels names {', '.join(map(repr, labels))}; wanted two names or more, "
+                "each once"
+            )
+        object.__setattr__(self, "labels", labels)
         for name in ("train_rows", "dev_rows", "test_rows"):
             if getattr(self, name) < 0:
                 raise InputError(f"data.{name} = {getattr(self, name)}; wanted 0 (all) or more")

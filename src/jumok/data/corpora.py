@@ -121,7 +121,6 @@ def _corpus_table(
         headers,
         labels,
         rows.format or corpus.format,
-        spellings=corpus.spellings,
     )
     if table.sha256 != combined([file.sha256 for file in known]):
         raise InputError(

@@ -54,9 +54,6 @@ class Corpus:
     generated: Mapping[str, int] = field(default_factory=dict)  # split -> rows made by default
     format: Format = "tsv"
     labels: tuple[str, ...] = ()  # names; a cell holds the name or its number in this list
-    spellings: Mapping[str, str] = field(
-        default_factory=dict
-    )  # odd cells of labels -> the usual ones
     tags: tuple[str, ...] = ()  # of the column `tags`
     target_language: str = ""  # of translations: a code such as "de", where scores depend on it
     never: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -273,7 +273,7 @@ class _CsvLines:
 
 def _not_csv(error: Exception) -> str:
     if "field limit" in str(error):
-        return "a cell of more than 128 KiB; a quote is probably never closed"
+        return "a cell of more than 131,072 characters; a quote is probably never closed"
     return f"not CSV: {error}"
 
 
@@ -337,9 +337,10 @@ def _from_object(
 ) -> Row:
     cells: list[Cell] = []
     for name in wanted:
-        if name not in row:
+        key = name if name in row else _composed_keys(row).get(unicodedata.normalize("NFC", name))
+        if key is None:
             return Row(line, fault=f"no key {name!r} (seen {shown(', '.join(row))})")
-        value = row[name]
+        value = row[key]
         if name in lists:
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
                 return Row(line, fault=f"{name} is no list of pieces (seen {shown(repr(value))})")
@@ -354,6 +355,11 @@ def _from_object(
         if fault:
             return Row(line, fault=fault)
     return Row(line, tuple(cells))
+
+
+def _composed_keys(row: Iterable[str]) -> dict[str, str]:
+    """The keys of an object by their letters composed (NFC), however they are stored."""
+    return {unicodedata.normalize("NFC", key): key for key in row}
 
 
 def _bad_letters(name: str, cell: Cell) -> str:

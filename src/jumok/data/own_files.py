@@ -1,9 +1,14 @@
 """The splits of one's own files: what is named, and a development split where none is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
+from jumok.data.bad_rows import BadRows
 from jumok.data.config import DataConfig
+from jumok.data.readers import FORMATS
 from jumok.data.recipe_files import read_files
+from jumok.data.sources import suffix
 from jumok.data.splits import Splits
 from jumok.data.splitting import BUCKETS, part_of_text
 from jumok.data.table import Table
@@ -11,24 +16,44 @@ from jumok.errors import InputError
 
 
 def own_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]) -> Splits:
-    """The tables of the files that the recipe names; its last training rows stand in for dev."""
+    """The tables of the files that the recipe names; its last training rows stand in for dev.
+
+    What need not be read is not: neither for `only` the splits wanted, nor for labels that are
+    known.
+    """
     if not config.train:
         raise InputError("the recipe names no data; set data.corpus or data.train")
+    _refuse_tables_side_by_side(config)
     headers = {name: config.header(name) for name in columns}
-    labels = config.labels if {"label", "tags"} & set(columns) else ()
-    train = read_files(config.train, config, headers, labels, config.format)
-    if not labels:
-        labels = _found_labels(train)
-    files = {"train": config.train, "dev": config.dev, "test": config.test}
-    tables = {"train": train} | {
-        name: read_files(path, config, headers, labels, config.format)
-        for name, path in files.items()
-        if path and name != "train" and (not only or name in only)
-    }
-    if not config.dev:
-        tables |= _dev_of_train(train, config)
-    order = [name for name in files if name in tables and (not only or name in only)]
-    return Splits({name: tables[name] for name in order}, labels)
+    labelled = bool({"label", "tags"} & set(columns))
+    labels = config.labels if labelled else ()
+    wanted = [split for split in ("train", "dev", "test") if not only or split in only]
+    parted = not config.dev and "dev" in wanted
+    tables: dict[str, Table] = {}
+    if "train" in wanted or parted or (labelled and not labels):
+        train = read_files(config.train, config, headers, labels, config.format)
+        labels = labels or _found_labels(train)
+        tables = {"train": train}
+        if not config.dev and {"train", "dev"} & set(wanted):
+            tables = _dev_of_train(train, config)
+    for split, files in (("dev", config.dev), ("test", config.test)):
+        if files and split in wanted:
+            tables[split] = read_files(files, config, headers, labels, config.format)
+    return Splits({name: tables[name] for name in wanted if name in tables}, labels)
+
+
+def _refuse_tables_side_by_side(config: DataConfig) -> None:
+    """Raises InputError for several files of which one is a table: those are plain lines."""
+    for split in ("train", "dev", "test"):
+        files = getattr(config, split)
+        for file in files if isinstance(files, tuple) and len(files) > 1 else ():
+            kind = config.format or FORMATS.get(suffix(Path(file)), "lines")
+            if kind != "lines":
+                raise InputError(
+                    f"data.{split} names {len(files)} files, which are plain lines beside each "
+                    f"other, one column each, and {file} is read as {kind}; name one file, or "
+                    'say data.format = "lines"'
+                )
 
 
 def _dev_of_train(train: Table, config: DataConfig) -> dict[str, Table]:
@@ -44,13 +69,16 @@ def _dev_of_train(train: Table, config: DataConfig) -> dict[str, Table]:
             f"{rows} rows of train for dev, and train has {len(train)}; name a data.dev file"
         )
     first = len(train) - rows
-    return {"train": train.slice(0, first), "dev": train.slice(first)}
+    dev = replace(train.slice(first), bad_rows=BadRows())  # they are counted once, with train
+    return {"train": train.slice(0, first), "dev": dev}
 
 
 def _found_labels(train: Table) -> tuple[str, ...]:
     """The labels or tags of the training rows, in order; () where rows have neither."""
     if "tags" in train.column_names:
         tags = {tag for cell in train.column("tags") for tag in cell.split(" ")} - {"O"}
+        if not tags:
+            raise InputError("every character of train is tagged O; a tag to be learnt is needed")
         return ("O", *sorted(tags, key=lambda tag: (tag[2:], tag)))
     if "label" not in train.column_names:
         return ()

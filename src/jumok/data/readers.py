@@ -35,7 +35,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 3  # to be raised when the same file would be read differently
+_VERSION = 4  # to be raised when the same file would be read differently
 _BATCH = 8_192  # rows of one Arrow batch
 
 
@@ -127,14 +127,15 @@ def read_parallel(
     paths: Sequence[Path | str],
     columns: Sequence[str] = ("source", "target"),
     *,
+    labels: Labels | None = None,
     on_bad_rows: OnBadRows = "stop",
     empty: Empty = "bad",
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Table:
     """Files of plain lines that say the same, one column for each; also .gz and .xz.
 
-    Bad rows are as in `read_table`. Raises InputError with the counts when the files are not
-    equally long.
+    Labels and bad rows are as in `read_table`. Raises InputError with the counts when the files are
+    not equally long.
     """
     files = [Path(path) for path in paths]
     if len(files) != len(columns):
@@ -142,7 +143,7 @@ def read_parallel(
     options = _Options(
         columns=_named(columns),
         format="parallel",
-        labels={},
+        labels=_label_names(labels),
         lists=(),
         on_bad_rows=on_bad_rows,
         empty=empty,
@@ -272,7 +273,8 @@ class _Reading:
                 if not math.isfinite(number):
                     fault = f"score {shown(str(cell))} is no number"
             elif name == "tags":
-                fault = _wrong_tags(str(cell), named.get("text"), self.options.labels)
+                tags = cells[place] = unicodedata.normalize("NFC", str(cell))
+                fault = _wrong_tags(tags, named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
                 fault = f"empty {name} (seen {shown(cell) if isinstance(cell, str) else cell})"
             if fault:

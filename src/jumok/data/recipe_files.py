@@ -17,19 +17,16 @@ def read_files(
     headers: Mapping[str, str],
     labels: Sequence[str],
     format: Format | None,  # noqa: A002 - the word the recipes use
-    spellings: Mapping[str, str] | None = None,
 ) -> Table:
     """One file, or parallel files, as the recipe's `[data]` says.
 
-    `headers` are those of the columns wanted, `labels` the names that cells hold or number, and
-    `spellings` odd cells with the plain ones they stand for.
+    `headers` are those of the columns wanted, `labels` the names that cells hold or number.
     """
     paths = files if isinstance(files, tuple) else (files,)
-    if len(paths) > 1:
-        return read_parallel(paths, tuple(headers), on_bad_rows=config.on_bad_rows)
     cells = label_cells(labels) if "label" in headers else {tag: tag for tag in labels}
-    if labels and spellings:
-        cells |= {odd: cells[cell] for odd, cell in spellings.items()}
+    if len(paths) > 1:
+        columns = tuple(headers)
+        return read_parallel(paths, columns, labels=cells, on_bad_rows=config.on_bad_rows)
     return read_table(
         paths[0],
         headers,

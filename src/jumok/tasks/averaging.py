@@ -34,7 +34,7 @@ def average(folder: Path, last: int, out: Path) -> Finished:
     Run(out).refuse_existing()
     loaded = load(folder)
     checkpoints = _last(run, last)
-    (dev,) = tables_of(loaded.recipe, "dev").values()
+    (dev,) = tables_of(loaded.recipe, "dev", loaded.labels).values()
     tell_bad_rows([dev])
     before = score(loaded, dev, "dev").scores
     load_weights(loaded.model, mean([each.load()["model"] for each in checkpoints]))

@@ -33,15 +33,20 @@ class Choices:
 
     kinds: tuple[Kind, ...]  # of model
     metrics: tuple[Metric, ...]  # what the best weights are chosen by
+    columns: tuple[str, ...]  # of data, those that it may read
 
 
 CHOICES: Mapping[TaskName, Choices] = {
-    "classification": Choices(("encoder", "encoder_decoder"), ("accuracy", "macro_f1")),
-    "regression": Choices(("encoder",), ("pearson", "spearman")),
-    "tagging": Choices(("encoder",), ("entity_f1",)),
-    "sequence_to_sequence": Choices(("encoder_decoder",), ("exact_match", "bleu", "chrf")),
-    "language_modeling": Choices(("decoder",), ("bits_per_byte", "perplexity")),
-    "masked_language_modeling": Choices(("encoder",), ("perplexity",)),
+    "classification": Choices(
+        ("encoder", "encoder_decoder"), ("accuracy", "macro_f1"), ("text", "pair", "label")
+    ),
+    "regression": Choices(("encoder",), ("pearson", "spearman"), ("text", "pair", "score")),
+    "tagging": Choices(("encoder",), ("entity_f1",), ("text", "tags")),
+    "sequence_to_sequence": Choices(
+        ("encoder_decoder",), ("exact_match", "bleu", "chrf"), ("source", "target")
+    ),
+    "language_modeling": Choices(("decoder",), ("bits_per_byte", "perplexity"), ("text",)),
+    "masked_language_modeling": Choices(("encoder",), ("perplexity",), ("text",)),
 }
 
 WRITING: tuple[TaskName, ...] = ("sequence_to_sequence", "language_modeling")

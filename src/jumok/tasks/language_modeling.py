@@ -8,6 +8,7 @@ all. Shapes: R rows, W tokens, N tokens foreseen, V vocabulary.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -60,7 +61,7 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class Documents:
-    """The ids of texts, each between [BOS] and [EOS], and the bytes (UTF-8) they were made of."""
+    """The ids of texts, each between [BOS] and [EOS], and their bytes (UTF-8, letters composed)."""
 
     rows: Ragged
     bytes: int
@@ -75,7 +76,7 @@ class Documents:
     def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "Documents":
         """Texts as a language model reads them."""
         rows = framed(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
-        return cls(rows, sum(len(text.encode()) for text in texts))
+        return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
 
 
 class LanguageModelJob:

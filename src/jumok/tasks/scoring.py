@@ -1,7 +1,8 @@
 """How good a loaded model is on a table, and which tables a recipe is scored on."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -34,12 +35,18 @@ def tell_bad_rows(tables: Iterable[Table]) -> None:
             print(words, file=sys.stderr)
 
 
-def tables_of(recipe: Recipe, split: str | None = None) -> dict[str, Table]:
+def tables_of(
+    recipe: Recipe, split: str | None = None, labels: Sequence[str] = ()
+) -> dict[str, Table]:
     """One split of the recipe's data by its name, or every test set.
 
-    Raises InputError when the data have no such split, or no test set.
+    `labels` are the names that the model knows: the cells of one's own files are read by them,
+    whatever has become of the training file since. Raises InputError when the data have no such
+    split, or no test set.
     """
     data, columns = recipe.data, task_of(recipe).columns(recipe)
+    if labels and not data.corpus:
+        data = replace(data, labels=tuple(labels))
     names = ["test"] if split is None else [split]
     if split is None and data.corpus:
         corpus = known_corpus(data.corpus)

@@ -37,6 +37,7 @@ from jumok.training.distributed import (
     together,
 )
 from jumok.training.history import History
+from jumok.training.job import Job
 from jumok.training.lock import alone
 from jumok.training.machine import find_device, peak_memory_bytes, versions
 from jumok.training.report import write_report
@@ -131,6 +132,7 @@ class _Prepared:
     splits: Splits
     model: nn.Module
     taken: Taken | None
+    job: Job[Any] | None = None  # made already
 
 
 def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
@@ -145,10 +147,11 @@ def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
     refuse_settings(recipe, model, vocabularies.target)
     frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
     taken = begin_weights(recipe, model, splits.labels)
+    job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)
     held.enter_context(alone(folder))
     run = Run.begin(folder, recipe, vocabularies)
     _tell_beginning(run, taken)
-    return _Prepared(run, recipe, splits, model, taken)
+    return _Prepared(run, recipe, splits, model, taken, job)
 
 
 def _shared(run: Run, *, begins: bool) -> _Prepared:
@@ -180,7 +183,7 @@ def _train(
     }
     _refuse_other_facts(facts, checkpoint, processes)
     with together(processes):
-        job = job_of(recipe, model, vocabularies, splits, device)
+        job = prepared.job or job_of(recipe, model, vocabularies, splits, device)
     with together(processes):
         trainer = Trainer(
             job,

@@ -47,7 +47,6 @@ CHATBOT = Corpus(
     target_language="ko",
     format="csv",
     labels=("daily", "parting", "love"),
-    spellings={"2   ": "2"},  # one row has it so
     files=(
         CorpusFile(
             "ChatbotData.csv",
