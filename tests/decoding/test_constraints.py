@@ -1,6 +1,7 @@
 """Constraints: all that is allowed can be written, nothing else, and there is no dead end."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, Written, write_targets
 from jumok.decoding.automaton import Automaton
 from jumok.decoding.constraints import Constraint, Language, word_list
-from jumok.decoding.processors import NEVER, Context, Forced
+from jumok.decoding.processors import NEVER, Context, Forbidden, Forced
 from jumok.decoding.regular_expression import regular_expression
 from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.errors import InputError
@@ -128,14 +129,13 @@ def test_rows_that_left_the_language_hold_up_nobody() -> None:
     assert (scores > NEVER).sum(-1).tolist() == [1, 0, 0]
 
 
-def test_other_settings_that_forbid_everything_are_named() -> None:
+def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
+    """T5 has; what no piece stands for is never written."""
     constrain = constraint(regular_expression("가"), 5)
-    scores = torch.zeros(1, V)
-    scores[0, VOCABULARY.id("가")] = NEVER
-    scores[0, VOCABULARY.id("▁")] = NEVER
-    scores[0, VOCABULARY.id("▁가")] = NEVER
-    with pytest.raises(InputError, match="text 1: other settings forbid"):
-        constrain(scores, Context(torch.tensor([[2]]), 1, torch.tensor([0])))
+    context = Context(torch.tensor([[2]]), 1, torch.tensor([0]))
+    wide = constrain(torch.zeros(1, V + 7), context)
+    assert (wide[:, V:] == NEVER).all()
+    assert torch.equal(wide[:, :V], constrain(torch.zeros(1, V), context))
 
 
 def test_what_the_vocabulary_cannot_write() -> None:
@@ -263,3 +263,47 @@ def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
         assert answer.ids[0] == 7
         assert re.fullmatch("[가나다]+", VOCABULARY.decode(answer.ids[1:]))
     assert max(len(answer.ids) for answer in answers) == 4
+
+
+def blocked(*words: str) -> Forbidden:
+    """These pieces, with the space before them and without, are never written."""
+    return Forbidden([[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")])
+
+
+SEARCHES = {
+    "greedy": DecodingConfig(max_length=9),
+    "beam": DecodingConfig(beam=2, max_length=9),
+    "draws": DecodingConfig(sample=True, n_best=8, temperature=5.0, max_length=9),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_other_settings_that_forbid_everything_are_named(
+    model: EncoderDecoder, search: str
+) -> None:
+    """A draw that came to a dead end is told, whatever became of the others of its text."""
+    machine = regular_expression("가나|나가" if search == "draws" else "가나")
+    processors = [blocked("나", "가나"), constraint(machine, 9)]
+    source = torch.tensor([[7, 9, 8]])
+    with pytest.raises(InputError, match="text 1: other settings forbid"):
+        write_targets(
+            model, source, None, SEARCHES[search], bos_id=2, end_id=END, constraints=processors
+        )
+
+
+def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
+    """가 is an answer; what goes on from it in the second beam may not be written."""
+    processors = [blocked("나", "가나"), constraint(regular_expression("가( 나)?"), 9)]
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, DecodingConfig(beam=4, n_best=4, max_length=9),
+        bos_id=2, end_id=END, constraints=processors,
+    )  # fmt: skip
+    assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
+
+
+def test_texts_whose_letters_are_stored_apart() -> None:
+    apart = unicodedata.normalize("NFD", "가나")
+    config = DecodingConfig(choices=(apart,), stop=(apart,), forbidden=(apart,), prefix=apart)
+    assert config.choices == config.stop == config.forbidden == ("가나",)
+    assert config.prefix == "가나"
+    assert DecodingConfig(pattern=apart).pattern == "가나"

@@ -19,9 +19,11 @@ from jumok.decoding import (
     Writer,
     generate,
 )
+from jumok.decoding.constraints import Constraint, Language, word_list
 from jumok.decoding.in_force import processors_of
-from jumok.decoding.processors import Allowed, Context, Processor, processed
+from jumok.decoding.processors import Allowed, Context, MinLength, Processor, processed
 from jumok.decoding.speculative import Speculated, speculative
+from jumok.decoding.spelling import Spelling
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 
@@ -262,6 +264,35 @@ def test_nothing_is_left_to_choose_from() -> None:
     found = both(target, draft, opening([2], 9), DecodingConfig(max_length=9), processors)
     assert len(found.answer.ids) == 2
     assert not found.answer.finished
+
+
+def sure(token: int) -> LanguageModel:
+    """A model that says one token, whatever came before."""
+    model = language_model(0)
+    norm = model.decoder.stack.layers[-1].around_feed_forward.norm
+    norm.weight.zero_()
+    norm.bias.fill_(1.0)
+    model.output.weight.zero_()
+    model.output.weight[token] = 1.0
+    return model
+
+
+def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
+    """The draft may run into a dead end of a constraint; only the target's own is told."""
+    written = tuple(str(token).encode() if token in (5, 6, 7) else b"" for token in range(V))
+    spelling = Spelling(written, written)
+    target, draft = sure(6), sure(5)
+
+    def held(*texts: str) -> list[Processor]:
+        language = Language(word_list(texts), spelling)
+        return [MinLength(3, END), Constraint(language, end_id=END, limits=[9])]
+
+    config = DecodingConfig(max_length=9)
+    found = both(target, draft, opening([2], 9), config, held("5", "677"))
+    assert found.answer.ids == [6, 7, 7]
+    assert found.guessed > found.kept
+    with pytest.raises(InputError, match="nothing may follow what is written for text 1"):
+        both(target, draft, opening([2], 9), config, held("6"))
 
 
 def test_refused() -> None:

@@ -15,7 +15,7 @@ from jumok.decoding import (
     cut,
 )
 from jumok.decoding.in_force import processors_of
-from jumok.decoding.spelling import spelling_of
+from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
 from jumok.models import LanguageModel, TransformerConfig
@@ -134,6 +134,32 @@ def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, bea
         assert text.startswith("나라 다")
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_prefix_comes_whatever_came_before(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+) -> None:
+    """Its own repetitions are asked for, and so is a word that the prompt begins."""
+    config = DecodingConfig(beam=beam, max_length=24, prefix="나라 나라 나라", no_repeat_ngram=2)
+    assert texts_of(model, vocabulary, config)[0].startswith("나라 나라 나라")
+    config = DecodingConfig(beam=beam, max_length=24, prefix="나라", forbidden=("가나라",))
+    assert texts_of(model, vocabulary, config)[0].startswith("나라")
+
+
+def test_an_answer_to_nothing_begins_a_text(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    """Behind [BOS] alone the first word is spelled as in the beginning of a text."""
+    prompt = torch.tensor([[vocabulary.bos_id]])
+    end_id = vocabulary.eos_id
+    for settings in ({"prefix": "나라"}, {"choices": ("나라",)}, {"pattern": "나라"}):
+        config = DecodingConfig(max_length=12, **settings)  # type: ignore[arg-type]
+        [[one]] = continue_texts(model, prompt, None, config, end_id=end_id, vocabulary=vocabulary)
+        assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
+    both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
+    with pytest.raises(InputError, match="prompts with a text and without one came together"):
+        continue_texts(model, both, None, config, end_id=end_id, vocabulary=vocabulary)
+
+
 def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
     small = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24))
     with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
@@ -230,6 +256,13 @@ def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
     assert texts == {"라나라", "라 나라"}
     assert len(found) > 4  # pieces, syllables, bytes
     assert len(set(found)) == len(found)
+
+
+def test_a_word_without_an_end_is_refused_at_once() -> None:
+    """Not after trying every way to its last letter."""
+    spelling = Spelling((b"a", b"aa", b"aaa"), (b"a", b"aa", b"aaa"))
+    with pytest.raises(InputError, match="cannot spell"):
+        spellings("a" * 60 + "b", spelling)
 
 
 def test_words_that_cannot_be_spelled() -> None:

@@ -226,6 +226,36 @@ def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -
     assert isinstance(loaded("").output, str)  # they refuse it
 
 
+@pytest.mark.parametrize("name", ["gpt2", "bart", "t5", "marian"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> None:
+    """Where pieces are bytes, where a model has rows that no piece stands for."""
+    loaded = jumok.load(made(name), device="cpu").with_decoding([f"beam={beam}"])
+    assert isinstance(loaded, Loaded)
+    digits = "[0-9](?: [0-9])*"
+    for answer in loaded.with_decoding([f'pattern="{digits}"']).answer(SPOKEN):
+        assert isinstance(answer, Rewriting)
+        assert re.fullmatch(digits, answer.output)
+    [one] = loaded.with_decoding(['choices=["3 1", "5"]']).answer(SPOKEN[:1])
+    assert one.output in ("3 1", "5")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_syllables_that_no_piece_holds_whole(made: Made, name: str) -> None:
+    """Of byte-level pieces some write a part of a syllable: together they spell it."""
+    loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
+    for words in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
+        [one] = loaded.with_decoding(words).answer(SPOKEN[:1])
+        assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
+    free, held = (
+        loaded.with_decoding([*words, "beam=4"]).answer(SPOKEN[:1])[0].output  # type: ignore[union-attr]
+        for words in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
+    )
+    assert re.fullmatch("[가-힣]{2}", free)
+    assert re.fullmatch("[가-힣]{2}", held)
+    assert "가" not in held
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) -> None:
     """A language code is no part of the text: neither of a prefix nor of what a choice spells."""

@@ -40,6 +40,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.constraints import refuse_dead_end
 from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
@@ -103,7 +104,8 @@ def beam_search(
             "tell what it attends to; use an AttentiveWriter, or coverage 0"
         )
     attentive = writer if config.coverage and isinstance(writer, Attentive) else None
-    search = _Search(opening, config, None if attentive is None else attentive.source_real())
+    source_real = None if attentive is None else attentive.source_real()
+    search = _Search(opening, config, source_real, processors)
     plainly = not processors and observer is None
     ranking = writer if plainly and isinstance(writer, Ranking) else None
     most = min(2 * config.beam, writer.vocabulary_size)  # beyond these none can be among the 2K
@@ -138,9 +140,13 @@ class _Search:
     """Where the search of every text stands after t tokens."""
 
     def __init__(
-        self, opening: Opening, config: DecodingConfig, source_real: Tensor | None
+        self,
+        opening: Opening,
+        config: DecodingConfig,
+        source_real: Tensor | None,
+        processors: Sequence[Processor],
     ) -> None:
-        self.config, self.stopping = config, opening.stopping
+        self.config, self.stopping, self.processors = config, opening.stopping, processors
         self.start = opening.first.shape[1]  # P
         self.t = 0
         self.width = 1  # rows of the writer for each text
@@ -285,11 +291,14 @@ class _Search:
         for text, *rows in zip(
             self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
         ):
-            self.answers[text] = [
+            found = [
                 written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEVER
-            ] or [Written([], 0.0, finished=False)]  # nothing could be written
+            ]
+            if not found:  # nothing could be written to an end
+                refuse_dead_end(self.processors, text)
+            self.answers[text] = found or [Written([], 0.0, finished=False)]
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:

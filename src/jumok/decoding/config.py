@@ -21,6 +21,8 @@ MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
 class DecodingConfig:
     """Greedy as it stands: the likeliest token each time.
 
+    Texts among the settings have their letters composed (NFC), as vocabularies write.
+
     >>> print(DecodingConfig(beam=5, length_penalty=0.6))
     beam=5 length_penalty=0.6 max_length=256
     """
@@ -56,15 +58,17 @@ class DecodingConfig:
     max_length: int = 256  # tokens written, the end among them
     max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
     max_extra: int = 10  # and so many more
-    stop: tuple[str, ...] = ()  # texts that end the writing, composed (NFC) as vocabularies write
+    stop: tuple[str, ...] = ()  # texts that end the writing
 
     # with what
     kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
     precision: Precision = "float32"  # of the weights it writes with
 
     def __post_init__(self) -> None:
-        composed = tuple(unicodedata.normalize("NFC", text) for text in self.stop)
-        object.__setattr__(self, "stop", composed)
+        for name in ("prefix", "allowed", "forbidden", "pattern", "choices", "stop"):
+            said = getattr(self, name)
+            composed = _composed(said) if isinstance(said, str) else tuple(map(_composed, said))
+            object.__setattr__(self, name, composed)
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
@@ -126,6 +130,11 @@ class DecodingConfig:
                 f"{self.max_length}; give less"
             )
 
+    @property
+    def says_how_to_begin(self) -> bool:
+        """Whether texts among the settings say how an answer begins."""
+        return bool(self.prefix or self.pattern or self.choices or self.allowed)
+
     def limit(self, source_tokens: int | None = None) -> int:
         """At most so many tokens are written, the end among them, for a source of that length.
 
@@ -156,3 +165,7 @@ class DecodingConfig:
             if field.name in always or getattr(self, field.name) != field.default
         ]
         return " ".join(shown)
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text)

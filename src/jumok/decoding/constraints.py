@@ -22,7 +22,7 @@ from jumok.decoding.automaton import (
     automaton,
     literal,
 )
-from jumok.decoding.processors import NEVER, Context
+from jumok.decoding.processors import NEVER, Behind, Context, Processor
 from jumok.decoding.spelling import Integers, Spelling
 from jumok.errors import InputError
 
@@ -89,6 +89,8 @@ class Language:
 
     def after(self, state: int, token: int) -> int:
         """The state after one more token; DEAD when no match begins so."""
+        if token >= len(self.spelling):  # a row of the model that no piece stands for
+            return DEAD
         if state != self.begin:
             written = self.spelling.later[token]
             return self._machine.run(state, written) if written else DEAD
@@ -161,10 +163,11 @@ class Language:
 class Constraint:
     """A `Processor`: every answer is a text of the language, finished within its limit.
 
-    Put it behind the processors that forbid tokens, and before those that cut the unlikely. Where
-    others forbid everything that the language demands, InputError tells so. The states of rows
-    follow from their tokens alone, so that beams may be repeated, dropped and put in any order.
-    Without `strict` no error comes: a row that can go on no further ends as it is.
+    Put it behind the processors that forbid tokens, and before those that cut the unlikely. The
+    states of rows follow from their tokens alone, so that beams may be repeated, dropped and put in
+    any order. Others may forbid everything that the language demands: then nothing may follow, and
+    the search that meets it refuses a `strict` constraint (`refuse_dead_end`); without `strict` the
+    row ends as it is.
 
     >>> spelling = Spelling((b"a", b"b", b"ab", b""), (b"a", b"b", b"ab", b""))
     >>> constraint = Constraint(Language(word_list(["ab"]), spelling), end_id=3, limits=[3])
@@ -181,7 +184,7 @@ class Constraint:
         self.limits = limits
         self.strict = strict
         self._states: dict[tuple[int, ...], int] = {}  # of the rows of the last call
-        self._masks: dict[tuple[int, int], Tensor] = {}
+        self._masks: dict[tuple[int, int, int], Tensor] = {}
         shortest = int(language.fewest[language.begin]) + 1
         if min(limits, default=shortest) < shortest:
             raise InputError(
@@ -196,11 +199,9 @@ class Constraint:
         texts = context.texts.tolist()
         limits = [self.limits[text if len(self.limits) > 1 else 0] for text in texts]
         rooms = [limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True)]
-        masks = [self._forbidden(*each) for each in zip(states, rooms, strict=True)]
-        scores = scores.masked_fill_(torch.stack(masks).to(scores.device), NEVER)
-        if self.strict:
-            self._check(scores, states, rooms, texts)
-        return scores
+        V = scores.shape[1]
+        masks = [self._forbidden(*each, V) for each in zip(states, rooms, strict=True)]
+        return scores.masked_fill_(torch.stack(masks).to(scores.device), NEVER)
 
     def _follow(self, rows: Sequence[tuple[int, ...]]) -> list[int]:
         """The state of each row: one step from what it was when it was a token shorter."""
@@ -213,32 +214,28 @@ class Constraint:
         }
         return [self._states[row] for row in rows]
 
-    def _forbidden(self, state: int, room: int) -> Tensor:
-        """The tokens (V,) that may not follow in a state, with room for so many before the end."""
+    def _forbidden(self, state: int, room: int, V: int) -> Tensor:
+        """The tokens (V,) that may not follow in a state, with room for so many before the end.
+
+        A model may have more rows than its vocabulary has pieces: those write nothing.
+        """
         room = min(room, self.language.longest + 1)  # beyond this nothing changes
-        if (state, room) not in self._masks:
+        if (state, room, V) not in self._masks:
             if len(self._masks) == _MASKS:
                 self._masks.clear()
-            forbidden = torch.ones(len(self.language.spelling), dtype=torch.bool)
+            forbidden = torch.ones(V, dtype=torch.bool)
             forbidden[torch.from_numpy(self.language.tokens(state, room))] = False
             forbidden[self.end_id] = not self.language.accepting[state]
-            self._masks[state, room] = forbidden
-        return self._masks[state, room]
+            self._masks[state, room, V] = forbidden
+        return self._masks[state, room, V]
 
-    def _check(
-        self, scores: Tensor, states: Sequence[int], rooms: Sequence[int], texts: Sequence[int]
-    ) -> None:
-        """Some row of every text goes on, unless no row could: beams nobody wants leave the path.
 
-        (Where fewer texts are allowed than there are beams, the others hold what is forbidden.)
-        """
-        going = (scores > NEVER).any(-1).tolist()
-        rows = list(zip(texts, states, rooms, going, strict=True))
-        able = {text for text, state, room, _ in rows if self.language.fewest[state] <= room}
-        stuck = able - {text for text, _, _, goes in rows if goes}
-        if stuck:
-            raise InputError(
-                f"nothing may follow what is written for text {min(stuck) + 1}: other settings "
-                "forbid all that its constraint allows; leave out one of them (min_length, "
-                "prefix, forbidden, no_repeat_ngram)"
-            )
+def refuse_dead_end(processors: Iterable[Processor], text: int) -> None:
+    """Raises InputError where text number `text` is held to a language and nothing may follow."""
+    inner = (each.processor if isinstance(each, Behind) else each for each in processors)
+    if any(isinstance(each, Constraint) and each.strict for each in inner):
+        raise InputError(
+            f"nothing may follow what is written for text {text + 1}: other settings forbid all "
+            "that its constraint allows; leave out one of them (min_length, forbidden, "
+            "no_repeat_ngram)"
+        )

@@ -7,6 +7,7 @@ from jumok.decoding.automaton import DEAD
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints import Constraint, Language, word_list, words_alone
 from jumok.decoding.processors import (
+    After,
     Behind,
     Forbidden,
     Forced,
@@ -40,7 +41,8 @@ def processors_of(
 ) -> list[Processor]:
     """First what lowers or forbids, constraints among it, then temperature, then what cuts.
 
-    A token that the constraints force to be the first stands before the prefix. Raises InputError
+    A token that the constraints force to be the first stands before the prefix, of which nothing
+    is forbidden because it came before. Raises InputError
     for words without a vocabulary to spell them in, and for a prefix that is forbidden or takes
     more tokens than may be written: the least of the `limits`, where some are given.
 
@@ -50,11 +52,12 @@ def processors_of(
     chosen: list[Processor] = []
     if config.repetition_penalty != 1.0:
         chosen.append(RepetitionPenalty(config.repetition_penalty))
+    forbidding: list[Processor] = []
     if config.no_repeat_ngram:
-        chosen.append(NoRepeatNgram(config.no_repeat_ngram))
+        forbidding.append(NoRepeatNgram(config.no_repeat_ngram))
     forbidden = _forbidden(config, vocabulary)
     if forbidden:
-        chosen.append(Forbidden(forbidden))
+        forbidding.append(Forbidden(forbidden))
     if config.prefix:
         known = _needed(vocabulary, "prefix")
         prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
@@ -66,6 +69,13 @@ def processors_of(
                 f"{min(limits)} may be written; raise decoding.max_length (max_ratio, max_extra)"
             )
         chosen.append(_behind(forced, ForcedPrefix([prefix])))
+
+        def freely(each: Processor) -> Processor:  # the prefix comes to the letter
+            return After(forced + len(prefix), each)
+
+        forbidding = [freely(each) for each in forbidding]
+        constraints = [freely(c) if isinstance(c, Forbidden) else c for c in constraints]
+    chosen += forbidding
     if config.min_length:
         chosen.append(MinLength(config.min_length, end_id))
     chosen += constraints
@@ -126,6 +136,25 @@ def constraints_of(
             held = Constraint(language, end_id=end_id, limits=rest, strict=strict)
             return [_behind(forced, held)]
     return []
+
+
+def behind_a_text(
+    config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Vocabulary | None
+) -> bool:
+    """Whether the answers to these prompts go on from a text; one of [BOS] alone is none.
+
+    Raises InputError where some do and others do not, and the config holds words: the first word of
+    a text is spelled otherwise than one behind it.
+    """
+    if vocabulary is None or not config.says_how_to_begin:
+        return True  # nobody asks
+    texts = {bool(text) for text in vocabulary.decode_batch(prompts)}
+    if len(texts) > 1:
+        raise InputError(
+            "prompts with a text and without one came together, and the answers are held to "
+            "words; ask for them one after the other"
+        )
+    return True in texts
 
 
 def forced_first(constraints: Sequence[Processor]) -> int:

@@ -217,6 +217,23 @@ class Behind:
 
 
 @dataclass(frozen=True)
+class After:
+    """A processor that is silent until `n` tokens are written; then it sees all of them.
+
+    >>> late = After(1, Forbidden([[2]]))
+    >>> late(torch.zeros(1, 4), Context(torch.tensor([[9]]), 1, torch.tensor([0])))
+    tensor([[0., 0., 0., 0.]])
+    """
+
+    n: int
+    processor: Processor
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        """(B, V) -> (B, V)."""
+        return self.processor(scores, context) if context.written.shape[1] >= self.n else scores
+
+
+@dataclass(frozen=True)
 class TopK:
     """Keep the k likeliest tokens (Fan et al. 2018), and those as likely as the last of them."""
 

@@ -13,7 +13,13 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.draft import Draft
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.in_force import constraints_of, forced_first, processors_of, stopping_of
+from jumok.decoding.in_force import (
+    behind_a_text,
+    constraints_of,
+    forced_first,
+    processors_of,
+    stopping_of,
+)
 from jumok.decoding.observing import Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Processor
@@ -55,7 +61,8 @@ def write_targets(
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
     The vocabulary is that of the targets, asked for when the config holds words. With `others` all
     models write together, as an `EnsembleWriter` does. `begin` makes the writer of a model; None
-    takes the plain one. An `observer` looks on at a single source, a `draft` guesses for one.
+    takes the plain one. An `observer` looks on at a single source; a `draft` guesses for one, but
+    where it is looked on, for then there are no single steps to see.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
@@ -75,13 +82,13 @@ def write_targets(
         stopping=stopping_of(config, end_id, limits, vocabulary),
         keys=_keys(source, real),
     )
-    begin = begin or (_attentive if config.coverage else _plain)
+    begin = begin or plainly(config)
     writers = [begin(each, source, real, opening.longest) for each in (model, *others)]
     writer = EnsembleWriter(writers) if others else writers[0]
     forced = forced_first(constraints)
     held = [*constraints, *constraints_of(config, end_id, limits, vocabulary, forced=forced)]
     processors = processors_of(config, end_id, vocabulary, held, limits=limits)
-    if draft is not None:
+    if draft is not None and observer is None:
         assert isinstance(draft.model, EncoderDecoder)
         guesser = begin(draft.model, source, real, opening.longest)
         return draft.write(writer, guesser, opening, config, processors, on_token)
@@ -102,7 +109,8 @@ def continue_texts(
     """The `n_best` continuations of each prompt, the prompt itself left out.
 
     prompts (N, P) int64, at least one token each; real (N, P) bool, None without padding, which
-    may stand left or right.
+    may stand left or right. Raises InputError where some prompts are texts and others none, and the
+    config says what answers begin with or match: a first word is spelled otherwise.
     """
     if not len(prompts):
         return []
@@ -113,10 +121,18 @@ def continue_texts(
     room = first.shape[1] + opening.longest - 1  # the last token is written, never read
     writer = LanguageModelWriter(model, padding, room=room)
     forced = forced_first(constraints)
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True, forced=forced)
+    behind = behind_a_text(config, _rows(prompts, real), vocabulary)
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind, forced=forced)
     held = [*constraints, *held]
-    processors = processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=True)
+    processors = processors_of(
+        config, end_id, vocabulary, held, limits=limits, behind_a_text=behind
+    )
     return generate(writer, opening, config, processors, on_token)
+
+
+def plainly(config: DecodingConfig) -> BeginTarget:
+    """How a plain model begins to write as the config says: coverage looks at its attention."""
+    return _attentive if config.coverage else _plain
 
 
 def _plain(model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import DecodingConfig
+from jumok.decoding.constraints import refuse_dead_end
 from jumok.decoding.generate import OnToken
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
@@ -163,6 +164,7 @@ class _Text:
         for number in range(len(guesses) + 1):
             p = self._distribution(logits[:, number], len(self))
             if p is None:  # the processors left nothing to choose from
+                refuse_dead_end(self._processors, 0)
                 self.over = True
                 return number
             kept = number < len(guesses) and self._keeps(guesses[number], p)

@@ -17,6 +17,7 @@ from jumok.errors import InputError
 from jumok.text.vocabulary import Vocabulary
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+_HALF = "\ufffd"  # what bytes are decoded to that are no whole character
 
 Integers = NDArray[np.int64]
 
@@ -110,11 +111,10 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
     """
     tokens = range(len(vocabulary))
     alone = vocabulary.decode_batch([[token] for token in tokens])
-    # "<0x41>" is one byte, unless the vocabulary shows it as it stands: then it is a text.
     bytes_ = {
-        token: bytes.fromhex(found[1])
+        token: written
         for token in tokens
-        if (found := _BYTE.fullmatch(vocabulary.piece(token))) and alone[token] != found[0]
+        if (written := _bytes_of(vocabulary.piece(token), alone[token])) is not None
     }
     anchors = [token for token in tokens if alone[token].strip() and token not in bytes_]
     if not anchors:
@@ -128,6 +128,32 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
     space = spelling.blank[:1]
     strips = bool(space) and not vocabulary.decode(space * 2)
     return Spelling(spelling.first, spelling.later, strips)
+
+
+def _bytes_of(piece: str, alone: str) -> bytes | None:
+    r"""What a piece writes that may be a part of a character; None for one that is a text.
+
+    "<0x41>" is one byte, unless the vocabulary shows it as it stands: then it is a text. The pieces
+    of byte-level BPE (Radford et al. 2019) have a letter for each byte.
+
+    >>> _bytes_of("<0xEA>", "\ufffd"), _bytes_of("Ġê°", " \ufffd"), _bytes_of("가", "가")
+    (b'\xea', b' \xea\xb0', None)
+    """
+    if (found := _BYTE.fullmatch(piece)) and alone != piece:
+        return bytes.fromhex(found[1])
+    if _HALF in alone and _HALF not in piece and _BYTE_LETTERS.keys() >= set(piece):
+        return bytes(_BYTE_LETTERS[letter] for letter in piece)
+    return None
+
+
+def _byte_letters() -> dict[str, int]:
+    """The bytes by the letters of GPT-2: printable ones stand for themselves, others follow."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + n): b for n, b in enumerate(others)}
+
+
+_BYTE_LETTERS = _byte_letters()
 
 
 class TokenTrie:

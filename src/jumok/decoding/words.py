@@ -32,8 +32,9 @@ def spellings(word: str, spelling: Spelling) -> list[tuple[int, ...]]:
                     yield (id, *way)
 
     found: list[tuple[int, ...]] = []
-    for text in (word.encode(), f" {word}".encode()):
-        for way in ways(text):
+    behind = spelling.behind_a_text()
+    for text in (word, f" {word}"):
+        for way in ways(text.encode()) if behind.writes(text) else ():
             found.append(way)
             if len(found) > MOST:
                 raise InputError(f"{word!r} can be spelled in more than {MOST:,} ways; shorten it")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding import EnsembleWriter, OnToken, Opening, TextStreams, Written, cut, generate
-from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
+from jumok.decoding.in_force import behind_a_text, constraints_of, processors_of, stopping_of
 from jumok.decoding.observing import Observer
 from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
@@ -28,7 +28,8 @@ ROWS = 32  # written at once
 def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     """The continuation alone of each text, as the recipe's [decoding] says.
 
-    Texts of like length are written together. Where the model's window would slide they are of
+    Texts of like length are written together; those that say nothing apart from the others where
+    words are set, for their answers begin a text. Where the model's window would slide they are of
     equally many tokens, so that it slides where it would alone; the C++ kernel asks for that too.
     """
     config = loaded.recipe.decoding
@@ -36,10 +37,13 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     if loaded.draft is not None:
         at_once = 1  # of several texts each would keep another number of guesses
     prompts = [prompt(loaded, text) for text in texts]
-    order = sorted(range(len(texts)), key=lambda i: len(prompts[i]))
+    behind = [True] * len(texts)
+    if config.says_how_to_begin:
+        behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
+    order = sorted(range(len(texts)), key=lambda i: (behind[i], len(prompts[i])))
     answers: dict[int, Rewriting] = {}
     while order:
-        part = order[:at_once]
+        part = [i for i in order[:at_once] if behind[i] == behind[order[0]]]
         if not _pads(loaded, prompts[part[-1]]):  # the longest of them
             part = [i for i in part if len(prompts[i]) == len(prompts[part[0]])]
         order = order[len(part) :]
@@ -91,12 +95,15 @@ def write_on(
         keys=[key_of(ids) for ids in prompts],
     )
     limits = opening.stopping.limits
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=True)
+    behind = behind_a_text(config, prompts, vocabulary)
+    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind)
     held = [*loaded.constraints, *held]
-    processors = processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=True)
+    processors = processors_of(
+        config, end_id, vocabulary, held, limits=limits, behind_a_text=behind
+    )
     writers = [_writer(model, opening, loaded.kernels) for model in _models(loaded)]
     writer = EnsembleWriter(writers) if loaded.others else writers[0]
-    if loaded.draft is not None and _fits(loaded, opening):
+    if loaded.draft is not None and observer is None and _fits(loaded, opening):
         assert isinstance(loaded.draft.model, LanguageModel)
         guesser = _writer(loaded.draft.model, opening, loaded.kernels)
         return loaded.draft.write(writer, guesser, opening, config, processors, on_token)

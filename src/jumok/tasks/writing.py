@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
 from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
 from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
+from jumok.decoding.requests import plainly
+from jumok.decoding.writer import Writer
 from jumok.models import EncoderDecoder
 from jumok.tasks.batches import in_order_of_length, padded
 from jumok.tasks.choices import WRITING
@@ -90,8 +92,12 @@ def write_all(
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
-    model, others = kernels.plain(model), [kernels.plain(other) for other in others]
     rows = config.n_best if config.sample else config.beam
+
+    def begin(each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
+        if kernels.native:
+            return kernels.begin_target(each, source, real, room)
+        return plainly(config)(kernels.plain(each), source, real, room)
 
     def write(batch: NDArray[np.int64]) -> list[list[Written]]:
         source = padded([sources[i] for i in batch], pad_id, device)
@@ -106,7 +112,7 @@ def write_all(
             constraints=constraints,
             others=others,
             on_token=on_token,
-            begin=kernels.begin_target if kernels.native else None,
+            begin=begin,
             observer=observer,
             draft=draft,
         )

@@ -8,8 +8,9 @@ _REPLACEMENT = "\ufffd"
 class StreamingDecoder:
     """Text from ids that are still coming.
 
-    A syllable spelled as three byte pieces appears when the third has come; nothing that was given
-    out is ever taken back, and all of it together is what `decode` makes of all ids.
+    A syllable spelled as three byte pieces appears when the third has come, and a word one word
+    later where the tokeniser takes spaces back from punctuation; nothing that was given out is ever
+    taken back, and all of it together is what `decode` makes of all ids.
 
     >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
     >>> config = VocabularyConfig(size=275, byte_fallback=True)
@@ -23,6 +24,7 @@ class StreamingDecoder:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
+        self._cleans = bool(getattr(vocabulary, "clean_up", False))  # of imported tokenisers
         self._ids: list[int] = []  # a few whose text is settled, then those that are new
         self._settled = 0  # how many ids are settled
         self._given = 0  # how many characters of the text of these ids were given out
@@ -32,6 +34,8 @@ class StreamingDecoder:
         self._ids.append(id)
         text = self._vocabulary.decode(self._ids)
         certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
+        if self._cleans:  # the space before the last word goes when punctuation follows
+            certain = certain[: max(certain.rfind(" "), 0)]
         new = certain[self._given :]
         self._given = max(self._given, len(certain))
         if certain == text:

@@ -32,6 +32,10 @@ class Cutter(Protocol):
     def pieces(self) -> Mapping[str, int]:
         """Every piece and its id."""
 
+    @property
+    def clean_up(self) -> bool:
+        """Whether spaces before punctuation are dropped from the texts of ids."""
+
     def exact(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that transformers gives: a typed "[MASK]" becomes the special id."""
 
@@ -59,7 +63,7 @@ class LibraryCutter:
         tokenizer.encode_special_tokens = split_special
         self._tokenizer = tokenizer
         self._unknown = unknown
-        self._clean_up = clean_up and self.kind != "bpe"  # which keeps its own spaces
+        self.clean_up = clean_up and self.kind != "bpe"  # which keeps its own spaces
         added = tokenizer.get_added_tokens_decoder()
         special = frozenset(i for i, token in added.items() if token.special)
         self._nobody_types = special - {unknown}
@@ -107,7 +111,7 @@ class LibraryCutter:
             texts: list[str] = self._tokenizer.decode_batch(
                 [list(row) for row in rows], skip_special_tokens=not keep_special
             )
-        return [cleaned(text) for text in texts] if self._clean_up else texts
+        return [cleaned(text) for text in texts] if self.clean_up else texts
 
     @cached_property
     def _plain(self) -> Tokenizer:

@@ -86,6 +86,11 @@ class PretrainedVocabulary:
         own = self.files.fingerprint
         return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.written else own
 
+    @property
+    def clean_up(self) -> bool:
+        """Whether spaces before punctuation are dropped from the texts of ids."""
+        return self.cutter.clean_up
+
     def save(self, folder: Path) -> None:
         """Write the very files it was read from into `folder`."""
         self.files.save(folder)
