@@ -13,6 +13,7 @@ from torch import Tensor
 from jumok.decoding import (
     DecodingConfig,
     EncoderDecoderWriter,
+    EnsembleWriter,
     LanguageModelWriter,
     Opening,
     Stopping,
@@ -20,12 +21,13 @@ from jumok.decoding import (
     generate,
 )
 from jumok.decoding.constraints import Constraint, Language, word_list
-from jumok.decoding.in_force import processors_of
+from jumok.decoding.in_force import processors_of, stopping_of
 from jumok.decoding.processors import Allowed, Context, MinLength, Processor, processed
 from jumok.decoding.speculative import Speculated, speculative
 from jumok.decoding.spelling import Spelling
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
 
 PAD, BOS, END, V = 0, 2, 3, 12
 ROOM = 24
@@ -132,6 +134,74 @@ def test_an_encoder_decoder_and_its_draft() -> None:
         assert found.answer.ids == plain.ids
         assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
         assert len(plain.ids) >= 4
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("positions", ["sinusoidal_halves", "learned", "relative", "none"])
+def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) -> None:
+    torch.manual_seed(3)
+    config = TransformerConfig(
+        vocabulary_size=V, d_model=16, n_heads=2, d_ff=32, n_layers=2, max_length=ROOM,
+        positions=positions,  # type: ignore[arg-type]
+    )  # fmt: skip
+    target, draft = (EncoderDecoder(config).eval().requires_grad_(False) for _ in range(2))
+    source = torch.tensor([[4, 9, 7, 5, 6, 10]])
+    real = torch.tensor([[True] * 4 + [False] * 2])
+    real = real.flip(1) if side == "left" else real
+    start = Opening(torch.tensor([[BOS]]), Stopping(END, [12]))
+    settings = DecodingConfig(max_length=12)
+
+    def writer(model: EncoderDecoder) -> Writer:
+        return EncoderDecoderWriter(model, source, real, room=12)
+
+    [[plain]] = generate(writer(target), start, settings)
+    for guesser in (draft, target):
+        found = speculative(writer(target), writer(guesser), start, settings)
+        assert found.answer.ids == plain.ids
+        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal_halves", "none"])
+def test_several_models_and_a_draft(positions: str) -> None:
+    """Models that write together are a target like any other."""
+    models = [language_model(seed, positions) for seed in (0, 1)]
+    config = DecodingConfig(max_length=16)
+
+    def together() -> Writer:
+        return EnsembleWriter([LanguageModelWriter(model, room=ROOM + 8) for model in models])
+
+    for prompt in PROMPTS:
+        [[plain]] = generate(together(), opening(prompt, 16), config)
+        draft = LanguageModelWriter(near(models[0], 0.05), room=ROOM + 8)
+        found = speculative(together(), draft, opening(prompt, 16), config)
+        assert found.answer.ids == plain.ids
+        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+
+
+def test_a_stop_text_in_the_midst_of_guesses() -> None:
+    """Nothing is written behind it, however many more guesses were right."""
+    vocabulary = SentencePieceVocabulary.train(
+        ["가 나 다", "나라 다리 가나"], VocabularyConfig(size=24)
+    )
+    target = language_model(1, size=len(vocabulary))  # which writes a text of some length
+    prompt = vocabulary.encode("가 나")
+    config = DecodingConfig(max_length=16)
+    end_id = vocabulary.eos_id
+    free = Opening(torch.tensor([prompt]), stopping_of(config, end_id, [16]))
+    [[long]] = generate(LanguageModelWriter(target, room=ROOM + 8), free, config)
+    before, text = vocabulary.decode_batch([prompt, [*prompt, *long.ids]])
+    stop = text.removeprefix(before)[4:6]
+    assert stop.strip()
+    config = DecodingConfig(max_length=16, stop=(stop,))
+    stopping = stopping_of(config, end_id, [16], vocabulary, [prompt])
+    start = Opening(torch.tensor([prompt]), stopping)
+    [[plain]] = generate(LanguageModelWriter(target, room=ROOM + 8), start, config)
+    assert plain.finished
+    assert len(plain.ids) < len(long.ids)
+    for draft in (target, near(target, 0.05)):
+        found = both(target, draft, start, config, ahead=8)
+        assert found.answer.ids == plain.ids
+        assert found.answer.finished
 
 
 def test_a_padded_prompt() -> None:

@@ -174,6 +174,50 @@ def test_a_prefix_is_written_whole_or_refused(
         texts_of(model, vocabulary, config)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"prefix": "나라"},
+        {"forbidden": ("다", "나라")},
+        {"allowed": ("나라", "다")},
+        {"stop": ("다", "리")},
+        {"choices": ("나라", "다리 다", "가")},
+        {"prefix": "나", "pattern": "나라( 다)*"},
+    ],
+)
+def test_a_prompt_alone_is_answered_as_among_others(
+    model: LanguageModel,
+    vocabulary: SentencePieceVocabulary,
+    words: dict[str, str | int | tuple[str, ...]],
+    search: str,
+    side: str,
+) -> None:
+    chosen = {"greedy": {}, "beam": {"beam": 3, "n_best": 2}, "sample": {"sample": True}}[search]
+    config = DecodingConfig(max_length=14, **words, **chosen)  # type: ignore[arg-type]
+    rows = [vocabulary.encode(text) for text in ("가", "나라 다리 가나", "다 가")]
+    longest = max(map(len, rows))
+    gaps = [[0] * (longest - len(row)) for row in rows]
+    padded = [
+        gap + row if side == "left" else row + gap for row, gap in zip(rows, gaps, strict=True)
+    ]
+    masks = [[0] * len(gap) + [1] * len(row) for row, gap in zip(rows, gaps, strict=True)]
+    real = torch.tensor([mask if side == "left" else mask[::-1] for mask in masks]).bool()
+    end_id = vocabulary.eos_id
+    together = continue_texts(
+        model, torch.tensor(padded), real, config, end_id=end_id, vocabulary=vocabulary
+    )
+    for row, several in zip(rows, together, strict=True):
+        [alone] = continue_texts(
+            model, torch.tensor([row]), None, config, end_id=end_id, vocabulary=vocabulary
+        )
+        assert [one.ids for one in alone] == [one.ids for one in several]
+        for one, other in zip(alone, several, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)  # float32 sums
+            assert one.finished == other.finished
+
+
 @pytest.mark.parametrize("search", ["sample", "beam"])
 def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, search: str) -> None:
     stop = ("나 ", " 다")

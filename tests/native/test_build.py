@@ -135,3 +135,40 @@ def test_a_cache_that_cannot_be_written_is_named(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(KernelError, match=r"cannot be kept in .*native .* set XDG_CACHE_HOME"):
         build.kernel.__wrapped__()
+
+
+SHARED_WORK = """
+#include <cstdio>
+#include <new>
+#include "threads.h"
+int main() {
+  auto& threads = jumok::Threads::of_process();
+  int told = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> done{0};
+    try {
+      threads.share(64, 4, [&](int i) {
+        if (i % 16 == round % 16) throw std::bad_alloc();
+        ++done;
+      });
+    } catch (const std::bad_alloc&) {
+      ++told;
+    }
+    std::atomic<int> sum{0};
+    threads.share(64, 4, [&](int i) { sum += i; });
+    if (sum != 64 * 63 / 2) return 1;
+  }
+  std::printf("%d", told);
+}
+"""
+
+
+def test_who_shared_work_is_told_what_went_wrong_in_it(compiled: Path, tmp_path: Path) -> None:
+    """Wherever it is thrown, when nobody is at the work any more; the next work is done as ever."""
+    source, program = tmp_path / "shared_work.cpp", tmp_path / "shared_work"
+    source.write_text(SHARED_WORK)
+    flags = ["-std=c++17", "-O1", "-pthread", "-I", str(build.SOURCES)]
+    command = [build.find_compiler(), *flags, "-o", str(program), str(source)]
+    subprocess.run(command, check=True, timeout=120)
+    done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "200"

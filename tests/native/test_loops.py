@@ -1,13 +1,17 @@
 """Greedy and beam search on the kernel: the same answers as on the plain model."""
 
+from itertools import product
+
 import pytest
 import torch
 
 from jumok.decoding import DecodingConfig, Written, generate
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import MinLength
+from jumok.decoding.speculative import speculative
 from jumok.decoding.stopping import Stopping
 from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Ranking, Writer
+from jumok.models import LanguageModel
 from jumok.native import NativeModel, NativeWriter
 from tests.native.conftest import encoder_decoder, language_model
 
@@ -49,3 +53,23 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
         for answer, other in zip(text, expected, strict=True):
             assert answer.score == pytest.approx(other.score, abs=1e-4)
             assert answer.finished == other.finished
+
+
+def test_a_draft_guesses_for_the_kernel() -> None:
+    """The kernel as the target, as the draft, as both: what the plain model writes alone."""
+    model, small = language_model(), language_model("GPT-2's")
+    start = Opening(torch.tensor([[30, 31]]), Stopping(END, [12]))
+    config = DecodingConfig(max_length=12)
+    [[plain]] = generate(LanguageModelWriter(model, room=ROOM), start, config)
+
+    def writers(each: LanguageModel) -> list[Writer]:
+        native = NativeWriter(NativeModel(each, "float32"), room=ROOM)
+        return [native, LanguageModelWriter(each, room=ROOM)]
+
+    for of_target, of_draft in product(range(2), range(2)):
+        for guesser in (small, model):
+            found = speculative(
+                writers(model)[of_target], writers(guesser)[of_draft], start, config
+            )
+            assert found.answer.ids == plain.ids
+            assert found.answer.score == pytest.approx(plain.score, abs=1e-4)

@@ -115,6 +115,35 @@ except JumokError as error:
     assert written.startswith("(1, 9)\nmemory ran out while the weights of output were packed")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_step_that_memory_does_not_hold_ends_the_writer(threads: int) -> None:
+    code = f"""
+import resource, torch
+from jumok.errors import JumokError
+from jumok.models import LanguageModel, TransformerConfig
+from jumok.native import NativeModel, NativeWriter
+torch.set_num_threads({threads})
+native = NativeModel(LanguageModel(TransformerConfig(vocabulary_size=9, n_layers=1)))
+NativeWriter(native, room=2).step(torch.tensor([[5, 6]]))
+many, writer = torch.ones(100_000, 1, dtype=torch.int64), NativeWriter(native, room=2)
+status = open("/proc/self/status").read().split()
+used = 1024 * int(status[status.index("VmSize:") + 1])
+resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20,) * 2)
+for _ in range(2):
+    try:
+        writer.step(many)
+    except JumokError as error:
+        print(error)
+print(tuple(NativeWriter(native, room=2).step(torch.tensor([[5, 6]])).shape))
+"""
+    assert in_a_process(code).splitlines() == [
+        "memory ran out while writing; write fewer rows at once",
+        "memory ran out in an earlier step; begin anew with a new writer",
+        "(1, 9)",
+    ]
+
+
 def in_a_process(code: str) -> str:
     """What a program of its own prints."""
     return subprocess.run(

@@ -192,6 +192,8 @@ def test_what_cannot_be_done_is_refused() -> None:
         writer.step(torch.tensor([[5], [-1]]))
     with pytest.raises(InputError, match="5 positions do not fit a writer with room for 4"):
         writer.step(tokens(2, 2))
+    with pytest.raises(InputError, match="tokens on meta came, the kernel writes on the CPU"):
+        writer.step(tokens(2, 1).to("meta"))
     with pytest.raises(InputError, match="not among the 2"):
         writer.select(torch.tensor([0, 2]))
     with pytest.raises(InputError, match="4 of 3 positions"):

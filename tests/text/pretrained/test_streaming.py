@@ -1,0 +1,71 @@
+"""Streaming of imported vocabularies: nothing is taken back, together it is what `decode` says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jumok.text import StreamingDecoder
+from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
+from tests import foreign_folders as foreign
+
+ENGLISH = ("it", "do", "is", "n't", "'", "s", "'m", ".", ",", "?", "!", "##ing", "가", "##나")
+MODELS: dict[str, Callable[[Path], object]] = {
+    "bytes": foreign.gpt2,
+    "unigram": foreign.t5,
+    "marian": foreign.marian,
+    "wordpiece": foreign.bert,
+}
+
+
+def cleaning(folder: Path) -> None:
+    """BERT's pieces of some English, whose spaces before punctuation are taken back."""
+    folder.mkdir()
+    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    (folder / "vocab.txt").write_text("\n".join([*special, *ENGLISH]) + "\n", encoding="utf-8")
+    said = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+    said |= {"clean_up_tokenization_spaces": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PretrainedVocabulary]:
+    pytest.importorskip("transformers")
+    root = tmp_path_factory.mktemp("streams")
+    found = {}
+    for name, make in (MODELS | {"cleaning": cleaning}).items():
+        make(root / name)
+        config = json.loads((root / name / "config.json").read_text(encoding="utf-8"))
+        vocabulary = read_vocabulary(root / name, config)
+        assert vocabulary is not None
+        found[name] = vocabulary.target
+    assert [name for name, each in found.items() if each.clean_up] == ["cleaning"]
+    return found
+
+
+@pytest.mark.parametrize("name", [*MODELS, "cleaning"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_together_it_is_what_decode_says(
+    vocabularies: dict[str, PretrainedVocabulary], name: str, data: st.DataObject
+) -> None:
+    vocabulary = vocabularies[name]
+    ids = data.draw(st.lists(st.integers(0, len(vocabulary) - 1), max_size=30))
+    stream = StreamingDecoder(vocabulary)
+    parts = [*map(stream.push, ids), stream.finish()]
+    assert "".join(parts) == vocabulary.decode(ids)
+
+
+def test_a_space_that_punctuation_takes_back_is_not_given_out(
+    vocabularies: dict[str, PretrainedVocabulary],
+) -> None:
+    vocabulary = vocabularies["cleaning"]
+    stream = StreamingDecoder(vocabulary)
+    pieces = ("it", "'", "s", "is", "n't", "it", "?")
+    parts = [stream.push(5 + ENGLISH.index(piece)) for piece in pieces]
+    assert parts == ["", "it", "", "'s", "", " isn't", ""]
+    assert stream.finish() == " it?"
