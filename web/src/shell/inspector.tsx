@@ -162,7 +162,7 @@ function Row({ name, of, title, strong, children }: RowProps) {
 
 const SIGHT = {
   seen: { ko: "보임", en: "seen" },
-  padding: { ko: "가려짐: 채움", en: "hidden: padding" },
+  padding: { ko: "가려짐: 패딩", en: "hidden: padding" },
   later: { ko: "가려짐: 뒤에 옴", en: "hidden: comes later" },
   hidden: { ko: "가려짐", en: "hidden" },
 };

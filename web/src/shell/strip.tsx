@@ -229,7 +229,7 @@ function titleOf({ pieces, special, real }: Label, of: Sequence): string {
     `#${pieces[0]}${pieces.length > 1 ? `–${pieces.at(-1)}` : ""}`,
     pieces.map((i) => `${display(of.pieces[i])} (${of.ids[i]})`).join(" "),
   ];
-  if (!real) said.push(say({ ko: "채움", en: "padding" }));
+  if (!real) said.push(say({ ko: "패딩", en: "padding" }));
   else if (special) said.push(say({ ko: "특수", en: "special" }));
   return said.join(" · ");
 }

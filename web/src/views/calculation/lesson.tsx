@@ -79,7 +79,7 @@ export const LESSON: Readonly<Record<StepId, Told>> = {
     title: { ko: "W_Q W_K W_V", en: "W_Q W_K W_V" },
     said: { ko: "한 벡터의 세 역할: 찾는 것 Q, 이름 K, 주는 것 V.", en: "One vector, three roles: what it seeks Q, its label K, what it gives V." },
     formula: () => math("Q = X", sub("W", "Q"), ", K = X", sub("W", "K"), ", V = X", sub("W", "V")),
-    aside: { ko: "노트 004의 마트: 쿼리 = 살 것, 키 = 이름표, 값 = 상품.", en: "Note 004's market: query = what to buy, key = label, value = goods." },
+    aside: { ko: "노트 004의 마트: 질의 = 살 것, 키 = 이름표, 값 = 상품.", en: "Note 004's market: query = what to buy, key = label, value = goods." },
   },
   heads: {
     title: { ko: "머리 나누기", en: "heads" },
