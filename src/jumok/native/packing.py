@@ -21,7 +21,7 @@ Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")  # as door.cpp numbers them
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
 
-_ROWS = 1024  # at a time are converted and given: nobody holds a second copy of a large table
+_ROWS = 256  # at a time are converted and given: nobody holds a second copy of a large table
 
 Maps = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # several: their outputs side by side
 

@@ -32,7 +32,11 @@ class Array {
     void* memory = std::aligned_alloc(unit, whole);
     if (memory == nullptr) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    if (unit == LARGE_PAGE) madvise(memory, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+    if (unit == LARGE_PAGE) {  // what does not fill the last one would take the whole of it
+      const size_t large = bytes / LARGE_PAGE * LARGE_PAGE;
+      madvise(memory, large, MADV_HUGEPAGE);
+      if (large < whole) madvise(static_cast<char*>(memory) + large, whole - large, MADV_NOHUGEPAGE);
+    }
 #endif
     numbers_.reset(static_cast<Number*>(memory));
     std::memset(memory, 0, bytes);
