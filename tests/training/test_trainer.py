@@ -89,14 +89,60 @@ def test_the_first_end_that_is_reached(
     assert reports(tmp_path, "dev")[-1]["step"] == step
 
 
+def rates(folder: Path) -> list[float]:
+    return [report["learning_rate"] for report in reports(folder, "train")]
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "epochs", "steps"), [(1, 2.0, 8), (2, 2.0, 4), (1, 0.25, 1), (4, 1.0, 1)]
+)
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_epochs_take_the_learning_rates_of_as_many_steps(
+    tmp_path: Path,
+    accumulate: int,
+    epochs: float,
+    steps: int,
+    schedule: Literal["linear", "cosine"],
+) -> None:
+    """A step's rate is that of what is done before it: 2 epochs of 4 take 1, 7/8 ... 1/8 of it."""
+    config = replace(CONFIG, schedule=schedule, accumulate=accumulate, report_every=1)
+    found = []
+    for name, ends in (("epochs", {"steps": None, "epochs": epochs}), ("steps", {"steps": steps})):
+        trainer(Circle(points(32, 0)), tmp_path / name, replace(config, **ends)).fit()
+        found.append(rates(tmp_path / name))
+    assert found[0] == found[1]
+    assert len(found[0]) == steps
+    assert found[0][0] == config.learning_rate
+    if schedule == "linear":
+        wanted = [config.learning_rate * (steps - done) / steps for done in range(steps)]
+        assert found[0] == pytest.approx(wanted)
+
+
+def test_a_resumed_training_by_epochs_goes_on_with_its_rates(tmp_path: Path) -> None:
+    """Stopped in the middle of an epoch, whose batches are 3 a step and 4 in all."""
+    ends = {"steps": None, "epochs": 3.0, "accumulate": 3, "schedule": "linear"}
+    config = replace(CONFIG, **ends, report_every=1, checkpoint_every=1)
+    whole = Circle(points(32, 0))
+    trainer(whole, tmp_path / "whole", config).fit()
+    with pytest.raises(Interrupted):
+        trainer(Interrupting(4, signal.SIGTERM), tmp_path / "run", config).fit()
+    newest = CheckpointStore(tmp_path / "run").newest()
+    assert newest is not None
+    assert newest.step == 2
+    resumed = Circle(points(32, 0), seed=5)
+    trainer(resumed, tmp_path / "run", config, newest).fit()
+    assert rates(tmp_path / "run") == rates(tmp_path / "whole")
+    assert same(weights(whole), weights(resumed))
+
+
 def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(tmp_path: Path) -> None:
     ends = {"steps": None, "minutes": 0.005, "schedule": "linear", "warmup_steps": 0}
     config = replace(CONFIG, **ends, report_every=1, evaluate_every=1_000_000)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert progress.ended == "minutes"
-    rates = [report["learning_rate"] for report in reports(tmp_path, "train")]
-    assert rates == sorted(rates, reverse=True)
-    assert config.learning_rate >= rates[0] > 3 * rates[-1] >= 0.0
+    found = rates(tmp_path)
+    assert found == sorted(found, reverse=True)
+    assert config.learning_rate == found[0] > 3 * found[-1] > 0.0
 
 
 def test_it_is_scored_at_the_end_of_every_epoch(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ class Trainer(Generic[B]):
     def _step(self, line: ProgressLine) -> float:
         """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
         step = self.progress.step + 1
+        share = self._share(step - 1)  # before the batches of this step are taken
         made = self.loader.take(self.shards, self.config.accumulate)
         parts = dict(zip(self.shards, made, strict=True))
         counted = [sum(part.units for part in made), sum(part.tokens for part in made)]
@@ -146,7 +147,7 @@ class Trainer(Generic[B]):
         norm = self.held.norm()
         loss = self._agree(losses, norm)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
-            self.config.schedule, step, self.config.warmup_steps, self._share(step - 1)
+            self.config.schedule, step, self.config.warmup_steps, share
         )
         trouble = trouble_of(loss, norm.item(), self.progress, self.config.spike)
         if trouble is not None:
