@@ -1,5 +1,6 @@
 """The config as it stands is the paper's base model, and refuses what cannot be."""
 
+import math
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from jumok.models import (
 )
 from tests.models.small import VOCABULARY, small
 from tests.nn.drawing import tokens
+
+BUCKETS = "came; give 4 buckets or more, and a distance beyond half of them"
 
 
 def n_parameters(model: nn.Module) -> int:
@@ -64,12 +67,35 @@ def test_the_big_model_too() -> None:
             {"positions": "rotary", "d_head": 5},
             "rotary positions turn pairs, and d_head 5 is odd; make it even",
         ),
+        ({"d_head": -4}, "d_head -4 is not a size; give 1 or more"),
+        ({"d_head": 0}, "d_head 0 is not a size; give 1 or more"),
+        ({"n_segments": -1}, "n_segments -1: give 1 or more, or 0 for none"),
+        ({"target_vocabulary_size": 0}, "target_vocabulary_size 0 is not a size; give 1 or more"),
+        ({"norm_eps": -1.0}, "norm_eps -1.0: give a number above 0, or leave it out"),
+        ({"norm_eps": math.nan}, "norm_eps nan: give a number above 0, or leave it out"),
+        ({"attention_scale": math.inf}, "attention_scale inf: give a number above 0, or leave"),
+        ({"relative_distance": 8}, f"relative_buckets 32 and relative_distance 8 {BUCKETS}"),
+        ({"relative_distance": 16}, f"relative_buckets 32 and relative_distance 16 {BUCKETS}"),
+        ({"relative_buckets": 2}, f"relative_buckets 2 and relative_distance 128 {BUCKETS}"),
+        ({"relative_distance": 0}, f"relative_buckets 32 and relative_distance 0 {BUCKETS}"),
+        ({"relative_distance": 2**40}, "or less"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         TransformerConfig(**changes)
-    assert str(error.value) == sentence
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(("buckets", "distance"), [(4, 3), (5, 3), (32, 17)])
+def test_the_least_relative_measures_give_every_distance_a_bucket(
+    buckets: int, distance: int
+) -> None:
+    model = EncoderDecoder(
+        small(positions="relative", relative_buckets=buckets, relative_distance=distance)
+    )
+    drawn = tokens(1, 12, size=VOCABULARY)
+    assert model(drawn, drawn).isfinite().all()
 
 
 def test_a_text_longer_than_the_model_is_refused() -> None:

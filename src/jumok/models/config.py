@@ -35,8 +35,12 @@ class TransformerConfig(LayerConfig):
         super().__post_init__()
         for name in ("vocabulary_size", "n_layers", "max_length", "width"):
             refuse_no_size(name, getattr(self, name))
+        if self.target_vocabulary_size is not None:
+            refuse_no_size("target_vocabulary_size", self.target_vocabulary_size)
         if self.first_position < 0:
             raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
+        if self.n_segments < 0:
+            raise InputError(f"n_segments {self.n_segments}: give 1 or more, or 0 for none")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
             raise InputError(f"n_decoder_layers {self.n_decoder_layers}: give 1 or more, or none")
         d_head = self.d_head or self.d_model // self.n_heads

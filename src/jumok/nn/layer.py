@@ -20,7 +20,6 @@ from jumok.nn.positions import NO_ROTATION, Rotation
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
-
 LARGEST: Final = 2**31  # of a measure
 
 
@@ -46,6 +45,7 @@ class LayerConfig:
     activation_dropout: float = 0.0  # inside the feed-forward; 0.1 in T5
 
     def __post_init__(self) -> None:
+        _refuse_no_measures(self)
         for name in ("d_model", "n_heads", "d_ff"):
             refuse_no_size(name, getattr(self, name))
         if self.d_head is None and self.d_model % self.n_heads:
@@ -168,3 +168,19 @@ class TransformerLayer(nn.Module):
 
             x = self.around_cross(x, cross_attention)
         return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+
+
+def _refuse_no_measures(config: LayerConfig) -> None:
+    """Raises InputError for measures of attention and of norms that compute nothing."""
+    if config.d_head is not None:
+        refuse_no_size("d_head", config.d_head)
+    for name in ("norm_eps", "attention_scale"):
+        value = getattr(config, name)
+        if value is not None and not 0.0 < value < math.inf:
+            raise InputError(f"{name} {value}: give a number above 0, or leave it out")
+    buckets, distance = config.relative_buckets, config.relative_distance
+    if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > LARGEST:
+        raise InputError(
+            f"relative_buckets {buckets} and relative_distance {distance} came; give 4 buckets or "
+            f"more, and a distance beyond half of them, {LARGEST:,} or less"
+        )

@@ -83,14 +83,6 @@ def _config(settings: Settings, absent: _Absent, *, may_scale: bool) -> Transfor
             f"config.json: feed_forward_proj {word!r} came; give relu, gated-gelu or the like"
         )
     name = "gelu_new" if word == "gated-gelu" else bend
-    buckets = settings.size("relative_attention_num_buckets", 32)
-    distance = settings.size("relative_attention_max_distance", 128)
-    if buckets < 4 or distance <= buckets // 2:
-        raise InputError(
-            f"config.json: relative_attention_num_buckets {buckets} and "
-            f"relative_attention_max_distance {distance} came; give 4 buckets or more, and a "
-            "distance beyond half of them"
-        )
     layers = settings.layers("num_layers", absent.n_layers)
     rate = settings.share("dropout_rate", 0.1)
     return TransformerConfig(
@@ -108,8 +100,8 @@ def _config(settings: Settings, absent: _Absent, *, may_scale: bool) -> Transfor
         norm_first=True,
         norm_eps=settings.small("layer_norm_epsilon", 1e-6),
         attention_scale=1.0,
-        relative_buckets=buckets,
-        relative_distance=distance,
+        relative_buckets=settings.size("relative_attention_num_buckets", 32),
+        relative_distance=settings.size("relative_attention_max_distance", 128),
         positions="relative",
         max_length=ANY_LENGTH,
         scale_embedding=False,

@@ -1,5 +1,6 @@
 """The tables of a recipe that are its tasks' own: model, vocabulary, augmentation, regression."""
 
+import math
 from dataclasses import dataclass
 
 from jumok.errors import InputError
@@ -50,7 +51,7 @@ class AugmentationConfig:
         for name in ("subword_sampling", "token_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"augmentation.{name} {getattr(self, name)}: give 0 to 1")
-        if self.consistency < 0.0 or self.sampling_alpha <= 0.0:
+        if not (0.0 <= self.consistency < math.inf and 0.0 < self.sampling_alpha < math.inf):
             raise InputError(
                 f"augmentation.consistency {self.consistency} and sampling_alpha "
                 f"{self.sampling_alpha}: give 0 or more, and more than 0"
@@ -69,6 +70,11 @@ class RegressionConfig:
             raise InputError(
                 f"regression.lowest {self.lowest} is not below highest {self.highest}; "
                 "give the range of the scores"
+            )
+        if not math.isfinite(self.span):
+            raise InputError(
+                f"regression.lowest {self.lowest} and highest {self.highest} have no range that "
+                "could be learnt; give that of the scores"
             )
 
     @property

@@ -54,8 +54,10 @@ class TrainingConfig:
             raise InputError("no end was given; set training.steps, training.epochs or .minutes")
         for name in ("steps", "epochs", "minutes"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"training.{name} {value} is no time; give more than 0")
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(
+                    f"training.{name} {value} is no time; give more than 0, less than infinity"
+                )
         for name in ("batch_tokens", "accumulate", "report_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 1 or more")
