@@ -108,6 +108,20 @@ def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
         read_records(tmp_path / "none.jsonl")
 
 
+def test_what_a_power_cut_left_behind_the_checkpoint_is_written_anew(tmp_path: Path) -> None:
+    """Blocks of zeros and half lines, and whole lines behind them, all of steps after the 100th."""
+    told(tmp_path, STORY)
+    path = tmp_path / METRICS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"\0" * 40, lines[3][20:], b"\xff\n", *lines[4:]]))
+    with pytest.raises(InputError, match=r"line 4 is not a report"):
+        read_records(path)
+    with pytest.raises(InputError, match=r"line 4 is not a report"):
+        History(tmp_path, resumed_step=200)  # which a person must look at: it is not written anew
+    told(tmp_path, STORY[3:], resumed_step=100)
+    assert path.read_bytes() == b"".join(lines)
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +20,7 @@ from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes
-from jumok.training.history import read_records
+from jumok.training.history import METRICS, read_records
 from jumok.training.standing import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
@@ -164,6 +165,32 @@ def test_it_is_scored_and_saved_when_asked_to(tmp_path: Path) -> None:
     assert [report["step"] for report in reports(tmp_path, "dev")] == [6, 12]
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"step-4", "step-6", "step-8", "step-12"}
+
+
+def test_reports_are_safe_on_disk_before_their_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resume writes nothing again of what is before the checkpoint."""
+    safe: set[int] = set()  # steps whose reports no power cut takes
+    missing: set[int] = set()
+    path = tmp_path / METRICS
+    fsync, commit = os.fsync, CheckpointStore.commit
+
+    def forced(file: int) -> None:
+        fsync(file)
+        if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+            safe.update(report["step"] for report in reports(tmp_path, "train"))
+
+    def committed(store: CheckpointStore, step: int, *words: Any) -> Path:
+        missing.update({step} - safe)
+        return commit(store, step, *words)
+
+    monkeypatch.setattr(os, "fsync", forced)
+    monkeypatch.setattr(CheckpointStore, "commit", committed)
+    config = replace(CONFIG, steps=6, checkpoint_every=2, report_every=1)
+    trainer(Circle(points(32, 0)), tmp_path, config).fit()
+    assert not missing
+    assert safe == {1, 2, 3, 4, 5, 6}
 
 
 def test_patience_ends_it_and_the_best_weights_come_back(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a training said of itself: one line for each report, and a row for each evaluation.
 
-    RUN/metrics.jsonl    every report, appended at once; a resumed run cuts off what it will redo
+    RUN/metrics.jsonl    every report, appended at once, on disk before the checkpoint it is in;
+                         a resumed run cuts off what it will redo
     RUN/history.csv      one row for each evaluation on the development split
     RUN/history.png      the same as curves
 
@@ -11,6 +12,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
@@ -73,7 +75,7 @@ class History:
         if not kept:
             return
         file = folder / METRICS
-        before = read_records(file) if file.exists() else []
+        before = read_records(file, until=resumed_step) if file.exists() else []
         self.records = [r for r in before if _step(r) <= resumed_step]
         write_atomically(file, "".join(map(_line, self.records)).encode())
 
@@ -87,31 +89,44 @@ class History:
             file.write(_line(record).encode())
         self.records.append(record)
 
+    def sync(self) -> None:
+        """Force all reports to disk: those of a committed step are never written again."""
+        if not self.kept:
+            return
+        path = self.folder / METRICS
+        with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
+            os.fsync(file.fileno())
+
     def publish(self, title: str = "") -> None:
         """Write history.csv and history.png anew."""
         write_atomically(self.folder / "history.csv", to_csv(evaluations(self.records)).encode())
         save(figure(charts(self.records), title), self.folder / "history.png")
 
 
-def read_records(file: Path) -> list[Record]:
-    """The reports in a metrics.jsonl; half a line at its end, left by a kill, is not one.
+def read_records(file: Path, until: int | None = None) -> list[Record]:
+    """The reports in a metrics.jsonl; damage at its end, left by a kill, is none.
 
-    Raises StorageError for a file that cannot be read, InputError for damage before the last line.
+    A power cut may leave whole lines behind the damage; where nobody wants what is after the step
+    `until`, those of later steps go with it. Raises StorageError for a file that cannot be read,
+    InputError for damage before a report that is wanted.
     """
     with storage_errors(f"{file}: cannot be read"):
         lines = file.read_bytes().splitlines(keepends=True)
     records: list[Record] = []
+    damage: InputError | None = None
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             _check(record)
         except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                break
-            raise InputError(
+            damage = damage or InputError(
                 f"{file}, line {number} is not a report ({error}); restore the file or remove it"
-            ) from error
-        records.append(record)
+            )
+            continue
+        if damage is None:
+            records.append(record)
+        elif until is None or _step(record) <= until:
+            raise damage
     return records
 
 

@@ -352,6 +352,7 @@ class Trainer(Generic[B]):
 
         Raises what the one before failed with.
         """
+        self.history.sync()  # after a power cut nobody writes again what is before this step
         if not self.held.writes:
             return
         facts = self.facts | {"progress": self.progress.facts()}
