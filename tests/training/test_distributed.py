@@ -17,6 +17,8 @@ from torch import Tensor
 from torch.distributed import HashStore
 
 from jumok.errors import InputError
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import train
 from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.distributed import ALONE, is_first, refuse_idle, shards_of, together
 from jumok.training.distributed_meeting import meet
@@ -203,6 +205,24 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
         assert "lost contact: another one ended, or did not answer for 60 s" in text
         assert "Traceback" not in text
     assert bits(tmp_path / "lost") == bits(tmp_path / "whole")
+
+
+def test_a_model_that_one_cannot_write_ends_all_with_its_sentence(
+    tmp_path: Path, review_recipe: Path
+) -> None:
+    """The others begin no test that it would have to share."""
+    folder = tmp_path / "run"
+    train(load_recipe(str(review_recipe), [*WORDS, "training.steps=1"]), folder)
+    for name in ("results.json", "model.safetensors"):
+        (folder / name).unlink()
+    (folder / "model.safetensors" / "in its place").mkdir(parents=True)
+    runs = Runs(review_recipe, tmp_path)
+    runs.go_on("run", 2)
+    ((gang, ended),) = runs.run()
+    first, second = said(gang)
+    assert ended.codes == [3, 3], first + second
+    assert "model.safetensors: cannot be written" in first.splitlines()[-1]
+    assert not second
 
 
 @pytest.mark.long

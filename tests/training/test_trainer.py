@@ -4,7 +4,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.errors import CheckpointError, Interrupted, NonFiniteError
+from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
 from jumok.models.weights import weights_of
 from jumok.tensorfile import read_tensors
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Processes
-from jumok.training.history import METRICS, read_records
+from jumok.training.distributed import ALONE, Alone, Processes
+from jumok.training.history import METRICS, History, Record, read_records
 from jumok.training.standing import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
@@ -233,6 +233,36 @@ def test_every_step_enters_the_average(tmp_path: Path) -> None:
     for name, average in states["average"].items():
         mixed = decay * before[name] + (1 - decay) * states["model"][name]
         torch.testing.assert_close(average, mixed)
+
+
+def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of many fails to write, so it goes on until all hear of it: nobody waits for it."""
+    told: list[list[float]] = []
+
+    class Heard(Alone):
+        def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+            told.append(list(numbers))
+            return super().exchange(numbers)
+
+    def write(history: History, record: Record) -> None:
+        raise StorageError(f"no room for step {record['step']}")
+
+    monkeypatch.setattr(History, "write", write)
+    learning = Trainer(
+        Circle(points(32, 0)),
+        replace(CONFIG, report_every=3),
+        tmp_path,
+        seed=0,
+        device=CPU,
+        facts={},
+        processes=Heard(),
+    )
+    with pytest.raises(StorageError, match="no room for step 3"):
+        learning.fit()
+    assert told[-2:] == [[0, True], [StorageError.exit_code]]
+    assert CheckpointStore(tmp_path).newest() is None
 
 
 # What a step is

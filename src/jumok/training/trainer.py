@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.loader import Loader, Position
-from jumok.errors import CheckpointError
+from jumok.errors import CheckpointError, StorageError
 from jumok.training.average import WeightAverage
 from jumok.training.bad_steps import Trouble, refused, running_mean, trouble_of
 from jumok.training.behind import CommitsBehind
@@ -31,7 +31,7 @@ from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Processes, shards_of, together
 from jumok.training.held import Copies, Held
-from jumok.training.history import History
+from jumok.training.history import History, Record
 from jumok.training.job import B, Job
 from jumok.training.machine import (
     be_strict,
@@ -92,6 +92,7 @@ class Trainer(Generic[B]):
         self.tokens_per_second = 0.0
         self.compiling = config.compile  # until a first batch shows that it works
         self.learning = False  # whether the model was told so since it was last asked
+        self.unwritten: StorageError | None = None  # a report that could not be kept, and why
 
     def _hold(self) -> Held[B]:
         """All of the model, or this process's part of it."""
@@ -266,10 +267,13 @@ class Trainer(Generic[B]):
         if over:
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
-        flags = self.processes.exchange([stop.requested or 0, self.commits.failed])
+        wrong = self.commits.failed or self.unwritten is not None
+        flags = self.processes.exchange([stop.requested or 0, wrong])
         asked, failed = (int(max(column)) for column in zip(*flags, strict=True))
         if evaluated or saving or asked or failed:
             with together(self.processes):
+                if self.unwritten is not None:
+                    raise self.unwritten
                 self._commit()
                 if asked or self.progress.ended:
                     self.commits.wait()
@@ -292,8 +296,15 @@ class Trainer(Generic[B]):
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
 
+    def _write(self, report: Record) -> None:
+        """Keep a report; where that fails all end together, when they next meet."""
+        try:
+            self.history.write(report)
+        except StorageError as error:
+            self.unwritten = error
+
     def _report(self, loss: float) -> None:
-        self.history.write(
+        self._write(
             {
                 "kind": "train",
                 "step": self.progress.step,
@@ -327,7 +338,7 @@ class Trainer(Generic[B]):
             evaluations_since_best=0 if better else self.progress.evaluations_since_best + 1,
         )
         epochs = self.loader.epochs_done
-        self.history.write(
+        self._write(
             {
                 "kind": "dev",
                 "step": self.progress.step,
