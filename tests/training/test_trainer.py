@@ -510,6 +510,60 @@ def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
     assert same(weights(whole), weights(resumed))
 
 
+def lost(checkpoint: Path) -> None:
+    (checkpoint / "state-model.safetensors").unlink()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    """Far too large steps: the last is not the best of them. Told at once and in the end."""
+    config = replace(CONFIG, steps=24, learning_rate=0.3, evaluate_every=2, keep=4)
+    first = trainer(Circle(points(64, 0)), tmp_path, config).fit()
+    store = CheckpointStore(tmp_path)
+    assert first.best_step < 24
+    lost(tmp_path / "checkpoints" / f"step-{first.best_step}")
+    newest = store.newest()
+    assert newest is not None
+    scores = {report["step"]: report["score"] for report in reports(tmp_path, "dev")}
+    if not known:
+        (tmp_path / METRICS).unlink()
+    capsys.readouterr()
+    job = Circle(points(64, 0), seed=5)
+    progress = trainer(job, tmp_path, config, newest).fit()
+    there = [checkpoint.step for checkpoint in store.last()]
+    assert there == [step for step in (24, 22, 20, 18) if step != first.best_step]
+    best = max(reversed(there), key=lambda step: scores[step]) if known else 24
+    assert (best == 24) is not known
+    assert progress.best_step == best
+    assert same(weights(job), store.checkpoint(best).load()["model"])
+    said = capsys.readouterr().err
+    at_once, at_last = (line for line in said.splitlines() if line.startswith("step-"))
+    assert at_once.startswith(f"step-{first.best_step}, the best so far, cannot be used (files mi")
+    assert f"the weights are those of step-{best}, " in at_last
+    if known:
+        assert at_last.endswith(f", the best of those that can, accuracy {scores[best]:.4f}")
+        assert progress.best_score == scores[best]
+    else:
+        assert at_last.endswith(", the newest")
+        assert math.isnan(progress.best_score)
+
+
+def test_without_a_sound_checkpoint_there_are_no_weights(tmp_path: Path) -> None:
+    learning = trainer(Circle(points(32, 0)), tmp_path)
+    commit = learning.commits.wait
+
+    def wait() -> None:
+        commit()
+        for checkpoint in CheckpointStore(tmp_path).last():
+            lost(checkpoint.path)
+
+    learning.commits.wait = wait  # type: ignore[method-assign]
+    with pytest.raises(CheckpointError, match=r"cannot be used \(files missing: .*; copy a sound"):
+        learning.fit()
+
+
 def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
     trainer(Circle(points(32, 0)), tmp_path).fit()
     newest = CheckpointStore(tmp_path).newest()

@@ -263,7 +263,11 @@ def _results(
         "name": recipe.name,
         **first,
         "others": others,
-        "dev": {"metric": recipe.score, "score": progress.best_score, "step": progress.best_step},
+        "dev": {
+            "metric": recipe.score,
+            "score": progress.facts()["best_score"],  # null where nobody knows it
+            "step": progress.best_step,
+        },
         "seed": recipe.seed,
         "steps": progress.step,
         "ended": progress.ended,

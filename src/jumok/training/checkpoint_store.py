@@ -153,8 +153,11 @@ class CheckpointStore:
             )
         return None
 
-    def last(self, n: int) -> list[Checkpoint]:
-        """The `n` newest sound checkpoints, the newest first; all of them if there are fewer."""
+    def last(self, n: int | None = None) -> list[Checkpoint]:
+        """The `n` newest sound checkpoints, the newest first; all of them if there are fewer.
+
+        None: all there are.
+        """
         sound: list[Checkpoint] = []
         for path in self._newest_first():
             if len(sound) == n:

@@ -25,6 +25,7 @@ from jumok.errors import CheckpointError, StorageError
 from jumok.training.average import WeightAverage
 from jumok.training.bad_steps import Trouble, refused, running_mean, trouble_of
 from jumok.training.behind import CommitsBehind
+from jumok.training.best import best_of, fault_of, scores_in
 from jumok.training.better import is_better
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
@@ -123,6 +124,7 @@ class Trainer(Generic[B]):
         ):
             for bad in self.rejected:
                 line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
+            self._tell_lost_best(line)
             first = self.progress.step + 1
             while not self.progress.ended:
                 epoch = self.progress.epoch
@@ -130,7 +132,7 @@ class Trainer(Generic[B]):
                 if self.progress.step == first and self.held.writes:
                     self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
-        self._load_best()
+        self._load_best(line)
         return self.progress
 
     def _step(self, line: ProgressLine) -> float:
@@ -389,11 +391,55 @@ class Trainer(Generic[B]):
         assert isinstance(facts, Mapping)  # we wrote it, and its sum was right
         self.progress = Progress.from_facts(facts)
 
-    def _load_best(self) -> None:
-        """The weights of the best evaluation into the model, from that step's checkpoint."""
-        best = self.store.checkpoint(self.progress.best_step)
-        self._refuse_another_run_s(best)  # it may have come into the folder meanwhile
+    def _tell_lost_best(self, line: ProgressLine) -> None:
+        """At once, as a sound copy may be at hand now."""
+        step = self.progress.best_step
+        if self.processes.rank > 0 or step in (0, self.progress.step):
+            return
+        fault = fault_of(self.store, step)
+        if fault:
+            line.say(
+                f"step-{step}, the best so far, cannot be used ({fault}); copy a sound one back "
+                "before the training ends, or it is left out"
+            )
+
+    def _load_best(self, line: ProgressLine) -> None:
+        """The weights of the best evaluation into the model, from that step's checkpoint.
+
+        Where that is damaged, from the best of those that are sound.
+        """
+        progress = self.progress
+        chosen = progress.best_step, progress.best_score
+        with together(self.processes):
+            if self.processes.rank == 0:
+                chosen = self._best_there(line)
+        step, score = self.processes.exchange(chosen)[0]
+        with together(self.processes):
+            best = self.store.checkpoint(int(step))
+            self._refuse_another_run_s(best)  # it may have come into the folder meanwhile
+        self.progress = replace(progress, best_step=int(step), best_score=score)
         self.held.finish(best)
+
+    def _best_there(self, line: ProgressLine) -> tuple[int, float]:
+        """The step of the best checkpoint that can be used, and its score."""
+        lost = self.progress.best_step
+        fault = fault_of(self.store, lost)
+        others = [each for each in self.store.last() if self._is_own(each)] if fault else []
+        if not others:
+            return lost, self.progress.best_score  # a damaged one is told when it is opened
+        scores = scores_in(self.history.records)
+        step = best_of(others, scores)
+        metric, score = scores.get(step, ("", math.nan))
+        why = f"the best of those that can, {metric} {score:.4f}" if metric else "the newest"
+        line.say(
+            f"step-{lost}, the best, cannot be used ({fault}); the weights are those of "
+            f"step-{step}, {why}"
+        )
+        return step, score
+
+    def _is_own(self, checkpoint: Checkpoint) -> bool:
+        """Whether it is one of this run."""
+        return all(checkpoint.facts.get(key) == value for key, value in self.facts.items())
 
     def _refuse_another_run_s(self, checkpoint: Checkpoint) -> None:
         """Raises CheckpointError for a checkpoint of another run."""

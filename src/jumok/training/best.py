@@ -1,0 +1,49 @@
+"""Which checkpoint's weights a training leaves: the best one's, or those of the best that is sound.
+
+A best checkpoint may rot while the training goes on. Then its score is nobody's any more, and the
+best of the others is taken rather than none.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from jumok.errors import CheckpointError
+from jumok.training.better import is_better
+from jumok.training.checkpoint import Checkpoint
+from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.history import Record
+
+
+def fault_of(store: CheckpointStore, step: int) -> str:
+    """Why the checkpoint of a step cannot be used; empty when it can."""
+    try:
+        store.checkpoint(step)
+    except CheckpointError as error:
+        return str(error.__cause__ or error)
+    return ""
+
+
+def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:
+    """The step of the best of these, the first of equals; the newest where no score is known.
+
+    The checkpoints come newest first, the metric and score of an evaluation by its step.
+    """
+    step, top = checkpoints[0].step, math.nan
+    for checkpoint in reversed(checkpoints):
+        metric, score = scores.get(checkpoint.step, ("", math.nan))
+        if is_better(metric, score, top):
+            step, top = checkpoint.step, score
+    return step
+
+
+def scores_in(reports: Iterable[Record]) -> dict[int, tuple[str, float]]:
+    """The metric and score of every evaluation, by its step; NaN where it gave no number."""
+    return {
+        int(report["step"] or 0): (str(report["metric"]), _number(report["score"]))
+        for report in reports
+        if report["kind"] == "dev"
+    }
+
+
+def _number(score: str | float | None) -> float:
+    return float(score) if isinstance(score, int | float) else math.nan
