@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from jumok.errors import InputError
-from jumok.models import TextClassifier
+from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.config import TransformerConfig
 from jumok.models.weights import weights_of
 from jumok.training.config import TrainingConfig
+from jumok.training.depth import frozen, shares
 from jumok.training.optimizer import Named, Optimizer
 
 Array = NDArray[np.float64]
@@ -142,6 +143,20 @@ def test_layers_learn_slower_the_deeper_they_are() -> None:
     }
     for name, share in wanted.items():
         assert abs(steps[name] - 1e-2 * share) < 1e-6  # float32 near 1
+
+
+def test_the_bias_of_relative_positions_is_one_of_the_embeddings() -> None:
+    """All layers of a tower share it, as they share the tables; each tower has its own."""
+    config = TransformerConfig(
+        vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=3, positions="relative"
+    )
+    for model, towers in ((EncoderDecoder(config), 2), (LanguageModel(config), 1)):
+        names = weights_of(model)
+        biases = {name for name in names if name.endswith("stack.relative.bias.weight")}
+        assert len(biases) == towers
+        assert {shares(names, 0.5)[name] for name in biases} == {1 / 8}
+        assert biases < frozen(names, ["embeddings"])
+        assert not biases & frozen(names, ["layers.0-2"])
 
 
 def test_without_layer_decay_all_learn_alike() -> None:

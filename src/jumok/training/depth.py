@@ -1,8 +1,9 @@
 """Where in a model a weight lies: deep layers may learn slower than the head, or not at all.
 
 A pretrained model knows most in its first layers. With a decay d a weight of layer l = 1 ... L of a
-tower learns at d^(L - l) of the rate, its embeddings, l = 0, at d^L, and what comes after the
-layers (a last norm, the head) at the whole rate (Howard and Ruder 2018, 3.2; Clark et al. 2020).
+tower learns at d^(L - l) of the rate, its embeddings and the bias of relative positions, l = 0, at
+d^L, and what comes after the layers (a last norm, the head) at the whole rate (Howard and Ruder
+2018, 3.2; Clark et al. 2020).
 """
 
 import re
@@ -10,7 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from jumok.errors import InputError
 
-_PLACE = re.compile(r"(?P<tower>.*?)(?:stack\.layers\.(?P<layer>\d+)|(?P<embedding>embedding))\.")
+_PLACE = re.compile(
+    r"(?P<tower>.*?)"
+    r"(?:stack\.layers\.(?P<layer>\d+)|(?P<embedding>embedding|stack\.relative))\."
+)
 _LAYERS = re.compile(r"layers\.(\d+)(?:-(\d+))?")
 
 
