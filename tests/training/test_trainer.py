@@ -488,6 +488,28 @@ def test_a_signal_at_the_very_end_is_heard(tmp_path: Path) -> None:
     assert same(weights(again), newest.load()["model"])
 
 
+def test_a_signal_while_the_last_commit_is_written_is_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test is not scored before it ends."""
+    commit = CheckpointStore.commit
+
+    def committed(store: CheckpointStore, step: int, *words: Any) -> Path:
+        path = commit(store, step, *words)
+        if step == 20:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return path
+
+    monkeypatch.setattr(CheckpointStore, "commit", committed)
+    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 20, which is committed"):
+        trainer(Circle(points(32, 0)), tmp_path, replace(CONFIG, evaluate_every=20)).fit()
+    newest = CheckpointStore(tmp_path).newest()
+    assert newest is not None
+    assert newest.step == 20
+    again = trainer(Circle(points(32, 0), seed=5), tmp_path, CONFIG, newest).fit()
+    assert (again.step, again.ended) == (20, "done")
+
+
 def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ how many there are (`distributed_gradients.py`); all decide alike, and the first
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +132,8 @@ class Trainer(Generic[B]):
                 if self.progress.step == first and self.held.writes:
                     self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
+            [asked] = self._most([stop.requested or 0])  # while the last commit was waited for
+            self._stop(asked, stop)
         self._load_best(line)
         return self.progress
 
@@ -270,8 +272,7 @@ class Trainer(Generic[B]):
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
         wrong = self.commits.failed or self.unwritten is not None
-        flags = self.processes.exchange([stop.requested or 0, wrong])
-        asked, failed = (int(max(column)) for column in zip(*flags, strict=True))
+        asked, failed = self._most([stop.requested or 0, wrong])
         if evaluated or saving or asked or failed:
             with together(self.processes):
                 if self.unwritten is not None:
@@ -279,10 +280,18 @@ class Trainer(Generic[B]):
                 self._commit()
                 if asked or self.progress.ended:
                     self.commits.wait()
+        self._stop(asked, stop)
+
+    def _most(self, flags: Sequence[int]) -> list[int]:
+        """The largest that any process gave, of each."""
+        return [int(max(column)) for column in zip(*self.processes.exchange(flags), strict=True)]
+
+    def _stop(self, asked: int, stop: Stop) -> None:
+        """Raises Interrupted where this or another process was asked to: all is committed."""
         if asked:
             stop.requested = asked
             with together(self.processes):
-                raise stop.interruption(step, self.folder)
+                raise stop.interruption(self.progress.step, self.folder)
 
     def _towers(self) -> list[nn.Module]:
         """What to compile: a job may call the parts of its model one by one."""
