@@ -382,6 +382,18 @@ def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
         vocabularies_of(out)
 
 
+def test_an_encoder_of_t5_has_no_measures_that_nobody_reads(
+    tmp_path: Path, made: Made, review_recipe: Path
+) -> None:
+    """Alone it has no word of a decoder; a recipe that begins from the whole may have one."""
+    foreign.t5(tmp_path / "t5", "EncoderModel")
+    import_checkpoint(tmp_path / "t5", tmp_path / "run")
+    alone = jumok.load(tmp_path / "run", device="cpu").recipe.model
+    assert (alone.kind, alone.scale_output, alone.n_decoder_layers) == ("encoder", False, None)
+    begun = load_recipe(str(review_recipe), [f"model.init={made('t5')}"]).model
+    assert (begun.kind, begun.scale_output, begun.n_decoder_layers) == ("encoder", True, 2)
+
+
 def theirs_alone(folder: Path) -> Any:
     config = json.loads((folder / "config.json").read_text())
     return getattr(transformers, config["architectures"][0]).from_pretrained(folder).eval()

@@ -130,6 +130,22 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
             ["task=sequence_to_sequence", "model.kind=encoder_decoder", "data.pieces=true"],
             "only texts to classify may be cut already",
         ),
+        (
+            ["model.scale_output=true"],
+            "model.scale_output came with the task classification, whose model has no output",
+        ),
+        (
+            ["task=language_modeling", "model.kind=decoder", "model.scale_output=true"],
+            "model.scale_output came with the task language_modeling, whose model has no output",
+        ),
+        (
+            ["model.n_decoder_layers=2"],
+            'model.n_decoder_layers 2 came with model.kind "encoder", which has no decoder; leave',
+        ),
+        (
+            ["training.strict=true", "training.compile=true"],
+            "training.strict promises the same bits everywhere, and training.compile makes kern",
+        ),
         (["data.pieces=true", "augmentation.subword_sampling=0.5"], "cuts texts anew"),
         (["vocabulary.file=a.model", "model.init=runs/a"], "both name a vocabulary"),
         (["masking.share=0.5"], "[masking] came with the task classification, which guesses"),
@@ -164,6 +180,14 @@ def test_what_does_not_go_together(review_recipe: Path, words: list[str], senten
     with pytest.raises(InputError) as error:
         load_recipe(str(review_recipe), words)
     assert sentence in str(error.value)
+
+
+def test_an_encoder_may_begin_from_a_run_that_has_a_decoder(review_recipe: Path) -> None:
+    """Its measures come along: T5 scales its output, and has a decoder of so many layers."""
+    words = ["model.init=runs/t5", "model.scale_output=true", "model.n_decoder_layers=2"]
+    recipe = load_recipe(str(review_recipe), words)
+    assert recipe.model.scale_output
+    assert recipe.model.n_decoder_layers == 2
 
 
 def test_a_training_without_end_is_refused(tmp_path: Path) -> None:

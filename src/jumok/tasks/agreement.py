@@ -45,7 +45,11 @@ def refuse_strangers(recipe: "Recipe") -> None:
 
 
 def refuse_unread(recipe: "Recipe") -> None:
-    """Raises InputError for settings that the task would not look at."""
+    """Raises InputError for settings that the task would not look at.
+
+    A model that begins from another run (`model.init`) has its measures, also those it has no use
+    for: the encoder of T5 that learns to classify.
+    """
     for table, (readers, reason) in READ_BY.items():
         given = getattr(recipe, table)
         if given != type(given)() and recipe.task not in readers:
@@ -66,6 +70,17 @@ def refuse_unread(recipe: "Recipe") -> None:
         raise InputError(
             "augmentation.subword_sampling cuts texts anew, and the tags of a text lie on its "
             "best cut; set it to 0"
+        )
+    model = recipe.model
+    if model.scale_output and recipe.task != "sequence_to_sequence" and not model.init:
+        raise InputError(
+            f"model.scale_output came with the task {recipe.task}, whose model has no output that "
+            "is scaled; leave it out"
+        )
+    if model.n_decoder_layers is not None and model.kind == "encoder" and not model.init:
+        raise InputError(
+            f'model.n_decoder_layers {model.n_decoder_layers} came with model.kind "encoder", '
+            "which has no decoder; leave it out"
         )
     for key, users in AUGMENTED.items():
         value = getattr(recipe.augmentation, key)

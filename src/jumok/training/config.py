@@ -82,6 +82,11 @@ class TrainingConfig:
                     f"training.{name} needs a whole model in every process, and training.sharding "
                     f'= "{self.sharding}" leaves each a part; set one of them to false or "none"'
                 )
+        if self.strict and self.compile:
+            raise InputError(
+                "training.strict promises the same bits everywhere, and training.compile makes "
+                "kernels that round otherwise; set one of them to false"
+            )
         if not 0 < self.timeout < math.inf:
             raise InputError(f"training.timeout {self.timeout}: give more than 0 seconds")
         if self.spike and not 1 < self.spike < math.inf:
