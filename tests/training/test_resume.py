@@ -42,9 +42,13 @@ def whole(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
     Libraries that other tests have loaded into this process change how it rounds.
     """
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    words = ["train", str(review_recipe), *WORDS, "--out", str(folder)]
-    subprocess.run([*JUMOK, *words], env=environment(), check=True, capture_output=True)
+    return trained(review_recipe, tmp_path_factory.mktemp("whole") / "run")
+
+
+def trained(recipe: Path, folder: Path, *words: str) -> Path:
+    """A run of a process of its own."""
+    line = ["train", str(recipe), *WORDS, *words, "--out", str(folder)]
+    subprocess.run([*JUMOK, *line], env=environment(), check=True, capture_output=True)
     return folder
 
 
@@ -54,11 +58,11 @@ def story(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
 
 
-def assert_the_same(folder: Path, whole: Path) -> None:
+def assert_the_same(folder: Path, whole: Path, steps: int = STEPS) -> None:
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     assert story(folder) == story(whole)
     states = [
-        {path.name: path.read_bytes() for path in (f / f"checkpoints/step-{STEPS}").glob("state-*")}
+        {path.name: path.read_bytes() for path in (f / f"checkpoints/step-{steps}").glob("state-*")}
         for f in (folder, whole)
     ]
     assert states[0] == states[1]
@@ -165,6 +169,16 @@ def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path)
     assert newest(folder) == 0
     go_on(folder)
     assert_the_same(folder, whole)
+
+
+def test_texts_that_are_seen_twice(tmp_path: Path, review_recipe: Path) -> None:
+    """R-Drop: two views of every batch, each cut, hidden and dropped in its own way."""
+    words = ("training.steps=8", "training.keep=9", "training.evaluate_every=4")
+    whole = trained(review_recipe, tmp_path / "whole", *words, "augmentation.consistency=1.5")
+    folder = copied(whole, tmp_path / "run", keep=3)
+    assert newest(folder) == 3
+    go_on(folder)
+    assert_the_same(folder, whole, steps=8)
 
 
 def test_another_recipe_does_not_go_on(tmp_path: Path, whole: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -530,6 +531,56 @@ def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
     said = capsys.readouterr().err
     assert "step-12 is damaged and left alone: state-model.safetensors is not what was wr" in said
     assert same(weights(whole), weights(resumed))
+
+
+def cut_off(whole: Path, folder: Path, step: int) -> Checkpoint:
+    """The run as it was when `step` had just been committed; its newest checkpoint."""
+    shutil.copytree(whole, folder)
+    for checkpoint in CheckpointStore(folder).last():
+        if checkpoint.step > step:
+            shutil.rmtree(checkpoint.path)
+    newest = CheckpointStore(folder).newest()
+    assert newest is not None
+    assert newest.step == step
+    return newest
+
+
+def untimed(folder: Path) -> list[dict[str, Any]]:
+    times = ("seconds", "tokens_per_second")
+    records = read_records(folder / METRICS)
+    return [{k: v for k, v in record.items() if k not in times} for record in records]
+
+
+@pytest.mark.parametrize("step", [5, 6])
+def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: int) -> None:
+    """Step 5 and step 9 are bad ones; it stops right after the first of them, and later."""
+    config = replace(CONFIG, steps=12, on_bad_step="skip", checkpoint_every=1, keep=12, ema=0.9)
+    config = replace(config, schedule="cosine", report_every=1)
+    whole = Poisoned(points(32, 0), batch=8, shuffle=False)
+    wanted = trainer(whole, tmp_path / "whole", config).fit()
+    newest = cut_off(tmp_path / "whole", tmp_path / "run", step)
+    assert dict(newest.facts["progress"])["skipped_in_a_row"] == (step == 5)  # type: ignore[arg-type]
+    resumed = Poisoned(points(32, 0), batch=8, shuffle=False, seed=5)
+    progress = trainer(resumed, tmp_path / "run", config, newest).fit()
+    assert wanted.skipped == 2
+    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert same(weights(whole), weights(resumed))
+    assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
+
+
+def test_patience_counts_what_was_before_a_resume(tmp_path: Path) -> None:
+    """Two evaluations without a better score before it, two after."""
+    config = replace(CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4, keep=9)
+    whole = Circle(points(64, 0))
+    wanted = trainer(whole, tmp_path / "whole", config).fit()
+    assert wanted.ended == "patience"
+    newest = cut_off(tmp_path / "whole", tmp_path / "run", wanted.step - 4)
+    assert dict(newest.facts["progress"])["evaluations_since_best"] == 2  # type: ignore[arg-type]
+    resumed = Circle(points(64, 0), seed=5)
+    progress = trainer(resumed, tmp_path / "run", config, newest).fit()
+    assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
+    assert same(weights(whole), weights(resumed))
+    assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
 
 
 def lost(checkpoint: Path) -> None:
