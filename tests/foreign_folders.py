@@ -6,13 +6,14 @@ weight drawn anew, and the files of its family's tokeniser.
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from tests.pretrained.foreign import redrawn
@@ -124,6 +125,15 @@ def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
         _write(folder, "tokenizer_config.json", {"separate_vocabs": True})
         measures |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(second)}
     return _saved(folder, "Marian", "MTModel", measures | settings)
+
+
+def with_own_head(folder: Path, make: Callable[[Path], Any]) -> Path:
+    """The same folder, its map to the vocabulary a tensor of its own: v1.1 of T5, pko-t5."""
+    tensors = make(folder).state_dict()
+    head = torch.randn(tensors["shared.weight"].shape, generator=torch.Generator().manual_seed(1))
+    kept = {name: tensors[name] for name in load_file(folder / "model.safetensors")}
+    save_file(kept | {"lm_head.weight": head}, folder / "model.safetensors", {"format": "pt"})
+    return folder
 
 
 def without_tokeniser(folder: Path) -> Path:

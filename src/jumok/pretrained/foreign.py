@@ -1,10 +1,11 @@
-"""A folder in the format of Hugging Face, before anybody opens its weights."""
+"""A folder in the format of Hugging Face, before anybody makes a model of it."""
 
 from pathlib import Path
 
-from jumok.jsonfile import read_json
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.described import describe
+from jumok.pretrained.sorting import by_the_table, untied
 
 
 def is_foreign(folder: Path) -> bool:
@@ -13,5 +14,12 @@ def is_foreign(folder: Path) -> bool:
 
 
 def measures_of(folder: Path) -> TransformerConfig:
-    """The measures of the model in a foreign folder, from its config.json alone."""
-    return describe(read_json(folder / "config.json"), []).config
+    """The measures of the model in a foreign folder; which tables are tied its tensors say.
+
+    Raises InputError for what we do not read, StorageError for what cannot be read.
+    """
+    checkpoint = open_checkpoint(folder)  # mapped: of the tensors only those compared are read
+    described = describe(checkpoint.config, list(checkpoint.tensors))
+    named = by_the_table(list(checkpoint.tensors), described)
+    given = {canonical: checkpoint.tensors[name] for canonical, name in named.items()}
+    return untied(described, given).config
