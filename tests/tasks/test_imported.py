@@ -56,6 +56,7 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     "marian": foreign.marian,
     "marian-separate": lambda folder: foreign.marian(folder, separate=True),
     "bare": lambda folder: foreign.bert(folder, "Model"),
+    "bare-gpt2": lambda folder: foreign.gpt2(folder, "Model"),
     "bfloat16": lambda folder: foreign.bert(
         folder, "ForSequenceClassification", LABELS, torch.bfloat16
     ),
@@ -671,6 +672,39 @@ def test_imported_or_not_it_is_the_same_beginning(
     (*first, own), (*second, others) = found
     assert first == second
     assert all(torch.equal(own[key], others[key]) for key in own)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize(
+    ("name", "task", "words", "tower"),
+    [
+        ("bare", "classification", [], "encoder"),
+        ("bare-gpt2", "language_modeling", ["model.max_length=40"], "decoder"),
+    ],
+)
+def test_a_model_with_a_head_begins_from_towers_alone(
+    made: Made,
+    recipes: dict[str, Path],
+    tmp_path: Path,
+    name: str,
+    task: str,
+    words: list[str],
+    tower: str,
+    imported: bool,
+) -> None:
+    folder = made(name)
+    if imported:
+        folder = tmp_path / "out"
+        import_checkpoint(made(name), folder)
+    recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
+    recipe = vocabularies_of(folder).fit(recipe)
+    model = task_of(recipe).model(recipe.model, LABELS)
+    taken = begin_from(folder, recipe, model, LABELS)
+    before, after = weights_of(jumok.load(made(name)).model), weights_of(model)
+    assert set(taken.taken) == {f"{tower}.{key}" for key in before}
+    assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
+    assert set(taken.fresh) <= {"output.weight", "output.bias"}
+    assert taken.left == ()
 
 
 def test_a_training_resumes_from_its_own_files(

@@ -116,13 +116,20 @@ class _Start:
 def _start(folder: Path) -> _Start:
     if is_foreign(folder):
         found = open_foreign(folder)
-        weights = weights_of(found.model)
+        weights = _of_towers(weights_of(found.model), found.recipe.model)
         return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
     run = Run.existing(folder)
     config = run.read_model_config()
     described = build(ModelConfig, config["model"], "model")
-    tensors = run.read_weights()
-    return _Start(str(config.get("task")), described, tuple(config["labels"]), tensors)
+    weights = _of_towers(run.read_weights(), described)
+    return _Start(str(config.get("task")), described, tuple(config["labels"]), weights)
+
+
+def _of_towers(weights: Mapping[str, Tensor], config: ModelConfig) -> Mapping[str, Tensor]:
+    """The weights by the names of a model with a head: a tower saved alone calls none its own."""
+    if any(name.startswith(TOWERS) for name in weights):
+        return weights
+    return {f"{config.kind}.{name}": weight for name, weight in weights.items()}
 
 
 def _listed(what: str, names: Sequence[str]) -> str:
