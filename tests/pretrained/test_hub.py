@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from jumok.errors import InputError
-from jumok.pretrained.hub import resolve
+from jumok.pretrained.hub import _SETTINGS, resolve
+from jumok.text.pretrained import files
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ASK = """
@@ -86,6 +87,10 @@ def test_without_huggingface_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match=r'no such folder; .*pip install "jumok\[hf\]"'):
         resolve("owner/of-nothing")
+
+
+def test_every_file_that_a_tokeniser_may_have_is_fetched() -> None:
+    assert {*files._VOCABULARIES, *files._SETTINGS} <= {*_SETTINGS}
 
 
 def test_offline_the_cache_answers(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _SETTINGS = (
     "sentencepiece.bpe.model",
     "source.spm",
     "target.spm",
+    "target_vocab.json",
 )
 _SAFETENSORS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.safetensors")
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*-of-*.bin")
