@@ -8,7 +8,7 @@ _REPLACEMENT = "\ufffd"
 class StreamingDecoder:
     """Text from ids that are still coming.
 
-    A syllable spelled as three byte pieces appears when the third has come, and a word one word
+    A syllable spelled as three byte pieces appears when the third has come, and a word two words
     later where the tokeniser takes spaces back from punctuation; nothing that was given out is ever
     taken back, and all of it together is what `decode` makes of all ids.
 
@@ -34,8 +34,9 @@ class StreamingDecoder:
         self._ids.append(id)
         text = self._vocabulary.decode(self._ids)
         certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
-        if self._cleans:  # the space before the last word goes when punctuation follows
-            certain = certain[: max(certain.rfind(" "), 0)]
+        if self._cleans:  # of "do n '" both spaces go when t follows: "don't"
+            before, *held = certain.rsplit(" ", 2)
+            certain = before if len(held) == 2 else ""
         new = certain[self._given :]
         self._given = max(self._given, len(certain))
         if certain == text:
