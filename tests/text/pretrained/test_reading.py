@@ -75,6 +75,9 @@ def test_a_typed_special_piece_is_a_word_and_in_frames_the_piece(small: Path) ->
     settings(small, do_lower_case=False)
     vocabulary = read(small)
     assert vocabulary.encode("나무 [MASK]") == [5, 1, 1, 1]
+    assert vocabulary.encode("나무 [UNK]") == [5, 1, 1, 1]
+    assert vocabulary.encode_exact(["나무 [UNK]"]) == [[5, 1]]
+    assert vocabulary.spans("나무 [UNK] 물") == [(0, 2), (3, 4), (4, 7), (7, 8), (9, 10)]
     framed = vocabulary.encode_framed("나무 [MASK]", "[SEP]")
     assert framed.ids == [2, 5, 4, 3, 3, 3]
     assert framed.segments == [0, 0, 0, 0, 1, 1]

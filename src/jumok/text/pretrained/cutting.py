@@ -67,6 +67,7 @@ class LibraryCutter:
         added = tokenizer.get_added_tokens_decoder()
         special = frozenset(i for i, token in added.items() if token.special)
         self._nobody_types = special - {unknown}
+        self._unknown_piece = None if unknown is None else tokenizer.id_to_token(unknown)
 
     @property
     def kind(self) -> str:
@@ -90,9 +91,9 @@ class LibraryCutter:
         return _ids(self._tokenizer, texts)
 
     def plain(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of texts as plain words: cut again only where a special id came out."""
+        """The ids of texts as plain words: cut again only where somebody typed a special piece."""
         rows = _ids(self._tokenizer, texts)
-        typed = [i for i, row in enumerate(rows) if not self._nobody_types.isdisjoint(row)]
+        typed = [i for i, row in enumerate(rows) if self._is_typed(texts[i], row)]
         for i, row in zip(typed, _ids(self._plain, [texts[i] for i in typed]), strict=True):
             rows[i] = row
         return rows
@@ -101,7 +102,7 @@ class LibraryCutter:
         """The ids with the characters they stand for."""
         with library_errors("the tokeniser fails at this text"):
             encoding = self._tokenizer.encode(checked_text(text), add_special_tokens=False)
-            if plain and not self._nobody_types.isdisjoint(encoding.ids):
+            if plain and self._is_typed(text, encoding.ids):
                 encoding = self._plain.encode(text, add_special_tokens=False)
             return Cut(encoding.ids, encoding.offsets)
 
@@ -113,6 +114,18 @@ class LibraryCutter:
             )
         return [cleaned(text) for text in texts] if self.clean_up else texts
 
+    def _is_typed(self, text: str, row: Sequence[int]) -> bool:
+        """Whether a special id may have come of a text that spells its piece.
+
+        The unknown one comes of other texts too: there it stays.
+        """
+        if not self._nobody_types.isdisjoint(row):
+            return True
+        piece = self._unknown_piece
+        if piece is None or self._unknown not in row:
+            return False
+        return piece in text or piece in self.normalized(text)
+
     @cached_property
     def _plain(self) -> Tokenizer:
         """The same tokenizer, to which special pieces are unknown: no text becomes one.
@@ -120,7 +133,8 @@ class LibraryCutter:
         They are not looked for in texts, and inside the model they get names nobody can type.
         """
         state = json.loads(self._tokenizer.to_str())
-        special = {piece for piece, i in self.pieces.items() if i in self._nobody_types}
+        secret_ids = self._nobody_types | {self._unknown}
+        special = {piece for piece, i in self.pieces.items() if i in secret_ids}
         secret = secrets.token_hex(16)
         state["model"] = _renamed(state["model"], special, secret)
         for token in state["added_tokens"]:
@@ -172,6 +186,8 @@ def _ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 def _renamed(model: dict[str, Any], special: set[str], secret: str) -> dict[str, Any]:
     """A model whose special pieces have a secret name and come of no merge."""
     vocab = model["vocab"]
+    if model.get("unk_token") in special:
+        model["unk_token"] += secret
     if isinstance(vocab, list):
         model["vocab"] = [[p + secret if p in special else p, score] for p, score in vocab]
     else:
