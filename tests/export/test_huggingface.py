@@ -14,9 +14,11 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError, JumokError
 from jumok.export import export
+from jumok.export.onnx_session import exported_logits
 from jumok.tasks.answering import Loaded
 from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.recipe import load_recipe
+from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import train
 from tests import foreign_folders as foreign
 from tests.export.small import names_in
@@ -148,18 +150,30 @@ def test_a_classifier_is_a_bert(trained: Callable[..., Path], tmp_path: Path) ->
     assert "ids          30 of 30 texts equal" in card
 
 
-def test_a_regression_has_one_label(trained: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("to", ["hf", "onnx"])
+def test_a_regression_answers_on_the_scale_of_its_data(
+    trained: Callable[..., Path], tmp_path: Path, to: str
+) -> None:
     for split, n in (("train", 40), ("dev", 10)):
-        rows = [(text, str(float(label == "positive"))) for text, label in reviews(n, n)]
+        rows = [(text, str(1 + 4.0 * (label == "positive"))) for text, label in reviews(n, n)]
         write_tsv(tmp_path / f"{split}.tsv", ("text", "score"), rows)
     files = [f'data.{name}="{tmp_path}/{file}.tsv"' for name, file in
              (("train", "train"), ("dev", "dev"), ("test", "dev"))]  # fmt: skip
-    run = trained("reviews", [*BERT, "task=regression", *files])
-    config = exported(run, tmp_path / "out")
-    assert config["id2label"] == {"0": "score"}
-    mine, found, _ = label_logits(run, tmp_path / "out", "음악이 좋았어요")
-    torch.testing.assert_close(mine, found, atol=1e-5, rtol=0)
-    assert ours(run)("음악이 좋았어요").score == pytest.approx(float(found), abs=1e-5)
+    scale = ["regression.lowest=1", "regression.highest=5"]
+    run, out = trained("reviews", [*BERT, "task=regression", *files, *scale]), tmp_path / "out"
+    text = "음악이 좋았어요"
+    if to == "onnx":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
+        assert export(run, "onnx", out).outcome.compared.difference <= 1e-5
+        vocabulary = ours(run).vocabulary
+        ids = TextEncoder(vocabulary, 24)([text])[0]
+        found = exported_logits(out)(torch.from_numpy(ids)[None])
+    else:
+        config = exported(run, out)
+        assert (config["id2label"], config["problem_type"]) == ({"0": "score"}, "regression")
+        _, found, _ = label_logits(run, out, text)
+    assert ours(run)(text).score == pytest.approx(float(found), abs=1e-5)
 
 
 def test_a_tagger_and_what_fills_blanks(trained: Callable[..., Path], tmp_path: Path) -> None:

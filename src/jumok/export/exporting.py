@@ -11,6 +11,7 @@ from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
 from jumok.export.report import Outcome
 from jumok.export.samples import random_samples, samples_of
+from jumok.export.scale import on_the_scale_of_the_data
 from jumok.export.target import Quantization, Target, Tell, refuse_missing
 from jumok.storage import refuse_filled, whole_folder
 from jumok.tasks.answering import Loaded
@@ -50,6 +51,7 @@ def export(
     refuse_filled(out)
     loaded = load(folder, device="cpu")
     refuse(target, loaded)
+    loaded = on_the_scale_of_the_data(loaded)
     samples = samples_of(loaded)
     numbers = quantize or "float32"
     with whole_folder(out) as scratch:

@@ -113,7 +113,10 @@ class HuggingFace:
             _write_back(loaded, folder)
             return
         found = _expressed(loaded)
-        _write_json(folder / "config.json", found.config | _tokenizer_class(loaded.vocabulary))
+        config = found.config | _tokenizer_class(loaded.vocabulary)
+        if loaded.recipe.task == "regression":
+            config["problem_type"] = "regression"
+        _write_json(folder / "config.json", config)
         _write_json(folder / "generation_config.json", _generation(loaded, found.config))
         weights = tensorfile.pack(found.tensors, {"format": "pt"})
         write_atomically(folder / "model.safetensors", weights)
