@@ -70,14 +70,16 @@ def klue_roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] 
     return _saved(folder, "Roberta", head, settings | {"tokenizer_class": "BertTokenizer"}, labels)
 
 
-def roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = ()) -> Any:
+def roberta(
+    folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = (), **settings: Any
+) -> Any:
     """roberta-base: pieces made of bytes."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     size = _byte_level(folder, special)
     mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
     _write(folder, "special_tokens_map.json", {"mask_token": mask | {"single_word": False}})
-    settings = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 1}
-    return _saved(folder, "Roberta", head, settings, labels)
+    measures = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 1}
+    return _saved(folder, "Roberta", head, measures | settings, labels)
 
 
 def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:

@@ -14,9 +14,11 @@ from torch import Tensor
 
 import jumok
 from jumok import tensorfile
+from jumok.checks import samples_of
 from jumok.cli.decoding import overridden
 from jumok.data.recipe_files import evaluation_table
 from jumok.errors import InputError, StorageError
+from jumok.interpret.rows import read_row
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.answers import Rewriting
@@ -49,6 +51,12 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     "texts": lambda folder: foreign.bert(folder, "ForSequenceClassification", LABELS),
     "score": lambda folder: foreign.klue_roberta(folder, "ForSequenceClassification", ["score"]),
     "tokens": lambda folder: foreign.klue_roberta(folder, "ForTokenClassification", TAGS),
+    "pairs-bytes": lambda folder: foreign.roberta(
+        folder, "ForSequenceClassification", LABELS, type_vocab_size=2
+    ),
+    "pairs-unsaid": lambda folder: without_segments(
+        folder, foreign.bert(folder, "ForSequenceClassification", LABELS)
+    ),
     "gpt2": foreign.gpt2,
     "t5": foreign.t5,
     "t5-own-head": lambda folder: foreign.with_own_head(folder, foreign.t5),
@@ -62,6 +70,13 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     ),
 }
 Made = Callable[[str], Path]
+
+
+def without_segments(folder: Path, model: object) -> None:
+    """Its tokeniser says that it gives none."""
+    path = folder / "tokenizer_config.json"
+    said = json.loads(path.read_text()) | {"model_input_names": ["input_ids", "attention_mask"]}
+    path.write_text(json.dumps(said))
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +127,29 @@ def test_a_classifier_gives_their_probabilities(made: Made, name: str) -> None:
         assert answer.label == LABELS[int(wanted.argmax())]
         found = torch.tensor([answer.probabilities[label] for label in LABELS])
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["pairs-bytes", "pairs-unsaid"])
+def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
+    made: Made, tmp_path: Path, name: str
+) -> None:
+    """None: the table has two rows, and transformers takes the first one for all tokens."""
+    import_checkpoint(made(name), tmp_path / "out")
+    path = tmp_path / "out" / "recipe.toml"
+    path.write_text(path.read_text().replace('\npair = ""', '\npair = "second"'))
+    loaded = jumok.load(tmp_path / "out", device="cpu")
+    assert loaded.recipe.model.n_segments == 2
+    answer = loaded("이 영화\t별로예요")
+    model, tokenizer = theirs(made(name))
+    asked = tokenizer("이 영화", "별로예요", return_tensors="pt")
+    assert "token_type_ids" not in asked
+    with torch.no_grad():
+        wanted = model(**asked).logits[0].softmax(-1)
+    found = torch.tensor([answer.probabilities[label] for label in LABELS])
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    (sample,) = samples_of(loaded, ["이 영화\t별로예요"])
+    assert sample.segments is None
+    assert set(read_row(loaded, "이 영화\t별로예요").segments) == {0}
 
 
 def test_one_label_is_a_score(made: Made) -> None:
@@ -427,7 +465,7 @@ def test_a_model_without_a_head_has_hidden_states(
 # Imported
 
 
-@pytest.mark.parametrize("name", sorted(set(MODELS) - {"bare"}))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"bare", "bare-gpt2"}))
 def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: str) -> None:
     out = tmp_path / "온 것 (1)"
     import_checkpoint(made(name), out)

@@ -19,7 +19,7 @@ from jumok.tasks.frames import target_begin
 from jumok.tasks.masking import special_ids
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.scoring import tables_of
-from jumok.tasks.texts import TextEncoder, Texts, segments_of
+from jumok.tasks.texts import TextEncoder, Texts, is_told_segments, segments_of
 
 LONGEST = 512  # tokens of a drawn text: more cost time and tell nothing new
 N_TEXTS = 4
@@ -58,7 +58,8 @@ def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
     rows = TextEncoder(vocabulary, longest).of_lines(lines, loaded.recipe.paired)
     ids = [_ids(rows[i]) for i in range(len(rows))]
     segments: list[Tensor | None] = [None] * len(ids)
-    if loaded.recipe.model.n_segments > 1:
+    config = loaded.recipe.model
+    if is_told_segments(vocabulary, config.n_segments, config.pooling):
         segments = [segments_of(row[None], vocabulary.sep_id)[0] for row in ids]
     decodes = isinstance(model, EncoderDecoderClassifier)
     begin = torch.tensor([target_begin(vocabulary)]) if decodes else None

@@ -23,7 +23,7 @@ from jumok.tasks.frames import (
     target_begin,
 )
 from jumok.tasks.masked_language_modeling import read_blanks
-from jumok.tasks.texts import TextEncoder, Texts, segments_of
+from jumok.tasks.texts import TextEncoder, Texts, is_told_segments, segments_of
 from jumok.text.offsets import Span
 from jumok.text.vocabulary import Vocabulary
 
@@ -144,9 +144,11 @@ def _framed(texts: Sequence[_Cut], frame: Framing) -> Row:
 
 def _segments(loaded: Loaded, ids: Sequence[int]) -> list[int] | None:
     """Which text of a pair each token belongs to, as the model is told; None where it is not."""
-    if loaded.recipe.model.n_segments < 2:
+    config = loaded.recipe.model
+    if config.n_segments < 2:
         return None
-    if loaded.recipe.task not in ("classification", "regression"):
+    told = is_told_segments(loaded.vocabulary, config.n_segments, config.pooling)
+    if not told or loaded.recipe.task not in ("classification", "regression"):
         return [0] * len(ids)
     found: list[int] = segments_of(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
     return found

@@ -121,6 +121,16 @@ def texts_of(table: Table, pieces: bool) -> Sequence[str]:
     return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
+def is_told_segments(vocabulary: Vocabulary, n_segments: int, pooling: str = "first") -> bool:
+    """Whether a model is told which text of a pair each token belongs to.
+
+    It is not where the tokeniser of somebody else's model does not tell it: there all tokens were
+    of segment 0. Who compares the two texts needs it nevertheless.
+    """
+    tells = getattr(vocabulary, "gives_segments", True)  # ours always do
+    return n_segments > 1 and (tells or pooling == "compare")
+
+
 def segments_of(ids: Tensor, sep_id: int) -> Tensor:
     """Which text of a pair each token belongs to: 0 up to the first [SEP], 1 after it.
 

@@ -17,7 +17,7 @@ from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import filler, target_begin
 from jumok.tasks.in_turns import TENSORS, in_turns
-from jumok.tasks.texts import Texts, segments_of
+from jumok.tasks.texts import Texts, is_told_segments, segments_of
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 
@@ -72,8 +72,9 @@ def outputs(model: nn.Module, texts: PaddedIds, vocabulary: Vocabulary) -> Tenso
     """
     assert isinstance(model, TextClassifier | EncoderDecoderClassifier)
     table = model.encoder.embedding.segments  # of RoBERTa one row: all texts are of segment 0
-    segmented = table is not None and table.num_embeddings > 1
-    segments = segments_of(texts.ids, vocabulary.sep_id) if segmented else None
+    n_segments = 0 if table is None else table.num_embeddings
+    told = is_told_segments(vocabulary, n_segments, getattr(model, "pooling", "first"))
+    segments = segments_of(texts.ids, vocabulary.sep_id) if told else None
     if isinstance(model, EncoderDecoderClassifier):
         begin = torch.full((len(texts.ids), 1), target_begin(vocabulary), device=texts.ids.device)
         return model(texts.ids, begin, texts.real, segments=segments)  # type: ignore[no-any-return]
