@@ -214,11 +214,19 @@ def test_a_language_model_is_a_gpt2(trained: Callable[..., Path], tmp_path: Path
     [
         ("marian", []),
         ("marian", ["decoding.beam=3", "decoding.length_penalty=0.6", "decoding.early_stop=full"]),
+        (
+            "marian",
+            [
+                "decoding.no_repeat_ngram=2",
+                "decoding.min_length=5",
+                "decoding.repetition_penalty=1.3",
+            ],
+        ),
         ("marian", ["vocabulary.joint=false", "vocabulary.size=28", "vocabulary.target_size=26"]),
         ("pegasus", ["model.norm_first=true"]),
         ("bart", ["model.positions=learned", "model.embedding_norm=true"]),
     ],
-    ids=["marian", "beam", "two-vocabularies", "pegasus", "bart"],
+    ids=["marian", "beam", "rules", "two-vocabularies", "pegasus", "bart"],
 )
 def test_what_was_translated_is_translated(
     trained: Callable[..., Path], tmp_path: Path, family: str, words: list[str]
@@ -230,7 +238,7 @@ def test_what_was_translated_is_translated(
     writes = tokenizer
     if (out / "target_tokenizer").exists():
         writes = transformers.AutoTokenizer.from_pretrained(out / "target_tokenizer")
-    assert (writes is not tokenizer) == (len(words) > 3 and "joint" in words[3])
+    assert (writes is not tokenizer) == ("vocabulary.joint=false" in words)
     texts = [text for text, _ in readings(8, 11)]
     asked = tokenizer(texts, return_tensors="pt", padding=True)
     asked.pop("token_type_ids", None)
@@ -239,6 +247,21 @@ def test_what_was_translated_is_translated(
     found = writes.batch_decode(rows, skip_special_tokens=True)
     assert [answer.output for answer in ours(run)(texts)] == found
     assert len(set(found)) > 1
+
+
+def test_how_it_draws_goes_out_and_what_does_not_is_told(
+    trained: Callable[..., Path], tmp_path: Path
+) -> None:
+    draws = {"temperature": 0.7, "top_k": 0, "top_p": 0.9, "min_p": 0.05, "typical_p": 0.8}
+    words = [f"decoding.{name}={value}" for name, value in draws.items()]
+    unsaid = ['decoding.stop=["구 구"]', "decoding.max_ratio=1.5"]
+    run, out = trained("readings", [SHORT, "decoding.sample=true", *words, *unsaid]), tmp_path / "o"
+    exported(run, out)
+    found = transformers.GenerationConfig.from_pretrained(out)
+    assert (found.do_sample, found.num_beams, found.max_new_tokens) == (True, 1, 12)
+    assert {name: getattr(found, name) for name in draws} == draws
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert 'generation_config.json does not hold: max_ratio=1.5, stop=["구 구"].' in card
 
 
 @pytest.mark.parametrize(

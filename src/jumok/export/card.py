@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from jumok.data.known import known_corpus
+from jumok.export.generation import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
+from jumok.tasks.choices import WRITING
 
 _KOREAN = {
     "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
@@ -42,6 +44,7 @@ def card(
         "## How to open it\n",
         f"```python\n{opening}\n```\n",
         *_reading(loaded, to),
+        *_writing(loaded, to),
         *_korean(loaded, results, to),
     ]
     return "\n".join(parts)
@@ -129,6 +132,15 @@ def _reading(loaded: Loaded, to: str) -> Iterator[str]:
             yield "A text begins with [BOS].\n"
         case _:
             yield "A text is read as [CLS] and its pieces, a pair as [CLS] a [SEP] b [SEP].\n"
+
+
+def _writing(loaded: Loaded, to: str) -> Iterator[str]:
+    """What the run does when it writes, and the folder does not say."""
+    if loaded.recipe.task not in WRITING or loaded.origin is not None:
+        return
+    unsaid = left_out(loaded.recipe.decoding)
+    if to == "hf" and unsaid:
+        yield f"Of its [decoding] generation_config.json does not hold: {unsaid}.\n"
 
 
 def _korean(loaded: Loaded, results: Mapping[str, Any], to: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from jumok import tensorfile
 from jumok.data.ragged import Ragged
-from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
+from jumok.export.generation import generation
 from jumok.export.report import Compared, Outcome, Searched
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
@@ -117,7 +117,7 @@ class HuggingFace:
         if loaded.recipe.task == "regression":
             config["problem_type"] = "regression"
         _write_json(folder / "config.json", config)
-        _write_json(folder / "generation_config.json", _generation(loaded, found.config))
+        _write_json(folder / "generation_config.json", generation(loaded, found.config))
         weights = tensorfile.pack(found.tensors, {"format": "pt"})
         write_atomically(folder / "model.safetensors", weights)
         _write_tokenizer(loaded, folder)
@@ -158,30 +158,6 @@ def _expressed(loaded: Loaded) -> Expressed:
     kind = _KINDS[type(loaded.model)]
     labels = loaded.labels or (("score",) if kind == "text_classifier" else ())
     return express(Ours(kind, config, weights, labels, config.pooling, config.pooler, ids))
-
-
-def _generation(loaded: Loaded, config: dict[str, Any]) -> dict[str, Any]:
-    """How transformers is to write: what our recipe's [decoding] says, as far as it goes."""
-    decoding: DecodingConfig = loaded.recipe.decoding
-    stops = {"likely": False, "full": True, "exact": "never"}
-    keys = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-    ids = {key: config[key] for key in keys if key in config}
-    if not isinstance(loaded.model, EncoderDecoder | LanguageModel):
-        return ids
-    held = loaded.recipe.model.max_length  # of a language model the prompt is part of it
-    fits = decoding.max_length < held or isinstance(loaded.model, EncoderDecoder)
-    return ids | {
-        "num_beams": decoding.beam,
-        **({"max_new_tokens": min(decoding.max_length, held)} if fits else {"max_length": held}),
-        **(
-            {
-                "length_penalty": decoding.length_penalty,
-                "early_stopping": stops[decoding.early_stop],
-            }
-            if decoding.beam > 1
-            else {}
-        ),
-    }
 
 
 def _write_back(loaded: Loaded, folder: Path) -> None:
