@@ -17,6 +17,7 @@ from jumok import tensorfile
 from jumok.checks import samples_of
 from jumok.cli.decoding import overridden
 from jumok.data.recipe_files import evaluation_table
+from jumok.data.table import Table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.rows import read_row
 from jumok.models.weights import weights_of
@@ -150,6 +151,23 @@ def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
     (sample,) = samples_of(loaded, ["이 영화\t별로예요"])
     assert sample.segments is None
     assert set(read_row(loaded, "이 영화\t별로예요").segments) == {0}
+
+
+def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
+    """Logits are there, a softmax over them would mean nothing."""
+    folder = copied("texts")
+    path = folder / "config.json"
+    said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
+    path.write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    sentence = "problem_type 'multi_label_classification' came, and jumok answers with one label"
+    with pytest.raises(InputError, match=sentence):
+        loaded("재미있어요")
+    table = Table.from_columns({"text": ["재미있어요"], "label": [LABELS[0]]})
+    with pytest.raises(InputError, match=sentence):
+        score(loaded, table, "dev")
+    assert jumok.trace(loaded, "재미있어요").info.classification is None
+    assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3)
 
 
 def test_one_label_is_a_score(made: Made) -> None:

@@ -118,7 +118,8 @@ def trace(
         notes=notes,
     )
     made = Trace.of(collect.arrays(seen), info)
-    if own.recipe.task != "classification":
+    chooses = own.origin is None or own.origin.chooses
+    if own.recipe.task != "classification" or not chooses:
         return made
     return made.with_info(explained(own, texts, logits, made, words=explain))
 

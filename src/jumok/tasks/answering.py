@@ -115,12 +115,23 @@ class Loaded:
         Raises InputError for a text that is too long, before any is answered.
         """
         self.refuse_longer(texts)
-        if self.origin is not None and not self.origin.answers:
+        self.refuse_unanswered()
+        return list(self.task.answer(self, texts))
+
+    def refuse_unanswered(self) -> None:
+        """Raises InputError for an imported model whose numbers are no answers to texts."""
+        origin = self.origin
+        if origin is not None and not origin.answers:
             raise InputError(
-                f"a {self.origin.architecture} has no head that answers texts; ask "
+                f"a {origin.architecture} has no head that answers texts; ask "
                 ".hidden_states(...) or .logits(...), or train one with model.init"
             )
-        return list(self.task.answer(self, texts))
+        if self.recipe.task == "classification" and origin is not None and not origin.chooses:
+            raise InputError(
+                f"config.json: problem_type {str(origin.config['problem_type'])[:80]!r} came, and "
+                "jumok answers with one label a text; ask .logits(...), or train a head with "
+                "model.init"
+            )
 
     def refuse_longer(self, texts: Sequence[str]) -> None:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""

@@ -28,6 +28,11 @@ class Origin:
     answers: bool  # False: it has no head, or one nobody asks for answers
     rewrites: bool  # an encoder-decoder
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a classifier's text has one of the labels; else each of them is a yes or no."""
+        return self.config.get("problem_type") in (None, "single_label_classification")
+
 
 def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     """What a generation_config.json forces and forbids, as decoding understands it.
