@@ -152,13 +152,15 @@ def test_an_imported_writer(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2")
     folder = tmp_path / "marian"
     folder.mkdir()
-    marian(folder)
+    rules = {"bad_words_ids": [[5, 6], [9]], "forced_bos_token_id": 7}
+    marian(folder, generation=rules)
     done = export(folder, "ctranslate2", tmp_path / "out")
     assert done.outcome.compared.difference <= 1e-4
     assert [each.others for each in done.outcome.compared.searches] == [(), ()]
     assert {"source.spm", "target.spm", "vocab.json"} <= set(names_in(tmp_path / "out"))
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "imported from a MarianMTModel" in text
+    assert "The checkpoint's folder forbids 2 words, forces token 7 first" in text
     compile(how_to_open(tmp_path / "out"), "README.md", "exec")
     body = tmp_path / "gpt2"
     body.mkdir()

@@ -11,6 +11,7 @@ from jumok.export.report import Outcome
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.choices import WRITING
+from jumok.tasks.origin import told
 
 _KOREAN = {
     "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
@@ -135,12 +136,19 @@ def _reading(loaded: Loaded, to: str) -> Iterator[str]:
 
 
 def _writing(loaded: Loaded, to: str) -> Iterator[str]:
-    """What the run does when it writes, and the folder does not say."""
-    if loaded.recipe.task not in WRITING or loaded.origin is not None:
+    """What the model keeps to when it writes, and the folder does not hold."""
+    if loaded.recipe.task not in WRITING:
         return
-    unsaid = left_out(loaded.recipe.decoding)
-    if to == "hf" and unsaid:
-        yield f"Of its [decoding] generation_config.json does not hold: {unsaid}.\n"
+    if loaded.origin is None:
+        unsaid = left_out(loaded.recipe.decoding)
+        if to == "hf" and unsaid:
+            yield f"Of its [decoding] generation_config.json does not hold: {unsaid}.\n"
+    elif to == "ctranslate2" and loaded.constraints:
+        rules = told(loaded.constraints).removeprefix("; its folder ")
+        yield (
+            f"The checkpoint's folder {rules}; this one does not hold that, and was compared "
+            "without it. CTranslate2 is told with `suppress_sequences` and `target_prefix`.\n"
+        )
 
 
 def _korean(loaded: Loaded, results: Mapping[str, Any], to: str) -> Iterator[str]:
