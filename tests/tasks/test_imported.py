@@ -264,8 +264,9 @@ def told(folder: Path, **settings: Any) -> Path:
         {"max_length": 12, "num_beams": 3, "forced_bos_token_id": 7},
         {"max_length": 12, "bad_words_ids": [[2], [5, 6], [9]], "min_length": 6},
         {"max_length": 12, "num_beams": 2, "no_repeat_ngram_size": 2, "early_stopping": "never"},
+        {"max_length": 12, "decoder_start_token_id": 1},
     ],
-    ids=["greedy", "beam", "sum", "forced", "forbidden", "ngrams"],
+    ids=["greedy", "beam", "sum", "forced", "forbidden", "ngrams", "begun"],
 )
 def test_what_is_written_is_what_they_write(
     copied: Made, name: str, settings: dict[str, Any]
@@ -365,6 +366,7 @@ def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
         ({"bad_words_ids": [[]]}, r"bad_words_ids holds \[\]; give ids"),
         ({"suppress_tokens": [40]}, r"suppress_tokens holds \[40\]; give ids from 0 to 39"),
         ({"forced_bos_token_id": 40}, r"forced_bos_token_id holds \[40\]; give ids from 0 to 39"),
+        ({"decoder_start_token_id": 40}, r"decoder_start_token_id holds \[40\]; give ids from 0"),
         ({"forced_bos_token_id": -1}, "forced_bos_token_id -1 came; give the id of a token"),
         ({"early_stopping": [1], "num_beams": 2}, None),
     ],

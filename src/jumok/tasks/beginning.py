@@ -17,8 +17,7 @@ from jumok.tasks.measures import refuse_other_measures
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.tables import ModelConfig
-from jumok.tasks.vocabularies import Vocabularies
-from jumok.text.pretrained import read_vocabulary
+from jumok.tasks.vocabularies import Vocabularies, read_foreign
 
 TOWERS = ("encoder.", "decoder.")
 SHOWN = 8  # names in a line
@@ -84,7 +83,9 @@ def vocabularies_of(folder: Path) -> Vocabularies:
     """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
     if not is_foreign(folder):
         return Run.existing(folder).vocabularies()
-    found = read_vocabulary(folder, read_json(folder / "config.json"))
+    path = folder / "generation_config.json"
+    generation = read_json(path) if path.is_file() else {}
+    found = read_foreign(folder, read_json(folder / "config.json"), generation)
     if found is None:
         raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
     return Vocabularies.both(found)

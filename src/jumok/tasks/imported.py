@@ -33,9 +33,15 @@ from jumok.tasks.origin import FOLDER, Origin
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import FORMAT, Run
 from jumok.tasks.tables import ModelConfig
-from jumok.tasks.vocabularies import IMPORTED, Vocabularies, read_imported, save_imported
+from jumok.tasks.vocabularies import (
+    IMPORTED,
+    Vocabularies,
+    read_foreign,
+    read_imported,
+    save_imported,
+)
 from jumok.tasks.windows import WindowConfig
-from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
+from jumok.text.pretrained import PretrainedVocabulary
 from jumok.training.config import TrainingConfig
 
 CARRIED = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
@@ -70,7 +76,7 @@ def open_foreign(folder: Path) -> Imported:
     """
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
-    vocabulary = read_vocabulary(folder, checkpoint.config)
+    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation)
     origin = _origin_of(checkpoint, found)
     return _imported(found.described, found.model.float(), vocabulary, origin, folder)
 
@@ -123,7 +129,7 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
     refuse_filled(out)
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
-    vocabulary = read_vocabulary(folder, checkpoint.config)
+    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation)
     origin = _origin_of(checkpoint, found)
     imported = _imported(found.described, found.model, vocabulary, origin, out)
     with whole_folder(out) as scratch:

@@ -49,6 +49,9 @@ def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     if forbidden:
         found.append(Forbidden(forbidden))
     if origin.rewrites:
+        start = settings.token("decoder_start_token_id")
+        if start is not None:
+            _check("decoder_start_token_id", [start], size)
         for name, place in (("forced_bos_token_id", 0), ("forced_eos_token_id", most - 1)):
             token = settings.token(name)
             if token is not None:

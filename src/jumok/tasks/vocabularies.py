@@ -5,13 +5,15 @@ In the folder of a run stand `vocabulary.model`, perhaps `vocabulary.target.mode
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.jsonfile import read_json
+from jumok.pretrained.settings import Settings
 from jumok.storage import storage_errors, write_atomically
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import model_size
@@ -102,6 +104,18 @@ class Vocabularies:
         if joint:
             return cls(source, source)
         return cls(source, SentencePieceVocabulary.load(folder / TARGET))
+
+
+def read_foreign(
+    folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
+) -> PretrainedVocabulary | None:
+    """The tokeniser beside a foreign model, None where there is none.
+
+    What its decoder is given first generation_config.json says, else config.json.
+    """
+    start = Settings(generation).token("decoder_start_token_id")
+    told = {} if start is None else {"decoder_start_token_id": start}
+    return read_vocabulary(folder, {**config, **told})
 
 
 def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
