@@ -341,6 +341,12 @@ def test_what_a_folder_forces_and_forbids_is_told(
         "decoding max_length=8; its folder forbids 2 words, forces token 7 first, "
         "forces token 0 after 7 others\n"
     )
+    told(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
+    overridden(jumok.load(folder), [])
+    assert capsys.readouterr().err == (
+        "decoding max_length=8; its folder forces token 0 after 7 others, names the ends 0, 4, of "
+        "which the tokeniser's own alone ends a text\n"
+    )
 
 
 def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:

@@ -39,12 +39,10 @@ def load_with(run: Path, others: Sequence[Path] | None) -> "Loaded":
 
 def overridden(loaded: "Loaded", words: Sequence[str]) -> "Loaded":
     """The model with these words laid over its settings; those in force are told on stderr."""
-    from jumok.tasks.origin import told
     from jumok.tasks.task import Writing
 
     if words:
         loaded = loaded.with_decoding(words)
     if isinstance(loaded.task, Writing):
-        rules = told(loaded.constraints)
-        print(f"decoding {loaded.task.in_force(loaded)}{rules}", file=sys.stderr)
+        print(f"decoding {loaded.task.in_force(loaded)}{loaded.rules}", file=sys.stderr)
     return loaded

@@ -33,6 +33,13 @@ class Origin:
         """Whether a classifier's text has one of the labels; else each of them is a yes or no."""
         return self.config.get("problem_type") in (None, "single_label_classification")
 
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The tokens any of which ends a text in transformers; () where they are not several."""
+        said = self.generation.get("eos_token_id")
+        several = said if isinstance(said, list) and len(said) > 1 else []
+        return tuple(id_ for id_ in several if type(id_) is int)
+
 
 def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     """What a generation_config.json forces and forbids, as decoding understands it.
@@ -60,11 +67,15 @@ def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
     return found
 
 
-def told(constraints: Sequence[Processor]) -> str:
+def told(constraints: Sequence[Processor], ends: Sequence[int] = ()) -> str:
     """What a folder forces and forbids, to stand behind the settings in force; "" for nothing.
+
+    Of several `ends` the tokeniser's own alone ends a text here, and that is told too.
 
     >>> told([Forbidden([[5], [6, 7]]), Forced(token=9, place=0), Forced(token=2, place=11)])
     '; its folder forbids 2 words, forces token 9 first, forces token 2 after 11 others'
+    >>> told([], [2, 7])
+    "; its folder names the ends 2, 7, of which the tokeniser's own alone ends a text"
     """
     rules = []
     for each in constraints:
@@ -74,6 +85,9 @@ def told(constraints: Sequence[Processor]) -> str:
         elif isinstance(each, Forced):
             where = f"after {each.place:,} others" if each.place else "first"
             rules.append(f"forces token {each.token} {where}")
+    if ends:
+        named = ", ".join(map(str, ends))
+        rules.append(f"names the ends {named}, of which the tokeniser's own alone ends a text")
     return f"; its folder {', '.join(rules)}" if rules else ""
 
 

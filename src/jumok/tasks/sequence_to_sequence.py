@@ -24,7 +24,6 @@ from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
-from jumok.tasks.origin import told
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
@@ -197,7 +196,7 @@ class SequenceToSequence:
                 "split": split,
                 **found.as_json(),
                 "loops": sum(answer.loop is not None for answer in answers),
-                "decoding": f"{self.in_force(loaded)}{told(loaded.constraints)}",
+                "decoding": f"{self.in_force(loaded)}{loaded.rules}",
             },
             examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
         )
