@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jumok.cli import main
+from jumok.errors import InputError
 from jumok.tasks.recipe import load_recipe
 from tests.cli.commands import call
 from tests.tiny import write_readings
@@ -91,6 +92,22 @@ def test_a_sequence_run(capsys: Capture, tmp_path: Path) -> None:
         "loops",
         "decoding",
     }
+
+
+def test_a_picture_that_cannot_be_drawn_is_told(
+    capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training is over by then: it has not failed."""
+
+    def draw(*given: object) -> None:
+        raise InputError("sequence 0 has no tokens to draw")
+
+    monkeypatch.setattr("jumok.tasks.examples.examples", lambda recipe: ["재미있어요"])
+    monkeypatch.setattr("jumok.viewer.attention.draw", draw)
+    done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "No picture of who looked where: sequence 0 has no tokens to draw\n" in done.out
+    assert "jumok predict" in done.out
 
 
 def test_a_finished_run_is_answered_with_its_results(capsys: Capture, review_run: Path) -> None:

@@ -8,6 +8,7 @@ from jumok.errors import InputError
 from jumok.tasks.answering import Loaded
 from jumok.tasks.loading import load
 from jumok.viewer.attention import draw
+from tests.interpret.kinds import loaded_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -33,6 +34,13 @@ def test_an_encoder_looks_at_its_own_text(
 @pytest.mark.parametrize("head", [None, 0])
 def test_a_decoder_looks_at_the_source(writer: Loaded, tmp_path: Path, head: int | None) -> None:
     path = draw(writer, "세 시", tmp_path / "cross.png", head=head)
+    assert path.read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("head", [None, 0])
+def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None:
+    """The classifier of note 002: its target is [BOS] alone."""
+    path = draw(loaded_of("note 002"), "재미있어요", tmp_path / "own.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
 

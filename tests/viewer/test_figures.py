@@ -489,3 +489,4 @@ def test_the_first_figure_to_look_at() -> None:
     assert first_kind(TRACE) == "alignment"
     assert (first_kind(ALONE), first_kind(ALONE, 2)) == ("heads", "attention")
     assert len(WRITTEN) == len(TRACE.info.tokens("target"))
+    assert first_kind(trace_of(written=WRITTEN[:1])) == "heads"  # nothing was written

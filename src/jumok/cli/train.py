@@ -139,9 +139,13 @@ def _figure(name: str, score: float) -> str:
 
 
 def _show_answers(run: "Run", console: "Console") -> None:
-    """A few answers to look at, and for sequences a picture of who looked where."""
+    """A few answers to look at, and a picture of who looked where.
+
+    What cannot be drawn is told: the training is over, and the run is whole.
+    """
     from rich.markup import escape
 
+    from jumok.errors import JumokError
     from jumok.tasks.examples import examples
     from jumok.tasks.loading import load
 
@@ -153,5 +157,9 @@ def _show_answers(run: "Run", console: "Console") -> None:
         console.print(f"  {escape(text)}\n    [bold]{escape(answer.shown)}[/bold]")
     from jumok.viewer.attention import draw
 
-    picture = draw(loaded, texts[0], run.folder / "attention.png")
-    console.print(f"Who looked where: {escape(str(picture))}")
+    try:
+        picture = draw(loaded, texts[0], run.folder / "attention.png")
+    except JumokError as error:
+        console.print(f"No picture of who looked where: {escape(str(error))}")
+    else:
+        console.print(f"Who looked where: {escape(str(picture))}")

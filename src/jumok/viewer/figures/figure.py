@@ -96,11 +96,13 @@ def figure_of(
 
 
 def first_kind(trace: Trace, head: Head | None = None) -> Kind:
-    """The figure to look at first: the alignment of a model that reads and writes.
+    """The figure to look at first: the alignment of a model that has read and written.
 
-    Of another all heads of a layer, or the one that is asked for.
+    Of another all heads of a layer, or the one that is asked for; so too where nothing was written,
+    as by the classifier of note 002: its target is [BOS] alone, which no token is predicted from.
     """
-    if any(block.name == "cross" for block in trace.info.blocks):
+    cross = any(block.name == "cross" for block in trace.info.blocks)
+    if cross and sum(trace.info.tokens("target").real) > 1:
         return "alignment"
     return "heads" if head is None else "attention"
 
