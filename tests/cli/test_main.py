@@ -169,6 +169,26 @@ def test_the_exit_code_is_told_where_nothing_can_be_said() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_answers_that_find_no_room(review_run: Path, unbuffered: str) -> None:
+    """As in `jumok predict RUN 안녕 > answers.txt` on a disk that is full."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*JUMOK, "predict", str(review_run), "안녕"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+            env=environment(PYTHONUNBUFFERED=unbuffered),
+        )
+    assert done.returncode == 3
+    assert done.stderr.decode() == (
+        "jumok: stdout: No space left on device; free some space, or send the answers somewhere "
+        "else\n"
+    )
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_a_sentence_never_goes_to_stdout() -> None:
     """Not even where stderr is closed."""

@@ -1,5 +1,6 @@
 """The words on the command line. Each verb is a file, imported when it is called."""
 
+import errno
 import keyword
 import os
 import sys
@@ -71,16 +72,21 @@ def _run(words: list[str], debug: bool) -> int:
         return error.exit_code
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _say_no_more()
             return 0
         raise
     except KeyboardInterrupt:
         _say("stopped by Ctrl-C")
         return 130
-    except OSError as error:  # of a name given on the command line
+    except OSError as error:
         if debug:
             traceback.print_exc()
-        _say(f"{ascii(error.filename)[:80]}: {error.strerror or error}; check the path")
+        _say(_told(error))
+        try:
+            if sys.stdout is not None:  # closed from the beginning
+                sys.stdout.flush()
+        except OSError:  # Python would try once more, and end with 120
+            _say_no_more()
         return StorageError.exit_code
     except Exception as error:
         if debug:
@@ -96,6 +102,21 @@ def _run(words: list[str], debug: bool) -> int:
     return 0
 
 
+def _told(error: OSError) -> str:
+    """The sentence of a name given on the command line, or of stdout, which has no name."""
+    why = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{ascii(error.filename)[:80]}: {why}; check the path"
+    if error.errno in FULL:
+        return f"stdout: {why}; free some space, or send the answers somewhere else"
+    return f"stdin or stdout: {why}; check where they come from and go to"
+
+
+def _say_no_more() -> None:
+    """Let what stdout still holds go nowhere: it cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _is_of_memory(error: Exception) -> bool:
     """Whether memory was asked for that is not there, on the CPU or on a device."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
@@ -104,6 +125,7 @@ def _is_of_memory(error: Exception) -> bool:
 
 
 MOST_SAID = 8_000  # characters of a message
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _say(message: str) -> None:
