@@ -1,5 +1,6 @@
 """`jumok.load`: a text in, an answer out; tensors in, numbers out as other libraries give them."""
 
+import copy
 import json
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ from jumok.errors import InputError, StorageError
 from jumok.models import Encoder, EncoderDecoder, TextClassifier
 from jumok.tasks.answering import Loaded
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from tests.interpret.kinds import loaded_of
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +161,16 @@ def test_ids_that_are_none_are_refused(classifier: Loaded, writer: Loaded, ask: 
         getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))
     with pytest.raises(ValueError, match="17 tokens came, the model holds 16"):
         getattr(classifier, ask)(torch.full((1, 17), 5))
+
+
+@pytest.mark.parametrize("ask", ["logits", "hidden_states"])
+def test_all_that_is_given_goes_to_the_model_s_device(ask: str) -> None:
+    """The device meta computes no numbers, but refuses tensors of another device."""
+    here = loaded_of("pairs")
+    meta = torch.device("meta")
+    far = Loaded(copy.deepcopy(here.model), here.vocabulary, here.recipe, here.labels, meta)
+    answer = getattr(far, ask)(torch.tensor([[5, 6, 7]]), None, torch.tensor([[0, 0, 1]]))
+    assert answer.device == meta
 
 
 def test_a_model_without_a_head(classifier: Loaded) -> None:

@@ -246,7 +246,7 @@ class Loaded:
         """
         model = self.model
         given = self._given(input_ids, token_type_ids, decoder_input_ids)
-        input_ids = input_ids.to(self.device)
+        input_ids, segments = self._here(input_ids, token_type_ids)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder):
             if self.origin is not None and not self.origin.answers:
@@ -254,11 +254,11 @@ class Loaded:
             memory = model.encode(input_ids, _mask(real), positions=positions)
             logits = model.output(model.decode(given, memory, _mask(real)))
         elif isinstance(model, EncoderDecoderClassifier):
-            logits = model(input_ids, given, real, positions=positions, segments=token_type_ids)
+            logits = model(input_ids, given, real, positions=positions, segments=segments)
         elif isinstance(model, TextClassifier):
-            logits = model(input_ids, real, positions=positions, segments=token_type_ids)
+            logits = model(input_ids, real, positions=positions, segments=segments)
         elif isinstance(model, MaskedLanguageModel | TokenClassifier | ReplacedTokenDetector):
-            logits = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
+            logits = model(input_ids, _mask(real), positions=positions, segments=segments)
         elif isinstance(model, LanguageModel):
             logits = model(input_ids, _mask(real, causal=True), positions=positions)
         else:
@@ -276,10 +276,10 @@ class Loaded:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
         model = self.model
         given = self._given(input_ids, token_type_ids, decoder_input_ids)
-        input_ids = input_ids.to(self.device)
+        input_ids, segments = self._here(input_ids, token_type_ids)
         real, positions = _real(input_ids, attention_mask)
         if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
-            hidden = self._decoded(model, input_ids, real, positions, given, token_type_ids)
+            hidden = self._decoded(model, input_ids, real, positions, given, segments)
             return hidden.float()
         if isinstance(model, Decoder):
             mask = _mask(real, causal=True)
@@ -290,7 +290,7 @@ class Loaded:
             model, TextClassifier | TokenClassifier | MaskedLanguageModel | ReplacedTokenDetector
         ):
             model = model.encoder
-        hidden = model(input_ids, _mask(real), positions=positions, segments=token_type_ids)
+        hidden = model(input_ids, _mask(real), positions=positions, segments=segments)
         return hidden.float()  # type: ignore[no-any-return]
 
     def _decoded(
@@ -304,6 +304,13 @@ class Loaded:
     ) -> Tensor:
         memory = model.encoder(input_ids, _mask(real), positions=positions, segments=segments)
         return model.decoder(given, memory=memory, memory_mask=_mask(real))  # type: ignore[no-any-return]
+
+    def _here(
+        self, input_ids: Tensor, token_type_ids: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """What the encoder is given, on the model's device."""
+        segments = None if token_type_ids is None else token_type_ids.to(self.device)
+        return input_ids.to(self.device), segments
 
     def _given(
         self, input_ids: Tensor, token_type_ids: Tensor | None, decoder_input_ids: Tensor | None
