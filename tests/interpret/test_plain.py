@@ -1,5 +1,6 @@
 """Weights alone: what BertViz takes becomes a trace, and a trace becomes what BertViz takes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,17 @@ def test_two_texts() -> None:
     trace = from_attention(given, ["[CLS]", "가", "[SEP]", "나", "[SEP]"], sentence_b_start=3)
     assert trace.info.tokens("source").segments == (0, 0, 0, 1, 1)
     assert to_bertviz(trace)["sentence_b_start"] == 3
+
+
+def test_padding_is_no_second_text() -> None:
+    """Some models are told that padding is of segment 1."""
+    given = weights(5, 5)
+    trace = from_attention(given, ["[CLS]", "가", "[SEP]", "[PAD]", "[PAD]"], sentence_b_start=3)
+    [row] = trace.info.sides["source"]
+    alone = replace(row, real=(1, 1, 1, 0, 0))
+    padded = trace.with_info(replace(trace.info, sides={"source": (alone,)}))
+    assert to_bertviz(padded)["tokens"] == ["[CLS]", "가", "[SEP]"]
+    assert "sentence_b_start" not in to_bertviz(padded)
 
 
 def test_there_and_back() -> None:

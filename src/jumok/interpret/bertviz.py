@@ -44,8 +44,9 @@ def to_bertviz(trace: Trace, sequence: int = 0) -> BertViz:
     if len(blocks) == 1 and "cross" not in blocks:
         [block] = blocks.values()
         found = BertViz(attention=layers(block), tokens=pieces(block.queries))
-        segments = trace.info.tokens(block.queries, sequence).segments
-        if segments is not None and 1 in segments:
+        row = trace.info.tokens(block.queries, sequence)
+        segments = (row.segments or ())[: sum(row.real)]  # padding may be of any segment
+        if 1 in segments:
             found["sentence_b_start"] = segments.index(1)
         return found
     found = BertViz()
