@@ -194,6 +194,18 @@ def test_a_model_that_writes_is_asked_how(reading_run: Path) -> None:
         assert (status, "did you mean" in json.loads(body)["error"]) == (400, True)
 
 
+def test_a_target_is_read_however_the_page_writes(reading_run: Path) -> None:
+    """What --decode set holds for what is written, and a target that is given is not."""
+    with viewing(reading_run, "일 이", "--decode", "beam=3") as page:
+        status, body = page.ask("/api/trace", {"text": "일 이", "target": "1 2", "decode": {}})
+        assert status == 200, body
+        _, content = page.ask(f"/api/trace/{json.loads(body)['id']}")
+        assert b'\\"method\\":\\"given\\"' in content
+        question = {"text": "일 이", "target": "1 2", "decode": {"beam": 3}}
+        status, body = page.ask("/api/trace", question)
+        assert (status, "leave decode out" in json.loads(body)["error"]) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("ending", "start"),
     [("html", b"<!doctype html>"), ("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF"),
@@ -266,6 +278,7 @@ def test_the_lesson_has_two_sentences(
         (("FILE", "--state", "b=middle"), "encoder, decoder, cross"),
         (("RUN", "text", "--mute", "encoder.x.0"), "is no head"),
         (("RUN", "text", "--decode", "beam"), "key=value"),
+        (("RUN", "text", "--target", "T", "--decode", "beam=4"), "leave decode out"),
         (("FILE", "--host", "0.0.0.0"), "add --token"),
         (("FILE", "--host", "0.0.0.0", "--token", "short"), "at least 16"),
         (("FILE", "--host", "no.such.host.invalid", "--token", "a" * 16), "cannot listen"),

@@ -338,6 +338,10 @@ def test_texts_without_words_are_traced_too() -> None:
         ({"text": ["가", "나"], "target": "다"}, "2 texts and 1 targets"),
         ({"text": "가", "target": "나"}, "writes nothing; leave the target out"),
         ({"text": "가", "decode": {"beam": 2}}, "writes nothing; leave decode out"),
+        (
+            {"text": "가", "target": "나", "decode": {"beam": 2}},
+            "a target is given, so nothing is written; leave decode out",
+        ),
         ({"text": "가", "mute": [("decoder", 0, 0)]}, "'decoder' cannot be muted; the model has"),
         ({"text": "가", "mute": [("encoder", 2, 0)]}, "layers 0 to 1 with heads 0 to 1"),
         ({"text": "가", "mute": [("encoder", 0, 2)]}, "layers 0 to 1 with heads 0 to 1"),

@@ -59,14 +59,15 @@ def trace(
     """What passes through every head of a model while it answers a text, or a batch of texts.
 
     A pair is one text with a TAB in it. A model that writes is given the `target`, or writes its
-    own by its recipe's [decoding], over which `decode` is laid ({"beam": 4}). Heads in `mute`,
-    each a (block, layer, head), are switched off. Rows are padded on the right to the longest of
-    the batch, or to `pad_to` tokens. With `explain` a classifier answers once more without each
-    of the words. The model itself is not touched: others may use it meanwhile.
+    own by its recipe's [decoding], over which `decode` is laid ({"beam": 4}): one or the other.
+    Heads in `mute`, each a (block, layer, head), are switched off. Rows are padded on the right to
+    the longest of the batch, or to `pad_to` tokens. With `explain` a classifier answers once more
+    without each of the words. The model itself is not touched: others may use it meanwhile.
 
     A model of transformers comes with its `tokenizer`, and takes a text and a target alone.
 
-    Raises InputError for texts the model cannot read, heads it has not, settings it does not know.
+    Raises InputError for texts the model cannot read, heads it has not, settings it does not know,
+    and for a target and `decode` together.
     """
     texts, targets = _several(text), None if target is None else _several(target)
     if not texts or (targets is not None and len(targets) != len(texts)):
@@ -81,6 +82,8 @@ def trace(
                 "transformers is traced with its tokenizer, a text and a target alone"
             )
         return trace_texts(model, tokenizer, texts, targets)
+    if targets is not None and decode:
+        raise InputError("a target is given, so nothing is written; leave decode out")
     model.refuse_longer([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = mute_heads(own.model, mute)

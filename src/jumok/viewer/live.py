@@ -12,7 +12,8 @@ from jumok.viewer.asking import Asked, ModelCard
 class Live:
     """A loaded model as the page's server wants it; watching one request touches no other.
 
-    `decode` is laid over the recipe's own decoding, and what a request asks for over both.
+    `decode` is laid over the recipe's own decoding, and what a request asks for over both; a target
+    that is given is not written, so nothing is laid.
     """
 
     def __init__(self, loaded: Loaded, decode: Mapping[str, object] | None = None) -> None:
@@ -35,11 +36,11 @@ class Live:
 
     def traced(self, asked: Asked) -> Trace:
         """A new trace."""
-        one = len(asked.texts) == 1
+        one, own = len(asked.texts) == 1, self._decode if asked.target is None else {}
         return trace(
             self._loaded,
             asked.texts[0] if one else asked.texts,
             target=asked.target,
-            decode=self._decode | dict(asked.decode or {}),
+            decode=own | dict(asked.decode or {}),
             mute=asked.mute,
         )
