@@ -296,6 +296,36 @@ def test_texts_and_pairs_by_their_own_tokeniser(tmp_path: Path) -> None:
     assert found == pytest.approx(answer.softmax(-1)[0].tolist(), abs=1e-6)
 
 
+def test_what_is_masked_or_unknown_stands_for_something(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.bert(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = "이 [MASK] 精"
+    tokens = jumok.trace(model, text, tokenizer=tokenizer).info.tokens("source")
+    assert (tokens.pieces[0], tokens.pieces[-1]) == ("[CLS]", "[SEP]")
+    assert {"[MASK]", "[UNK]"} < set(tokens.pieces)
+    assert tokens.special == (1, *[0] * (len(tokens) - 2), 1)
+    place = tokens.pieces.index("[MASK]")
+    assert (tokens.spans[place], tokens.words[place]) == ((2, 8), 1)
+    assert tokens.words[tokens.pieces.index("[UNK]")] == 2
+    ids = torch.tensor([tokens.ids])
+    alone = trace_transformers(model, ids, tokenizer=tokenizer).info.tokens("source")
+    assert alone.text == "이 [MASK] [UNK]"
+    assert alone.special == tokens.special
+
+
+def test_a_token_that_is_unknown_and_ends_texts_is_special(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.gpt2(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.unk_token_id == tokenizer.eos_token_id
+    ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer("삼")["input_ids"]]])
+    tokens = trace_transformers(model, ids, tokenizer=tokenizer).info.tokens("target")
+    assert tokens.special == (1, *[0] * (len(tokens) - 1))
+
+
 @pytest.mark.parametrize("family", ["gpt2", "t5", "marian", "bart"])
 def test_spans_of_every_kind_of_tokeniser(family: str, tmp_path: Path) -> None:
     from transformers import AutoTokenizer

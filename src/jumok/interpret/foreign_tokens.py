@@ -28,6 +28,7 @@ class Tokenizer(Protocol):
     """What is asked of a tokeniser of transformers."""
 
     all_special_ids: list[int]
+    special_tokens_map: Mapping[str, object]  # "unk_token": "[UNK]" and the like
     is_fast: bool
     pad_token_id: int | None
 
@@ -66,11 +67,11 @@ def read_tokens(
     """
     if tokenizer is None:
         return _numbered(ids, real, set(special))
-    n, marked = sum(real), set(tokenizer.all_special_ids)
+    n, marked = sum(real), _special_ids(tokenizer)
     inside = [place for place in range(n) if ids[place] not in marked]
     kept = [ids[place] for place in inside]
     if text is None:
-        text = tokenizer.decode(kept, skip_special_tokens=True)
+        text = tokenizer.decode(kept, skip_special_tokens=False)
     own = _offsets(tokenizer, text, ids[:n])
     if own is None:
         spelled = spelled_spans(text, kept, _Decoding(tokenizer))
@@ -79,6 +80,20 @@ def read_tokens(
         spans = {place: own[place] for place in inside}
     pieces = tokenizer.convert_ids_to_tokens(list(ids))
     return _tokens(text, pieces, ids, real, spans)
+
+
+def _special_ids(tokenizer: Tokenizer) -> set[int]:
+    """The ids of [CLS], </s>, <pad> and the like; [UNK] and [MASK] stand for something.
+
+    Of GPT-2 one token is the unknown one and ends texts, too: that is special.
+    """
+    named = tokenizer.special_tokens_map
+    meant = {str(named[name]) for name in ("unk_token", "mask_token") if name in named}
+    framing = ("bos_token", "eos_token", "pad_token", "cls_token", "sep_token")
+    meant -= {str(named[name]) for name in framing if name in named}
+    ids = list(tokenizer.all_special_ids)
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    return {id_ for id_, piece in zip(ids, pieces, strict=True) if str(piece) not in meant}
 
 
 class _Decoding:
