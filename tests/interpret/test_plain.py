@@ -115,6 +115,43 @@ def test_padding_is_no_second_text() -> None:
     assert "sentence_b_start" not in to_bertviz(padded)
 
 
+def test_letters_of_bytes_are_read() -> None:
+    """GPT-2's of "안녕 hi": 안 in one piece, 녕 in two."""
+    pieces = ["<s>", "ìķĪ", "ëħ", "ķ", "Ġhi", "</s>"]
+    tokens = from_attention(weights(6, 6), pieces).info.tokens("source")
+    assert tokens.text == "안녕 hi"
+    assert tokens.pieces == tuple(pieces)
+    assert tokens.spans == ((0, 0), (0, 1), (1, 2), (1, 2), (3, 5), (5, 5))
+    assert tokens.special == (1, 0, 0, 0, 0, 1)
+    assert tokens.words == (UNKNOWN, 0, 0, 0, 1, UNKNOWN)
+
+
+def test_blanks_and_lines_of_bytes() -> None:
+    tokens = from_attention(weights(4, 4), ["ĠĠíķĺ", "Ġ", "ÂłĊ", "Ġa"]).info.tokens("source")
+    assert tokens.text == "하 \u00a0\n a"
+    assert tokens.spans == ((0, 1), (1, 2), (2, 4), (5, 6))
+    assert tokens.words == (0, 1, UNKNOWN, 1)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["▁삼", "<0xEC>", "<0x95>", "<0x88>", "▁일"], "삼안 일"),
+        (["Gr", "##üße"], "Grüße"),  # no UTF-8
+        (["▁a", "<0xEC>", "b"], "a\ufffdb"),
+        (["[CLS]", "[MASK]", "##가", "[UNK]"], "[MASK]가 [UNK]"),
+        (["<s>", "▁", "<unk>", "▁<mask>", "<extra_id_0>"], "<unk> <mask>"),
+    ],
+)
+def test_the_text_of_pieces(pieces: list[str], text: str) -> None:
+    tokens = from_attention(weights(len(pieces), len(pieces)), pieces).info.tokens("source")
+    assert tokens.text == text
+    framing = ("[CLS]", "<s>", "<extra_id_0>")
+    assert tokens.special == tuple(int(piece in framing) for piece in pieces)
+    for piece, (begin, end) in zip(pieces, tokens.spans, strict=True):
+        assert (end > begin) == (piece not in (*framing, "▁"))
+
+
 def test_there_and_back() -> None:
     given = encoder_decoder()
     back = Trace.from_attention(**given).to_bertviz()

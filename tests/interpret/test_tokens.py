@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from jumok.interpret.eojeols import words
 from jumok.interpret.header import Tokens
-from jumok.interpret.tokens import Row, spans, spelled_spans, tokens, words
+from jumok.interpret.tokens import Row, spans, spelled_spans, tokens
 from jumok.interpret.tracing import trace
 from jumok.tasks.loading import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig

@@ -42,6 +42,26 @@ def test_other_alphabets_are_left_alone(pieces: list[str]) -> None:
     assert written(row(text, pieces, [(0, 1)] * len(pieces))) == tuple(pieces)
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Grüße", ["Gr", "##üße"]),
+        ("Café", ["caf", "##é"]),  # é alone could be the first byte of three
+        ("ÜBER UNS", ["über", "uns"]),
+    ],
+)
+def test_letters_that_are_no_bytes(text: str, pieces: list[str]) -> None:
+    assert written(row(text, pieces, [(0, 2), (2, len(text))])) == tuple(pieces)
+
+
+def test_letters_that_are_cut_are_bytes_still() -> None:
+    """A trace ends where the model is full, and begins anywhere when that goes on."""
+    assert written(row("안녕 hi", ["ķĪ", "ëħ"], [(0, 1), (1, 2)])) == ("안…", "녕…")
+    assert written(row("##안", ["##", "ìķĪ"], [(0, 2), (2, 3)])) == ("##", "안")
+    broken = row("\ufffd!", ["ìĠ", "!"], [(0, 1), (1, 2)])  # a model wrote the half of a letter
+    assert written(broken)[1] == "!"
+
+
 def test_a_special_token_is_no_spelling() -> None:
     from dataclasses import replace
 

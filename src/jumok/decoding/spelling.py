@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from jumok.decoding.automaton import DEAD, Automaton
 from jumok.errors import InputError
+from jumok.text.byte_letters import bytes_of
 from jumok.text.vocabulary import Vocabulary
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -141,19 +142,7 @@ def _bytes_of(piece: str, alone: str) -> bytes | None:
     """
     if (found := _BYTE.fullmatch(piece)) and alone != piece:
         return bytes.fromhex(found[1])
-    if _HALF in alone and _HALF not in piece and _BYTE_LETTERS.keys() >= set(piece):
-        return bytes(_BYTE_LETTERS[letter] for letter in piece)
-    return None
-
-
-def _byte_letters() -> dict[str, int]:
-    """The bytes by the letters of GPT-2: printable ones stand for themselves, others follow."""
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + n): b for n, b in enumerate(others)}
-
-
-_BYTE_LETTERS = _byte_letters()
+    return bytes_of(piece) if _HALF in alone and _HALF not in piece else None
 
 
 class TokenTrie:

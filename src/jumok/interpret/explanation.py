@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.evaluation.regression import spearman
+from jumok.interpret.eojeols import words as words_of
 from jumok.interpret.header import Classification, Explained, Tokens, TraceInfo, Word
-from jumok.interpret.tokens import words as words_of
 from jumok.interpret.trace import Trace
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.answering import Loaded

@@ -6,8 +6,9 @@ Shapes: T tokens of a sequence.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from jumok.interpret.eojeols import NO_WORD, word_at, words
 from jumok.interpret.header import Tokens
-from jumok.interpret.tokens import NO_WORD, spelled_spans, word_at, words
+from jumok.interpret.tokens import spelled_spans
 from jumok.text.offsets import Span
 
 

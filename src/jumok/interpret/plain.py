@@ -8,14 +8,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.interpret.eojeols import NO_WORD, trimmed, word_at, words
 from jumok.interpret.header import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
+from jumok.text.byte_letters import byte_of, bytes_of, is_text, spelled
+from jumok.text.offsets import Span
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,6 +34,7 @@ UNKNOWN = -1  # in place of an id
 ONLY_WEIGHTS = "Only the weights are known: no queries, keys, values or hidden states."
 
 _SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>]*>|<\|[^<>]*\|>")
+_MEANT = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>|<0x[0-9A-Fa-f]{2}>")  # they stand for something
 _PADDING = re.compile(r"\[PAD\]|<pad>")
 _SPACES = ("▁", "Ġ")  # how a piece says that a space stands before it
 _SIDES: Mapping[BlockName, tuple[Side, Side]] = {
@@ -148,29 +153,66 @@ def _row(pieces: Sequence[str], looked_at: NDArray[np.bool_]) -> Tokens:
     real = len(pieces)
     while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not looked_at[real - 1]:
         real -= 1
-    spaced = any(piece.startswith(_SPACES) for piece in pieces)
-    text, spans, words, word = "", [], [], UNKNOWN
-    for piece in pieces:
-        if _SPECIAL.fullmatch(piece):
-            spans.append((len(text), len(text)))
-            words.append(UNKNOWN)
-            continue
-        begins = piece.startswith(_SPACES) if spaced else not piece.startswith("##")
-        shown = piece.removeprefix("##").lstrip("".join(_SPACES))
-        text += " " * (begins and bool(text))
-        word += begins or word == UNKNOWN
-        spans.append((len(text), len(text) + len(shown)))
-        words.append(word)
-        text += shown
+    text, spans = _spelled_in_bytes(pieces) or _joined(pieces)
+    eojeols = words(text)
+    special = [_is_special(piece) for piece in pieces]
     return Tokens(
         text=text,
         pieces=tuple(pieces),
         ids=(UNKNOWN,) * len(pieces),
         spans=tuple(spans),
-        special=tuple(int(bool(_SPECIAL.fullmatch(piece))) for piece in pieces),
+        special=tuple(map(int, special)),
         real=(*[1] * real, *[0] * (len(pieces) - real)),
-        words=tuple(words),
+        words=tuple(
+            NO_WORD if frames else word_at(eojeols, span, piece)
+            for piece, span, frames in zip(pieces, spans, special, strict=True)
+        ),
     )
+
+
+def _is_special(piece: str) -> bool:
+    """Whether a piece frames: [CLS], </s>, <pad> and the like."""
+    return bool(_SPECIAL.fullmatch(piece)) and not _MEANT.fullmatch(piece)
+
+
+def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
+    """The text that pieces make together, and where in it each stands; <0xEC> is a byte of it."""
+    spaced = any(piece.startswith(_SPACES) for piece in pieces)
+    text, spans = "", list[Span]()
+    for in_bytes, some in groupby(pieces, lambda piece: byte_of(piece) is not None):
+        run = list(some)
+        if in_bytes:
+            letters, places = spelled(b"".join(byte_of(piece) or b"" for piece in run))
+            spans += [(len(text) + at, len(text) + at + 1) for at in places]
+            text += letters
+            continue
+        for piece in run:
+            shown = ""
+            if not _is_special(piece):
+                begins = piece.startswith(_SPACES) if spaced else not piece.startswith("##")
+                text += " " * (begins and bool(text))
+                shown = piece.removeprefix("##").lstrip("".join(_SPACES))
+            spans.append((len(text), len(text) + len(shown)))
+            text += shown
+    return text, spans
+
+
+def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
+    """The same of pieces in GPT-2's letters, which together spell a text; None for others."""
+    own = ["" if _is_special(piece) else piece for piece in pieces]
+    data = [found for piece in own if (found := bytes_of(piece)) is not None]
+    together = b"".join(data)
+    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_text(together):
+        return None
+    text, places = spelled(together)
+    blank = len(text) - len(text.lstrip(" "))  # before the first word
+    starts, spans, end = [*places, len(text)], list[Span](), 0
+    for part in data:
+        begin, end = end, end + len(part)
+        behind = places[end - 1] + 1 if part else starts[begin]
+        spans.append((max(starts[begin] - blank, 0), max(behind - blank, 0)))
+    text = text[blank:]
+    return text, [trimmed(text, span) for span in spans]
 
 
 def _in_two(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:

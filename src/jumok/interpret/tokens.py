@@ -1,9 +1,5 @@
-"""The tokens of a trace: pieces, and which characters and which eojeol of the text they stand for.
+"""The tokens of a trace: pieces, and which characters and eojeol of the text they stand for."""
 
-An eojeol (어절) is what stands between white space.
-"""
-
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,13 +7,13 @@ from difflib import SequenceMatcher
 from typing import Protocol
 
 from jumok.errors import InputError
+from jumok.interpret.eojeols import NO_WORD, is_space, trimmed, word_at, words
 from jumok.interpret.header import Tokens
 from jumok.tasks.frames import filler
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 
-NO_WORD = -1
 _BROKEN = "\ufffd"  # what some bytes of a letter are decoded to
 
 
@@ -63,7 +59,7 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
     shown: list[Span] = []
     for span in reversed(row.spans):  # what frames stands where the next piece begins
         place = shown[-1][0] if shown else end
-        shown.append((place, place) if span is None else _trimmed(row.text, span))
+        shown.append((place, place) if span is None else trimmed(row.text, span))
     shown.reverse()
     eojeols = words(row.text)
     numbers = [
@@ -84,30 +80,12 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
     )
 
 
-def words(text: str) -> list[Span]:
-    r"""The eojeols of a text: where each begins and ends.
-
-    >>> words("겨울은  추워요.\t감기")
-    [(0, 3), (5, 9), (10, 12)]
-    """
-    return [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
-
-
 def piece(vocabulary: Vocabulary, id_: int) -> str:
     """The piece with this id; nothing for one that a model knows and its vocabulary does not."""
     try:
         return vocabulary.piece(int(id_))
     except InputError:
         return ""
-
-
-def is_space(name: str) -> bool:
-    """Whether a piece is nothing but the space before a word, as SentencePiece or GPT-2 write it.
-
-    >>> is_space("▁"), is_space("▁영화"), is_space("Ġ")
-    (True, False, True)
-    """
-    return bool(name) and not name.strip("▁Ġ ")
 
 
 def spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
@@ -232,28 +210,6 @@ def _letters(text: str) -> list[str]:
     """The letters of a text, taken apart, in small letters, without accents and white space."""
     parts = unicodedata.normalize("NFKD", text.casefold())
     return [c for c in parts if not c.isspace() and unicodedata.category(c) != "Mn"]
-
-
-def _trimmed(text: str, span: Span) -> Span:
-    """A span without the white space around it, if anything is left."""
-    begin, end = span
-    inside = text[begin:end]
-    if not inside.strip():
-        return span
-    return begin + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
-
-
-def word_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
-    """The number of the first eojeol that a piece touches; of a bare space, the one behind it.
-
-    >>> word_at([(0, 2), (3, 5)], (3, 4)), word_at([(0, 2), (3, 5)], (2, 3), "▁")
-    (1, 1)
-    """
-    begin, end = span
-    for number, (start, stop) in enumerate(eojeols):
-        if (begin < stop and end > start) or (is_space(name) and start >= end):
-            return number
-    return NO_WORD
 
 
 def _padding_piece(vocabulary: Vocabulary) -> str:

@@ -3,7 +3,6 @@
 The same rules as the page's (web/src/draw/text.ts).
 """
 
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,10 +11,10 @@ from dataclasses import dataclass
 from jumok.interpret.header import Tokens
 from jumok.interpret.merging import groups
 from jumok.interpret.words import Unit
+from jumok.text.byte_letters import byte_of, bytes_of, is_part_of_a_text
 
 LONGEST = 64  # characters of a label
 
-_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a byte that SentencePiece had no piece for
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")  # they would vanish, or turn the text around them
 _BLANKS = "\u00a0\u115f\u1160\u3164\uffa0\ufffd"
 
@@ -109,13 +108,8 @@ def _bytes_of(tokens: Tokens) -> list[bytes | None]:
     alphabet = _is_spelled_in_bytes(tokens)
     found: list[bytes | None] = []
     for piece, special in zip(tokens.pieces, tokens.special, strict=True):
-        byte = _BYTE.fullmatch(piece)
-        if byte:
-            found.append(bytes.fromhex(byte[1]))
-        elif alphabet and not special:
-            found.append(bytes(_BYTE_OF[letter] for letter in piece))
-        else:
-            found.append(None)
+        byte = byte_of(piece)
+        found.append(bytes_of(piece) if byte is None and alphabet and not special else byte)
     return found
 
 
@@ -123,11 +117,18 @@ def _is_spelled_in_bytes(tokens: Tokens) -> bool:
     """Whether the pieces are in GPT-2's alphabet.
 
     It is known by its blanks and ends of lines, or by pieces that spell the text and are not in it.
+    Together they are UTF-8 (the ##üße of a WordPiece is not), unless a model wrote bytes of no
+    letter; the first letter and the last may be cut, as the trace is at the model's length.
     """
     pairs = zip(tokens.pieces, tokens.special, strict=True)
     real = [piece for piece, special in pairs if not special]
-    if any("▁" in piece or not set(piece) <= _BYTE_OF.keys() for piece in real):
+    data = [bytes_of(piece) for piece in real]
+    if any(one is None for one in data):
         return False
+    if not is_part_of_a_text(b"".join(filter(None, data))) and "\ufffd" not in tokens.text:
+        return False
+    if any(piece.startswith("##") for piece in real) and "##" not in tokens.text:
+        return False  # ##é could be a letter that is cut
     return any(
         set(piece) & set("ĠĊĉ") or (not piece.isascii() and piece not in tokens.text)
         for piece in real
@@ -140,17 +141,6 @@ def _decoded(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2 writes a byte that prints as itself, the others as the letters from U+0100 on."""
-    prints = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = (byte for byte in range(256) if byte not in prints)
-    letters = {chr(byte): byte for byte in sorted(prints)}
-    return letters | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTE_OF = _byte_alphabet()
 
 
 def row_of(shown: Sequence[Label], piece: int) -> int | None:
