@@ -1,5 +1,6 @@
 """Where the tokens of a trace stand in the text, for every kind of vocabulary and any text."""
 
+import tracemalloc
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +11,7 @@ import pytest
 
 from jumok.interpret.eojeols import words
 from jumok.interpret.header import Tokens
-from jumok.interpret.tokens import Row, spans, spelled_spans, tokens
+from jumok.interpret.tokens import CHUNK, Row, spans, spelled_spans, tokens
 from jumok.interpret.tracing import trace
 from jumok.tasks.loading import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
@@ -125,6 +126,32 @@ def test_unknown_pieces_share_the_words_between_known_ones() -> None:
     text = "이 훌륭하다 영화"
     found = spelled_spans(text, ids, vocabulary, [vocabulary.piece(i) for i in ids])
     assert [text[begin:end] for begin, end in found] == ["이", "훌륭하다", "", "영", "화"]
+
+
+def test_a_long_text_is_laid_in_little_memory() -> None:
+    """Some 20,000 ids: the beginnings of them all would be 200 million."""
+    vocabulary = bytes_vocabulary()
+    text = " ".join([f"이 영화 훌륭 {FAMILY} 재미있어요"] * 540)
+    ids = vocabulary.encode(text)
+    assert len(ids) > 18_000
+    tracemalloc.start()
+    found = spelled_spans(text, ids, vocabulary)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 40 * 2**20
+    assert text[slice(*found[-1])] == "어요"
+
+
+@pytest.mark.parametrize("blanks", range(8))
+def test_a_text_in_chunks_is_laid_as_a_whole(blanks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a border falls in a letter of four bytes."""
+    vocabulary = bytes_vocabulary()
+    text = "음" * blanks + " ".join(f"{FAMILY}훌 이 영화 {SEOUL}" for _ in range(12))
+    ids = vocabulary.encode(text)
+    assert len(ids) > 3 * CHUNK
+    chunked = spelled_spans(text, ids, vocabulary)
+    monkeypatch.setattr("jumok.interpret.tokens.CHUNK", len(ids))
+    assert spelled_spans(text, ids, vocabulary) == chunked
 
 
 def test_what_frames_a_text_is_special_and_stands_beside_it() -> None:

@@ -14,6 +14,9 @@ from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 
+CHUNK = 64  # ids of which all beginnings are decoded together
+CONTEXT = 8  # ids before them that are decoded along: more bytes than a letter has
+
 _BROKEN = "\ufffd"  # what some bytes of a letter are decoded to
 
 
@@ -133,23 +136,33 @@ def spelled_spans(
             number, at = owners[mine + i], letters[theirs + i][1]
             begin, end = places[number] or (at, at)
             places[number] = (min(begin, at), max(end, at + 1))
-    for number, partial in enumerate(_partial(ids, vocabulary)):
-        later = next((place for place in places[number + 1 :] if place is not None), None)
-        if partial and places[number] is None and later is not None:
+    later: Span | None = None
+    for number, partial in reversed(list(enumerate(_partial(ids, vocabulary)))):
+        place = places[number]
+        if place is not None:
+            later = place
+        elif partial and later is not None:
             places[number] = (later[0], later[0] + 1)  # its last byte has found the letter
     return _filled(text, places, pieces or [""] * len(ids))
 
 
 def _increments(ids: Sequence[int], vocabulary: Detokenizer) -> list[str]:
-    """What each id adds to the text of those before it."""
-    rows = [list(ids[: n + 1]) for n in range(len(ids))]
-    whole = vocabulary.decode_batch(rows) if rows else []
-    added, before = [], ""
-    for n, text in enumerate(whole):
-        last = n == len(whole) - 1
-        sure = text if last else text.rstrip(_BROKEN)
-        added.append(sure[len(before) :] if sure.startswith(before) else "")
-        before = sure if sure.startswith(before) else before
+    """What each id adds to the text of those before it.
+
+    Some ids at a time: the beginnings of a whole text would take memory by its square.
+    """
+    added: list[str] = []
+    for first in range(0, len(ids), CHUNK):
+        start, stop = max(first - CONTEXT, 0), min(first + CHUNK, len(ids))
+        rows = [list(ids[start:end]) for end in range(first, stop + 1)]
+        cut = _BROKEN if start else ""  # the context may begin within a letter
+        before, *whole = (text.lstrip(cut) for text in vocabulary.decode_batch(rows))
+        before = before.rstrip(_BROKEN)
+        for end, text in enumerate(whole, first + 1):
+            sure = text if end == len(ids) else text.rstrip(_BROKEN)
+            goes_on = sure.startswith(before)
+            added.append(sure[len(before) :] if goes_on else "")
+            before = sure if goes_on else before
     return added
 
 
@@ -161,18 +174,20 @@ def _partial(ids: Sequence[int], vocabulary: Detokenizer) -> list[bool]:
 def _filled(text: str, places: Sequence[Span | None], pieces: Sequence[str]) -> list[Span]:
     """Places for pieces that have none, in the text between those that have."""
     found: list[Span] = []
+    left = 0  # where those that were found end
     while len(found) < len(places):
         begin = len(found)
         known = places[begin]
         if known is not None:
             found.append(known)
+            left = max(left, known[1])
             continue
         stop = next((i for i in range(begin, len(places)) if places[i] is not None), len(places))
         following = places[stop] if stop < len(places) else None
-        left = max((end for _, end in found), default=0)
         right = max(left, following[0] if following else len(text))
         inside = [(left + a, left + b) for a, b in words(text[left:right])]
         found += _shared(inside, pieces[begin:stop], (left, right))
+        left = max(left, *(end for _, end in found[begin:]))
     return found
 
 
