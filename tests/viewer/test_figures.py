@@ -5,6 +5,7 @@ import logging
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -232,6 +233,17 @@ def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
     np.testing.assert_allclose(bias, trace.bias("decoder", 0)[0, 3], rtol=1e-6)
     wanted = trace.scores("decoder", 0)[0, 3]
     np.testing.assert_allclose(np.add(scaled, bias), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cap_of_the_scores_is_a_column_of_its_own() -> None:
+    blocks = tuple(replace(block, softcap=0.5) for block in ALONE.info.blocks)
+    capped = ALONE.with_info(replace(ALONE.info, blocks=blocks))
+    figure = figure_of(capped, "neuron", block="encoder", layer=0, head=0, query=3)
+    plain = figure_of(ALONE, "neuron", block="encoder", layer=0, head=0, query=3)
+    assert len(figure.axes) == len(plain.axes) + 1
+    scaled, found, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
+    np.testing.assert_allclose(found, 0.5 * np.tanh(np.array(scaled) / 0.5), rtol=1e-6)
+    assert "0.5·tanh(s / 0.5)" in [text.get_text() for text in texts(figure)]
 
 
 def test_positions_are_the_models_own() -> None:

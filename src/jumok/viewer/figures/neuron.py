@@ -1,8 +1,8 @@
 """Where one query's weights come from: its vector, every key, their product and its running sum.
 
 K width of a head, S keys. Reading from left to right gives equation (1): k, q ⊙ k, the sum of that
-from the first number on, the whole sum times the scale (plus a bias of relative positions), and
-the softmax over the keys.
+from the first number on, the whole sum times the scale (where the model caps that s at c, as
+Gemma 2 does, then c·tanh(s / c); plus a bias of relative positions), and the softmax over the keys.
 """
 
 from collections.abc import Sequence
@@ -50,6 +50,7 @@ class Steps:
     q: Numbers  # (K,)
     k: Numbers  # (S, K)
     scale: float
+    softcap: float | None  # c
     bias: Numbers | None  # (S,)
     weights: Numbers  # (S,), as the model has them
     allowed: NDArray[np.bool_]  # (S,)
@@ -68,6 +69,13 @@ class Steps:
     def scaled(self) -> Numbers:
         """q·k·scale, (S,)."""
         return self.running[:, -1] * self.scale
+
+    @property
+    def capped(self) -> Numbers | None:
+        """c·tanh(q·k·scale / c), (S,); None where the model has no cap c."""
+        if self.softcap is None:
+            return None
+        return self.softcap * np.tanh(self.scaled / self.softcap)
 
 
 def neuron_view(trace: Trace, place: Place, head: Head, query: int | None, look: Look) -> Picture:
@@ -97,6 +105,7 @@ def steps_of(trace: Trace, place: Place, head: int, query: int, n_keys: int) -> 
         q=trace.q(block.name, layer, sequence)[head, query].astype(np.float64),
         k=trace.k(block.name, layer, sequence)[key_head, :n_keys].astype(np.float64),
         scale=block.scale,
+        softcap=block.softcap,
         bias=None if bias is None else bias[head, query, :n_keys].astype(np.float64),
         weights=trace.weights(block.name, layer, sequence)[head, query, :n_keys].astype(np.float64),
         allowed=trace.mask(block.name, sequence)[query, :n_keys],
@@ -153,6 +162,8 @@ def _draw(steps: Steps, keys: Sequence[Label], query: Label, title: str, look: L
 def _bars(steps: Steps) -> list[tuple[str, Numbers, int]]:
     """The panels of bars: a name, a number for each key, how many digits are written."""
     found = [("q·k·scale", steps.scaled, 2)]
+    if steps.capped is not None:
+        found.append((f"{steps.softcap:g}·tanh(s / {steps.softcap:g})", steps.capped, 2))
     if steps.bias is not None:
         found.append(("bias", steps.bias, 2))
     return [*found, ("softmax", steps.weights, 3)]
