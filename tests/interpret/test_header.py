@@ -55,6 +55,7 @@ def full() -> TraceInfo:
             prompt=1,
             steps=(step, replace(step, chosen=None)),
             output=EVIL,
+            text=EVIL,
         ),
         regression=(3.5,),
         notes=(EVIL,),
@@ -66,7 +67,10 @@ def test_a_header_of_before_scores_were_told_is_read() -> None:
     del table["regression"]
     for block in table["blocks"]:
         del block["softcap"]
-    assert TraceInfo.from_json(json.dumps(table)).regression is None
+    del table["decoding"]["text"]
+    read = TraceInfo.from_json(json.dumps(table))
+    assert read.regression is None
+    assert read.decoding == replace(full().decoding, text=None)  # type: ignore[type-var]
 
 
 def test_a_header_comes_back_whole() -> None:

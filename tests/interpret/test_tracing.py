@@ -314,6 +314,19 @@ def test_a_language_model_goes_on_from_its_text() -> None:
     assert np.abs(mine - theirs).max() < 1e-6
 
 
+def test_a_language_model_that_writes_past_its_window() -> None:
+    """The trace holds the newest tokens; those of the first steps stand below 0, in none of it."""
+    loaded = loaded_of("language model")
+    most = loaded.recipe.model.max_length
+    made = trace(loaded, "이 영화\n", decode={"min_length": most + 5, "max_length": most + 5})
+    row, decoding = made.info.tokens("target"), made.info.decoding
+    assert decoding is not None
+    assert decoding.text == "이 영화\n"
+    assert (len(row), len(decoding.steps), decoding.prompt) == (most, most + 5, -5)
+    chosen = [step.chosen.id for step in decoding.steps if step.chosen]
+    assert row.ids == tuple(chosen[5:])
+
+
 def test_a_text_longer_than_the_model_is_cut_and_that_is_said() -> None:
     loaded = loaded_of("classifier")
     made = trace(loaded, " ".join(REVIEWS * 5), explain=False)

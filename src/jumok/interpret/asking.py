@@ -86,5 +86,5 @@ def _continued(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | No
         decoding = answers[0][1]
     if decoding is not None:
         lost = max(len(rows[0]) - most, 0)
-        decoding = replace(decoding, prompt=max(decoding.prompt - lost, 0))
+        decoding = replace(decoding, prompt=decoding.prompt - lost)
     return Asked({"target": tuple(row.newest(most) for row in rows)}, decoding)

@@ -148,13 +148,19 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """How the target came about."""
+    """How the target came about.
+
+    `prompt` counts the target tokens that were given, less those that are no longer in the trace:
+    of a language model that wrote past its window it may be below 0. The token of step i stands at
+    prompt + i.
+    """
 
     method: Method
     settings: Mapping[str, Setting]
-    prompt: int  # target tokens that were given
+    prompt: int
     steps: tuple[Step, ...]
     output: str
+    text: str | None = None  # that was asked; None in files of before
 
 
 LATER = {"regression": None}  # keys that the first files of this format lack
@@ -234,11 +240,13 @@ class TraceInfo:
         jumok.errors.InputError: not the header of a trace: title is missing; write the trace again
         """
         try:
-            table = parse_json(text.encode(), any_text=True)
+            table = dict(parse_json(text.encode(), any_text=True))
             blocks = table.get("blocks")
             if isinstance(blocks, list):
-                table = {**table, "blocks": [_with_later(block) for block in blocks]}
-            return read_dataclass(cls, LATER | dict(table))
+                table["blocks"] = [_with_later(block, "softcap") for block in blocks]
+            if "decoding" in table:
+                table["decoding"] = _with_later(table["decoding"], "text")
+            return read_dataclass(cls, LATER | table)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(
@@ -246,9 +254,9 @@ class TraceInfo:
             ) from error
 
 
-def _with_later(block: object) -> object:
-    """A block of a file that was written before blocks had caps."""
-    return {"softcap": None, **block} if isinstance(block, dict) else block
+def _with_later(part: object, key: str) -> object:
+    """A block or a decoding of a file that was written before it had this key."""
+    return {key: None, **part} if isinstance(part, dict) else part
 
 
 def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:

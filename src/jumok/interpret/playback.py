@@ -52,6 +52,7 @@ def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[in
         prompt=n_given,
         steps=seen.steps(written, loaded.target_vocabulary),
         output=output,
+        text=text,
     )
 
 
@@ -81,6 +82,7 @@ def given(loaded: Loaded, text: str, target: str) -> Decoding:
         prompt=n_given,
         steps=seen.steps(answer, loaded.target_vocabulary),
         output=target,
+        text=text,
     )
 
 
