@@ -104,6 +104,22 @@ describe("written", () => {
   });
 });
 
+describe("letters that are no bytes", () => {
+  it.each([
+    ["Grüße", ["Gr", "##üße"]],
+    ["Café", ["caf", "##é"]], // é alone could be the first byte of three
+    ["ÜBER UNS", ["über", "uns"]],
+  ])("are left alone: %s", (text, pieces) => {
+    expect(written(sequence(text, pieces, [[0, 2], [2, text.length]]))).toEqual(pieces);
+  });
+
+  it("bytes of a letter that is cut are bytes still", () => {
+    expect(written(sequence("안녕 hi", ["ķĪ", "ëħ"], [[0, 1], [1, 2]]))).toEqual(["안…", "녕…"]);
+    expect(written(sequence("##안", ["##", "ìķĪ"], [[0, 2], [2, 3]]))).toEqual(["##", "안"]);
+    expect(written(sequence("\ufffd!", ["ìĠ", "!"], [[0, 1], [1, 2]]))[0]).not.toBe("ìĠ");
+  });
+});
+
 describe("syllables", () => {
   it("joins bytes of one syllable", () => {
     expect(syllables(GREETING)).toEqual([0, 0, 1, 1, 2, 3, 3, 4]);

@@ -75,18 +75,40 @@ export function written(sequence: Sequence): readonly string[] {
 /** The bytes a piece stands for, where it stands for bytes. */
 function bytesOf(sequence: Sequence): readonly (Uint8Array | null)[] {
   const fallback = /^<0x([0-9A-Fa-f]{2})>$/;
-  // GPT-2's alphabet is known by its blanks and line ends, or by pieces that spell the text and are not in it.
-  const real = sequence.pieces.filter((_, i) => !sequence.special[i]);
-  const alphabet =
-    !real.some((piece) => piece.includes("▁")) &&
-    real.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter))) &&
-    real.some((piece) => /[ĠĊĉ]/.test(piece) || (/[^\x20-\x7e]/.test(piece) && !sequence.text.includes(piece)));
+  const alphabet = isSpelledInBytes(sequence);
   return sequence.pieces.map((piece, i) => {
     const byte = fallback.exec(piece);
     if (byte) return Uint8Array.of(Number.parseInt(byte[1], 16));
     if (!alphabet || sequence.special[i]) return null;
-    return Uint8Array.from(piece, (letter) => BYTE_OF.get(letter) ?? 0);
+    return bytes(piece);
   });
+}
+
+/**
+ * Whether the pieces are in GPT-2's alphabet. It is known by its blanks and line ends, or by pieces that spell the text
+ * and are not in it. Together they are UTF-8 (the ##üße of a WordPiece is not), unless a model wrote bytes of no letter.
+ */
+function isSpelledInBytes({ text, pieces, special }: Sequence): boolean {
+  const real = pieces.filter((_, i) => !special[i]);
+  if (!real.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter)))) return false;
+  if (!isPartOfAText(bytes(real.join(""))) && !text.includes("\ufffd")) return false;
+  if (real.some((piece) => piece.startsWith("##")) && !text.includes("##")) return false; // ##é could be a letter that is cut
+  return real.some((piece) => /[ĠĊĉ]/.test(piece) || (/[^\x20-\x7e]/.test(piece) && !text.includes(piece)));
+}
+
+function bytes(letters: string): Uint8Array {
+  return Uint8Array.from(letters, (letter) => BYTE_OF.get(letter) ?? 0);
+}
+
+/** Whether bytes are UTF-8, their first and their last letter perhaps cut: a trace ends where the model is full. */
+function isPartOfAText(bytes: Uint8Array): boolean {
+  const begin = bytes.slice(0, 3).findIndex((byte) => byte >> 6 !== 2); // 10xxxxxx goes on
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(begin < 0 ? 3 : begin), { stream: true });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The text of whole UTF-8, null of a part. */

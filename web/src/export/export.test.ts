@@ -98,6 +98,14 @@ describe("a snippet of Python", () => {
     expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
   });
 
+  test("a prompt keeps the blanks at its end", () => {
+    const target = [{ text: "ROMEO:\n겨울", spans: [[0, 0], [0, 6], [6, 7], [7, 9]] }];
+    const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 3, settings: {} } };
+    expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n", mute');
+    const said = { ...wrote, decoding: { ...wrote.decoding, text: "ROMEO:\n " } };
+    expect(snippet(said as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
+  });
+
   test("no string leaves its quotes", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (text) => {

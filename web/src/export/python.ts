@@ -1,5 +1,6 @@
 /** The picture of now as a few lines of Python. */
 
+import { textBefore } from "../trace/asked";
 import type { TraceInfo } from "../trace/format";
 import type { Figure } from "./figures";
 import { fileName } from "./names";
@@ -39,8 +40,7 @@ function asked(info: TraceInfo, sequence: number): { text: string; target: strin
   const wrote = info.decoding !== null && info.decoding.method !== "given";
   if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  const end = wrote ? (target.spans[info.decoding?.prompt ?? 0]?.[0] ?? Infinity) : Infinity;
-  return { text: Array.from(target.text).slice(0, end).join("").trimEnd(), target: null };
+  return { text: wrote && info.decoding ? textBefore(target, info.decoding) : target.text, target: null };
 }
 
 function decoding(settings: Readonly<Record<string, unknown>>): string[] {

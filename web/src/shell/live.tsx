@@ -3,6 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { busy, failure, model, muted, opened, type Request, run } from "../state/open";
 import { sequence } from "../state/state";
+import { textBefore } from "../trace/asked";
 import { type Words, say } from "../words/words";
 
 /** A way of writing: what it lays over the decoding that recipe and command line set; null: the text is read, nothing is written. */
@@ -28,12 +29,8 @@ const textOfTrace = computed(() => {
   const info = opened.value?.info;
   const read = (info?.sides.source ?? info?.sides.target)?.[info?.decoding && !info.sides.source ? 0 : sequence.value];
   if (!read) return "";
-  const given = info?.sides.source ? null : info?.decoding?.prompt;
-  return given
-    ? Array.from(read.text)
-        .slice(0, read.spans[given - 1][1])
-        .join("")
-    : read.text;
+  const decoding = info?.sides.source ? null : info?.decoding;
+  return decoding ? textBefore(read, decoding) : read.text;
 });
 
 /** Whether the trace holds more than the text of the form. */
@@ -85,7 +82,7 @@ export function Live() {
           onKeyDown={quick}
         />
       ))}
-      {card.kind === "encoder_decoder" && (
+      {card.writes && card.kind === "encoder_decoder" && (
         <textarea
           rows={1}
           value={target.value ?? ""}

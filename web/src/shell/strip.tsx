@@ -215,7 +215,7 @@ function classOf(label: Label, of: Sequence): string {
   if (label.special) classes.push("special");
   if (!label.real) classes.push("pad");
   const segment = of.segments?.[label.pieces[0]] ?? 0;
-  if (segment % 2) classes.push("second");
+  if (label.real && segment % 2) classes.push("second");
   return classes.join(" ");
 }
 

@@ -72,7 +72,8 @@ export interface Step {
 export interface Decoding {
   readonly method: "greedy" | "beam" | "sampling" | "given";
   readonly settings: Readonly<Record<string, unknown>>;
-  readonly prompt: number;
+  readonly text?: string | null; // what was asked; files of before do not say
+  readonly prompt: number; // below 0: all that was given has left the window, and so many tokens behind it
   readonly steps: readonly Step[];
   readonly output: string;
 }

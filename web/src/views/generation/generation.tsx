@@ -63,7 +63,7 @@ interface Keys {
   readonly all: number;
 }
 
-/** Where the token read at the step looked; null behind the answer's end. */
+/** Where the token read at the step looked; null behind the answer's end, and where its row has left the window. */
 async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Keys | null> {
   const names = trace.info.blocks.map(({ name }) => name);
   const wanted = names.includes("cross") ? chosen(row, ROW) : "decoder";
@@ -75,7 +75,7 @@ async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Key
     head: Math.min(head.value, heads - 1),
   };
   const read = rowOfStep(decoding, at);
-  if (read >= trace.queries(place).pieces.length) return null;
+  if (read < 0 || read >= trace.queries(place).pieces.length) return null;
   const { matrix, keys, allowed } = await shown(someRows(trace, read, read + 1), place);
   const seen = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
   const kept = [...seen].sort((a, b) => b.weight - a.weight).slice(0, MOST_BARS).sort((a, b) => a.i - b.i);
@@ -124,7 +124,7 @@ function Stage({ trace }: StageProps) {
         <Panel title={{ ko: "본 곳", en: "Looked at" }}>
           {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
           {keys ? <Svg of={attentionBars(keys, PAGE)} says={lookedNote(keys)} /> : null}
-          <p class="hint">{keys ? lookedNote(keys) : say(BEHIND)}</p>
+          <p class="hint">{keys ? lookedNote(keys) : say(rowOfStep(decoding, at) < 0 ? GONE : BEHIND)}</p>
         </Panel>
         <Panel title={{ ko: "후보", en: "Candidates" }}>
           <Svg of={candidateBars(decoding, at, PAGE)} says={candidateNote(decoding, at)} />
@@ -141,6 +141,11 @@ function Stage({ trace }: StageProps) {
 const BEHIND: Words = {
   ko: "답은 이미 끝났고, 다른 빔이 더 나은 답을 찾고 있었습니다.",
   en: "The answer had ended; other beams still looked for a better one.",
+};
+
+const GONE: Words = {
+  ko: "이 걸음은 이제 창 안에 없습니다. 모델이 그 뒤로 더 썼고, 기록에는 마지막 토큰들만 있습니다.",
+  en: "This step is no longer in the window: the model wrote on, and the trace holds the newest tokens alone.",
 };
 
 function move(count: number, by: number): void {
@@ -192,7 +197,7 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
 
 /** The text before the step, and the token that it chose. */
 function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
-  const end = rowOfStep(decoding, at) + 1;
+  const end = Math.max(rowOfStep(decoding, at) + 1, 0);
   const pieces = trace.sequence("target", 0).pieces.slice(0, end);
   const { chosen: token } = decoding.steps[at];
   return (
@@ -347,7 +352,7 @@ async function svg(trace: Trace): Promise<string> {
   const candidates = candidateBars(decoding, at, PAPER);
   const attention = keys && attentionBars(keys, PAPER);
   const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PAPER) : null;
-  const before = trace.sequence("target", 0).pieces.slice(0, rowOfStep(decoding, at) + 1).slice(-MOST_PREFIX).map(display).join(" ");
+  const before = trace.sequence("target", 0).pieces.slice(0, Math.max(rowOfStep(decoding, at) + 1, 0)).slice(-MOST_PREFIX).map(display).join(" ");
   const beside = (attention?.width ?? 0) + 24;
   const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
   const moved = (x: number, y: number, { drawn }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(drawn));

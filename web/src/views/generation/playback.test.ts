@@ -45,7 +45,11 @@ describe("the cache", () => {
   });
 
   test("the row that chose is that of the last token before the step", () => {
-    expect([rowOfStep({ prompt: 1 }, 0), rowOfStep({ prompt: 3 }, 2), rowOfStep({ prompt: 0 }, 0)]).toEqual([0, 4, 0]);
+    expect([rowOfStep({ prompt: 1 }, 0), rowOfStep({ prompt: 3 }, 2)]).toEqual([0, 4]);
+  });
+
+  test("of a window that went on, the rows of the first steps are gone", () => {
+    expect([rowOfStep({ prompt: 0 }, 0), rowOfStep({ prompt: -5 }, 3), rowOfStep({ prompt: -5 }, 8)]).toEqual([-1, -3, 2]);
   });
 });
 

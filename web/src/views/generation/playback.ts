@@ -25,9 +25,9 @@ export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
   return steps.length ? { method: "given", settings: {}, prompt: 1, steps, output: "" } : null;
 }
 
-/** The row of attention that chose the token of a step: that of the last token before it. */
+/** The row of attention that chose the token of a step: that of the last token before it; below 0: no longer in the window. */
 export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): number {
-  return Math.max(prompt, 1) - 1 + step;
+  return prompt - 1 + step;
 }
 
 export interface Choice {

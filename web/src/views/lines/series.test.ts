@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { block, head, key, layer, pinned, place, query, unit } from "../../state/state";
 import { open, SMALL } from "../../testing/open";
+import { INFO, small } from "../../testing/small";
 import { svg, table } from "./picture";
 import { drawn, heads, layout, mass, segments } from "./series";
 
@@ -55,6 +56,15 @@ describe("the lines of a trace", () => {
     segments.value = "zz" as "ab";
     const { heads: how, filtered } = await drawn(trace);
     expect([how, filtered]).toEqual(["focus", false]);
+  });
+
+  it("are of two texts only where real tokens are", async () => {
+    const pairs = async (list: number[]) => {
+      const [row] = INFO.sides.source ?? [];
+      return (await drawn(await small({ sides: { source: [{ ...row, segments: list }] } }))).pairs;
+    };
+    expect(await pairs([0, 0, 0, 0, 1])).toBe(false); // padding may be of any segment
+    expect(await pairs([0, 0, 0, 1, 1])).toBe(true);
   });
 
   it("follow the unit of the page", async () => {

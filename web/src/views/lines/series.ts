@@ -2,7 +2,7 @@
 
 import { pinned, place } from "../../state/state";
 import { setting } from "../../state/settings";
-import type { Place } from "../../trace/format";
+import type { Place, Sequence } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
 import { type Shown, showing, shown } from "../../trace/shown";
 import type { Trace } from "../../trace/trace";
@@ -129,11 +129,10 @@ export async function drawn(trace: Trace): Promise<Drawn> {
   };
 }
 
-/** The segment of each label; null where the texts are not of two segments. */
+/** The segment of each label; null where the texts are not of two segments. Padding may be of any. */
 function segmentsOf(trace: Trace, at: Place, { queries, keys }: Shown) {
-  const of = (sequence: { segments: readonly number[] | null }, labels: Shown["queries"]) => {
-    const { segments: list } = sequence;
-    if (!list || new Set(list).size < 2) return null;
+  const of = ({ segments: list, real }: Sequence, labels: Shown["queries"]) => {
+    if (!list || new Set(list.filter((_, i) => real[i])).size < 2) return null;
     return labels.map(({ pieces }) => list[pieces[0]]);
   };
   return { segmentOfQuery: of(trace.queries(at), queries), segmentOfKey: of(trace.keys(at), keys) };
