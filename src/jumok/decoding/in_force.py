@@ -42,9 +42,9 @@ def processors_of(
     """First what lowers or forbids, constraints among it, then temperature, then what cuts.
 
     A token that the constraints force to be the first stands before the prefix, of which nothing
-    is forbidden because it came before. Raises InputError
-    for words without a vocabulary to spell them in, and for a prefix that is forbidden or takes
-    more tokens than may be written: the least of the `limits`, where some are given.
+    is forbidden because of what came before it. Raises InputError for words without a vocabulary to
+    spell them in, and for a prefix that is forbidden or takes more tokens than may be written: the
+    least of the `limits`, where some are given.
 
     >>> processors_of(DecodingConfig(top_k=5, min_length=2), end_id=3)
     [MinLength(n=2, end_id=3), TopK(k=5)]
