@@ -7,14 +7,13 @@ cost is stated beside it. A run that is finished already is read, not trained ag
 """
 
 import argparse
-import os
 import platform
 import statistics
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from runs import results_of
 
 from jumok.tasks.run import Run
 
@@ -32,21 +31,12 @@ def main() -> None:
     start: Path | None = given.pretrained
     recipe = ["nsmc"] if start is None else ["nsmc-pretrained", f"model.init={start.resolve()}"]
     results = [
-        results_of(recipe, seed, given.data, given.out / f"{recipe[0]}-{seed}")
+        results_of(given.out / f"{recipe[0]}-{seed}", [*recipe, f"seed={seed}"], given.data)
         for seed in given.seeds
     ]
     text = "\n".join([*table(recipe[0], results), *pretraining(start)])
     print(text)
     (RESULTS / f"{recipe[0].replace('-', '_')}.txt").write_text(text + "\n", encoding="utf-8")
-
-
-def results_of(recipe: list[str], seed: int, data: Path, folder: Path) -> dict[str, Any]:
-    """What `results.json` of the run says, trained first where it is not there."""
-    if not (folder / "results.json").exists():
-        command = [sys.executable, "-m", "jumok", "train", *recipe, f"seed={seed}"]
-        environment = os.environ | {"JUMOK_DATA": str(data)}
-        subprocess.run([*command, "--out", str(folder)], check=True, env=environment)
-    return Run.existing(folder).results()
 
 
 def pretraining(run: Path | None) -> list[str]:

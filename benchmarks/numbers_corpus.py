@@ -2,18 +2,16 @@
 
 python benchmarks/numbers_corpus.py --out RUNS [--seeds 0 1 2]
 
-Every seed trains a run of its own.
+Every seed trains a run of its own. A run that is finished already is read, not trained again.
 """
 
 import argparse
-import json
 import platform
-import subprocess
-import sys
-import time
 from datetime import date
 from pathlib import Path
 from typing import Any
+
+from runs import results_of
 
 RESULTS = Path(__file__).parent / "results" / "numbers.txt"
 
@@ -24,39 +22,32 @@ def main() -> None:
     words.add_argument("--out", type=Path, required=True)
     words.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = words.parse_args()
-    rows = [trained(seed, given.out / f"numbers-{seed}") for seed in given.seeds]
+    rows = [
+        results_of(given.out / f"numbers-{seed}", ["numbers", f"seed={seed}"])
+        for seed in given.seeds
+    ]
     text = table(rows)
     print(text)
     RESULTS.write_text(text + "\n", encoding="utf-8")
 
 
-def trained(seed: int, folder: Path) -> tuple[dict[str, Any], float]:
-    """The results of one run, and the seconds of the whole command."""
-    begin = time.perf_counter()
-    command = [sys.executable, "-m", "jumok", "train", "numbers", f"seed={seed}", "--json"]
-    run = subprocess.run(
-        [*command, "--out", str(folder)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return json.loads(run.stdout), time.perf_counter() - begin
-
-
-def table(rows: list[tuple[dict[str, Any], float]]) -> str:
+def table(rows: list[dict[str, Any]]) -> str:
     """A line a seed."""
-    versions = ", ".join(f"{name} {value}" for name, value in rows[0][0]["versions"].items())
+    versions = ", ".join(f"{name} {value}" for name, value in rows[0]["versions"].items())
     lines = [
         "jumok train numbers seed=0|1|2",
         f"{date.today()}, {versions}, {platform.system()}",
         "",
         "seed  unseen values  unseen patterns  whole command  training  memory",
     ]
-    for results, seconds in rows:
+    for results in rows:
         patterns = results["others"][0]
         lines.append(
             f"{results['seed']:>4}  {results['exact_match']:13.4f}  "
-            f"{patterns['exact_match']:15.4f}  {seconds:11.0f} s  "
+            f"{patterns['exact_match']:15.4f}  {results['wall_seconds']:11.0f} s  "
             f"{results['training_seconds']:6.0f} s  {results['peak_memory_bytes'] / 2**30:3.2f} GiB"
         )
-    first = rows[0][0]
+    first = rows[0]
     patterns = first["others"][0]
     lines += [
         "",

@@ -8,17 +8,14 @@ the dialogue, which writes. A run that is finished already is read, not trained 
 """
 
 import argparse
-import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from baselines import BASELINES, Baseline, baselines
+from runs import results_of
 from turns import heading
 
 RESULTS = Path(__file__).parent / "results" / "small_tasks.txt"
@@ -67,7 +64,10 @@ def main() -> None:
     words.add_argument("tasks", nargs="*", default=list(BASELINES))
     given = words.parse_args()
     os.environ["JUMOK_DATA"] = str(given.data)
-    command = f"python benchmarks/small_tasks.py --data DATA --out RUNS {shlex.join(given.tasks)}"
+    said = [f"--seed {given.seed}", *([f"--init {given.init.name}"] if given.init else [])]
+    command = f"python benchmarks/small_tasks.py --data DATA --out RUNS {' '.join(said)}"
+    if given.tasks != list(BASELINES):
+        command += f" {shlex.join(given.tasks)}"
     text = "\n".join([heading(command), ""])
     for task in given.tasks:
         lines = [of_baseline(found) for found in baselines(task)]
@@ -88,12 +88,7 @@ def of_baseline(found: Baseline) -> Line:
 
 def trained(recipe: str, folder: Path, words: Sequence[str]) -> Line:
     """What `results.json` of the run says, trained first where it is not there."""
-    path = folder / "results.json"
-    if not path.exists():
-        begun = (folder / "recipe.toml").exists()
-        what = ["--resume", str(folder)] if begun else [recipe, *words, "--out", str(folder)]
-        subprocess.run([sys.executable, "-m", "jumok", "train", *what], check=True)
-    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    results = results_of(folder, [recipe, *words])
     begins = [f"from {Path(word.partition('=')[2]).name}" for word in words if "init" in word]
     reached = results.get("reachable_f1", 1.0)
     step, seed = results["dev"]["step"], results["seed"]

@@ -10,14 +10,13 @@ time.
 
 import argparse
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from runs import results_of
 from torch import Tensor
 from turns import heading, speed_lines
 
@@ -73,22 +72,20 @@ def main() -> None:
     words.add_argument("--sentences", type=int, default=100)
     words.add_argument("--rounds", type=int, default=5)
     given = words.parse_args()
-    for name in MEASURES:
-        if not (given.out / name).exists():
-            train(name, given.out / name, given.steps)
+    steps = {train(name, given.out / name, given.steps) for name in MEASURES}
     pair = Pair(given.out)
     sources = [pair.read(spoken) for spoken, _ in sentences("test", given.sentences, seed=7)]
     rounds = [{way: pair.write(sources, way) for way in WAYS} for _ in range(given.rounds + 1)][1:]
-    text = table(rounds, f"python benchmarks/speculative.py --steps {given.steps}")
+    said = f"--steps {'/'.join(map(str, steps))} --sentences {given.sentences}"
+    text = table(rounds, f"python benchmarks/speculative.py {said} --rounds {given.rounds}")
     print(text)
     RESULTS.write_text(text + "\n", encoding="utf-8")
 
 
-def train(name: str, folder: Path, steps: int) -> None:
-    """A run with the measures of that name."""
+def train(name: str, folder: Path, steps: int) -> int:
+    """A run with the measures of that name, if it is not there yet; the steps that it learnt."""
     changes = [*MEASURES[name], f"training.steps={steps}", f"training.evaluate_every={steps}"]
-    command = [sys.executable, "-m", "jumok", "train", "numbers", *changes, "--out", str(folder)]
-    subprocess.run(command, check=True)
+    return int(results_of(folder, ["numbers", *changes])["steps"])
 
 
 class Pair:

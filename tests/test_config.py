@@ -185,3 +185,18 @@ def test_only_dataclasses_are_plain() -> None:
 def test_the_nearest_word() -> None:
     assert nearest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
     assert nearest("x", ["b", "a"]) == "known: a, b"
+
+
+def test_what_a_value_of_several_types_may_be_is_told_whole() -> None:
+    with pytest.raises(InputError) as told:
+        build(Outer, {"name": "x", "files": 3})
+    assert str(told.value).startswith("files = 3: input should be a valid string or a valid ")
+    with pytest.raises(InputError, match=r"training\.steps = \"삼\": input should be a valid int"):
+        build(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
+
+
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
+    with pytest.raises(InputError, match="thousands of digits"):
+        build(Outer, read_toml(path))

@@ -55,3 +55,15 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         whole_folder(tmp_path / "file" / "out"),
     ):
         pass
+
+
+def test_the_folder_one_is_in_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for here in (".", ".."):
+        with (
+            pytest.raises(InputError, match="is no name of a new folder; give one, such as"),
+            whole_folder(Path(here)),
+        ):
+            pass

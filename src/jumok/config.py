@@ -84,17 +84,41 @@ def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
     _refuse_unknown(cls, tree, where)
     try:
         checker: TypeAdapter[T] = _checker(cls)  # type: ignore[arg-type]  # a class is hashable
-        return checker.validate_json(json.dumps(tree, default=str), strict=True)
+        return checker.validate_json(_as_json(tree), strict=True)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in (where, *first["loc"]) if part != "")
+        first, *others = error.errors()
+        place = _place(first["loc"], tree)
+        key = ".".join(str(part) for part in (where, *place) if part != "")
         cause = first.get("ctx", {}).get("error")
         if isinstance(cause, InputError):
             raise cause from error
-        message = first["msg"].removeprefix("Value error, ")
-        seen = "" if first["type"] == "missing" else f" = {json.dumps(first['input'])}"
+        same = [each for each in others if _place(each["loc"], tree) == place]
+        ways = [each["msg"].removeprefix("Input should be ") for each in same]
+        message = " or ".join([first["msg"].removeprefix("Value error, "), *ways])
+        seen = "" if first["type"] == "missing" else f" = {_as_json(first['input'])}"
         example = _EXAMPLES.get(first["type"], "correct it")
         raise InputError(f"{key}{seen}: {message[0].lower()}{message[1:]}; {example}") from error
+
+
+def _as_json(value: object) -> str:
+    """The value as JSON, its letters as they are. Raises InputError for an endless number."""
+    try:
+        return json.dumps(value, default=str, ensure_ascii=False)
+    except ValueError as error:  # Python writes no number of more than 4,300 digits
+        raise InputError(f"a number with thousands of digits came ({error}); give less") from error
+
+
+def _place(loc: Sequence[int | str], tree: object) -> tuple[int | str, ...]:
+    """The keys that lead to a value: pydantic also names which of several types it tried."""
+    keys: list[int | str] = []
+    for part in loc:
+        if isinstance(tree, Mapping):
+            keys.append(part)
+            tree = tree.get(part)
+        elif isinstance(tree, list | tuple) and isinstance(part, int):
+            keys.append(part)
+            tree = tree[part]
+    return tuple(keys)
 
 
 _EXAMPLES = {  # how a value of a type is written, in TOML and on the command line

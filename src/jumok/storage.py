@@ -161,7 +161,12 @@ def removed_on_failure(path: Path) -> Iterator[None]:
 
 
 def refuse_filled(out: Path) -> None:
-    """Raises InputError when something stands at `out` already; an empty folder may."""
+    """Raises InputError when something stands at `out` already; an empty folder may.
+
+    Nor may it be the folder one is in, whose place no other can take.
+    """
+    if out.name in ("", ".."):
+        raise InputError(f"{out} is no name of a new folder; give one, such as {out / 'out'}")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise InputError(f"{out} is not a folder; name one that is not there yet")
     if out.is_dir() and any(out.iterdir()):

@@ -33,7 +33,8 @@ def test_list_tells_licence_size_and_source() -> None:
     result = run("list")
     assert result.exit_code == 0
     assert "19.5 MB · CC0 1.0 · https://github.com/e9t/nsmc" in result.stdout
-    assert "not here: jumok data get nsmc" in result.stdout
+    assert "not here: jumok data get nsmc\n" in result.stdout
+    assert "not here: jumok data get koen --from FOLDER\n" in result.stdout
     assert "always here" in result.stdout
 
 

@@ -115,6 +115,16 @@ def test_a_cache_that_is_full_says_so() -> None:
         model(tokens(1, 3, size=VOCABULARY), cache=cache)
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_a_text_that_grows_past_the_model_says_so(positions: str) -> None:
+    model = LanguageModel(small(positions=positions)).eval()
+    most = model.decoder.embedding.max_length
+    cache = model.decoder.cache(room=most)
+    model(tokens(1, most, size=VOCABULARY), cache=cache)
+    with pytest.raises(InputError, match=f"{most + 1} tokens came, the model holds {most}"):
+        model(tokens(1, 1, size=VOCABULARY), cache=cache)
+
+
 def test_the_decoder_may_have_its_own_number_of_layers() -> None:
     model = EncoderDecoder(small(n_layers=3, n_decoder_layers=1))
     assert (len(model.encoder.stack.layers), len(model.decoder.stack.layers)) == (3, 1)

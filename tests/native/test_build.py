@@ -18,6 +18,17 @@ LITTLE = ("-O1",)  # the flags last given count: compiling quickly is enough her
 OTHERS = {"x86_64": ["-march=x86-64", "-march=haswell"]}.get(platform.machine(), [])
 
 
+def test_a_compiler_that_cannot_be_started_is_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "compiler"
+    script.write_text("no interpreter is named here\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    with pytest.raises(KernelError, match="name another compiler in CXX"):
+        build.kernel.__wrapped__()
+
+
 def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: Path) -> None:
     code = "from jumok.native.build import kernel; print(kernel())"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}

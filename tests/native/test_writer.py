@@ -167,6 +167,19 @@ def test_the_weights_take_a_quarter_in_int8() -> None:
     assert small < exact / 2  # of such a small model's bytes many are scales, norms and fillers
 
 
+def test_frozen_weights_count_as_others_do() -> None:
+    for kind in ("learned", "sinusoidal"):
+        model = language_model(positions=kind)
+        free = NativeModel(model).weight_bytes
+        assert NativeModel(model.requires_grad_(False)).weight_bytes == free
+
+
+def test_rows_may_be_chosen_before_the_first_step() -> None:
+    writer = NativeWriter(NativeModel(language_model()), room=4)
+    writer.select(torch.tensor([0, 0]))
+    assert writer.step(tokens(2, 1)).shape[0] == 2
+
+
 def test_what_cannot_be_done_is_refused() -> None:
     speaking, reading = NativeModel(language_model()), NativeModel(encoder_decoder())
     with pytest.raises(InputError, match="give the source"):

@@ -24,6 +24,15 @@ def stack() -> TransformerStack:
     return shaken(TransformerStack(CONFIG, 2, cross=True)).double()
 
 
+def test_every_hook_is_a_watcher() -> None:
+    for add in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
+        point = HookPoint()
+        handle = getattr(point, f"register_{add}_hook")(lambda *_: None)
+        assert point.watched
+        handle.remove()
+        assert not point.watched
+
+
 def run(model: nn.Module, seed: int = 0) -> Tensor:
     torch.manual_seed(seed)
     x, memory = noise(3, 5, 8, dtype=torch.float64), noise(3, 4, 8, seed=1, dtype=torch.float64)

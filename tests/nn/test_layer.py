@@ -148,4 +148,4 @@ def test_dropout_falls_on_each_part_in_training_alone() -> None:
     with torch.no_grad():
         around = layer.around_attention.train()
         kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm of what dropout left
-    assert kept.unique().numel() > 2
+    assert kept.unique().numel() > 4  # without dropout each of the 4 places has one number

@@ -28,11 +28,11 @@ from jumok.tasks.choices import WRITING
 from jumok.tasks.epochs import _with_token_dropout
 from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.known import task_of
-from jumok.tasks.masked_language_modeling import read_blanks
-from jumok.tasks.masking import special_ids
+from jumok.tasks.masked_language_modeling import _filled, read_blanks
+from jumok.tasks.masking import Pieces, special_ids, word_begins_behind
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
-from jumok.tasks.tagging import PiecedTexts, likeliest_tags, named
+from jumok.tasks.tagging import PiecedTexts, TaggedTexts, likeliest_tags, named, of_characters
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import resume, train
 from tests import foreign_folders as foreign
@@ -884,3 +884,102 @@ def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
     for row in hidden:
         assert (row[0], row[-1]) == (vocabulary.cls_id, vocabulary.sep_id)
     assert (hidden.ids == vocabulary.mask_id).mean() > 0.4  # of all; 80 of 180 are the frames
+
+
+# What lies between and upon pieces
+
+
+def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
+    """Their tokenisers leave the spaces out, and lay several pieces on one character."""
+    vocabulary = jumok.load(made("tokens"), device="cpu").vocabulary
+    text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
+    table = Table.from_columns({"text": [text], "tags": [tags]})
+    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, 38))
+    assert (2, 3) not in data.texts.spans[0]  # the space stands in no piece
+    assert of_characters(data.of_pieces(), data.texts) == [tags.split(" ")]
+
+
+def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
+    folder = copied("tokens")
+    path = folder / "config.json"
+    said = json.loads(path.read_text())
+    names = {str(i): f"LABEL_{i}" for i in range(len(TAGS))}
+    path.write_text(json.dumps(said | {"id2label": names, "label2id": {}}))
+    loaded = jumok.load(folder, device="cpu")
+    with pytest.raises(InputError, match="the tag 'LABEL_0' came, and names are read from O"):
+        loaded("철수가 서울에 가요")
+    assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3, len(TAGS))
+
+
+@pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
+def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
+    loaded = jumok.load(made(name), device="cpu")
+    with pytest.raises(InputError, match="has no head that answers texts"):
+        score(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
+
+
+@pytest.mark.parametrize("before", ['"', "(", "재미있어요.", "\t", "\n", "漢"])
+def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> None:
+    """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
+    vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
+    pieces = Pieces.of(vocabulary)
+    assert word_begins_behind(f"가요 {before}", vocabulary)
+    assert not word_begins_behind("가요", vocabulary)
+    logs = np.zeros((1, len(pieces.ordinary)), np.float32)
+    inside = vocabulary.id("##요")
+    logs[0, inside] = 9.0
+    filled, _ = _filled([f"가요 {before}", "가"], logs, pieces, vocabulary)
+    assert "요가" not in filled
+    filled, _ = _filled(["가", "가"], logs, pieces, vocabulary)
+    assert filled == "가요가"
+
+
+def test_where_the_beginning_is_cut_answers_lie_on_the_end(copied: Made) -> None:
+    folder = copied("tokens")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    vocabulary = jumok.load(folder, device="cpu").vocabulary
+    text = "철수가 서울에 가요 " * 4
+    read = PiecedTexts.of([text], TextEncoder(vocabulary, 8))
+    assert read.spans[0][-1][1] == len(text.rstrip())
+    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+        piece = vocabulary.piece(int(read.ids[0][place]))
+        assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
+
+
+def test_blanks_that_are_cut_at_the_beginning_stay(copied: Made) -> None:
+    folder = copied("masked")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    answer = jumok.load(folder, device="cpu")("[MASK] " + "이 영화 " * 30 + "[MASK]")
+    assert answer.output.startswith("[MASK] ")
+    assert not answer.output.endswith("[MASK]")
+
+
+def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
+    """In GPT-2's stream of texts the beginning that follows an end is given, as anywhere."""
+    loaded = jumok.load(made("gpt2"), device="cpu")
+    texts = ["이 영화 정말", "재미있어요", "별로"]
+    pieces = sum(len(loaded.vocabulary.encode(text)) for text in texts)
+    found = score(loaded, Table.from_columns({"text": texts}), "dev").scores
+    assert found["tokens"] == pieces + len(texts)
+
+
+def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made) -> None:
+    folder = copied("gpt2")
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        path = folder / name
+        if path.exists():
+            said = json.loads(path.read_text())
+            said.pop("unk_token", None)
+            if name == "tokenizer_config.json":
+                said["tokenizer_class"] = "PreTrainedTokenizerFast"
+            path.write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    with pytest.raises(InputError, match=r"names no \[UNK\] piece"):
+        _ = loaded.vocabulary.unk_id
+    found = score(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
+    assert found["unknown"] == 0
+    [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).answer(["이 영화"])
+    assert isinstance(answer, Rewriting)
+    assert "가" in answer.output

@@ -22,14 +22,14 @@ def list_corpora(as_json: AsJson = False) -> None:
     """Every known corpus: licence, size, where it comes from, and whether it is here."""
     from jumok.data.known import CORPORA
 
-    rows = [_described(corpus) for corpus in CORPORA.values()]
     if as_json:
-        _print_json(rows)
+        _print_json(_described(corpus) for corpus in CORPORA.values())
         return
-    for row in rows:
+    for corpus in CORPORA.values():
+        row = _described(corpus)
         typer.echo(f"{row['name']:<15} {row['about']}")
         typer.echo(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
-        typer.echo(f"{'':<15} {_presence(row)}")
+        typer.echo(f"{'':<15} {_presence(row, corpus.how_to_get)}")
 
 
 @app.command()
@@ -121,10 +121,10 @@ def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
     }
 
 
-def _presence(row: dict[str, str | int | bool | None]) -> str:
+def _presence(row: dict[str, str | int | bool | None], get: str) -> str:
     if row["folder"]:
         return f"{'here' if row['present'] else 'in part here'}: {row['folder']}"
-    return "always here" if row["present"] else f"not here: jumok data get {row['name']}"
+    return "always here" if row["present"] else f"not here: {get}"
 
 
 def _size(size: str | int | bool | None) -> str:

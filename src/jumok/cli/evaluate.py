@@ -21,7 +21,7 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     data: Annotated[
         Path | None,
-        typer.Option(help="A TSV with a header line and the recipe's columns, also .gz or .xz."),
+        typer.Option(help="A TSV, CSV or JSON file with the columns of the run's data."),
     ] = None,
     split: Annotated[
         str | None, typer.Option(help="One split of the recipe's data; without it every test set.")

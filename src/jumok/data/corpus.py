@@ -64,6 +64,12 @@ class Corpus:
         """Bytes of all files, unpacked; 0 for a corpus that is generated."""
         return sum(file.size for file in self.files)
 
+    @property
+    def how_to_get(self) -> str:
+        """The command that brings its files here: one without an address is copied in alone."""
+        copied = "" if all(file.address for file in self.files) else " --from FOLDER"
+        return f"jumok data get {self.name}{copied}"
+
     def folder_of(self, file: CorpusFile) -> str:
         """The folder one of its files lies in; corpora that share files share a folder."""
         return file.folder or self.name

@@ -39,7 +39,7 @@ def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
     if path is None:
         raise InputError(
             f"the corpus {corpus.name!r} is not here (no {file.name} in "
-            f"{' or '.join(map(str, folders))}); fetch it with jumok data get {corpus.name}, "
+            f"{' or '.join(map(str, folders))}); fetch it with {corpus.how_to_get}, "
             f"or set JUMOK_DATA to a folder that holds {folder}/"
         )
     return path

@@ -58,8 +58,10 @@ class Decoder(nn.Module):
     ) -> Tensor:
         """ids (B, T) int64, memory (B, S, D) -> (B, T, D).
 
-        With a cache, ids are the newest tokens and the mask speaks of all so far.
+        With a cache, ids are the newest tokens and the mask speaks of all so far. Raises InputError
+        for more than `max_length` of them.
         """
+        self.embedding.refuse_longer(cache.length + ids.shape[1])
         positions = counted(ids, cache.length) if positions is None else positions
         x = self.embedding(ids, positions)
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]

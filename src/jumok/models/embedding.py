@@ -39,17 +39,21 @@ class InputEmbedding(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids, positions, segments (B, T) int64 -> (B, T, D)."""
-        if ids.shape[1] > self.max_length:
-            raise InputError(
-                f"{ids.shape[1]} tokens came, the model holds {self.max_length}; "
-                "shorten the text or train with a larger model.max_length"
-            )
+        self.refuse_longer(ids.shape[1])
         x = self.tokens(ids)
         if self.positions is not None:
             x = x + self.positions(positions)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
         return self.widen(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
+
+    def refuse_longer(self, tokens: int) -> None:
+        """Raises InputError for more tokens than the model holds."""
+        if tokens > self.max_length:
+            raise InputError(
+                f"{tokens} tokens came, the model holds {self.max_length}; "
+                "shorten the text or train with a larger model.max_length"
+            )
 
 
 def absolute_positions(config: TransformerConfig) -> nn.Module | None:

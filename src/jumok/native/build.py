@@ -52,11 +52,16 @@ def kernel() -> Path:
     moment the file is absent or whole.
     """
     compiler = find_compiler()
-    folder = cache_folder("native")
-    path = folder / f"kernel-{fingerprint(compiler)}.so"
-    if not path.exists():
-        logger.info("compiling the C++ kernel, once: half a minute")
-        compile_kernel(compiler, path)
+    try:
+        path = cache_folder("native") / f"kernel-{fingerprint(compiler)}.so"
+        if not path.exists():
+            logger.info("compiling the C++ kernel, once: half a minute")
+            compile_kernel(compiler, path)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:  # no home; a broken CXX
+        raise KernelError(
+            f"the fast kernel cannot be compiled by {compiler} and kept ({error}); name another "
+            "compiler in CXX and a folder in XDG_CACHE_HOME, or write with the plain model"
+        ) from error
     return path
 
 

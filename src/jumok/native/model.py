@@ -43,14 +43,17 @@ class NativeModel:
         self.reads = isinstance(model, EncoderDecoder)
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
+        reading = model.encoder if isinstance(model, EncoderDecoder) else model.decoder
+        self.source_size = reading.embedding.tokens.weight.shape[0]
         self._weights = PackedWeights(_measures(model), precision)
         self._computed = 0  # bytes of tables that no training made
+        computed = set(_computed(model))
         with torch.no_grad():
             for name, maps in _linears(model):
                 self._weights.give_linear(name, maps)
             for name, vector in _vectors(model):
                 self._weights.give_vector(name, vector)
-                self._computed += 0 if vector.requires_grad else 4 * vector.numel()
+                self._computed += 4 * vector.numel() if name in computed else 0
 
     @property
     def handle(self) -> int:
@@ -155,6 +158,14 @@ def _vectors(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Tenso
         added = _added(tower)
         if added is not None:
             yield f"{side}.positions", added
+
+
+def _computed(model: EncoderDecoder | LanguageModel) -> Iterator[str]:
+    """The names of those that no training made, or not at that length: sines, cosines, biases."""
+    for side, tower in _towers(model):
+        yield from (f"{side}.cosine", f"{side}.sine", f"{side}.relative")
+        if not isinstance(tower.embedding.positions, LearnedPositions):
+            yield f"{side}.positions"
 
 
 def _added(tower: Encoder | Decoder) -> Tensor | None:

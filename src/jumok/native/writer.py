@@ -96,6 +96,8 @@ class NativeWriter:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
+        if self._rows is None:
+            return  # the first tokens tell how many rows there are
         rows = _here(rows).long().contiguous()
         self._done(self._library.jumok_select(self._request, rows.data_ptr(), len(rows)))
         self._rows = len(rows)
@@ -130,7 +132,8 @@ class NativeWriter:
             self._library.jumok_read(
                 *(self._request, source.data_ptr(), None if real is None else real.data_ptr()),
                 *(N, S, torch.get_num_threads()),
-            )
+            ),
+            self._model.source_size,
         )
 
     def _begin(self, rows: int, padding: Tensor | None) -> None:
@@ -169,10 +172,10 @@ class NativeWriter:
         self._length += T
         return logits
 
-    def _done(self, answer: int) -> None:
+    def _done(self, answer: int, size: int | None = None) -> None:
         if answer == OUT_OF_VOCABULARY:
             raise InputError(
-                f"a token outside the vocabulary of {self.vocabulary_size} came; "
+                f"a token outside the vocabulary of {size or self.vocabulary_size} came; "
                 "give ids of the model's own vocabulary"
             )
         if answer == NO_SUCH_ROW:

@@ -27,7 +27,8 @@ class HookPoint(nn.Module):
     @property
     def watched(self) -> bool:
         """Whether anybody has hooked this place."""
-        return bool(self._forward_hooks)
+        ways = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks)
+        return any((*ways, self._backward_pre_hooks))
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` itself: hooks, not this method, do something with it."""
@@ -35,9 +36,10 @@ class HookPoint(nn.Module):
 
 
 def own_view(model: Module) -> Module:
-    """The same model in modules of its own: weights are shared, hooks are not.
+    """The same model in modules of its own: weights are shared, hooks set from now on are not.
 
-    So a request may be watched, or muted, while others use the model.
+    So a request may be watched, or muted, while others use the model. Hooks that are there already
+    come along: what watches the model watches the view.
 
     >>> model = nn.Linear(2, 2)
     >>> view = own_view(model)

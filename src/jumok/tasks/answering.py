@@ -137,6 +137,8 @@ class Loaded:
                 "jumok answers with one label a text; ask .logits(...), or train a head with "
                 "model.init"
             )
+        if self.recipe.task == "tagging" and origin is not None:
+            bio.refuse_other_tags(self.labels)
 
     def refuse_longer(self, texts: Sequence[str]) -> None:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""

@@ -15,7 +15,7 @@ class Answer(Protocol):
 
     @property
     def shown(self) -> str:
-        """The answer on one line."""
+        """The answer for a person to read, on one line unless it holds line breaks itself."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Tagging:
 
     @property
     def shown(self) -> str:
-        """The text with its entities in brackets."""
+        """The text, its line breaks too, with its entities in brackets."""
         parts, at = [], 0
         for entity in self.entities:
             parts += [self.text[at : entity.start], f"[{entity.text} {entity.type}]"]
@@ -113,7 +113,7 @@ class Rewriting:
 
     @property
     def shown(self) -> str:
-        """The answer on one line; of several a line each, with its rank."""
+        """The answer as it is, its line breaks too; of several a line each, with its rank."""
         if self.n_best is None:
             return self.output
         return "\n".join(f"{each.rank:.4f}\t{each.output}" for each in self.n_best)

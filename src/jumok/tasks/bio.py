@@ -8,9 +8,27 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from jumok.errors import InputError
 from jumok.text.offsets import Span
 
 OUTSIDE = "O"
+
+
+def refuse_other_tags(tags: Sequence[str]) -> None:
+    """Raises InputError for tags that do not tell where things begin and of which type they are.
+
+    >>> refuse_other_tags(["O", "PS-B"])
+    Traceback (most recent call last):
+        ...
+    jumok.errors.InputError: the tag 'PS-B' came, and names are read from O, B-TYPE and I-TYPE; \
+ask .logits(...), or correct id2label in config.json
+    """
+    for tag in tags:
+        if tag != OUTSIDE and not (tag[:2] in ("B-", "I-") and tag[2:]):
+            raise InputError(
+                f"the tag {tag[:80]!r} came, and names are read from O, B-TYPE and I-TYPE; ask "
+                ".logits(...), or correct id2label in config.json"
+            )
 
 
 def may_follow(tags: Sequence[str]) -> NDArray[np.bool_]:
@@ -66,28 +84,37 @@ def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
 def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
     """The tag of each character, from those of the pieces; a space begins nothing.
 
-    A thing that a piece of spaces alone would begin begins with the next piece.
-    Characters of no piece, beyond what the model has read, are O.
+    A thing that a piece of spaces alone would begin begins with the next piece. Spans need not lie
+    end to end: what goes on takes the spaces before it along, and of a character that several
+    pieces share the first of them tells the tag. Characters of no piece, beyond what the model has
+    read, are O.
 
     >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 4), (4, 5)], "가 서울역")
     ['O', 'O', 'B-LC', 'I-LC', 'I-LC']
     >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 2), (2, 4)], "가 서울")
     ['O', 'O', 'B-LC', 'I-LC']
+    >>> of_characters(["B-LC", "I-LC", "I-LC"], [(0, 2), (3, 4), (3, 5)], "제주 공항")
+    ['B-LC', 'I-LC', 'I-LC', 'I-LC', 'I-LC']
     """
     found = [OUTSIDE] * len(text)
     postponed = ""  # the kind of thing that a piece of spaces would have begun
+    kind, end = "", 0  # of the thing that the piece before belongs to, if any
     for tag, (start, stop) in zip(tags, spans, strict=True):
         begins = tag.startswith("B-") or (postponed and tag == f"I-{postponed}")
         postponed = ""
         if tag == OUTSIDE:
+            kind = ""
             continue
         if begins:
             start += len(text[start:stop]) - len(text[start:stop].lstrip())
             if start == stop:
-                postponed = tag[2:]
+                postponed, kind = tag[2:], ""
                 continue
             tag = f"B-{tag[2:]}"
             found[start:stop] = [tag, *[f"I-{tag[2:]}"] * (stop - start - 1)][: stop - start]
         else:
+            if kind == tag[2:] and not text[end:start].strip():
+                start = end
             found[start:stop] = [tag] * (stop - start)
+        kind, end = tag[2:], max(start, stop)
     return found

@@ -160,7 +160,7 @@ def rewriting(
     """What the best continuation adds to the prompt: a space before its first word is its own."""
     config = loaded.recipe.decoding
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
-    outputs = [cut(whole.removeprefix(before), config.stop) for whole in wholes]
+    outputs = [cut(whole[len(commonprefix((before, whole))) :], config.stop) for whole in wholes]
     best, loop = several[0], several[0].loop
     candidates = tuple(
         Candidate(output, each.score, each.rank)

@@ -5,6 +5,7 @@ As jumok has it, or as the files of an imported tokeniser say.
 
 import logging
 from functools import cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,13 +89,19 @@ def around(vocabulary: Vocabulary) -> tuple[int, int]:
     return 1, 0
 
 
+def cut_side(vocabulary: Vocabulary) -> Literal["left", "right"]:
+    """Where a text that is too long loses pieces: its end, unless an imported tokeniser differs."""
+    return vocabulary.reading.side if isinstance(vocabulary, PretrainedVocabulary) else "right"
+
+
 def _by_their_files(
     vocabulary: PretrainedVocabulary, rows: Ragged, pairs: Ragged | None, max_length: int
 ) -> Ragged:
     """Rows as the tokeniser's files frame them, no longer than they and the model allow."""
     limit = min(max_length, vocabulary.model_max_length or max_length)
     around_them = len(vocabulary.frame([], None if pairs is None else []).ids)
-    _tell_cut(rows.lengths + (0 if pairs is None else pairs.lengths) + around_them, limit)
+    lengths = rows.lengths + (0 if pairs is None else pairs.lengths) + around_them
+    _tell_cut(lengths, limit, cut_side(vocabulary))
     return Ragged.from_lists(
         [
             vocabulary.frame(
@@ -105,19 +112,22 @@ def _by_their_files(
     )
 
 
-def _tell_cut(lengths: NDArray[np.int64], limit: int) -> None:
+def _tell_cut(
+    lengths: NDArray[np.int64], limit: int, side: Literal["left", "right"] = "right"
+) -> None:
     """Say, once in the life of a process, that texts are cut, as their `lengths` are too many."""
     if len(lengths) and int(lengths.max()) > limit:
-        _warn_once(limit)
+        _warn_once(limit, side)
 
 
 @cache
-def _warn_once(limit: int) -> None:
+def _warn_once(limit: int, side: Literal["left", "right"]) -> None:
     if is_first():
         logger.warning(
             "a text is longer than the %s tokens the model reads, frame included: of such texts "
-            "the beginning is read, the rest is not",
+            "the %s is read, the rest is not",
             f"{limit:,}",
+            "beginning" if side == "right" else "end",
         )
 
 

@@ -29,6 +29,7 @@ from jumok.tasks.batches import Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
+from jumok.tasks.masking import unk_id
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
@@ -163,7 +164,7 @@ class LanguageModeling:
             loaded.device,
             loaded.processes,
         )
-        unknown = documents.count(loaded.vocabulary.unk_id)
+        unknown = documents.count(unk_id(loaded.vocabulary))
         return Scored(
             {
                 "task": loaded.recipe.task,
@@ -209,8 +210,10 @@ def batches(
     def make(numbers: NDArray[np.int64]) -> TokenRows:
         box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
         counted = box.counted
-        if vocabulary.bos_id != vocabulary.eos_id:  # of GPT-2 they are one
-            counted = counted & (box.wanted != vocabulary.bos_id)  # it is given, never foreseen
+        given = box.wanted == vocabulary.bos_id  # at the beginning of a text: never foreseen
+        if vocabulary.bos_id == vocabulary.eos_id:  # as of GPT-2: the second of two is the given one
+            given &= box.ids == vocabulary.eos_id
+        counted = counted & ~given
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
             return torch.from_numpy(array).to(device)

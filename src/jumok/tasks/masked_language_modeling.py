@@ -24,7 +24,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
-from jumok.tasks.frames import filler
+from jumok.tasks.frames import cut_side, filler
 from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.masking import (
     SPACE,
@@ -34,6 +34,7 @@ from jumok.tasks.masking import (
     hide,
     spaces_apart,
     spelled,
+    word_begins_behind,
 )
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
@@ -311,10 +312,11 @@ def _filled(
     A blank that the model had no room to read stays.
     """
     output, score = parts[0], 0.0
-    for number, (before, after) in enumerate(pairwise(parts)):
+    unread = len(parts) - 1 - len(logs) if cut_side(vocabulary) == "left" else 0
+    for number, (before, after) in enumerate(pairwise(parts), -unread):
         piece = BLANK
-        if number < len(logs):
-            begins = before.endswith(" ") or (number == 0 and not before)
+        if 0 <= number < len(logs):
+            begins = word_begins_behind(before, vocabulary) if before else number == -unread
             begins &= not spaces_apart(vocabulary)
             fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
             piece, log = _likeliest(logs[number], fitting, vocabulary)

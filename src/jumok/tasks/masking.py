@@ -5,6 +5,7 @@ are. Special pieces are never chosen. All rows are masked at once: a pure functi
 config and the random numbers handed in.
 """
 
+import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -144,6 +145,27 @@ def begins_word(vocabulary: Vocabulary, id_: int) -> bool:
     if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece":
         return not piece.startswith(INSIDE)
     return piece.startswith((SPACE, BYTE_SPACE))
+
+
+def word_begins_behind(text: str, vocabulary: Vocabulary) -> bool:
+    """Whether what comes behind a text begins a word: where the vocabulary would cut anyway.
+
+    Ours and bytes cut before spaces; WordPiece at all white space, punctuation and Chinese signs,
+    behind which nothing with ## can stand; other imported ones at all white space.
+    """
+    if not isinstance(vocabulary, PretrainedVocabulary) or vocabulary.kind == "bpe":
+        return text.endswith(" ")
+    last = text[-1:]
+    if vocabulary.kind != "wordpiece":
+        return last.isspace()
+    chinese = unicodedata.name(last, "").startswith("CJK")
+    return last.isspace() or chinese or _is_punctuation(last)
+
+
+def _is_punctuation(sign: str) -> bool:
+    """As BERT counts it: all of ASCII's that are neither letters nor digits, too."""
+    plain = sign.isascii() and sign.isprintable() and not sign.isalnum()
+    return plain or unicodedata.category(sign).startswith("P")
 
 
 def spelled(vocabulary: Vocabulary, id_: int) -> str:

@@ -21,12 +21,11 @@ from jumok.tasks.task import Scored
 def score(loaded: Loaded, table: Table, split: str) -> Scored:
     """The scores of a model on the rows of a table, in float32.
 
-    Raises InputError when there are none, and for a classifier that chooses no label.
+    Raises InputError when there are none, and for an imported model that answers no texts.
     """
     if not len(table):
         raise InputError(f"{split} has no rows to score; name a file with some")
-    if loaded.recipe.task == "classification":
-        loaded.refuse_unanswered()
+    loaded.refuse_unanswered()
     return loaded.task.score(loaded, table, split)
 
 

@@ -28,7 +28,7 @@ from jumok.tasks import bio
 from jumok.tasks.answers import Named, Tagging
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
-from jumok.tasks.frames import around, filler
+from jumok.tasks.frames import around, cut_side, filler
 from jumok.tasks.in_turns import TENSORS, in_turns
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
@@ -91,7 +91,12 @@ class PiecedTexts:
         ids = encode(texts)
         before, behind = around(encode.vocabulary)
         read = (_spans(text, encode.vocabulary) for text in texts)
-        kept = [row[: n - before - behind] for row, n in zip(read, ids.lengths, strict=True)]
+        lengths = ids.lengths - before - behind
+        from_end = cut_side(encode.vocabulary) == "left"
+        kept = [
+            row[len(row) - n :] if from_end else row[:n]
+            for row, n in zip(read, lengths.tolist(), strict=True)
+        ]
         places = [[before + at for at, (i, j) in enumerate(row) if i < j] for row in kept]
         return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], places)
 

@@ -72,7 +72,7 @@ class Vocabularies:
         wanted = {
             "mask_id": recipe.augmentation.token_dropout > 0
             or recipe.task == "masked_language_modeling",
-            "sep_id": recipe.paired,
+            "sep_id": recipe.paired and (not imported or recipe.model.n_segments > 1),
             "eos_id": recipe.task in WRITING,
             "bos_id": recipe.task == "language_modeling",
         }

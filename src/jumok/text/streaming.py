@@ -1,5 +1,7 @@
 """Ids that come one by one, turned into text as early as it is certain and never earlier."""
 
+from jumok.errors import InputError
+from jumok.text.byte_letters import byte_of
 from jumok.text.vocabulary import Vocabulary
 
 _REPLACEMENT = "\ufffd"
@@ -9,7 +11,8 @@ class StreamingDecoder:
     """Text from ids that are still coming.
 
     A syllable spelled as three byte pieces appears when the third has come, and a word two words
-    later where the tokeniser takes spaces back from punctuation; nothing that was given out is ever
+    later where the tokeniser takes spaces back from punctuation, the bytes of one that joins all of
+    them or none when something else comes; nothing that was given out is ever
     taken back, and all of it together is what `decode` makes of all ids.
 
     >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
@@ -25,6 +28,7 @@ class StreamingDecoder:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._cleans = bool(getattr(vocabulary, "clean_up", False))  # of imported tokenisers
+        self._together = bool(getattr(vocabulary, "bytes_together", False))  # likewise
         self._ids: list[int] = []  # a few whose text is settled, then those that are new
         self._settled = 0  # how many ids are settled
         self._given = 0  # how many characters of the text of these ids were given out
@@ -32,6 +36,8 @@ class StreamingDecoder:
     def push(self, id: int) -> str:  # noqa: A002  the field's word
         """Take the next id; the text that is certain now, often "" inside a syllable."""
         self._ids.append(id)
+        if self._together and self._is_byte(id):
+            return ""  # the next byte may spoil the letters before it
         text = self._vocabulary.decode(self._ids)
         certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
         if self._cleans:  # of "do n '" both spaces go when t follows: "don't"
@@ -48,6 +54,12 @@ class StreamingDecoder:
         rest = self._vocabulary.decode(self._ids)[self._given :]
         self._ids, self._settled, self._given = [], 0, 0
         return rest
+
+    def _is_byte(self, id: int) -> bool:  # noqa: A002  as above
+        try:
+            return byte_of(self._vocabulary.piece(id)) is not None
+        except InputError:  # a row of the model without a piece
+            return False
 
     def _forget(self) -> None:
         """Drop the settled ids once the new ones show something: these keep the next space alive.

@@ -33,12 +33,44 @@ def cleaning(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
 
 
+def spelling(folder: Path) -> None:
+    """A tokenizer.json whose unknown letters are byte pieces, joined all or none."""
+    folder.mkdir()
+    pieces = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁가", "나"]
+    written = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
+        "post_processor": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+            ],
+        },
+        "model": {
+            "type": "Unigram",
+            "unk_id": 0,
+            "vocab": [[piece, -1.0 - n / 100] for n, piece in enumerate(pieces)],
+            "byte_fallback": True,
+        },
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(written), encoding="utf-8")
+    said = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2"}), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PretrainedVocabulary]:
     pytest.importorskip("transformers")
     root = tmp_path_factory.mktemp("streams")
     found = {}
-    for name, make in (MODELS | {"cleaning": cleaning}).items():
+    for name, make in (MODELS | {"cleaning": cleaning, "spelling": spelling}).items():
         make(root / name)
         config = json.loads((root / name / "config.json").read_text(encoding="utf-8"))
         vocabulary = read_vocabulary(root / name, config)
@@ -48,7 +80,7 @@ def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pretrain
     return found
 
 
-@pytest.mark.parametrize("name", [*MODELS, "cleaning"])
+@pytest.mark.parametrize("name", [*MODELS, "cleaning", "spelling"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_together_it_is_what_decode_says(
@@ -77,3 +109,15 @@ def test_a_space_that_punctuation_takes_back_is_not_given_out(
     stream = StreamingDecoder(vocabularies["cleaning"])
     assert [stream.push(5 + ENGLISH.index(piece)) for piece in pieces] == parts
     assert stream.finish() == rest
+
+
+def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedVocabulary]) -> None:
+    """One byte too many and the library gives none of the letters before it."""
+    vocabulary = vocabularies["spelling"]
+    ids = [vocabulary.id(f"<0x{byte:02X}>") for byte in "뷁".encode()]
+    na = vocabulary.id("나")
+    stream = StreamingDecoder(vocabulary)
+    assert [stream.push(i) for i in [*ids, na]] == ["", "", "", "뷁나"]
+    stream = StreamingDecoder(vocabulary)
+    parts = [stream.push(i) for i in [na, *ids, ids[0]]]
+    assert "".join([*parts, stream.finish()]) == vocabulary.decode([na, *ids, ids[0]])

@@ -102,7 +102,7 @@ class Threads {
   void start(int helpers) {
     try {
       for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
-    } catch (const std::system_error&) {  // no more are to be had: those that are do the work
+    } catch (const std::exception&) {  // no more are to be had: those that are do the work
     }
   }
 

@@ -53,6 +53,7 @@ _OF_MODEL = {
     "bert": "BertTokenizer",
     "distilbert": "BertTokenizer",
     "electra": "BertTokenizer",
+    "megatron-bert": "BertTokenizer",
     "roberta": "RobertaTokenizer",
     "roberta-prelayernorm": "RobertaTokenizer",
     "xlm-roberta": "XLMRobertaTokenizer",
@@ -64,6 +65,7 @@ _OF_MODEL = {
     "bart": "RobertaTokenizer",
     "mbart": "MBartTokenizer",
     "marian": MARIAN,
+    "pegasus": "PegasusTokenizer",  # of which a tokenizer.json is read
 }
 
 

@@ -91,6 +91,11 @@ class PretrainedVocabulary:
         """Whether spaces before punctuation are dropped from the texts of ids."""
         return self.cutter.clean_up
 
+    @property
+    def bytes_together(self) -> bool:
+        """Whether byte pieces side by side are letters together or none of them is."""
+        return self.kind != "sentencepiece"  # which finds the letters among them
+
     def save(self, folder: Path) -> None:
         """Write the very files it was read from into `folder`."""
         self.files.save(folder)
