@@ -69,6 +69,11 @@ class DecodingConfig:
             said = getattr(self, name)
             composed = _composed(said) if isinstance(said, str) else tuple(map(_composed, said))
             object.__setattr__(self, name, composed)
+        self._refuse_numbers()
+        self._refuse_together()
+
+    def _refuse_numbers(self) -> None:
+        """Raises InputError for a number that means nothing."""
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
@@ -94,6 +99,9 @@ class DecodingConfig:
             )
         if not 0.0 <= self.min_p < 1.0:
             raise InputError(f"decoding.min_p {self.min_p}: give 0 or more, below 1")
+
+    def _refuse_together(self) -> None:
+        """Raises InputError for settings that say two things at once."""
         if self.sample and self.beam > 1:
             raise InputError(
                 f"decoding.beam {self.beam} searches and decoding.sample draws; choose one of them"

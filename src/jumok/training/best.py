@@ -6,6 +6,7 @@ best of the others is taken rather than none.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from jumok.errors import CheckpointError
 from jumok.training.better import is_better
@@ -21,6 +22,38 @@ def fault_of(store: CheckpointStore, step: int) -> str:
     except CheckpointError as error:
         return str(error.__cause__ or error)
     return ""
+
+
+def best_sound(
+    store: CheckpointStore,
+    best: int,
+    score: float,
+    facts: Mapping[str, Any],
+    records: Iterable[Record],
+) -> tuple[int, float, str]:
+    """The step and score of the checkpoint to take for the best one, and why another is taken.
+
+    `facts` are those of the run: a checkpoint of another one is not taken. Where there is no other
+    it stays the best one, and what is damaged about it is told when it is opened.
+    """
+    fault = fault_of(store, best)
+    others = [each for each in store.last() if _is_of(each, facts)] if fault else []
+    if not others:
+        return best, score, ""
+    scores = scores_in(records)
+    step = best_of(others, scores)
+    metric, found = scores.get(step, ("", math.nan))
+    why = f"the best of those that can, {metric} {found:.4f}" if metric else "the newest"
+    sentence = (
+        f"step-{best}, the best, cannot be used ({fault}); the weights are those of step-{step}, "
+        f"{why}"
+    )
+    return step, found, sentence
+
+
+def _is_of(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> bool:
+    """Whether it is a checkpoint of the run with these facts."""
+    return all(checkpoint.facts.get(key) == value for key, value in facts.items())
 
 
 def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:

@@ -25,7 +25,7 @@ from jumok.errors import CheckpointError, StorageError
 from jumok.training.average import WeightAverage
 from jumok.training.bad_steps import Trouble, refused, running_mean, trouble_of
 from jumok.training.behind import CommitsBehind
-from jumok.training.best import best_of, fault_of, scores_in
+from jumok.training.best import best_sound, fault_of
 from jumok.training.better import is_better
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
@@ -431,24 +431,11 @@ class Trainer(Generic[B]):
 
     def _best_there(self, line: ProgressLine) -> tuple[int, float]:
         """The step of the best checkpoint that can be used, and its score."""
-        lost = self.progress.best_step
-        fault = fault_of(self.store, lost)
-        others = [each for each in self.store.last() if self._is_own(each)] if fault else []
-        if not others:
-            return lost, self.progress.best_score  # a damaged one is told when it is opened
-        scores = scores_in(self.history.records)
-        step = best_of(others, scores)
-        metric, score = scores.get(step, ("", math.nan))
-        why = f"the best of those that can, {metric} {score:.4f}" if metric else "the newest"
-        line.say(
-            f"step-{lost}, the best, cannot be used ({fault}); the weights are those of "
-            f"step-{step}, {why}"
-        )
+        lost = self.progress.best_step, self.progress.best_score
+        step, score, why = best_sound(self.store, *lost, self.facts, self.history.records)
+        if why:
+            line.say(why)
         return step, score
-
-    def _is_own(self, checkpoint: Checkpoint) -> bool:
-        """Whether it is one of this run."""
-        return all(checkpoint.facts.get(key) == value for key, value in self.facts.items())
 
     def _refuse_another_run_s(self, checkpoint: Checkpoint) -> None:
         """Raises CheckpointError for a checkpoint of another run."""
