@@ -4,13 +4,13 @@ import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 
 export interface Loaded<T> {
-  readonly value: T | null; // null: not yet
+  readonly value: T | null; // null: not yet, or an error
   readonly error: string | null;
 }
 
 /**
  * Fetches with `make`, again whenever a signal it read changes (read them before the first await) or `inputs` do;
- * until the new value is there the old one stays. A slow answer never replaces a newer one.
+ * until the new value is there the old one stays; an error takes it away. A slow answer never replaces a newer one.
  */
 export function useLoaded<T>(make: () => Promise<T>, inputs: readonly unknown[] = []): Loaded<T> {
   const [loaded, set] = useState<Loaded<T>>({ value: null, error: null });
@@ -20,7 +20,7 @@ export function useLoaded<T>(make: () => Promise<T>, inputs: readonly unknown[] 
         let newest = true;
         make().then(
           (value) => newest && set({ value, error: null }),
-          (error: unknown) => newest && set(({ value }) => ({ value, error: sentence(error) })),
+          (error: unknown) => newest && set({ value: null, error: sentence(error) }),
         );
         return () => {
           newest = false;

@@ -5,15 +5,26 @@ import { entropyOf } from "../../shell/looking";
 import { useLoaded } from "../../state/loaded";
 import type { Place } from "../../trace/format";
 import { rowOf } from "../../trace/matrix";
-import { shown } from "../../trace/shown";
+import { showing, shown } from "../../trace/shown";
 import type { Trace } from "../../trace/trace";
 import { say } from "../../words/words";
 
 const ROWS = 60;
 const KEYS = 3;
 
+/** A head as the page shows it, and its plain weights, whose rows sum to 1 as an entropy needs. */
+async function both(trace: Trace, place: Place) {
+  const how = showing();
+  const [pictured, plain] = await Promise.all([
+    shown(trace, place, how),
+    shown(trace, place, { ...how, specials: "plain", measure: "weights" }),
+  ]);
+  return { ...pictured, plain: plain.matrix };
+}
+
 export function Twin({ trace, place }: { readonly trace: Trace; readonly place: Place }) {
-  const { value } = useLoaded(() => shown(trace, place), [trace, place]);
+  const { value, error } = useLoaded(() => both(trace, place), [trace, place]);
+  if (error) return <p role="alert">{error}</p>;
   if (!value) return null;
   const left = value.queries.length - ROWS;
   return (
@@ -42,7 +53,7 @@ export function Twin({ trace, place }: { readonly trace: Trace; readonly place: 
                     <bdi>{display(value.keys[key].text)}</bdi> <span class="number">{weights[key].toFixed(4)}</span>
                   </td>
                 ))}
-                <td class="number">{entropyOf(weights).toFixed(2)}</td>
+                <td class="number">{entropyOf(rowOf(value.plain, row)).toFixed(2)}</td>
               </tr>
             );
           })}
