@@ -3,7 +3,7 @@
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
-import { type Part, drawn, trouble } from "../views/parts";
+import { type Part, again, drawn, trouble } from "../views/parts";
 import { say } from "../words/words";
 import { Notes } from "./notes";
 
@@ -23,7 +23,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
   };
   return (
     <div class="tabs" role="tablist" aria-label={say({ ko: "보기", en: "views" })} onKeyDown={walk}>
-      {views.map(({ id, title, has }, i) => {
+      {views.map(({ id, title, has, part }, i) => {
         const chosen = chosenView().id === id;
         return (
           <button
@@ -38,7 +38,10 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
             aria-controls="stage"
             aria-keyshortcuts={String(i + 1)}
             tabIndex={chosen ? 0 : -1}
-            onClick={() => (view.value = id)}
+            onClick={() => {
+              again(part);
+              view.value = id;
+            }}
           >
             {say(title)}
           </button>
@@ -66,5 +69,6 @@ export function Stage({ trace }: { readonly trace: Trace }) {
 function Picture({ id, part, trace }: { readonly id: string; readonly part: Part | null; readonly trace: Trace }) {
   const Stage = drawn(id, part)?.Stage;
   if (Stage) return <Stage trace={trace} />;
-  return <p role={trouble.value ? "alert" : "status"}>{trouble.value || "…"}</p>;
+  const said = trouble(part);
+  return <p role={said ? "alert" : "status"}>{said || "…"}</p>;
 }

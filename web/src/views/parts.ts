@@ -11,8 +11,8 @@ export type Part = "neuron" | "lesson" | "story";
 /** What draws each view, as far as its script has come. */
 const here = signal<ReadonlyMap<string, Drawn>>(new Map());
 
-/** Why a script did not come; empty while nothing is wrong. */
-export const trouble = signal("");
+/** Why scripts did not come, by part; empty: it may yet. */
+const troubles = signal<ReadonlyMap<Part, string>>(new Map());
 
 const asked = new Set<Part>();
 
@@ -29,14 +29,28 @@ export function add(views: Readonly<Record<string, Drawn>>): void {
 /** What draws a view; null while its script is on the way. */
 export function drawn(id: string, part: Part | null): Drawn | null {
   const found = here.value.get(id) ?? null;
-  if (!found && part && !asked.has(part)) {
-    asked.add(part);
-    trouble.value = boot().mode === "embedded" ? say(LEFT_OUT) : "";
-    if (trouble.value) return null;
-    import(/* @vite-ignore */ new URL(`${part}.js`, document.baseURI).href).catch((error: unknown) => {
-      asked.delete(part); // it may be asked for again
-      trouble.value = sentence(error);
-    });
-  }
+  if (!found && part && !asked.has(part) && boot().mode !== "embedded") ask(part);
   return found;
+}
+
+/** Why the script of a part did not come; empty while nothing is wrong. */
+export function trouble(part: Part | null): string {
+  if (!part) return "";
+  return boot().mode === "embedded" ? say(LEFT_OUT) : (troubles.value.get(part) ?? "");
+}
+
+/** Lets a script that did not come be asked for again. */
+export function again(part: Part | null): void {
+  if (!part || !troubles.value.get(part)) return;
+  asked.delete(part);
+  tell(part, "");
+}
+
+function ask(part: Part): void {
+  asked.add(part); // and it stays if the script does not come: to ask at every drawing would never end
+  import(/* @vite-ignore */ new URL(`${part}.js`, document.baseURI).href).catch((error: unknown) => tell(part, sentence(error)));
+}
+
+function tell(part: Part, said: string): void {
+  troubles.value = new Map(troubles.value).set(part, said);
 }

@@ -1,0 +1,34 @@
+/** A view whose script does not come. */
+
+import { render } from "preact";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { opened } from "../state/open";
+import { view } from "../state/state";
+import { small } from "../testing/small";
+import { drawn, trouble } from "../views/parts";
+import { Stage, Tabs } from "./tabs";
+
+beforeEach(() => {
+  const boot = document.createElement("script");
+  [boot.id, boot.type, boot.textContent] = ["boot", "application/json", '{ "mode": "file" }'];
+  document.head.append(boot);
+});
+
+afterEach(() => {
+  render(null, document.body);
+  document.getElementById("boot")?.remove();
+  [opened.value, view.value] = [null, "lines"];
+});
+
+it("is asked for once, and again when its tab is pressed", async () => {
+  const trace = await small();
+  [opened.value, view.value] = [trace, "neuron"];
+  render(<><Tabs trace={trace} /><Stage trace={trace} /></>, document.body);
+  await vi.waitFor(() => expect(document.querySelector(".stage [role=alert]")?.textContent).not.toBeFalsy());
+  const told = trouble("neuron");
+  drawn("neuron", "neuron");
+  expect(trouble("neuron")).toBe(told);
+  document.getElementById("tab-neuron")?.click();
+  expect(trouble("neuron")).toBe("");
+  await vi.waitFor(() => expect(trouble("neuron")).not.toBe(""));
+});
