@@ -8,7 +8,7 @@ import { type Bar, type Drawing, bars } from "../../draw/bars";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
 import { type Inks, PAGE, PAPER, element, label, markup, picture } from "../../draw/svg";
-import { display } from "../../draw/text";
+import { display, written } from "../../draw/text";
 import { useLoaded } from "../../state/loaded";
 import { setting } from "../../state/settings";
 import { head, layer, step } from "../../state/state";
@@ -93,7 +93,7 @@ function Stage({ trace }: StageProps) {
   const decoding = useMemo(() => decodingOf(trace.info, 0), [trace]);
   const count = decoding?.steps.length ?? 0;
   const at = Math.min(step.value, count - 1);
-  const { value: keys } = useLoaded(async () => {
+  const { value: keys, error } = useLoaded(async () => {
     const now = Math.min(step.value, count - 1);
     return decoding && count ? looked(trace, decoding, now) : null;
   }, [trace]);
@@ -104,6 +104,9 @@ function Stage({ trace }: StageProps) {
     return () => clearInterval(timer);
   }, [playing.value, pace, count]);
   useEffect(() => () => void (playing.value = false), [trace]);
+  useEffect(() => {
+    step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
+  });
   if (!decoding || count === 0) return <p>{say(about.why)}</p>;
   return (
     <div
@@ -124,7 +127,7 @@ function Stage({ trace }: StageProps) {
         <Panel title={{ ko: "본 곳", en: "Looked at" }}>
           {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
           {keys ? <Svg of={attentionBars(keys, PAGE)} says={lookedNote(keys)} /> : null}
-          <p class="hint">{keys ? lookedNote(keys) : say(rowOfStep(decoding, at) < 0 ? GONE : BEHIND)}</p>
+          {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? lookedNote(keys) : unseen(decoding, at)}</p>}
         </Panel>
         <Panel title={{ ko: "후보", en: "Candidates" }}>
           <Svg of={candidateBars(decoding, at, PAGE)} says={candidateNote(decoding, at)} />
@@ -147,6 +150,12 @@ const GONE: Words = {
   ko: "이 걸음은 이제 창 안에 없습니다. 모델이 그 뒤로 더 썼고, 기록에는 마지막 토큰들만 있습니다.",
   en: "This step is no longer in the window: the model wrote on, and the trace holds the newest tokens alone.",
 };
+
+/** Why there is nothing where the step looked; it may still be on the way. */
+function unseen(decoding: Decoding, at: number): string {
+  if (rowOfStep(decoding, at) < 0) return say(GONE);
+  return decoding.steps[at].chosen ? "…" : say(BEHIND);
+}
 
 function move(count: number, by: number): void {
   const next = Math.max(0, Math.min(count - 1, Math.min(step.value, count - 1) + by));
@@ -195,10 +204,14 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
   );
 }
 
+/** The pieces before a step, as they are read. */
+function piecesBefore(trace: Trace, decoding: Decoding, at: number): readonly string[] {
+  return written(trace.sequence("target", 0)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
+}
+
 /** The text before the step, and the token that it chose. */
 function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
-  const end = Math.max(rowOfStep(decoding, at) + 1, 0);
-  const pieces = trace.sequence("target", 0).pieces.slice(0, end);
+  const pieces = piecesBefore(trace, decoding, at);
   const { chosen: token } = decoding.steps[at];
   return (
     <p class="generation-prefix" aria-live={playing.value ? "off" : "polite"}>
@@ -352,7 +365,7 @@ async function svg(trace: Trace): Promise<string> {
   const candidates = candidateBars(decoding, at, PAPER);
   const attention = keys && attentionBars(keys, PAPER);
   const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PAPER) : null;
-  const before = trace.sequence("target", 0).pieces.slice(0, Math.max(rowOfStep(decoding, at) + 1, 0)).slice(-MOST_PREFIX).map(display).join(" ");
+  const before = piecesBefore(trace, decoding, at).slice(-MOST_PREFIX).map(display).join(" ");
   const beside = (attention?.width ?? 0) + 24;
   const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
   const moved = (x: number, y: number, { drawn }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(drawn));

@@ -1,0 +1,58 @@
+/** The stage of a text that is written again. */
+
+import { render } from "preact";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { spoken, step } from "../../state/state";
+import { INFO, small } from "../../testing/small";
+import type { Decoding, Sequence, Step } from "../../trace/format";
+import { generation } from "./generation";
+
+const [ROW] = INFO.sides.source ?? [];
+const [BLOCK] = INFO.blocks;
+const TARGET: Sequence = { ...ROW, text: "안 하", pieces: ["[CLS]", "ìķĪ", "Ġ", "íķĺ", "[PAD]"], spans: [[0, 0], [0, 1], [1, 2], [2, 3], [3, 3]] };
+const STEP: Step = { cache: 0, before: [], after: [], chosen: { id: 12, piece: "íķĺ", log_probability: -1 }, beams: [] };
+
+/** A trace of two steps that says what was written, without the weights. */
+function written(prompt: number, chosen: Step["chosen"] = STEP.chosen) {
+  const decoding: Decoding = { method: "beam", settings: {}, prompt, steps: [STEP, { ...STEP, chosen }], output: "" };
+  return small({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, name: "decoder", queries: "target", keys: "target" }], decoding });
+}
+
+const text = () => document.querySelector(".generation")?.textContent ?? "";
+const ENDED = "The answer had ended; other beams still looked";
+
+beforeEach(() => {
+  [spoken.value, step.value] = ["en", 0];
+});
+
+afterEach(() => {
+  render(null, document.body);
+  [spoken.value, step.value] = ["auto", 0];
+});
+
+it("an error is told, and not that the answer had ended", async () => {
+  const trace = await written(3);
+  render(<generation.Stage trace={trace} />, document.body);
+  expect(text()).not.toContain(ENDED);
+  await vi.waitFor(() => expect(document.querySelector("[role=alert]")?.textContent).toContain("the trace holds no decoder."));
+  expect(text()).not.toContain(ENDED);
+});
+
+it("where nothing was chosen the answer had ended", async () => {
+  step.value = 1;
+  render(<generation.Stage trace={await written(5, null)} />, document.body);
+  expect(document.querySelector(".hint")?.textContent).toContain(ENDED);
+});
+
+it("bytes are written as what they spell", async () => {
+  const trace = await written(3);
+  render(<generation.Stage trace={trace} />, document.body);
+  const pieces = [...document.querySelectorAll(".generation-prefix > bdi")].map(({ textContent }) => textContent);
+  expect(pieces).toEqual(["[CLS]", "안", "·"]);
+});
+
+it("a step behind the last is the last", async () => {
+  step.value = 99;
+  render(<generation.Stage trace={await written(3)} />, document.body);
+  await vi.waitFor(() => expect(step.value).toBe(1));
+});
