@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { display } from "../draw/text";
 import { axes, indexOf } from "../state/labels";
-import { goTo, lock } from "../state/moves";
+import { goTo } from "../state/moves";
 import { block, key, query } from "../state/state";
 import type { BlockName, Place } from "../trace/format";
 import { say } from "../words/words";
@@ -62,7 +62,9 @@ export function Find() {
         aria-label={say({ ko: "토큰이나 머리 찾기", en: "find a token or a head" })}
         placeholder={say({ ko: "토큰, 또는 L3 H5", en: "a token, or L3 H5" })}
         onKeyDown={(event) => {
-          if (event.key === "Escape") finding.value = false;
+          if (event.key !== "Escape") return;
+          event.stopPropagation(); // it closes the box alone
+          finding.value = false;
         }}
       />
       <span role="status">{missed.value ? say({ ko: "없음", en: "none" }) : ""}</span>
@@ -88,6 +90,6 @@ function findToken(text: string): boolean {
     now.keys.map((label) => display(label.text)),
     indexOf(now.keys, key.value),
   );
-  if (column >= 0) lock(query.value, now.keys[column].pieces[0]);
+  if (column >= 0) key.value = now.keys[column].pieces[0];
   return column >= 0;
 }

@@ -1,0 +1,65 @@
+/** The box for finding: what a text names, and what its keys do. */
+
+import { render } from "preact";
+import { afterEach, describe, expect, it } from "vitest";
+import { opened } from "../state/open";
+import { block, key, query } from "../state/state";
+import { INFO, small } from "../testing/small";
+import { Find, finding, headNamed, nextWith } from "./find";
+import { followKeys } from "./keyboard";
+
+describe("finding", () => {
+  it("knows heads by name", () => {
+    expect(headNamed("L3 H5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
+    expect(headNamed("l3h5", "decoder")).toEqual({ block: "decoder", layer: 3, head: 5 });
+    expect(headNamed("3 5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
+    expect(headNamed("cross L0 H2", "encoder")).toEqual({ block: "cross", layer: 0, head: 2 });
+    expect(headNamed("decoder.1.2", "encoder")).toEqual({ block: "decoder", layer: 1, head: 2 });
+    expect(headNamed("영화", "encoder")).toBeNull();
+    expect(headNamed("35", "encoder")).toBeNull();
+  });
+
+  it("goes from one token to the next and round", () => {
+    const texts = ["·영화", "정말", "·영화관"];
+    expect(nextWith("영화", texts, -1)).toBe(0);
+    expect(nextWith("영화", texts, 0)).toBe(2);
+    expect(nextWith("영화", texts, 2)).toBe(0);
+    expect(nextWith("x", texts, 0)).toBe(-1);
+    expect(nextWith(" ", texts, 0)).toBe(-1);
+  });
+});
+
+describe("the box", () => {
+  const box = () => {
+    finding.value = true;
+    render(<Find />, document.body);
+    return document.querySelector("input") as HTMLInputElement;
+  };
+
+  afterEach(() => {
+    render(null, document.body);
+    [finding.value, opened.value, query.value, key.value] = [false, null, null, null];
+  });
+
+  it("keeps a key that is found again", async () => {
+    const [source] = INFO.sides.source ?? [];
+    const target = { ...source, pieces: ["[BOS]", "a", "b", "c", "[PAD]"] };
+    const [first] = INFO.blocks;
+    opened.value = await small({ sides: { source: [source], target: [target] }, blocks: [{ ...first, name: "cross", queries: "target" }] });
+    block.value = "cross";
+    const input = box();
+    input.value = "봄";
+    for (let times = 0; times < 2; times++) {
+      input.form?.dispatchEvent(new Event("submit", { bubbles: true, cancelable: true }));
+      expect(key.value).toBe(3);
+    }
+  });
+
+  it("is all that Esc closes", () => {
+    followKeys();
+    query.value = 2;
+    box().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    expect(finding.value).toBe(false);
+    expect(query.value).toBe(2);
+  });
+});
