@@ -19,7 +19,10 @@ interface Binding {
   readonly shown: string;
   readonly does: Words;
   readonly run: (event: KeyboardEvent) => void;
+  readonly when?: () => boolean; // without it: always
 }
+
+const STEPPED: readonly string[] = ["calculation", "generation"]; // views that go by steps
 
 const step = (by: number) => {
   state.step.value = Math.max(0, state.step.value + by);
@@ -97,6 +100,7 @@ export const BINDINGS: readonly Binding[] = [
     shown: "Space · ⇧ Space",
     does: { ko: "다음 · 앞 단계", en: "next · previous step" },
     run: ({ shiftKey }) => step(shiftKey ? -1 : 1),
+    when: () => STEPPED.includes(state.view.value),
   },
   {
     keys: ["/", "g"],
@@ -125,11 +129,19 @@ export function followKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (helping.value || owns(event.target as Element | null, event.key)) return;
-    const found = BINDINGS.find(({ keys }) => keys.includes(event.key));
+    const name = named(event);
+    const found = BINDINGS.find(({ keys, when }) => keys.includes(name) && (when?.() ?? true));
     if (!found) return;
     event.preventDefault();
     found.run(event);
   });
+}
+
+/** The key as the bindings name it: where Hangul is typed, ㅡ stands on the key of m. */
+function named({ key, code, shiftKey }: KeyboardEvent): string {
+  const letter = /^Key([A-Z])$/.exec(code)?.[1];
+  if (!letter || !/^(Process|\p{Script=Hangul})$/u.test(key)) return key;
+  return shiftKey ? letter : letter.toLowerCase();
 }
 
 const TYPED_INTO = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]";

@@ -1,0 +1,34 @@
+/** What keys do that are pressed anywhere on the page. */
+
+import { afterEach, beforeAll, expect, it } from "vitest";
+import { step, unit, view } from "../state/state";
+import { followKeys } from "./keyboard";
+
+/** Presses a key; false: what the browser does with it was prevented. */
+const press = (key: string, more: KeyboardEventInit = {}) => dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
+
+beforeAll(followKeys);
+
+afterEach(() => {
+  [unit.value, view.value, step.value] = ["piece", "lines", 0];
+});
+
+it.each(["w", "ㅈ", "Process"])("a letter is known by its key where Hangul is typed: %s", (key) => {
+  press(key, { code: "KeyW" });
+  expect(unit.value).toBe("syllable");
+});
+
+it("a letter of another language is that letter", () => {
+  press("z", { code: "KeyW" });
+  expect(unit.value).toBe("piece");
+});
+
+it("Space steps where there are steps, and is the browser's elsewhere", () => {
+  expect(press(" ")).toBe(true);
+  expect(step.value).toBe(0);
+  view.value = "generation";
+  expect(press(" ")).toBe(false);
+  expect(step.value).toBe(1);
+  press(" ", { shiftKey: true });
+  expect(step.value).toBe(0);
+});
