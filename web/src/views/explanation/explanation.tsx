@@ -1,12 +1,13 @@
 /** Explanation of a classification: what each word does for a label, found by deleting it. */
 
+import { effect } from "@preact/signals";
 import { type Drawing, bars } from "../../draw/bars";
 import { css, diverging } from "../../draw/colours";
 import { signedTone, stepOf } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { type Inks, PAGE, PAPER, element, label as line, markup, picture, textWidth } from "../../draw/svg";
 import { display } from "../../draw/text";
-import { busy, model, run } from "../../state/open";
+import { busy, model, opened, run } from "../../state/open";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
 import { explanation as about } from "../abouts";
@@ -26,6 +27,16 @@ export const explanation: Drawn = {
 
 const label = setting("explanation", "label", -1); // -1: the likeliest
 const deleted = setting("explanation", "without", -1); // number of the word, -1: none
+
+// A word is deleted of one text: of the next none is, unless the address names both at once.
+const current = () => ({ trace: opened.value, sequence: sequence.value, word: deleted.value });
+let last = current();
+effect(() => {
+  const { trace, sequence, word } = current();
+  const other = last.trace !== null && (trace !== last.trace || sequence !== last.sequence);
+  if (other && word === last.word) deleted.value = -1;
+  last = current();
+});
 
 interface Answer {
   readonly text: string;
@@ -85,10 +96,7 @@ function Stage({ trace }: StageProps) {
 /** Behind a live page the model can be asked again, and looked into, without the word. */
 function Again({ of: { text, explained, deleted: gone } }: { readonly of: Answer }) {
   if (gone < 0 || !model.value?.traces) return null;
-  const ask = async () => {
-    await run({ text: without(text, explained.words[gone].span), target: null, decode: null });
-    deleted.value = -1;
-  };
+  const ask = () => run({ text: without(text, explained.words[gone].span), target: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void ask()}>
       {say({ ko: "이 낱말 없이 다시 실행", en: "Run again without it" })}
