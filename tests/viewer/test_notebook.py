@@ -4,9 +4,11 @@ import base64
 import json
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from jumok.errors import InputError
+from jumok.interpret.trace import Trace
 from jumok.viewer.notebook import Display
 from jumok.viewer.page import html
 from tests.viewer.made import HOSTILE, made
@@ -44,6 +46,15 @@ def test_viewers_without_frames_show_a_picture() -> None:
     for state in ("", "v=calculation", "v=neuron&L=1&q=2"):
         data = bundle(made().show(state))
         assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_without_a_figure_the_page_is_shown_alone() -> None:
+    weights = np.array([[[[1.0, 0.0], [0.5, 0.5]]]], np.float32)
+    alone = Trace.from_attention([weights], ["▁겨울", "은"])
+    for trace, state in ((alone, "v=neuron"), (made(), "v=alignment"), (made(), "v=explanation")):
+        data = bundle(trace.show(state))
+        assert "image/png" not in data
+        assert data["text/html"].startswith("<iframe")
 
 
 def test_a_terminal_is_told_how() -> None:

@@ -1,9 +1,11 @@
 """A trace in a notebook: the page in a frame, and a picture where frames are not shown."""
 
 import base64
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 
+from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
 from jumok.viewer.page import html
@@ -33,12 +35,14 @@ class Display:
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> tuple[dict[str, str], dict[str, object]]:
-        """The same in plain text, as a picture and as HTML; Jupyter asks for it."""
-        picture = base64.b64encode(self._png()).decode("ascii")
-        return {"text/plain": repr(self), "image/png": picture, "text/html": self._frame()}, {}
+        """The same in plain text, as HTML and, if it can be drawn, as a picture; for Jupyter."""
+        bundle = {"text/plain": repr(self), "text/html": self._frame()}
+        with suppress(InputError):  # some views of a small trace are a sentence, not a figure
+            bundle["image/png"] = base64.b64encode(self._png()).decode("ascii")
+        return bundle, {}
 
     def _png(self) -> bytes:
-        """A figure like what the page shows first."""
+        """A figure like what the page shows first. Raises InputError where there is none."""
         view = self._shown.view if self._shown.view in FIGURES else State.view
         shown = FigureRequest.of_state(replace(self._shown, view=view), self._trace.info, "png")
         return write_figure(self._trace, replace(shown, width=6.9))
