@@ -108,6 +108,15 @@ def test_an_alignment_is_read_from_cross_attention_wherever_the_focus_is() -> No
     assert FigureRequest.of_state(state, TRACE.info, "pdf").block == "cross"
 
 
+def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
+    def asked(state: str) -> tuple[object, object, object]:
+        request = FigureRequest.of_state(State.parse(f"v=alignment&{state}"), INFO, "pdf")
+        return request.layer, request.head, request.query
+
+    assert asked("b=encoder&L=9&H=9&q=7") == (1, 3, None)  # 7 is a token of the source
+    assert asked("b=cross&L=1&H=2&q=3") == (1, 2, 3)
+
+
 def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     state = State.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
     request = FigureRequest.of_state(state, TRACE.info, "pdf")

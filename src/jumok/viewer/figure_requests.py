@@ -77,7 +77,10 @@ wanted; correct the request
 
     @classmethod
     def of_state(cls, state: State, info: TraceInfo, ending: str) -> "FigureRequest":
-        """What a page shows, as a figure. Raises InputError for a view that has none like it."""
+        """What a page shows, as a figure.
+
+        Raises InputError for a view that has none like it, and for a block that is not there.
+        """
         if state.view not in FIGURES:
             raise InputError(
                 f"no figure is drawn of the view {state.view[:40]!r}; take one of "
@@ -85,19 +88,18 @@ wanted; correct the request
             )
         figure = FIGURES[state.view]
         own = state.block or info.blocks[0].name
+        block = "cross" if figure == "alignment" else own
         wanted: dict[str, object] = {
             "figure": figure,
-            "block": "cross" if figure == "alignment" else own,
+            "block": block,
             "layer": state.layer,
             "head": state.head,
             "sequence": state.sequence,
-            "query": state.query,
+            "query": state.query if block == own else None,  # rows of its own alone
             "format": ending,
         }
-        if figure == "alignment" and state.over != "head":
-            wanted["head"] = state.pool
-            if state.over == "model":
-                wanted["layer"] = "all"
+        if figure == "alignment":
+            wanted |= _place_of_alignment(state, info.block(block))
         if figure == "lines":
             wanted |= {"mass": state.mass} | _heads_of_lines(state, info.block(own))
         if figure in ("attention", "lines", "alignment"):
@@ -114,6 +116,14 @@ wanted; correct the request
     def media_type(self) -> str:
         """The kind of the file."""
         return MEDIA_TYPES[self.format]
+
+
+def _place_of_alignment(state: State, cross: Block) -> dict[str, object]:
+    """The layer and head that the view of alignment draws: the nearest that cross-attention has."""
+    return {
+        "layer": "all" if state.over == "model" else min(state.layer, cross.layers - 1),
+        "head": min(state.head, cross.heads - 1) if state.over == "head" else state.pool,
+    }
 
 
 def _heads_of_lines(state: State, block: Block) -> dict[str, object]:
