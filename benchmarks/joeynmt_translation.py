@@ -219,7 +219,7 @@ def config(recipe: Recipe, folder: Path, beam: int, longest: int) -> str:
                 "early_stopping_metric": "ppl",
                 "epochs": 1000,
                 "validation_freq": 250,
-                "logging_freq": 100,
+                "logging_freq": 50,
                 "keep_best_ckpts": 1,
                 "overwrite": False,
                 "shuffle": True,

@@ -21,6 +21,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.nn.masks import AttentionMask, positions_of
+from jumok.tasks import bio
 from jumok.tasks.answers import Answer
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin

@@ -160,7 +160,7 @@ def rewriting(
     """What the best continuation adds to the prompt: a space before its first word is its own."""
     config = loaded.recipe.decoding
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
-    outputs = [cut(whole[len(commonprefix((before, whole))) :], config.stop) for whole in wholes]
+    outputs = [cut(_added(before, whole), config.stop) for whole in wholes]
     best, loop = several[0], several[0].loop
     candidates = tuple(
         Candidate(output, each.score, each.rank)
@@ -174,3 +174,16 @@ def rewriting(
         loop=None if loop is None else str(loop),
         tokens=told_tokens(loaded.vocabulary, best),
     )
+
+
+def _added(before: str, whole: str) -> str:
+    """What a text says beyond the beginning that it shares with the prompt.
+
+    Which is all of the prompt, but where a tokeniser takes back spaces before what is added.
+
+    >>> _added("it", "it is"), _added("it '", "it's")
+    (' is', "'s")
+    """
+    pairs = zip(before, whole, strict=False)
+    shared = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(whole)))
+    return whole[shared:]

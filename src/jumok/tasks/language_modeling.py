@@ -211,7 +211,9 @@ def batches(
         box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
         counted = box.counted
         given = box.wanted == vocabulary.bos_id  # at the beginning of a text: never foreseen
-        if vocabulary.bos_id == vocabulary.eos_id:  # as of GPT-2: the second of two is the given one
+        if (
+            vocabulary.bos_id == vocabulary.eos_id
+        ):  # as of GPT-2: the second of two is the given one
             given &= box.ids == vocabulary.eos_id
         counted = counted & ~given
 
