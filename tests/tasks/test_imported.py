@@ -967,14 +967,11 @@ def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
 
 def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made) -> None:
     folder = copied("gpt2")
-    for name in ("tokenizer_config.json", "special_tokens_map.json"):
-        path = folder / name
-        if path.exists():
-            said = json.loads(path.read_text())
-            said.pop("unk_token", None)
-            if name == "tokenizer_config.json":
-                said["tokenizer_class"] = "PreTrainedTokenizerFast"
-            path.write_text(json.dumps(said))
+    tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    end = "<|endoftext|>"
+    said = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
     loaded = jumok.load(folder, device="cpu")
     with pytest.raises(InputError, match=r"names no \[UNK\] piece"):
         _ = loaded.vocabulary.unk_id

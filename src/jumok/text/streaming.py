@@ -29,6 +29,7 @@ class StreamingDecoder:
         self._vocabulary = vocabulary
         self._cleans = bool(getattr(vocabulary, "clean_up", False))  # of imported tokenisers
         self._together = bool(getattr(vocabulary, "bytes_together", False))  # likewise
+        self._in_bytes = False  # whether the newest ids are byte pieces
         self._ids: list[int] = []  # a few whose text is settled, then those that are new
         self._settled = 0  # how many ids are settled
         self._given = 0  # how many characters of the text of these ids were given out
@@ -36,8 +37,10 @@ class StreamingDecoder:
     def push(self, id: int) -> str:  # noqa: A002  the field's word
         """Take the next id; the text that is certain now, often "" inside a syllable."""
         self._ids.append(id)
-        if self._together and self._is_byte(id):
-            return ""  # the next byte may spoil the letters before it
+        if self._together:
+            self._in_bytes = self._is_byte(id) or (self._in_bytes and self._shows_nothing(id))
+            if self._in_bytes:
+                return ""  # the next byte may spoil the letters before it
         text = self._vocabulary.decode(self._ids)
         certain = text.rstrip(_REPLACEMENT)  # what ends in � may be half a syllable
         if self._cleans:  # of "do n '" both spaces go when t follows: "don't"
@@ -52,7 +55,7 @@ class StreamingDecoder:
     def finish(self) -> str:
         """What was held back (� where bytes never became a character); ready for another text."""
         rest = self._vocabulary.decode(self._ids)[self._given :]
-        self._ids, self._settled, self._given = [], 0, 0
+        self._ids, self._settled, self._given, self._in_bytes = [], 0, 0, False
         return rest
 
     def _is_byte(self, id: int) -> bool:  # noqa: A002  as above
@@ -60,6 +63,9 @@ class StreamingDecoder:
             return byte_of(self._vocabulary.piece(id)) is not None
         except InputError:  # a row of the model without a piece
             return False
+
+    def _shows_nothing(self, id: int) -> bool:  # noqa: A002  as above
+        return not self._vocabulary.decode([id])  # a special piece parts no bytes
 
     def _forget(self) -> None:
         """Drop the settled ids once the new ones show something: these keep the next space alive.

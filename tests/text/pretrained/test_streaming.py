@@ -119,5 +119,6 @@ def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedVo
     stream = StreamingDecoder(vocabulary)
     assert [stream.push(i) for i in [*ids, na]] == ["", "", "", "뷁나"]
     stream = StreamingDecoder(vocabulary)
-    parts = [stream.push(i) for i in [na, *ids, ids[0]]]
-    assert "".join([*parts, stream.finish()]) == vocabulary.decode([na, *ids, ids[0]])
+    spoilt = [na, *ids, vocabulary.unk_id, ids[0]]  # what is not shown parts no bytes
+    parts = [stream.push(i) for i in spoilt]
+    assert "".join([*parts, stream.finish()]) == vocabulary.decode(spoilt)
