@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from runs import results_of
+from trained_runs import results_of
 
 from jumok.tasks.run import Run
 

@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from runs import results_of
+from trained_runs import results_of
 
 RESULTS = Path(__file__).parent / "results" / "numbers.txt"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from baselines import BASELINES, Baseline, baselines
-from runs import results_of
+from trained_runs import results_of
 from turns import heading
 
 RESULTS = Path(__file__).parent / "results" / "small_tasks.txt"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from runs import results_of
 from torch import Tensor
+from trained_runs import results_of
 from turns import heading, speed_lines
 
 import jumok
