@@ -93,7 +93,7 @@ def theirs(case: Case) -> nn.Module:
 
     torch.manual_seed(0)
     if case.model == "gpt2":
-        return eval_mode(GPT2LMHeadModel(GPT2Config(vocab_size=case.vocabulary)))
+        return shaken(GPT2LMHeadModel(GPT2Config(vocab_size=case.vocabulary)))
     config = MarianConfig(
         vocab_size=case.vocabulary,
         d_model=512,
@@ -113,16 +113,21 @@ def theirs(case: Case) -> nn.Module:
         forced_eos_token_id=None,
         decoder_start_token_id=PAD,
     )
-    return eval_mode(MarianMTModel(config))
+    return shaken(MarianMTModel(config))
 
 
 def eval_mode(model: nn.Module) -> nn.Module:
-    """The model, ready to write; no bias is left at 0, as CTranslate2 keeps equal vectors once."""
+    """The model, ready to write."""
+    return model.eval()
+
+
+def shaken(model: nn.Module) -> nn.Module:
+    """The model with no bias left at 0: CTranslate2 keeps vectors that are equal only once."""
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:
                 weight.add_(0.02 * torch.randn_like(weight))
-    return model.eval()
+    return eval_mode(model)
 
 
 def ours(case: Case) -> nn.Module:
