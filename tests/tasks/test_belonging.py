@@ -47,7 +47,7 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
         text.replace("language_modeling", "classification").replace('"decoder"', '"encoder"'),
         encoding="utf-8",
     )
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"recipe.toml describe different models; restore"):
         jumok.load(own)
 
 

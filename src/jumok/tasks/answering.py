@@ -110,7 +110,7 @@ class Loaded:
     @overload
     def __call__(self, texts: Sequence[str]) -> list[Answer]: ...
     def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
-        """A Prediction (labels) or a Rewriting (sequences) for each text, in order."""
+        """A Prediction, Estimate, Tagging or Rewriting for each text, in order."""
         if isinstance(texts, str):
             return self.answer([texts])[0]
         return self.answer(list(texts))

@@ -5,6 +5,7 @@ Shapes: B pairs, S source tokens, T target tokens, D model width.
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 import numpy as np
 import torch
@@ -187,7 +188,8 @@ class SequenceToSequence:
         outputs = [answer.output for answer in answers]
         language = loaded.recipe.data.language
         found = score_sequences(outputs, targets, countings(language), language)
-        triples = [Example(*triple) for triple in zip(sources, targets, outputs, strict=True)]
+        composed = [normalize("NFC", target) for target in targets]  # as vocabularies write
+        triples = [Example(*triple) for triple in zip(sources, composed, outputs, strict=True)]
         wrong = [example for example in triples if example.output != example.target]
         right = [example for example in triples if example.output == example.target]
         return Scored(
