@@ -27,7 +27,7 @@ from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.stopping import Stopping, StopTexts
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, unk_id
 
 
 def processors_of(
@@ -207,17 +207,9 @@ def _prefix(text: str, vocabulary: Vocabulary, *, behind_a_text: bool) -> list[i
         written = b"".join(spelling.later[i] for i in ids)
         if _spaces(written) > _spaces(text.encode()):  # pieces begin every text with one
             ids = spelling.fewest(written[1:])
-    if ids is None or _unknown(vocabulary) in ids:
+    if ids is None or unk_id(vocabulary) in ids:
         raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
     return ids
-
-
-def _unknown(vocabulary: Vocabulary) -> int:
-    """The id of [UNK]; -1 for a vocabulary that spells everything and has none."""
-    try:
-        return vocabulary.unk_id
-    except InputError:
-        return -1
 
 
 def _spaces(text: bytes) -> int:

@@ -13,10 +13,10 @@ from jumok.data.ragged import Ragged
 from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, padded
 from jumok.tasks.frames import filler
-from jumok.tasks.masking import special_ids, unk_id
+from jumok.tasks.masking import special_ids
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.texts import TextEncoder, Texts
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, unk_id
 from jumok.training.randomness import permutation, seed_for
 
 B = TypeVar("B")

@@ -29,12 +29,11 @@ from jumok.tasks.batches import Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
-from jumok.tasks.masking import unk_id
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, unk_id
 from jumok.training.distributed import ALONE, Processes
 from jumok.training.job import DevScore
 from jumok.training.randomness import permutation, seed_for

@@ -18,7 +18,7 @@ from jumok.errors import InputError
 from jumok.tasks.frames import model_size
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, unk_id
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen; the rest stay as they are
 SPACE = "▁"  # what a piece begins with that begins a word
@@ -181,14 +181,6 @@ def spelled(vocabulary: Vocabulary, id_: int) -> str:
 def spaces_apart(vocabulary: Vocabulary) -> bool:
     """Whether the space before a word is a piece of its own, as in vocabularies of characters."""
     return isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.kind == "char"
-
-
-def unk_id(vocabulary: Vocabulary) -> int:
-    """The id of [UNK]; -1 where there is none."""
-    try:
-        return vocabulary.unk_id
-    except InputError:
-        return -1
 
 
 def special_ids(vocabulary: Vocabulary) -> Iterator[int]:

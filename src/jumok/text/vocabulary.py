@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from jumok.errors import InputError
+
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
 
 
@@ -71,3 +73,11 @@ class Vocabulary(Protocol):
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """The texts of many rows of ids."""
+
+
+def unk_id(vocabulary: Vocabulary) -> int:
+    """The id of [UNK]; -1 for a vocabulary that spells everything and names none."""
+    try:
+        return vocabulary.unk_id
+    except InputError:
+        return -1
