@@ -256,7 +256,8 @@ def train(folder: Path, site: Path, minutes: float) -> tuple[float, float]:
     """
     path = folder / "train.log"
     with path.open("w") as log:
-        worker = start(folder, site, "train", "--skip-test", stdout=log, stderr=subprocess.STDOUT)
+        command = ("train", str(folder / "train.yaml"), "--skip-test")
+        worker = start(site, *command, stdout=log, stderr=subprocess.STDOUT)
         try:
             begin = time.monotonic()
             late: int | None = None  # how many validations there were when the time was over
@@ -292,32 +293,36 @@ def translate(run: Run, folder: Path, site: Path, name: str, beam: int) -> list[
         rows = order[first : first + CHUNK]
         part = folder / f"{name}.beam-{beam}.{first}"
         longest = recipe.decoding.limit(lengths[rows[-1]])
-        (folder / "translate.yaml").write_text(config(recipe, folder, beam, longest), "utf-8")
-        written = translate_part(folder, site, part, [sources[i] for i in rows])
+        Path(f"{part}.yaml").write_text(config(recipe, folder, beam, longest), "utf-8")
+        written = translate_part(site, part, [sources[i] for i in rows])
         for i, line in zip(rows, written, strict=True):
             found[i] = line
     return found
 
 
-def translate_part(folder: Path, site: Path, part: Path, sources: Sequence[str]) -> list[str]:
-    """What it writes for some lines; a file of PART's name keeps it when it is whole."""
+def translate_part(site: Path, part: Path, sources: Sequence[str]) -> list[str]:
+    """What it writes for some lines; a file of PART's name keeps it when it is whole.
+
+    A test set is translated by one process at a time; several may translate several.
+    """
     kept, printed = Path(f"{part}.output"), Path(f"{part}.printed")
     if not kept.exists():
         source, log = Path(f"{part}.source"), Path(f"{part}.log")
         source.write_text("".join(f"{line}\n" for line in sources), "utf-8")
         # to stdout, as its own `-o` fails in 2.3.0: a field is misnamed
         with source.open() as lines, printed.open("w") as output, log.open("w") as told:
-            start(folder, site, "translate", stdin=lines, stdout=output, stderr=told).wait()
+            files = {"stdin": lines, "stdout": output, "stderr": told}
+            start(site, "translate", f"{part}.yaml", **files).wait()
         if printed.read_text("utf-8").count("\n") != len(sources):
             raise SystemExit(f"JoeyNMT did not translate {source}; see {log}")
         printed.rename(kept)
     return kept.read_text("utf-8").removesuffix("\n").split("\n")
 
 
-def start(folder: Path, site: Path, mode: str, *words: str, **files: IO[str] | int) -> Process:
-    """JoeyNMT in a process of its own."""
-    command = [sys.executable, "-c", STARTED, mode, str(folder / f"{mode}.yaml"), *words]
-    env = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "2"}
+def start(site: Path, *words: str, **files: IO[str] | int) -> Process:
+    """JoeyNMT in a process of its own, with these words of its command."""
+    env = {"OMP_NUM_THREADS": "2", **os.environ, "PYTHONPATH": str(site)}
+    command = [sys.executable, "-c", STARTED, *words]
     return subprocess.Popen(command, env=env, **files)  # type: ignore[call-overload, no-any-return]
 
 
