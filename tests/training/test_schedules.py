@@ -68,4 +68,4 @@ def test_without_warm_up_the_first_step_is_the_highest() -> None:
 def test_how_much_is_done(
     config: TrainingConfig, step: int, epochs: float, seconds: float, progress: float
 ) -> None:
-    assert math.isclose(config.progress(step, epochs, seconds), progress)
+    assert math.isclose(config.share_done(step, epochs, seconds), progress)

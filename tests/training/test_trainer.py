@@ -22,7 +22,7 @@ from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Alone, Processes
 from jumok.training.history import METRICS, History, Record, read_records
-from jumok.training.standing import Progress
+from jumok.training.progress import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
 from tests.tiny import reviews

@@ -88,7 +88,7 @@ def _as_it_was(folder: Path, device: str) -> Loaded:
     run = folder.parent.parent
     loaded = load(run, device)
     found = CheckpointStore(run).checkpoint(step_of(folder))
-    if found.facts.get("recipe") != Run.existing(run).recipe_fingerprint():
+    if not found.is_of({"recipe": Run.existing(run).recipe_fingerprint()}):
         raise CheckpointError(
             f"{folder} is not of the run whose folder it lies in; move it back to its own"
         )

@@ -40,8 +40,8 @@ from jumok.training.history import History
 from jumok.training.job import Job
 from jumok.training.lock import alone
 from jumok.training.machine import find_device, peak_memory_bytes, versions
+from jumok.training.progress import Progress
 from jumok.training.report import write_report
-from jumok.training.standing import Progress
 from jumok.training.trainer import Trainer
 
 

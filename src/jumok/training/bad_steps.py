@@ -11,12 +11,11 @@ from jumok import tensorfile
 from jumok.errors import NonFiniteError
 from jumok.storage import storage_errors, write_atomically
 from jumok.training.distributed import Processes, together
-from jumok.training.standing import Progress
+from jumok.training.progress import Progress
 
 FOLDER = "bad-steps"
 MOST_IN_A_ROW = 20  # more are no accident of the data
 ENOUGH = 20  # losses make a mean one can be far from
-KEPT = 0.98  # of the running mean, each step
 
 
 @dataclass(frozen=True)
@@ -72,15 +71,6 @@ def refused(
                 'training.on_bad_step = "skip"'
             )
     return told
-
-
-def running_mean(mean: float, loss: float) -> float:
-    """The mean of the losses so far, old ones fading; NaN before the first.
-
-    >>> running_mean(math.nan, 5.0), running_mean(5.0, 4.0)
-    (5.0, 4.98)
-    """
-    return loss if math.isnan(mean) else KEPT * mean + (1 - KEPT) * loss
 
 
 def spiked(loss: float, mean: float, seen: int, factor: float) -> bool:

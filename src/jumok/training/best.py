@@ -24,6 +24,18 @@ def fault_of(store: CheckpointStore, step: int) -> str:
     return ""
 
 
+def tell_lost(store: CheckpointStore, step: int) -> str:
+    """What is to be said while the best checkpoint so far cannot be used; empty when it can.
+
+    At once when a training goes on, as a sound copy may be at hand then.
+    """
+    fault = fault_of(store, step)
+    return fault and (
+        f"step-{step}, the best so far, cannot be used ({fault}); copy a sound one back before "
+        "the training ends, or it is left out"
+    )
+
+
 def best_sound(
     store: CheckpointStore,
     best: int,
@@ -37,7 +49,7 @@ def best_sound(
     it stays the best one, and what is damaged about it is told when it is opened.
     """
     fault = fault_of(store, best)
-    others = [each for each in store.last() if _is_of(each, facts)] if fault else []
+    others = [each for each in store.last() if each.is_of(facts)] if fault else []
     if not others:
         return best, score, ""
     scores = scores_in(records)
@@ -49,11 +61,6 @@ def best_sound(
         f"{why}"
     )
     return step, found, sentence
-
-
-def _is_of(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> bool:
-    """Whether it is a checkpoint of the run with these facts."""
-    return all(checkpoint.facts.get(key) == value for key, value in facts.items())
 
 
 def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -57,6 +58,10 @@ class Checkpoint:
         """The states by name, each with the parts that lie in files of their own."""
         return shards_by_state(map(_state_name, self.manifest.files))
 
+    def is_of(self, facts: Mapping[str, Any]) -> bool:
+        """Whether it belongs to the run with these facts: recipe, vocabulary, data."""
+        return all(self.facts.get(key) == value for key, value in facts.items())
+
     def load(self) -> dict[str, dict[str, Tensor]]:
         """The whole tensors by state and name, on the CPU.
 
@@ -79,6 +84,17 @@ class Checkpoint:
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
         return tensorfile.unpack(data)
+
+
+def refuse_another_run(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
+    """Raises CheckpointError for a checkpoint of another run than the one with these facts."""
+    for key, value in facts.items():
+        if checkpoint.facts.get(key) != value:
+            raise CheckpointError(
+                f"{checkpoint.path}: its {key} is {checkpoint.facts.get(key)!r}, the run's "
+                f"{value!r}; they do not belong together: move it away to go on from an "
+                "older one, or train anew in another folder"
+            )
 
 
 def verified(path: Path) -> Checkpoint:

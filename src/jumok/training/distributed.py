@@ -252,6 +252,11 @@ def together(processes: Processes) -> Iterator[None]:
         raise ElsewhereError(codes[speaker])
 
 
+def largest(processes: Processes, numbers: Sequence[float]) -> list[float]:
+    """The largest that any process gave, of each."""
+    return [max(column) for column in zip(*processes.exchange(numbers), strict=True)]
+
+
 @contextmanager
 def one_voice() -> Iterator[None]:
     """Before processes are connected: of an error that all make, one a machine says the words."""

@@ -26,7 +26,7 @@ TAKEN = 8  # of them, steps that are timed
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """Bytes, tokens and seconds of a training; evaluations and the final test are not in it.
 
     `activation_bytes` are those that the costliest batch of an epoch keeps for its gradients.
@@ -64,7 +64,7 @@ class Estimate:
         return max(step, part // processes + self.weight_bytes)
 
 
-def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estimate:
+def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Cost:
     """Measure some steps of the first epoch. The weights of the job's model change.
 
     The speed is that of this machine as busy as it is now.
@@ -107,7 +107,7 @@ def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Estim
     ]
     steps, seconds = _length(config, len(epoch), tokens, speed)
     states = 2 * learning + (size if config.ema else 0)
-    return Estimate(
+    return Cost(
         parameters=n,
         weight_bytes=size,
         gradient_bytes=learning,

@@ -36,6 +36,42 @@ REQUIRED = {
 }
 
 
+def train_record(
+    *,
+    step: int,
+    epoch: float,
+    loss: float,
+    learning_rate: float,
+    tokens_per_second: float,
+    seconds: float,
+) -> Record:
+    """What a training says of a step."""
+    return {
+        "kind": "train",
+        "step": step,
+        "epoch": round(epoch, 4),
+        "loss": loss,
+        "learning_rate": learning_rate,
+        "tokens_per_second": round(tokens_per_second, 1),
+        "seconds": round(seconds, 3),
+    }
+
+
+def dev_record(
+    *, step: int, epoch: float, loss: float, score: float, metric: str, seconds: float
+) -> Record:
+    """What a training says of an evaluation on the development split."""
+    return {
+        "kind": "dev",
+        "step": step,
+        "epoch": round(epoch, 4),
+        "loss": loss,
+        "score": score,
+        "metric": metric,
+        "seconds": round(seconds, 3),
+    }
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """One row: what was learnt since the row before, and the score then reached."""

@@ -1,77 +1,78 @@
-"""What a person watches while a model trains: one moving line on stderr, silent in a pipe."""
+"""Where a training stands: all that a checkpoint holds besides tensors."""
 
-import sys
-import time
-from types import TracebackType
-from typing import Self
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from jumok.training.better import is_better
+
+KEPT = 0.98  # of the running mean, each step
 
 
-class ProgressLine:
-    """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only.
+@dataclass(frozen=True)
+class Progress:
+    """Counts, the best score so far, and why the training ended, if it did."""
 
-    A quiet one says nothing: of many processes one speaks.
-    """
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    best_step: int = 0
+    best_step_before: int = 0  # kept until the next commit, should the newest be damaged
+    best_score: float = math.nan  # no score yet: any is better
+    evaluations_since_best: int = 0
+    seconds: float = 0.0
+    mean_loss: float = math.nan  # of the steps taken, old ones fading
+    skipped: int = 0  # steps that were not taken
+    skipped_in_a_row: int = 0
+    ended: str = ""  # why the training is over; empty while it goes on
 
-    def __init__(self, done: float = 0.0, *, quiet: bool = False) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    def taken(self, loss: float) -> "Progress":
+        """After a step with this loss: its mean, old ones fading.
 
-        self._console = Console(stderr=True, quiet=quiet)
-        self._bar = Progress(
-            BarColumn(bar_width=30),
-            TextColumn("{task.percentage:>3.0f}%  {task.description}"),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-            disable=quiet or not sys.stderr.isatty(),
+        >>> Progress().taken(5.0).mean_loss, Progress().taken(5.0).taken(4.0).mean_loss
+        (5.0, 4.98)
+        """
+        first = math.isnan(self.mean_loss)
+        mean = loss if first else KEPT * self.mean_loss + (1 - KEPT) * loss
+        return replace(self, mean_loss=mean, skipped_in_a_row=0)
+
+    def refused(self) -> "Progress":
+        """After a step that was not taken."""
+        in_a_row = self.skipped_in_a_row + 1
+        return replace(self, skipped=self.skipped + 1, skipped_in_a_row=in_a_row)
+
+    def evaluated(self, metric: str, score: float) -> "Progress":
+        """After an evaluation at this step.
+
+        >>> first = Progress(step=10).evaluated("accuracy", 0.8)
+        >>> first.best_step, first.evaluated("accuracy", 0.8).evaluations_since_best
+        (10, 1)
+        """
+        better = is_better(metric, score, self.best_score)
+        return replace(
+            self,
+            best_step=self.step if better else self.best_step,
+            best_step_before=self.best_step,
+            best_score=score if better else self.best_score,
+            evaluations_since_best=0 if better else self.evaluations_since_best + 1,
         )
-        self._task = self._bar.add_task("", total=1.0)
-        self._bar.update(self._task, completed=done)
-        self._score = ""
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def show(self, done: float, step: int, loss: float, tokens_per_second: float) -> None:
-        """Move the line: `done` runs from 0 to 1."""
-        text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
-        self._bar.update(self._task, completed=done, description=text)
-
-    def say(self, text: str, score: str = "") -> None:
-        """A line that stays, above the moving one; on a terminal or not."""
-        self._score = f"  {score}" if score else self._score
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class Speed:
-    """Real tokens a second since the last reading, and seconds since the beginning."""
-
-    def __init__(self, seconds_before: float = 0.0) -> None:
-        self._begin = time.monotonic() - seconds_before
-        self._last = time.monotonic()
-        self._tokens = 0
 
     @property
-    def seconds(self) -> float:
-        """Seconds of training and evaluating, those before a resume included."""
-        return time.monotonic() - self._begin
+    def best_steps(self) -> tuple[int, int]:
+        """The steps whose checkpoints must stay."""
+        return self.best_step, self.best_step_before
 
-    def count(self, tokens: int) -> None:
-        """So many more real tokens are done."""
-        self._tokens += tokens
+    def facts(self) -> dict[str, Any]:
+        """As JSON; a score or a loss that is not there yet is null."""
+        return {name: _null(value) for name, value in asdict(self).items()}
 
-    def read(self) -> float:
-        """Tokens a second since the last reading."""
-        now = time.monotonic()
-        speed = self._tokens / max(now - self._last, 1e-9)
-        self._last, self._tokens = now, 0
-        return speed
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> "Progress":
+        """What `facts` wrote."""
+        known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}
+        return cls(**known)
+
+
+def _null(value: object) -> object:
+    return None if isinstance(value, float) and math.isnan(value) else value

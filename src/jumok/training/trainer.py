@@ -10,8 +10,7 @@ checkpoint. Several processes share the batches of each step, so what is learnt 
 how many there are (`distributed_gradients.py`); all decide alike, and the first one writes.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -21,18 +20,18 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.loader import Loader, Position
-from jumok.errors import CheckpointError, StorageError
+from jumok.errors import StorageError
 from jumok.training.average import WeightAverage
-from jumok.training.bad_steps import Trouble, refused, running_mean, trouble_of
+from jumok.training.backward import StepGradients
+from jumok.training.bad_steps import Trouble, refused, trouble_of
 from jumok.training.behind import CommitsBehind
-from jumok.training.best import best_sound, fault_of
-from jumok.training.better import is_better
-from jumok.training.checkpoint import Checkpoint
+from jumok.training.best import best_sound, tell_lost
+from jumok.training.checkpoint import Checkpoint, refuse_another_run
 from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Processes, shards_of, together
+from jumok.training.distributed import ALONE, Processes, largest, shards_of, together
 from jumok.training.held import Copies, Held
-from jumok.training.history import History, Record
+from jumok.training.history import History, Record, dev_record, train_record
 from jumok.training.job import B, Job
 from jumok.training.machine import (
     be_strict,
@@ -43,12 +42,11 @@ from jumok.training.machine import (
 from jumok.training.nonfinite import first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
 from jumok.training.precision import in_precision
-from jumok.training.progress import ProgressLine, Speed
-from jumok.training.randomness import seed_step
+from jumok.training.progress import Progress
+from jumok.training.progress_line import ProgressLine, Speed
 from jumok.training.recompute import recomputing
 from jumok.training.schedules import learning_rate_share
 from jumok.training.signals import Stop, graceful
-from jumok.training.standing import Progress
 
 
 class Trainer(Generic[B]):
@@ -91,7 +89,7 @@ class Trainer(Generic[B]):
         self.speed = Speed(self.seconds_before)
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
-        self.compiling = config.compile  # until a first batch shows that it works
+        self.learning_rate = 0.0  # of the last step
         self.learning = False  # whether the model was told so since it was last asked
         self.unwritten: StorageError | None = None  # a report that could not be kept, and why
 
@@ -112,9 +110,6 @@ class Trainer(Generic[B]):
         tune_memory()
         if self.config.strict:
             be_strict()
-        if self.config.compile:
-            for part in self._towers():
-                part.compile()
         share = self._share(self.progress.step)
         with (
             graceful() as stop,
@@ -122,9 +117,17 @@ class Trainer(Generic[B]):
             recomputing(self.job.model, wanted=self.config.recompute),
             self.commits,
         ):
-            for bad in self.rejected:
-                line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
-            self._tell_lost_best(line)
+            self.gradients = StepGradients(
+                self.job,
+                self.held,
+                self.config,
+                self.shards,
+                seed=self.seed,
+                device=self.device,
+                dtype=self.dtype,
+                say=line.say,
+            )
+            self._tell_damage(line)
             first = self.progress.step + 1
             while not self.progress.ended:
                 epoch = self.progress.epoch
@@ -132,7 +135,8 @@ class Trainer(Generic[B]):
                 if self.progress.step == first and self.held.writes:
                     self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
-            [asked] = self._most([stop.requested or 0])  # while the last commit was waited for
+            # while the last commit was waited for
+            [asked] = largest(self.processes, [stop.requested or 0])
             self._stop(asked, stop)
         self._load_best(line)
         return self.progress
@@ -148,7 +152,7 @@ class Trainer(Generic[B]):
         if not self.learning:
             self.job.model.train()
             self.learning = True
-        losses = self._gradients(step, parts, max(units, 1), line)
+        losses = self.gradients.find(step, parts, max(units, 1))
         norm = self.held.norm()
         loss = self._agree(losses, norm)
         self.learning_rate = self.config.learning_rate * learning_rate_share(
@@ -189,8 +193,7 @@ class Trainer(Generic[B]):
         self.commits.wait_for_copy()
         self.optimizer.step(self.learning_rate)
         self.average.update(step)
-        mean = running_mean(self.progress.mean_loss, loss)
-        self.progress = replace(self.progress, mean_loss=mean, skipped_in_a_row=0)
+        self.progress = self.progress.taken(loss)
 
     def _refuse(
         self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressLine
@@ -200,56 +203,14 @@ class Trainer(Generic[B]):
             with self.held.plain():
                 where = first_nonfinite(
                     self.job.model,
-                    lambda: [self._loss(step, shard, part) for shard, part in parts.items()],
+                    lambda: [self.gradients.loss(step, *part) for part in parts.items()],
                     self.parameters,
                 )
             trouble = trouble.first_in(first_said(where, self.processes))
-        in_a_row = self.progress.skipped_in_a_row + 1
+        self.progress = self.progress.refused()
+        in_a_row = self.progress.skipped_in_a_row
         stop = self.config.on_bad_step == "stop"
         line.say(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
-        self.progress = replace(
-            self.progress, skipped=self.progress.skipped + 1, skipped_in_a_row=in_a_row
-        )
-
-    def _gradients(
-        self, step: int, parts: Mapping[int, B], units: int, line: ProgressLine
-    ) -> list[float]:
-        """Find the gradients of the whole step; the losses of this process's part of it."""
-        losses: list[float] = []
-
-        def find(shard: int, *, idle: bool = False) -> None:
-            if idle:
-                self._backward(step, shard, parts[shard], math.inf, line)
-            else:
-                losses.append(self._backward(step, shard, parts[shard], units, line))
-
-        self.optimizer.forget()
-        self.held.gradients(self.shards, self.config.accumulate, find)
-        return losses
-
-    def _backward(self, step: int, shard: int, part: B, units: float, line: ProgressLine) -> float:
-        """Add the gradients of one batch of a step of so many units, in which it counts by them."""
-        try:
-            loss = self._loss(step, shard, part) / units
-            loss.backward()  # type: ignore[no-untyped-call]
-        except RuntimeError as error:
-            if not self.compiling:
-                raise
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
-            line.say(f"torch.compile failed ({why}); going on without it")
-            for tower in self._towers():
-                tower._compiled_call_impl = None
-            self.compiling = False
-            self.optimizer.forget()  # half of those of the first batch
-            return self._backward(step, shard, part, units, line)
-        self.compiling = False
-        return loss.item()
-
-    def _loss(self, step: int, shard: int, part: B) -> Tensor:
-        """The loss of one batch of a step: ()."""
-        seed_step(self.seed, step, shard)
-        with self._precision():
-            return self.held.loss(part)
 
     def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
@@ -272,7 +233,7 @@ class Trainer(Generic[B]):
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
         wrong = self.commits.failed or self.unwritten is not None
-        asked, failed = self._most([stop.requested or 0, wrong])
+        asked, failed = largest(self.processes, [stop.requested or 0, wrong])
         if evaluated or saving or asked or failed:
             with together(self.processes):
                 if self.unwritten is not None:
@@ -282,27 +243,19 @@ class Trainer(Generic[B]):
                     self.commits.wait()
         self._stop(asked, stop)
 
-    def _most(self, flags: Sequence[int]) -> list[int]:
-        """The largest that any process gave, of each."""
-        return [int(max(column)) for column in zip(*self.processes.exchange(flags), strict=True)]
-
-    def _stop(self, asked: int, stop: Stop) -> None:
+    def _stop(self, asked: float, stop: Stop) -> None:
         """Raises Interrupted where this or another process was asked to: all is committed."""
         if asked:
-            stop.requested = asked
+            stop.requested = int(asked)
             with together(self.processes):
                 raise stop.interruption(self.progress.step, self.folder)
-
-    def _towers(self) -> list[nn.Module]:
-        """What to compile: a job may call the parts of its model one by one."""
-        return list(self.job.model.children()) or [self.job.model]
 
     def _precision(self) -> AbstractContextManager[None]:
         return in_precision(self.job.model, self.device, self.dtype)
 
     def _share(self, step: int) -> float:
         """How much of the training is done after so many steps, from 0 to 1."""
-        return self.config.progress(step, self.loader.epochs_done, self.seconds)
+        return self.config.share_done(step, self.loader.epochs_done, self.seconds)
 
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
@@ -315,17 +268,15 @@ class Trainer(Generic[B]):
             self.unwritten = error
 
     def _report(self, loss: float) -> None:
-        self._write(
-            {
-                "kind": "train",
-                "step": self.progress.step,
-                "epoch": round(self.loader.epochs_done, 4),
-                "loss": loss,
-                "learning_rate": self.learning_rate,
-                "tokens_per_second": round(self.tokens_per_second, 1),
-                "seconds": round(self.speed.seconds, 3),
-            }
+        record = train_record(
+            step=self.progress.step,
+            epoch=self.loader.epochs_done,
+            loss=loss,
+            learning_rate=self.learning_rate,
+            tokens_per_second=self.tokens_per_second,
+            seconds=self.speed.seconds,
         )
+        self._write(record)
 
     def _evaluate(self, line: ProgressLine) -> None:
         """Score the (averaged) weights on the development split; remember the best."""
@@ -340,29 +291,21 @@ class Trainer(Generic[B]):
             dev = self.job.evaluate(self.processes)
         dev_loss, dev_score = self.processes.exchange([dev.loss, dev.score])[0]
         dev = replace(dev, loss=dev_loss, score=dev_score)
-        better = is_better(dev.metric, dev.score, self.progress.best_score)
-        self.progress = replace(
-            self.progress,
-            best_step=self.progress.step if better else self.progress.best_step,
-            best_step_before=self.progress.best_step,
-            best_score=dev.score if better else self.progress.best_score,
-            evaluations_since_best=0 if better else self.progress.evaluations_since_best + 1,
+        self.progress = self.progress.evaluated(dev.metric, dev.score)
+        step, epochs = self.progress.step, self.loader.epochs_done
+        record = dev_record(
+            step=step,
+            epoch=epochs,
+            loss=dev.loss,
+            score=dev.score,
+            metric=dev.metric,
+            seconds=self.speed.seconds,
         )
-        epochs = self.loader.epochs_done
-        self._write(
-            {
-                "kind": "dev",
-                "step": self.progress.step,
-                "epoch": round(epochs, 4),
-                "loss": dev.loss,
-                "score": dev.score,
-                "metric": dev.metric,
-                "seconds": round(self.speed.seconds, 3),
-            }
-        )
+        self._write(record)
+        better = self.progress.best_step == step
         score = f"{dev.metric} {dev.score:.4f}"
         line.say(
-            f"epoch {epochs:.2f}  step {self.progress.step}  dev loss {dev.loss:.4f}  {score}"
+            f"epoch {epochs:.2f}  step {step}  dev loss {dev.loss:.4f}  {score}"
             f"{'  best so far' if better else ''}  "
             f"{self.tokens_per_second:,.0f} tokens/s  {self.speed.seconds:,.0f} s",
             score,
@@ -392,7 +335,7 @@ class Trainer(Generic[B]):
         return states
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        self._refuse_another_run_s(checkpoint)
+        refuse_another_run(checkpoint, self.facts)
         states = self.held.read(checkpoint)
         self.optimizer.load(states["optimizer"])
         self.average.load(states.get("average", {}))
@@ -400,49 +343,32 @@ class Trainer(Generic[B]):
         assert isinstance(facts, Mapping)  # we wrote it, and its sum was right
         self.progress = Progress.from_facts(facts)
 
-    def _tell_lost_best(self, line: ProgressLine) -> None:
-        """At once, as a sound copy may be at hand now."""
+    def _tell_damage(self, line: ProgressLine) -> None:
+        """The checkpoints that cannot be used, when a training goes on."""
+        for bad in self.rejected:
+            line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
         step = self.progress.best_step
-        if self.processes.rank > 0 or step in (0, self.progress.step):
-            return
-        fault = fault_of(self.store, step)
-        if fault:
-            line.say(
-                f"step-{step}, the best so far, cannot be used ({fault}); copy a sound one back "
-                "before the training ends, or it is left out"
-            )
+        if self.processes.rank == 0 and step not in (0, self.progress.step):
+            lost = tell_lost(self.store, step)
+            if lost:
+                line.say(lost)
 
     def _load_best(self, line: ProgressLine) -> None:
         """The weights of the best evaluation into the model, from that step's checkpoint.
 
         Where that is damaged, from the best of those that are sound.
         """
-        progress = self.progress
-        chosen = progress.best_step, progress.best_score
+        step, score = self.progress.best_step, self.progress.best_score
         with together(self.processes):
             if self.processes.rank == 0:
-                chosen = self._best_there(line)
-        step, score = self.processes.exchange(chosen)[0]
+                records = self.history.records
+                step, score, why = best_sound(self.store, step, score, self.facts, records)
+                if why:
+                    line.say(why)
+        row = self.processes.exchange([step, score])[0]
+        step, score = int(row[0]), row[1]
         with together(self.processes):
-            best = self.store.checkpoint(int(step))
-            self._refuse_another_run_s(best)  # it may have come into the folder meanwhile
-        self.progress = replace(progress, best_step=int(step), best_score=score)
+            best = self.store.checkpoint(step)
+            refuse_another_run(best, self.facts)  # it may have come into the folder meanwhile
+        self.progress = replace(self.progress, best_step=step, best_score=score)
         self.held.finish(best)
-
-    def _best_there(self, line: ProgressLine) -> tuple[int, float]:
-        """The step of the best checkpoint that can be used, and its score."""
-        lost = self.progress.best_step, self.progress.best_score
-        step, score, why = best_sound(self.store, *lost, self.facts, self.history.records)
-        if why:
-            line.say(why)
-        return step, score
-
-    def _refuse_another_run_s(self, checkpoint: Checkpoint) -> None:
-        """Raises CheckpointError for a checkpoint of another run."""
-        for key, value in self.facts.items():
-            if checkpoint.facts.get(key) != value:
-                raise CheckpointError(
-                    f"{checkpoint.path}: its {key} is {checkpoint.facts.get(key)!r}, the run's "
-                    f"{value!r}; they do not belong together: move it away to go on from an "
-                    "older one, or train anew in another folder"
-                )

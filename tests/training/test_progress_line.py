@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from jumok.training.progress import ProgressLine, Speed
+from jumok.training.progress_line import ProgressLine, Speed
 
 SHOWING = """
 import time
-from jumok.training.progress import ProgressLine
+from jumok.training.progress_line import ProgressLine
 with ProgressLine(0.25) as line:
     line.show(0.5, 20, 0.6931, 12345.6)
     time.sleep(0.3)  # it is drawn ten times a second

@@ -1,0 +1,77 @@
+"""What a person watches while a model trains: one moving line on stderr, silent in a pipe."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+
+class ProgressLine:
+    """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only.
+
+    A quiet one says nothing: of many processes one speaks.
+    """
+
+    def __init__(self, done: float = 0.0, *, quiet: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._console = Console(stderr=True, quiet=quiet)
+        self._bar = Progress(
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f}%  {task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=quiet or not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=1.0)
+        self._bar.update(self._task, completed=done)
+        self._score = ""
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def show(self, done: float, step: int, loss: float, tokens_per_second: float) -> None:
+        """Move the line: `done` runs from 0 to 1."""
+        text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
+        self._bar.update(self._task, completed=done, description=text)
+
+    def say(self, text: str, score: str = "") -> None:
+        """A line that stays, above the moving one; on a terminal or not."""
+        self._score = f"  {score}" if score else self._score
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Speed:
+    """Real tokens a second since the last reading, and seconds since the beginning."""
+
+    def __init__(self, seconds_before: float = 0.0) -> None:
+        self._begin = time.monotonic() - seconds_before
+        self._last = time.monotonic()
+        self._tokens = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training and evaluating, those before a resume included."""
+        return time.monotonic() - self._begin
+
+    def count(self, tokens: int) -> None:
+        """So many more real tokens are done."""
+        self._tokens += tokens
+
+    def read(self) -> float:
+        """Tokens a second since the last reading."""
+        now = time.monotonic()
+        speed = self._tokens / max(now - self._last, 1e-9)
+        self._last, self._tokens = now, 0
+        return speed
