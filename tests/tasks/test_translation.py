@@ -297,7 +297,7 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     vocabularies = learn(recipe, splits.train)
     recipe = vocabularies.fit(recipe)
     model = task.model(recipe.model, ())
-    job = task.job(recipe, model, vocabularies.source, splits, torch.device("cpu"))
+    job = task.job(recipe, model, vocabularies, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
     assert batch.twice == name.startswith("multi30k")
     padded = batch.source.ids.numel() + batch.target.ids.numel()

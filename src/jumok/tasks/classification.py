@@ -31,6 +31,7 @@ from jumok.training.report import Mistake
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 SHOWN = 30  # mistakes in a report
 
@@ -96,17 +97,17 @@ class Classification:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> ClassificationJob:
         """What a trainer needs."""
-        encode = TextEncoder(vocabulary, recipe.model.max_length)
+        encode = TextEncoder(vocabularies.source, recipe.model.max_length)
         train, dev = (
             labelled(table, recipe.data.pieces, encode, splits.labels)
             for table in (splits.train, splits.dev)
         )
-        return ClassificationJob(recipe, model, vocabulary, train, dev, device)
+        return ClassificationJob(recipe, model, vocabularies.source, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Accuracy, macro F1, how far certainty is from being right, the surest mistakes."""

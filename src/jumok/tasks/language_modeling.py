@@ -42,6 +42,7 @@ from jumok.training.vocabulary_loss import vocabulary_loss
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
     from jumok.tasks.answers import Rewriting
+    from jumok.tasks.vocabularies import Vocabularies
 
 SCORING_TOKENS = 4_096  # of a batch when nothing is learned
 
@@ -140,16 +141,17 @@ class LanguageModeling:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> LanguageModelJob:
         """What a trainer needs."""
         assert isinstance(model, LanguageModel)
         train, dev = (
-            Documents.of(table.column("text"), vocabulary) for table in (splits.train, splits.dev)
+            Documents.of(table.column("text"), vocabularies.source)
+            for table in (splits.train, splits.dev)
         )
-        return LanguageModelJob(recipe, model, vocabulary, train, dev, device)
+        return LanguageModelJob(recipe, model, vocabularies.source, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK]."""

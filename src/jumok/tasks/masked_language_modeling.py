@@ -51,6 +51,7 @@ from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 BLANK = "[MASK]"  # what a person types where a piece is to be filled in
 SCORING_TOKENS = 4_096  # of a batch when nothing is learned
@@ -178,13 +179,13 @@ class MaskedLanguageModeling:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> MaskedLanguageJob:
         """What a trainer needs."""
         train, dev = (table.column("text") for table in (splits.train, splits.dev))
-        return MaskedLanguageJob(recipe, model, vocabulary, train, dev, device)
+        return MaskedLanguageJob(recipe, model, vocabularies.source, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Loss, perplexity and accuracy of what was masked, always in the same places."""

@@ -1,24 +1,56 @@
 """What a training is made of: vocabularies, a model, the weights it begins from, a job."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from jumok.data.corpora import load_splits
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.models.weights import weights_of
 from jumok.tasks.beginning import Taken, begin_from, vocabularies_of
+from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.room import refuse_beyond_memory
-from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.vocabularies import Vocabularies, learn, stated
+from jumok.tasks.writing import refuse_settings
+from jumok.training.depth import frozen
 from jumok.training.job import Job
-from jumok.training.machine import find_device
 from jumok.training.randomness import seed_for
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a new training begins with."""
+
+    splits: Splits
+    vocabularies: Vocabularies
+    model: nn.Module
+    taken: Taken | None
+    job: Job[Any]
+
+
+def prepare(recipe: Recipe, device: torch.device) -> Prepared:
+    """Everything up to the first step; nothing is written.
+
+    Raises InputError or KernelError for what cannot be trained, or not be scored in the end.
+    """
+    Kernels(recipe.decoding).refuse_missing(device)
+    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
+    vocabularies = new_vocabularies(recipe, splits.train)
+    vocabularies.refuse(recipe)
+    model = new_model(recipe, vocabularies, splits.labels, device)
+    refuse_settings(recipe, model, vocabularies.target)
+    frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
+    taken = begin_weights(recipe, model, splits.labels)
+    job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)
+    return Prepared(splits, vocabularies, model, taken, job)
 
 
 def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
@@ -51,19 +83,17 @@ def job_of(
     splits: Splits,
     device: torch.device,
 ) -> Job[Any]:
-    """What a trainer needs; one kind of task may write with a vocabulary of its own."""
-    task = task_of(recipe)
-    if isinstance(task, SequenceToSequence):
-        return task.job(recipe, model, vocabularies.source, splits, device, vocabularies.target)
-    return task.job(recipe, model, vocabularies.source, splits, device)
+    """What a trainer needs."""
+    return task_of(recipe).job(recipe, model, vocabularies, splits, device)
 
 
-def new_model(recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...]) -> nn.Module:
-    """The model of a recipe on its device; its first weights follow from the seed.
+def new_model(
+    recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...], device: torch.device
+) -> nn.Module:
+    """The model of a recipe on a device; its first weights follow from the seed.
 
     Raises InputError, before it is made, for one that no memory here holds.
     """
-    device = find_device(recipe.device)
     torch.manual_seed(seed_for(recipe.seed, "weights"))
     config = vocabularies.fit(recipe).model
     refuse_beyond_memory(config, learns=recipe.training)

@@ -32,6 +32,7 @@ from jumok.training.job import DevScore
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 
 class RegressionJob:
@@ -96,13 +97,15 @@ class Regression:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> RegressionJob:
         """What a trainer needs."""
-        train, dev = (scored(table, recipe, vocabulary) for table in (splits.train, splits.dev))
-        return RegressionJob(recipe, model, vocabulary, train, dev, device)
+        train, dev = (
+            scored(table, recipe, vocabularies.source) for table in (splits.train, splits.dev)
+        )
+        return RegressionJob(recipe, model, vocabularies.source, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Pearson's and Spearman's correlation, and the mean squared error of the scores."""

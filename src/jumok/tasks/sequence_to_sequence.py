@@ -40,6 +40,7 @@ from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 SHOWN = 30  # examples in a report
 
@@ -171,15 +172,15 @@ class SequenceToSequence:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
-        target_vocabulary: Vocabulary | None = None,
     ) -> SequenceJob:
-        """What a trainer needs; without a target vocabulary there is one for both sides."""
+        """What a trainer needs."""
         assert isinstance(model, EncoderDecoder)
         train, dev = Pairs.of(splits.train), Pairs.of(splits.dev)
-        return SequenceJob(recipe, model, vocabulary, train, dev, device, target_vocabulary)
+        source, target = vocabularies.source, vocabularies.target
+        return SequenceJob(recipe, model, source, train, dev, device, target)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """Exact match, BLEU and chrF, how many answers loop, examples with wrong ones first."""

@@ -44,6 +44,7 @@ from jumok.training.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned
 SHOWN = 30  # examples in a report
@@ -212,14 +213,14 @@ class TokenTagging:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> TaggingJob:
         """What a trainer needs."""
-        encode = TextEncoder(vocabulary, recipe.model.max_length)
+        encode = TextEncoder(vocabularies.source, recipe.model.max_length)
         train, dev = (TaggedTexts.of_table(table, encode) for table in (splits.train, splits.dev))
-        return TaggingJob(recipe, model, vocabulary, train, dev, splits.labels, device)
+        return TaggingJob(recipe, model, vocabularies.source, train, dev, splits.labels, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
         """F1 of whole entities and of characters' tags, as KLUE counts them (Park et al. 2021).

@@ -13,12 +13,12 @@ from jumok.decoding.config import DecodingConfig
 from jumok.tasks.answers import Answer
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
-from jumok.text.vocabulary import Vocabulary
 from jumok.training.job import Job
 from jumok.training.report import Example, Mistake
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
+    from jumok.tasks.vocabularies import Vocabularies
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Task(Protocol):
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabularies: "Vocabularies",
         splits: Splits,
         device: torch.device,
     ) -> Job[Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from jumok.data.corpora import load_splits
@@ -18,17 +19,14 @@ from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.beginning import Taken
-from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
-from jumok.tasks.preparing import begin_weights, job_of, new_model, new_vocabularies
+from jumok.tasks.preparing import begin_weights, job_of, new_model, prepare
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score, tell_bad_rows
 from jumok.tasks.task import Scored
-from jumok.tasks.writing import refuse_settings
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.depth import frozen
 from jumok.training.distributed import (
     Processes,
     connected,
@@ -65,15 +63,15 @@ def train(recipe: Recipe, folder: Path) -> Finished:
     device = find_device(recipe.device)  # refuses one that is not here before the data are read
     with connected(device, recipe.training.timeout) as processes, ExitStack() as held:
         if _begun_before(recipe, Run(folder), processes):
-            return _resume(Run(folder), recipe, processes, held, begin)
+            return _resume(Run(folder), recipe, device, processes, held, begin)
         with together(processes):
             refuse_idle(processes.size, recipe.training.accumulate)
             if processes.rank == 0:
-                prepared = _begun(recipe, folder, held)
+                begun = _begun(recipe, folder, device, held)
         with together(processes):
             if processes.rank > 0:
-                prepared = _shared(Run.existing(folder), begins=True)
-        return _train(prepared, processes, None, begin)
+                begun = _shared(Run.existing(folder), device, begins=True)
+        return _train(begun, device, processes, None, begin)
 
 
 def resume(folder: Path) -> Finished:
@@ -96,7 +94,7 @@ def resume(folder: Path) -> Finished:
         return Finished(run, results)
     device = find_device(recipe.device)
     with connected(device, recipe.training.timeout) as processes, ExitStack() as held:
-        return _resume(run, recipe, processes, held, begin)
+        return _resume(run, recipe, device, processes, held, begin)
 
 
 def _begun_before(recipe: Recipe, run: Run, processes: Processes) -> bool:
@@ -106,7 +104,12 @@ def _begun_before(recipe: Recipe, run: Run, processes: Processes) -> bool:
 
 
 def _resume(
-    run: Run, recipe: Recipe, processes: Processes, held: ExitStack, begin: float
+    run: Run,
+    recipe: Recipe,
+    device: torch.device,
+    processes: Processes,
+    held: ExitStack,
+    begin: float,
 ) -> Finished:
     """Go on from the newest checkpoint; a finished run has its results already."""
     if processes.exchange([run.finished])[0][0]:
@@ -117,15 +120,16 @@ def _resume(
             held.enter_context(alone(run.folder))
     with together(processes):
         checkpoint = CheckpointStore(run.folder, recipe.training.keep).newest()
-        prepared = _shared(run, begins=checkpoint is None)
-    if checkpoint is None and processes.rank == 0:
-        _tell_beginning(run, prepared.taken)
-    return _train(prepared, processes, checkpoint, begin)
+        begun = _shared(run, device, begins=checkpoint is None)
+    with together(processes):
+        if checkpoint is None and processes.rank == 0:
+            _tell_beginning(run, begun.taken)
+    return _train(begun, device, processes, checkpoint, begin)
 
 
 @dataclass(frozen=True)
-class _Prepared:
-    """All that a training begins with."""
+class _Begun:
+    """A run, and all that its training begins with or goes on with."""
 
     run: Run
     recipe: Recipe
@@ -135,47 +139,41 @@ class _Prepared:
     job: Job[Any] | None = None  # made already
 
 
-def _begun(recipe: Recipe, folder: Path, held: ExitStack) -> _Prepared:
+def _begun(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _Begun:
     """A new run in `folder`, which is locked as long as `held` is open."""
     Run(folder).refuse_existing()
-    device = find_device(recipe.device)
-    Kernels(recipe.decoding).refuse_missing(device)  # not only when the test is scored
-    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    vocabularies = new_vocabularies(recipe, splits.train)
-    vocabularies.refuse(recipe)
-    model = new_model(recipe, vocabularies, splits.labels)
-    refuse_settings(recipe, model, vocabularies.target)
-    frozen(weights_of(model), recipe.training.freeze)  # refuses words that mean no weight
-    taken = begin_weights(recipe, model, splits.labels)
-    job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)
+    new = prepare(recipe, device)
     held.enter_context(alone(folder))
-    run = Run.begin(folder, recipe, vocabularies)
-    _tell_beginning(run, taken)
-    return _Prepared(run, recipe, splits, model, taken, job)
+    run = Run.begin(folder, recipe, new.vocabularies)
+    _tell_beginning(run, new.taken)
+    return _Begun(run, recipe, new.splits, new.model, new.taken, new.job)
 
 
-def _shared(run: Run, *, begins: bool) -> _Prepared:
+def _shared(run: Run, device: torch.device, *, begins: bool) -> _Begun:
     """A run that is there already; with the weights it begins from where it has none of its own.
 
     Those may be gone when it goes on from a checkpoint.
     """
     recipe = run.recipe()
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    model = new_model(recipe, run.vocabularies(), splits.labels)
+    model = new_model(recipe, run.vocabularies(), splits.labels, device)
     taken = begin_weights(recipe, model, splits.labels) if begins else None
-    return _Prepared(run, recipe, splits, model, taken)
+    return _Begun(run, recipe, splits, model, taken)
 
 
 def _train(
-    prepared: _Prepared, processes: Processes, checkpoint: Checkpoint | None, begin: float
+    begun: _Begun,
+    device: torch.device,
+    processes: Processes,
+    checkpoint: Checkpoint | None,
+    begin: float,
 ) -> Finished:
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
-    run, splits, model = prepared.run, prepared.splits, prepared.model
+    run, splits, model = begun.run, begun.splits, begun.model
     if processes.rank == 0:
         tell_bad_rows(splits.tables.values())
     vocabularies = run.vocabularies()
-    recipe = vocabularies.fit(prepared.recipe)
-    device = find_device(recipe.device)
+    recipe = vocabularies.fit(begun.recipe)
     facts = {
         "recipe": run.recipe_fingerprint(),
         **vocabularies.fingerprints,
@@ -183,7 +181,7 @@ def _train(
     }
     _refuse_other_facts(facts, checkpoint, processes)
     with together(processes):
-        job = prepared.job or job_of(recipe, model, vocabularies, splits, device)
+        job = begun.job or job_of(recipe, model, vocabularies, splits, device)
     with together(processes):
         trainer = Trainer(
             job,
