@@ -189,8 +189,10 @@ class TaggingJob:
             places = np.flatnonzero(wanted != UNTAGGED)
             total -= float(row[places, wanted[places]].sum())
             n += len(places)
-        guessed = likeliest_tags(self.dev.texts, found, self.tags)
-        score = score_tags(self.dev.wanted, guessed).macro_f1
+        texts = self.dev.texts
+        guessed = likeliest_tags(texts, found, self.tags)
+        rows = (without_spaces(tags, texts.texts) for tags in (self.dev.wanted, guessed))
+        score = score_tags(*rows).macro_f1
         return DevScore(total / max(n, 1), score, self.recipe.score)
 
 
@@ -227,14 +229,17 @@ class TokenTagging:
 
         `entity_f1` is the mean F1 of the types of entities, each right only with its type and from
         its first character to its last; `entity_micro_f1` counts every entity the same.
-        `character_f1` is the mean F1 of all tags, O among them, over the characters.
+        `character_f1` is the mean F1 of all tags, O among them, over the characters. What a space
+        is tagged with counts nowhere.
         """
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         data = TaggedTexts.of_table(table, encode)
         texts = data.texts
         guessed = tags_in(loaded, texts)
-        found = score_tags(data.wanted, guessed)
-        reached = score_tags(data.wanted, of_characters(data.of_pieces(), texts))
+        best = of_characters(data.of_pieces(), texts)
+        rows = (without_spaces(tags, texts.texts) for tags in (data.wanted, guessed, best))
+        wanted, ours, reachable = rows
+        found, reached = score_tags(wanted, ours), score_tags(wanted, reachable)
         return Scored(
             {
                 "task": loaded.recipe.task,
@@ -242,7 +247,7 @@ class TokenTagging:
                 "n": found.n,
                 "entity_f1": found.macro_f1,
                 "entity_micro_f1": found.f1,
-                "character_f1": character_f1(data.wanted, guessed),
+                "character_f1": character_f1(wanted, ours),
                 "reachable_f1": reached.macro_f1,
             },
             examples=_examples(texts.texts, data.wanted, guessed),
@@ -313,6 +318,18 @@ def of_characters(of_pieces: Sequence[Sequence[str]], texts: PiecedTexts) -> lis
     """The tags of all characters, from those of the pieces."""
     rows = zip(of_pieces, texts.spans, texts.texts, strict=True)
     return [bio.of_characters(tags, spans, text) for tags, spans, text in rows]
+
+
+def without_spaces(rows: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
+    """The tags of all characters but spaces, which KLUE leaves out before it counts.
+
+    >>> without_spaces([["B-LC", "I-LC", "I-LC", "O"]], ["서울 은"])
+    [['B-LC', 'I-LC', 'O']]
+    """
+    return [
+        [tag for tag, character in zip(tags, text, strict=True) if character != " "]
+        for tags, text in zip(rows, texts, strict=True)
+    ]
 
 
 def character_f1(wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> float:
