@@ -1,6 +1,7 @@
 """`jumok predict`: one answer a line, in order, whatever stands in the line."""
 
 import math
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -137,6 +138,15 @@ def test_a_mistyped_option_is_no_text(
         assert f"{word} is no option of jumok predict ({sentence})" in done.err
     else:
         assert (done.code, len(done.out.splitlines())) == (0, 2)
+
+
+def test_no_stdin_at_all(review_run: Path) -> None:
+    """As under a daemon, or `<&-` in a shell."""
+    command = shlex.join([*JUMOK, "predict", str(review_run)])
+    shell = ["sh", "-c", f"{command} <&-"]
+    done = subprocess.run(shell, capture_output=True, check=False, env=environment())
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"stdin is closed; give texts as arguments, or lines on stdin" in done.stderr
 
 
 def test_lines_of_stdin(review_run: Path) -> None:

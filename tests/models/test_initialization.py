@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 import torch
 from torch import nn
 
@@ -18,6 +19,12 @@ def test_linear_maps_fill_xaviers_range() -> None:
             assert module.weight.abs().max() <= edge, name
             assert abs(module.weight.std().item() - edge / math.sqrt(3)) < 0.1 * edge, name
             assert not module.bias.any(), name
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_an_output_begins_without_bias(tied: bool) -> None:
+    model = MaskedLanguageModel(small(tie_embeddings=tied))
+    assert not model.output.bias.any()
 
 
 def test_two_models_of_one_seed_are_one() -> None:

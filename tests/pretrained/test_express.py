@@ -179,6 +179,7 @@ T5: Mapping[str, Any] = {
         ("marian", {"target_vocabulary_size": 44}),
         ("marian", {"target_vocabulary_size": 44, "tie_embeddings": False}),
         ("marian", {"output_bias": True}),
+        ("marian", {"tie_embeddings": "inputs"}),
         ("pegasus", {"norm_first": True}),
         ("bart", {"positions": "learned", "embedding_norm": True}),
         ("mbart", {"positions": "learned", "embedding_norm": True, "norm_first": True}),

@@ -68,5 +68,16 @@ def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> N
 def test_a_mean_is_of_one_run(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
-    with pytest.raises(InputError, match=r"step-2 and step-4 are of two runs; move away"):
+    with pytest.raises(InputError, match=r"step-2 is not of the run whose folder it lies in"):
+        average(folder, 2, tmp_path / "mean")
+
+
+def test_a_mean_is_of_its_own_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+    """All the checkpoints that are kept belong together, and to another run."""
+    own, other = two
+    folder = tmp_path / "run"
+    shutil.copytree(own, folder)
+    shutil.rmtree(folder / "checkpoints")
+    shutil.copytree(other / "checkpoints", folder / "checkpoints")
+    with pytest.raises(InputError, match=r"step-4 is not of the run whose folder it lies in"):
         average(folder, 2, tmp_path / "mean")

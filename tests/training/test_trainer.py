@@ -22,6 +22,7 @@ from jumok.training.checkpoint_store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.distributed import ALONE, Alone, Processes
 from jumok.training.history import METRICS, History, Record, read_records
+from jumok.training.job import DevScore
 from jumok.training.progress import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
@@ -373,7 +374,7 @@ def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
 
 def test_nothing_but_bad_steps_ends_a_training(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=100, on_bad_step="skip")
-    with pytest.raises(NonFiniteError, match="the 21th in a row; train anew"):
+    with pytest.raises(NonFiniteError, match="21 in a row; train anew"):
         trainer(Poisoned(points(32, 0), batch=32), tmp_path, config).fit()
 
 
@@ -621,6 +622,22 @@ def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
     else:
         assert at_last.endswith(", the newest")
         assert math.isnan(progress.best_score)
+
+
+def test_the_newest_is_kept_where_no_score_is_a_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Unscored(Circle):
+        def evaluate(self, processes: Processes = ALONE) -> DevScore:
+            return replace(super().evaluate(processes), score=math.nan)
+
+    job = Unscored(points(32, 0))
+    progress = trainer(job, tmp_path, replace(CONFIG, steps=4, evaluate_every=2)).fit()
+    assert (progress.best_step, math.isnan(progress.best_score)) == (4, True)
+    assert same(weights(job), CheckpointStore(tmp_path).checkpoint(4).load()["model"])
+    assert (
+        "no evaluation gave a score; the weights are those of step-4, the newest\n"
+    ) in capsys.readouterr().err
 
 
 def test_without_a_sound_checkpoint_there_are_no_weights(tmp_path: Path) -> None:

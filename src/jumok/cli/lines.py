@@ -7,6 +7,13 @@ from typing import BinaryIO
 from jumok.errors import InputError
 
 
+def open_stdin() -> BinaryIO:
+    """The bytes of stdin. Raises InputError where a process was started without one."""
+    if sys.stdin is None:
+        raise InputError("stdin is closed; give texts as arguments, or lines on stdin")
+    return sys.stdin.buffer
+
+
 def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
     """Each line without its end; LF ends it, and one CR before that belongs to the end.
 
@@ -16,7 +23,8 @@ def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
     from jumok.text.length import MOST_BYTES
     from jumok.text.normalization import checked
 
-    stream = stream or sys.stdin.buffer
+    if stream is None:
+        stream = open_stdin()
     number = 0
     while line := stream.readline(MOST_BYTES + 3):  # a CR, a LF, and one byte to tell by
         number += 1

@@ -189,10 +189,10 @@ def _tell_loop(answer: "Answer") -> None:
 
 def _chunks() -> Iterator[list[str]]:
     """The lines of stdin, several at a time where they are all there already."""
-    from jumok.cli.lines import lines_of_stdin
+    from jumok.cli.lines import lines_of_stdin, open_stdin
     from jumok.errors import JumokError
 
-    most = CHUNK if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode) else 1
+    most = CHUNK if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1
     chunk: list[str] = []
     letters = 0
     try:

@@ -10,7 +10,9 @@ def initialize(model: nn.Module) -> None:
     """Begin every linear map of `model` anew; tied output tables keep the embedding's numbers."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
-        if isinstance(module, nn.Linear) and id(module.weight) not in tables:
+        if not isinstance(module, nn.Linear):
+            continue
+        if id(module.weight) not in tables:
             nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -56,13 +56,18 @@ def _towered(ours: Ours, name: str) -> Ours:
         config = replace(config, positions="learned")
     elif config.positions == "learned" and config.first_position:
         weights[positions] = weights[positions][config.first_position :]
-    config = replace(config, first_position=0)
+    tied = config.tying in ("all", "target")  # the output; there is one vocabulary
     if config.scale_embedding:
-        if ours.kind in ("masked_language_model", "language_model") and config.tying != "none":
+        if ours.kind in ("masked_language_model", "language_model") and tied:
             weights["output.weight"] = weights[tokens]
-            config = replace(config, tie_embeddings="none")
+            tied = False
         weights[tokens] = weights[tokens] * config.width**0.5
-        config = replace(config, scale_embedding=False)
+    config = replace(
+        config,
+        first_position=0,
+        scale_embedding=False,
+        tie_embeddings="all" if tied else "none",
+    )
     return replace(ours, config=config, weights=weights)
 
 

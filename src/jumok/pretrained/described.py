@@ -114,6 +114,8 @@ def describe(config: Mapping[str, Any], names: Sequence[str]) -> Described:
         head_activation=head.bend or measures.head_activation,
         output_bias=head.output_bias,
     )
+    if head.kind == "encoder_decoder" and not head.lines and measures.tying == "none":
+        measures = replace(measures, tie_embeddings="target")  # no output of its own is stored
     labelled = head.kind in ("text_classifier", "token_classifier")
     labels = settings.labels() if labelled else ()
     return Described(family, architecture, head, measures, labels)

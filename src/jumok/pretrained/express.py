@@ -119,6 +119,8 @@ def _differences(kind: Kind, ours: TransformerConfig, theirs: TransformerConfig)
     plain, other = _plain(ours), _plain(theirs)
     if kind != "masked_language_model":  # no other head has a bend of its own
         plain = replace(plain, head_activation=other.head_activation)
+    if kind in ("text_classifier", "token_classifier"):  # they write no tokens
+        plain = replace(plain, tie_embeddings=other.tie_embeddings)
     return [
         _wanted(field.name, getattr(other, field.name))
         for field in fields(TransformerConfig)

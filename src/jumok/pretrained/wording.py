@@ -84,7 +84,7 @@ def marian_words(ours: Ours) -> Json:
     """Marian's config.json."""
     config = ours.config
     return bart_words(ours) | {
-        "share_encoder_decoder_embeddings": config.tying == "all",
+        "share_encoder_decoder_embeddings": config.tying in ("all", "inputs"),
         "decoder_vocab_size": config.output_size,
     }
 

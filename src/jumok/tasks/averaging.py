@@ -83,12 +83,12 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
             f"a mean of the last {last} checkpoints was asked for, and {len(found)} sound ones are "
             f"in {run.folder}; train longer, or write them more often (training.evaluate_every)"
         )
-    first, *others = found
-    for other in others:
-        if any(other.facts.get(key) != first.facts.get(key) for key in ("recipe", "data")):
+    alike = {key: found[0].facts.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
+    for each in found:
+        if not each.is_of({"recipe": run.recipe_fingerprint(), **alike}):
             raise InputError(
-                f"{other.path} and {first.path.name} are of two runs; move away the one that is "
-                "not this run's, and average what is left"
+                f"{each.path} is not of the run whose folder it lies in; move it away, and average "
+                "what is left"
             )
     return found
 

@@ -45,7 +45,7 @@ class AugmentationConfig:
     subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
     sampling_alpha: float = 0.2  # how flat the distribution is that they are sampled from
     token_dropout: float = 0.0  # share of tokens replaced by [MASK]
-    consistency: float = 0.0  # weight of R-Drop: a text seen twice must be answered alike
+    consistency: float = 0.0  # weight of R-Drop, half the paper's alpha
 
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):

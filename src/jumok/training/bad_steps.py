@@ -63,7 +63,7 @@ def refused(
         path = write_out(folder, f"step-{step}{several}", parts, story)
     told = f"step {step}: {trouble.why}; the step was not taken, its batch is in {path}"
     if stop or in_a_row > MOST_IN_A_ROW:
-        rows = f", the {in_a_row}th in a row" if in_a_row > 1 else ""
+        rows = f", {in_a_row} in a row" if in_a_row > 1 else ""
         with together(processes):
             raise NonFiniteError(
                 f"{told}{rows}; train anew with a lower training.learning_rate or a longer "

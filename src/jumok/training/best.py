@@ -48,19 +48,17 @@ def best_sound(
     `facts` are those of the run: a checkpoint of another one is not taken. Where there is no other
     it stays the best one, and what is damaged about it is told when it is opened.
     """
-    fault = fault_of(store, best)
+    fault = fault_of(store, best) if best else "no evaluation gave a score"
     others = [each for each in store.last() if each.is_of(facts)] if fault else []
     if not others:
         return best, score, ""
     scores = scores_in(records)
     step = best_of(others, scores)
     metric, found = scores.get(step, ("", math.nan))
-    why = f"the best of those that can, {metric} {found:.4f}" if metric else "the newest"
-    sentence = (
-        f"step-{best}, the best, cannot be used ({fault}); the weights are those of step-{step}, "
-        f"{why}"
-    )
-    return step, found, sentence
+    scored = not math.isnan(found)
+    why = f"the best of those that can, {metric} {found:.4f}" if scored else "the newest"
+    lost = f"step-{best}, the best, cannot be used ({fault})" if best else fault
+    return step, found, f"{lost}; the weights are those of step-{step}, {why}"
 
 
 def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:

@@ -10,7 +10,8 @@ def learning_rate_share(schedule: Schedule, step: int, warmup_steps: int, progre
     """The share (0 to 1) of the highest learning rate that step 1, 2, ... takes.
 
     inverse_sqrt is equation (3) of the paper, its peak at the end of the warm-up scaled to 1;
-    cosine and linear fall to 0 at progress 1, the end of the training.
+    cosine and linear fall to 0 at progress 1, the end of the training; as progress counts from the
+    first step, they are below 1 where the warm-up ends: linear at 0.8 after one of a fifth.
 
     >>> [round(learning_rate_share("inverse_sqrt", s, 4, 0.0), 3) for s in (1, 4, 16)]
     [0.25, 1.0, 0.5]
