@@ -303,7 +303,8 @@ def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder
 
 def test_texts_whose_letters_are_stored_apart() -> None:
     apart = unicodedata.normalize("NFD", "가나")
-    config = DecodingConfig(choices=(apart,), stop=(apart,), forbidden=(apart,), prefix=apart)
-    assert config.choices == config.stop == config.forbidden == ("가나",)
+    config = DecodingConfig(choices=(apart,), forbidden=(apart,), prefix=apart)
+    assert config.choices == config.forbidden == ("가나",)
     assert config.prefix == "가나"
+    assert DecodingConfig(stop=(apart,)).stop == ("가나",)
     assert DecodingConfig(pattern=apart).pattern == "가나"

@@ -177,6 +177,12 @@ def test_too_large(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
         regular_expression(pattern)
 
 
+@pytest.mark.parametrize("pattern", ["((){999999}){999999}a?", "((b{0}){999999}){999999}a?"])
+def test_the_empty_text_over_and_over(pattern: str) -> None:
+    found = regular_expression(pattern)
+    assert (found.matches(""), found.matches("a"), found.matches("b")) == (True, True, False)
+
+
 def test_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few states, each with hundreds of ranges of letters to follow."""
     monkeypatch.setattr("jumok.decoding.automaton.MOST_EDGES", 300_000)

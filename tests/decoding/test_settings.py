@@ -42,7 +42,11 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         ({"sample": True, "n_best": 10**9}, r"decoding\.n_best 1000000000 is beyond every machine"),
         ({"max_length": 10**12}, r"decoding\.max_length 1000000000000 is beyond every machine"),
         ({"top_k": -1}, r"decoding\.top_k -1: give 0 or more"),
-        ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give more than 0"),
+        ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give 1e-06 or more; for the l"),
+        ({"temperature": 1e-45}, r"decoding\.temperature 1e-45: give 1e-06 or more"),
+        ({"max_ratio": 1e308}, r"decoding\.max_ratio 1e\+308 is beyond every machine; give 1,000,"),
+        ({"choices": ("a. b",), "stop": (".",)}, r"stop would cut an answer that .*choices"),
+        ({"pattern": "[0-9.]+", "stop": (".",)}, r"stop would cut an answer that .*pattern"),
         ({"top_p": 1.5}, r"decoding\.top_p 1\.5: give more than 0, to 1"),
         ({"min_p": 1.0}, r"decoding\.min_p 1\.0: give 0 or more, below 1"),
         ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
@@ -78,6 +82,9 @@ def test_loops_are_found() -> None:
         loop = Written(ids, 0.0, False).loop
         assert loop is not None
         assert (loop.start, loop.period, loop.rounds) == (3, period, 12)
+    long = find_loop([9, *range(100)] * 3)  # a sentence, letter by letter
+    assert long is not None
+    assert (long.period, long.rounds) == (101, 3.0)
     cut = find_loop([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
     assert cut is not None
     assert (cut.start, cut.period) == (1, 3)

@@ -361,7 +361,7 @@ def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
     found = both(target, draft, opening([2], 9), config, held("5", "677"))
     assert found.answer.ids == [6, 7, 7]
     assert found.guessed > found.kept
-    with pytest.raises(InputError, match="nothing may follow what is written for text 1"):
+    with pytest.raises(InputError, match="nothing may follow what is written so far"):
         both(target, draft, opening([2], 9), config, held("6"))
 
 

@@ -176,7 +176,9 @@ class _Nodes:
                     for _ in range(most - least):
                         after = self.add([self.build(part, after), end])
                 for _ in range(least):
-                    after = self.build(part, after)
+                    before, after = after, self.build(part, after)
+                    if after == before:  # the empty text, as often as one likes
+                        break
                 return after
 
     def _characters(self, ranges: Ranges, after: int) -> int:

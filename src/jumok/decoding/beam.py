@@ -93,8 +93,8 @@ def beam_search(
 ) -> list[list[Written]]:
     """For each text the `n_best` hypotheses of highest rank, best first.
 
-    There are fewer where fewer exist, and an empty one where the processors forbade all. An
-    `observer` looks on at a single text.
+    There are fewer where fewer exist; where the processors forbade all before any was finished,
+    they are those that lived until then. An `observer` looks on at a single text.
 
     Raises InputError for coverage with a writer that does not tell what it attends to.
     """
@@ -217,6 +217,8 @@ class _Search:
     def keep(self, candidates: Hypotheses, stopped: Tensor) -> None:
         """The best of those that ended join the finished, the best of the others live on."""
         K = self.config.beam
+        if self.processors:
+            self._keep_stuck(candidates)
         self.t += 1
         rank = candidates.value / length_norm(self.t, self.config) + self._coverage(candidates)
         new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEVER))
@@ -226,6 +228,18 @@ class _Search:
         order = stopped.int().argsort(dim=-1, stable=True)
         going = replace(candidates, value=candidates.value.masked_fill(stopped, NEVER))
         self.living = going.pick(order[:, :K])
+
+    def _keep_stuck(self, candidates: Hypotheses) -> None:
+        """Where nothing may follow and nothing is finished, the living stand as they are."""
+        stuck = (candidates.value[:, 0] == NEVER) & (self.finished.value[:, 0] == NEVER)  # (N)
+        if stuck.any():
+            refuse_dead_end(self.processors)
+            rank = self.living.value / length_norm(max(self.t, 1), self.config)
+            rank = rank + self._coverage(self.living)
+            left = replace(self.living, value=rank.masked_fill(~stuck[:, None], NEVER))
+            both = self.finished.beside(left)
+            order = both.value.argsort(dim=-1, descending=True, stable=True)
+            self.finished = both.pick(order[:, : self.config.beam])
 
     def continuations(self, candidates: Hypotheses, stopped: Tensor) -> Continuations:
         """What became of the only text's candidates: those that finished, then the living."""
@@ -291,14 +305,11 @@ class _Search:
         for text, *rows in zip(
             self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
         ):
-            found = [
+            self.answers[text] = [
                 written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEVER
             ]
-            if not found:  # nothing could be written to an end
-                refuse_dead_end(self.processors, text)
-            self.answers[text] = found or [Written([], 0.0, finished=False)]
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:

@@ -13,7 +13,8 @@ EarlyStop = Literal["full", "likely", "exact"]
 Kernel = Literal["plain", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
-MOST = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20}
+MOST = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
+LEAST_TEMPERATURE = 1e-6  # logits of thousands over it are still a float32
 MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
 
 
@@ -77,18 +78,25 @@ class DecodingConfig:
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
-            if getattr(self, name) > MOST[name]:
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
                 raise InputError(
                     f"decoding.{name} {getattr(self, name)} is beyond every machine; give "
-                    f"{MOST[name]:,} or less"
+                    f"{most:,.0f} or less"
                 )
         for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
                      "coverage"):  # fmt: skip
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 0 or more")
-        for name in ("temperature", "repetition_penalty"):
-            if not 0.0 < getattr(self, name) < math.inf:
-                raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0")
+        if not LEAST_TEMPERATURE <= self.temperature < math.inf:
+            raise InputError(
+                f"decoding.temperature {self.temperature}: give {LEAST_TEMPERATURE} or more; for "
+                "the likeliest token alone leave out decoding.sample"
+            )
+        if not 0.0 < self.repetition_penalty < math.inf:
+            raise InputError(
+                f"decoding.repetition_penalty {self.repetition_penalty}: give more than 0"
+            )
         for name in ("top_p", "typical_p"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0, to 1")
@@ -121,6 +129,12 @@ class DecodingConfig:
             raise InputError(
                 f"decoding.{' and decoding.'.join(holding)} all say what an answer may be; "
                 "keep one of them"
+            )
+        if self.stop and (self.pattern or self.choices):
+            name = "pattern" if self.pattern else "choices"
+            raise InputError(
+                f"decoding.stop would cut an answer that decoding.{name} wants whole; keep one of "
+                "them"
             )
         if self.typical_p < 1.0 and not self.sample:
             raise InputError(

@@ -230,12 +230,11 @@ class Constraint:
         return self._masks[state, room, V]
 
 
-def refuse_dead_end(processors: Iterable[Processor], text: int) -> None:
-    """Raises InputError where text number `text` is held to a language and nothing may follow."""
+def refuse_dead_end(processors: Iterable[Processor]) -> None:
+    """Raises InputError where a text is held to a language, and nothing may follow in it."""
     inner = (each.processor if isinstance(each, Behind) else each for each in processors)
     if any(isinstance(each, Constraint) and each.strict for each in inner):
         raise InputError(
-            f"nothing may follow what is written for text {text + 1}: other settings forbid all "
-            "that its constraint allows; leave out one of them (min_length, forbidden, "
-            "no_repeat_ngram)"
+            "nothing may follow what is written so far: other settings forbid all that the "
+            "constraint allows; leave out one of them (min_length, forbidden, no_repeat_ngram)"
         )

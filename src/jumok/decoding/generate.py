@@ -90,8 +90,7 @@ def one_by_one(
             if processors:  # they may have left nothing to choose from
                 token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
                 if (token == NOTHING).any():
-                    row = int(sheet.alive[int((token == NOTHING).int().argmax())])
-                    refuse_dead_end(processors, row // config.n_best)
+                    refuse_dead_end(processors)
         going = sheet.write(t, token, gain, on_token)
         if observer is not None:
             observer.continued(sheet.continuations(t, token, going))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LONGEST = 64  # tokens of one round that are looked for
+LONGEST = 256  # tokens of one round that are looked for
 LEAST = 12  # tokens a loop holds at least: "ㅋㅋㅋㅋ" is still a text
 ROUNDS = 3  # and rounds
 

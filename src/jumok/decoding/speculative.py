@@ -164,7 +164,7 @@ class _Text:
         for number in range(len(guesses) + 1):
             p = self._distribution(logits[:, number], len(self))
             if p is None:  # the processors left nothing to choose from
-                refuse_dead_end(self._processors, 0)
+                refuse_dead_end(self._processors)
                 self.over = True
                 return number
             kept = number < len(guesses) and self._keeps(guesses[number], p)

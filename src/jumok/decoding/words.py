@@ -6,18 +6,23 @@ from jumok.decoding.spelling import Spelling
 from jumok.errors import InputError
 
 MOST = 10_000  # spellings of one word
+LONGEST = 300  # bytes of one, a hundred syllables
 
 
 def spellings(word: str, spelling: Spelling) -> list[tuple[int, ...]]:
     """Every sequence of tokens that writes `word`, with and without the space before it.
 
     A single token that writes more than the word ("영화관" for "영화") is another word. Raises
-    InputError for a word without a spelling, or with more than 10,000.
+    InputError for a word without a spelling, with more than 10,000, or of more than 300 bytes.
 
     >>> abc = Spelling(first=(b"a", b"b", b"ab", b"ab"), later=(b"a", b"b", b"ab", b" ab"))
     >>> spellings("ab", abc)
     [(0, 1), (2,), (3,)]
     """
+    if len(word.encode()) > LONGEST:
+        raise InputError(
+            f"a word of {len(word.encode())} bytes came ({word[:20]!r}...); give {LONGEST} or less"
+        )
     tokens: dict[bytes, list[int]] = {}
     for id, written in enumerate(spelling.later):  # noqa: A001  the field's word
         if written:
