@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.errors import InputError
+from jumok.nn.config import LayerConfig, check_size
 from jumok.nn.feedforward import Activation
-from jumok.nn.layer import LayerConfig, refuse_no_size
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
 Tying = Literal["all", "inputs", "target", "none"]
@@ -34,9 +34,9 @@ class TransformerConfig(LayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("vocabulary_size", "n_layers", "max_length", "width"):
-            refuse_no_size(name, getattr(self, name))
+            check_size(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
-            refuse_no_size("target_vocabulary_size", self.target_vocabulary_size)
+            check_size("target_vocabulary_size", self.target_vocabulary_size)
         if self.first_position < 0:
             raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
         if self.n_segments < 0:

@@ -2,11 +2,12 @@
 
 from jumok.nn.attention import MultiHeadAttention, attention_weights, fused_attention
 from jumok.nn.cache import NO_CACHE, KeyValueCache, StackCache
+from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.hooks import HookPoint, record
-from jumok.nn.layer import AddNorm, LayerConfig, TransformerLayer
+from jumok.nn.layer import AddNorm, TransformerLayer
 from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
 from jumok.nn.positions import (
     LearnedPositions,

@@ -8,7 +8,8 @@ from typing import Literal
 from torch import Tensor, nn
 
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
-from jumok.nn.layer import NORMS, LayerConfig, TransformerLayer
+from jumok.nn.config import LayerConfig
+from jumok.nn.layer import NORMS, TransformerLayer
 from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions
 
