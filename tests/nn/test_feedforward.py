@@ -1,4 +1,4 @@
-"""Feed-forward: equation (2), each position by itself, with every bend and with a gate."""
+"""Feed-forward: equation (2), each position by itself, with every activation and with a gate."""
 
 from typing import get_args
 
@@ -12,10 +12,10 @@ from jumok.nn.feedforward import Activation
 from tests.nn.drawing import noise
 from tests.nn.measure import FLOAT64, close, shaken
 
-BENDS = get_args(Activation)
+ACTIVATIONS = get_args(Activation)
 
 
-def bend(name: str, x: Tensor) -> Tensor:
+def activated(name: str, x: Tensor) -> Tensor:
     """The formulas, from torch's elementary functions."""
     if name == "relu":
         return x.clamp(min=0)
@@ -27,14 +27,14 @@ def bend(name: str, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("name", BENDS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
 def test_equation_2(name: Activation, bias: bool) -> None:
     x = noise(2, 3, 4, dtype=torch.float64)
-    plain = shaken(PositionwiseFeedForward(4, 10, bend=name, bias=bias)).double()
-    inner = bend(name, F.linear(x, plain.up.weight, plain.up.bias))
+    plain = shaken(PositionwiseFeedForward(4, 10, activation=name, bias=bias)).double()
+    inner = activated(name, F.linear(x, plain.up.weight, plain.up.bias))
     assert close(plain(x), F.linear(inner, plain.down.weight, plain.down.bias), FLOAT64)
-    gated = shaken(GatedFeedForward(4, 10, bend=name, bias=bias)).double()
-    inner = bend(name, F.linear(x, gated.up.weight, gated.up.bias))
+    gated = shaken(GatedFeedForward(4, 10, activation=name, bias=bias)).double()
+    inner = activated(name, F.linear(x, gated.up.weight, gated.up.bias))
     inner = inner * F.linear(x, gated.gate.weight, gated.gate.bias)
     assert close(gated(x), F.linear(inner, gated.down.weight, gated.down.bias), FLOAT64)
     assert (plain.up.bias is not None) == (gated.gate.bias is not None) == bias
@@ -49,10 +49,10 @@ def test_each_position_by_itself(kind: type[PositionwiseFeedForward]) -> None:
         assert close(feed_forward(x[:, t : t + 1]), whole[:, t : t + 1], FLOAT64)
 
 
-@pytest.mark.parametrize("name", BENDS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
 def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> None:
-    feed_forward = shaken(kind(3, 5, bend=name)).double()
+    feed_forward = shaken(kind(3, 5, activation=name)).double()
     x = noise(1, 2, 3, seed=1, dtype=torch.float64).requires_grad_()
     inputs = (x, *feed_forward.parameters())
     assert torch.autograd.gradcheck(lambda x, *parameters: feed_forward(x), inputs)

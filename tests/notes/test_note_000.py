@@ -166,7 +166,7 @@ def test_5_masked_multi_head_attention() -> None:
 
 def test_6_feed_forward_by_convolution() -> None:
     """Conv1d with kernel 1 is Linear on each position."""
-    ours = shaken(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, bend="gelu"))
+    ours = shaken(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, activation="gelu"))
     conv1, conv2 = nn.Conv1d(D_HIDN, 4 * D_HIDN, 1), nn.Conv1d(4 * D_HIDN, D_HIDN, 1)
     for conv, linear in ((conv1, ours.up), (conv2, ours.down)):
         conv.load_state_dict({"weight": linear.weight[..., None], "bias": linear.bias})

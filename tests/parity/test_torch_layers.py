@@ -22,7 +22,7 @@ SOURCE = real_tokens([4, 2], 4)
 TRIANGLE = torch.ones(5, 5, dtype=torch.bool).triu(1)  # torch's: True hides
 
 both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
-both_bends = pytest.mark.parametrize("bend", ["relu", "gelu"])
+both_activations = pytest.mark.parametrize("activation", ["relu", "gelu"])
 both_types = pytest.mark.parametrize("dtype", TOLERANCE)
 
 
@@ -56,12 +56,12 @@ def same_layer(
         same(ours.around_feed_forward.norm, theirs.norm2)
 
 
-def config(norm_first: bool, bend: Literal["relu", "gelu"]) -> LayerConfig:
-    return LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first, activation=bend)
+def config(norm_first: bool, activation: Literal["relu", "gelu"]) -> LayerConfig:
+    return LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first, activation=activation)
 
 
-def settings(norm_first: bool, bend: str) -> dict[str, Any]:
-    return {"dropout": 0.0, "activation": bend, "norm_first": norm_first, "batch_first": True}
+def settings(norm_first: bool, activation: str) -> dict[str, Any]:
+    return {"dropout": 0.0, "activation": activation, "norm_first": norm_first, "batch_first": True}
 
 
 def agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
@@ -79,12 +79,14 @@ def agree(ours: list[Tensor], theirs: list[Tensor], tolerance: float) -> None:
 
 
 @both_types
-@both_bends
+@both_activations
 @both_orders
-def test_encoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: torch.dtype) -> None:
-    theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, bend))
+def test_encoder_layer(
+    norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
+) -> None:
+    theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, activation))
     theirs = shaken(theirs).to(dtype).train()  # eval would take torch's inference-only kernel
-    ours = TransformerLayer(config(norm_first, bend)).to(dtype).eval()
+    ours = TransformerLayer(config(norm_first, activation)).to(dtype).eval()
     same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
     y = ours(x, AttentionMask.from_padding(REAL))
@@ -97,12 +99,14 @@ def test_encoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: t
 
 
 @both_types
-@both_bends
+@both_activations
 @both_orders
-def test_decoder_layer(norm_first: bool, bend: Literal["relu", "gelu"], dtype: torch.dtype) -> None:
-    theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, bend))
+def test_decoder_layer(
+    norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
+) -> None:
+    theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, activation))
     theirs = shaken(theirs).to(dtype)
-    ours = TransformerLayer(config(norm_first, bend), cross=True).to(dtype).eval()
+    ours = TransformerLayer(config(norm_first, activation), cross=True).to(dtype).eval()
     same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
     m, m2 = (noise(2, 4, 8, seed=1, dtype=dtype).requires_grad_() for _ in range(2))

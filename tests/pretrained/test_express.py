@@ -143,15 +143,15 @@ def test_what_tags_tokens(tmp_path: Path) -> None:
     assert difference("token_classifier", model, opened(found, tmp_path)) <= 1e-5
 
 
-@pytest.mark.parametrize("bend", ["relu", "gelu", "gelu_tanh", "silu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
-def test_language_models(tmp_path: Path, positions: Any, bend: Any) -> None:
+def test_language_models(tmp_path: Path, positions: Any, activation: Any) -> None:
     said = config(
         norm_first=True,
         positions=positions,
-        activation=bend,
-        tie_embeddings=bend != "silu",
-        scale_embedding=bend != "gelu",
+        activation=activation,
+        tie_embeddings=activation != "silu",
+        scale_embedding=activation != "gelu",
     )
     model = LanguageModel(said)
     found = express(ours("language_model", model, said))

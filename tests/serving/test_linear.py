@@ -4,24 +4,24 @@ import pytest
 import torch
 from torch import nn
 
-from jumok.nn.feedforward import activation
+from jumok.nn.feedforward import activation_of
 from jumok.serving.linear import CastLinear, PackedLinear, in_int8, in_type, joined
 
-BENDS = (None, "relu", "gelu", "gelu_tanh", "silu")
+ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("name", BENDS)
+@pytest.mark.parametrize("name", ACTIVATIONS)
 @torch.no_grad()
 def test_a_packed_map_is_the_plain_one(name, bias: bool) -> None:
     torch.manual_seed(0)
     linear, x = nn.Linear(24, 50, bias=bias), 3 * torch.randn(2, 7, 24)
-    bend = None if name is None else activation(name)
-    plain = linear(x) if bend is None else bend(linear(x))
+    activation = None if name is None else activation_of(name)
+    plain = linear(x) if activation is None else activation(linear(x))
     for make, tolerance in ((in_type(torch.float32), 2e-6), (in_type(torch.bfloat16), 6e-2)):
-        assert (make(linear, bend)(x) - plain).abs().max() < tolerance
-    assert (in_int8(linear, bend)(x) - plain).abs().max() < 6e-2
-    cast = CastLinear(linear, torch.float32, bend)(x)
+        assert (make(linear, activation)(x) - plain).abs().max() < tolerance
+    assert (in_int8(linear, activation)(x) - plain).abs().max() < 6e-2
+    cast = CastLinear(linear, torch.float32, activation)(x)
     torch.testing.assert_close(cast, plain)
 
 

@@ -49,7 +49,7 @@ def model_info(model: nn.Module, kind: Kind, d_model: int) -> ModelInfo:
                 activation=known.activation,
             )
     norm = _norm(model)
-    bend = str(values.get("hidden_act") or values.get("activation_function") or "unknown")
+    activation = str(values.get("hidden_act") or values.get("activation_function") or "unknown")
     widths = (values.get(name) for name in _WIDTHS)
     return ModelInfo(
         kind=kind,
@@ -62,7 +62,7 @@ def model_info(model: nn.Module, kind: Kind, d_model: int) -> ModelInfo:
         norm_eps=float(getattr(norm, "eps", getattr(norm, "variance_epsilon", 1e-5))),
         norm_first=bool(values.get("do_layer_norm_before", True)),
         gated=any(name.endswith("gate_proj") for name, _ in model.named_modules()),
-        activation=ACTIVATIONS.get(bend, bend),
+        activation=ACTIVATIONS.get(activation, activation),
     )
 
 

@@ -18,7 +18,7 @@ from jumok.models.initialization import initialize
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.feedforward import activation
+from jumok.nn.feedforward import activation_of
 from jumok.nn.layer import NORMS
 from jumok.nn.masks import EVERYTHING, AttentionMask
 
@@ -186,7 +186,7 @@ class ReplacedTokenDetector(nn.Module):
         super().__init__()
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.d_model), activation(config.head_activation)
+            nn.Linear(config.d_model, config.d_model), activation_of(config.head_activation)
         )
         self.output = nn.Linear(config.d_model, 1)
         initialize(self)
@@ -280,7 +280,7 @@ class MaskedLanguageModel(nn.Module):
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
             nn.Linear(config.d_model, config.width),
-            activation(config.head_activation),
+            activation_of(config.head_activation),
             NORMS[config.norm](config.width, eps=config.norm_eps),
         )
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)

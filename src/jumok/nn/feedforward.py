@@ -1,4 +1,7 @@
-"""Feed-forward: widen, bend, narrow, each position by itself (3.3). Shapes: B, T, D; F is d_ff."""
+"""Feed-forward: widen, activate, narrow, each position by itself (3.3).
+
+Shapes: B batch, T positions, D model width, F d_ff.
+"""
 
 from typing import Literal
 
@@ -9,8 +12,8 @@ from jumok.nn.dropout import Dropout
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-def activation(name: Activation) -> nn.Module:
-    """The bend: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
+def activation_of(name: Activation) -> nn.Module:
+    """What the name stands for: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
     match name:
         case "relu":
             return nn.ReLU()
@@ -35,13 +38,13 @@ class PositionwiseFeedForward(nn.Module):
         d_model: int,
         d_ff: int,
         *,
-        bend: Activation = "relu",
+        activation: Activation = "relu",
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
         super().__init__()
         self.up = nn.Linear(d_model, d_ff, bias=bias)
-        self.activation = activation(bend)
+        self.activation = activation_of(activation)
         self.dropout = Dropout(dropout)
         self.down = nn.Linear(d_ff, d_model, bias=bias)
 
@@ -58,11 +61,11 @@ class GatedFeedForward(PositionwiseFeedForward):
         d_model: int,
         d_ff: int,
         *,
-        bend: Activation = "gelu",
+        activation: Activation = "gelu",
         dropout: float = 0.0,
         bias: bool = True,
     ) -> None:
-        super().__init__(d_model, d_ff, bend=bend, dropout=dropout, bias=bias)
+        super().__init__(d_model, d_ff, activation=activation, dropout=dropout, bias=bias)
         self.gate = nn.Linear(d_model, d_ff, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:

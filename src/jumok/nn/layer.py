@@ -64,7 +64,7 @@ class TransformerLayer(nn.Module):
         self.feed_forward = feed_forward(
             config.d_model,
             config.d_ff,
-            bend=config.activation,
+            activation=config.activation,
             dropout=config.activation_dropout,
             bias=config.bias,
         )

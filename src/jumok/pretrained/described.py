@@ -111,7 +111,7 @@ def describe(config: Mapping[str, Any], names: Sequence[str]) -> Described:
         measures = replace(measures, n_decoder_layers=None, scale_output=False)
     measures = replace(
         measures,
-        head_activation=head.bend or measures.head_activation,
+        head_activation=head.activation or measures.head_activation,
         output_bias=head.output_bias,
     )
     if head.kind == "encoder_decoder" and not head.lines and measures.tying == "none":

@@ -37,7 +37,7 @@ def _heads(settings: Settings) -> Mapping[str, Head]:
                 *vocabulary_lines(decoder, bias, tied=tied),
             ),
             same=same,
-            bend="gelu",
+            activation="gelu",
         ),
         "ElectraForPreTraining": Head(
             "replaced_token_detector",

@@ -117,7 +117,7 @@ def _attempt(ours: Ours, way: _Way) -> Expressed | _Obstacles:
 def _differences(kind: Kind, ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
     """The measures in which the two differ, as the recipe would have to have them."""
     plain, other = _plain(ours), _plain(theirs)
-    if kind != "masked_language_model":  # no other head has a bend of its own
+    if kind != "masked_language_model":  # no other head has an activation of its own
         plain = replace(plain, head_activation=other.head_activation)
     if kind in ("text_classifier", "token_classifier"):  # they write no tokens
         plain = replace(plain, tie_embeddings=other.tie_embeddings)

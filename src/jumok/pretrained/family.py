@@ -40,7 +40,7 @@ class Head:
     same: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()  # may be missing from a file: then they are zeros
     pooler: Pooler = "none"
-    bend: Activation | None = None  # of the head, where it is not that of the layers
+    activation: Activation | None = None  # of the head, where it is not that of the layers
     output_bias: bool = False  # of an encoder-decoder's output
     answers: bool = True  # False: towers alone, or a head nobody asks for answers
 

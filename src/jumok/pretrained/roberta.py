@@ -43,7 +43,7 @@ def _heads(name: str, settings: Settings) -> Mapping[str, Head]:
             same=stored_twice(
                 "roberta.embeddings.word_embeddings.weight", decoder, bias, tied=tied
             ),
-            bend="gelu",
+            activation="gelu",
         ),
         f"{name}ForSequenceClassification": Head(
             "text_classifier",

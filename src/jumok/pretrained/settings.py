@@ -74,7 +74,7 @@ class Settings:
         return value
 
     def activation(self, key: str, absent: str) -> Activation:
-        """The bend of the feed-forward, by our name."""
+        """The activation of the feed-forward, by our name."""
         word = self.word(key, absent)
         if word not in ACTIVATIONS:
             raise _refusal(key, word, f"one of {', '.join(ACTIVATIONS)}")

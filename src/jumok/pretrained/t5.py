@@ -77,12 +77,12 @@ def _config(settings: Settings, absent: _Absent, *, may_scale: bool) -> Transfor
     settings.refuse("is_decoder", False)
     stated = settings.flag("tie_word_embeddings", True)
     word = settings.word("feed_forward_proj", absent.feed_forward)
-    kind, _, bend = word.rpartition("-")
+    kind, _, activation = word.rpartition("-")
     if kind not in ("", "gated"):
         raise InputError(
             f"config.json: feed_forward_proj {word!r} came; give relu, gated-gelu or the like"
         )
-    name = "gelu_new" if word == "gated-gelu" else bend
+    name = "gelu_new" if word == "gated-gelu" else activation
     layers = settings.layers("num_layers", absent.n_layers)
     rate = settings.share("dropout_rate", 0.1)
     return TransformerConfig(

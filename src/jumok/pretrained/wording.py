@@ -92,7 +92,7 @@ def marian_words(ours: Ours) -> Json:
 def t5_words(ours: Ours) -> Json:
     """T5's config.json."""
     config = ours.config
-    bend = "gelu" if config.gated and config.activation == "gelu_tanh" else WORDS[config.activation]
+    word = "gelu" if config.gated and config.activation == "gelu_tanh" else WORDS[config.activation]
     return {
         "vocab_size": config.vocabulary_size,
         "d_model": config.d_model,
@@ -105,7 +105,7 @@ def t5_words(ours: Ours) -> Json:
         "relative_attention_max_distance": config.relative_distance,
         "dropout_rate": config.dropout,
         "layer_norm_epsilon": config.norm_eps,
-        "feed_forward_proj": f"gated-{bend}" if config.gated else bend,
+        "feed_forward_proj": f"gated-{word}" if config.gated else word,
         "tie_word_embeddings": config.scale_output,
         "is_encoder_decoder": True,
         "decoder_start_token_id": (ours.ids or {}).get("bos", 0),

@@ -1,4 +1,4 @@
-"""Linear maps for reading: weights packed once for oneDNN, the bend inside the product.
+"""Linear maps for reading: weights packed once for oneDNN, the activation inside the product.
 
 Shapes: n rows, K inputs, N outputs.
 """
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from jumok.native.quantize import QuantizedLinear
 
-# Makes the map that reads in the place of a plain one, followed by a bend where one is given.
+# Makes the map that reads in the place of a plain one, with the activation that follows, if any.
 Maker = Callable[[nn.Linear, nn.Module | None], nn.Module]
 
 
@@ -31,11 +31,11 @@ class PackedLinear(nn.Module):
     bias: Tensor | None  # (N)
 
     def __init__(
-        self, linear: nn.Linear, dtype: torch.dtype, bend: nn.Module | None = None
+        self, linear: nn.Linear, dtype: torch.dtype, activation: nn.Module | None = None
     ) -> None:
         super().__init__()
         self.dtype = dtype
-        self.bend, self.algorithm = _named(bend)
+        self.activation, self.algorithm = _named(activation)
         weight = linear.weight.detach().to(dtype).contiguous()
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         self.register_buffer("weight", packed, persistent=False)
@@ -46,24 +46,24 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (..., K) -> (..., N), in the type of x."""
         y = torch.ops.mkldnn._linear_pointwise(
-            x.to(self.dtype), self.weight, self.bias, self.bend, [], self.algorithm
+            x.to(self.dtype), self.weight, self.bias, self.activation, [], self.algorithm
         )
         return y.to(x.dtype)  # type: ignore[no-any-return]
 
 
-def _named(bend: nn.Module | None) -> tuple[str, str]:
-    """A bend as oneDNN names it, and which way of computing it."""
-    match bend:
+def _named(activation: nn.Module | None) -> tuple[str, str]:
+    """An activation as oneDNN names it, and which way of computing it."""
+    match activation:
         case None:
             return "none", ""
         case nn.ReLU():
             return "relu", ""
         case nn.GELU():
-            return "gelu", bend.approximate  # "none" or "tanh"
+            return "gelu", activation.approximate  # "none" or "tanh"
         case nn.SiLU():
             return "swish", ""
         case _:
-            raise AssertionError(f"{bend} is none of the bends of `jumok.nn.feedforward`")
+            raise AssertionError(f"{activation} is none of those of `jumok.nn.feedforward`")
 
 
 class CastLinear(nn.Module):
@@ -77,19 +77,19 @@ class CastLinear(nn.Module):
     bias: Tensor | None  # (N)
 
     def __init__(
-        self, linear: nn.Linear, dtype: torch.dtype, bend: nn.Module | None = None
+        self, linear: nn.Linear, dtype: torch.dtype, activation: nn.Module | None = None
     ) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach().to(dtype)
         self.register_buffer("weight", linear.weight.detach().to(dtype), persistent=False)
         self.register_buffer("bias", bias, persistent=False)
-        self.bend = bend or nn.Identity()
+        self.activation = activation or nn.Identity()
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         """x (..., K) -> (..., N), in the type of x."""
         y = nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
-        return self.bend(y).to(x.dtype)  # type: ignore[no-any-return]
+        return self.activation(y).to(x.dtype)  # type: ignore[no-any-return]
 
 
 def in_type(dtype: torch.dtype) -> Maker:
@@ -99,20 +99,20 @@ def in_type(dtype: torch.dtype) -> Maker:
     )
     kind = PackedLinear if known else CastLinear
 
-    def make(linear: nn.Linear, bend: nn.Module | None) -> nn.Module:
-        return kind(linear, dtype, bend)
+    def make(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
+        return kind(linear, dtype, activation)
 
     return make
 
 
-def in_int8(linear: nn.Linear, bend: nn.Module | None) -> nn.Module:
+def in_int8(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
     """A map of one byte a weight, its inputs quantised row by row.
 
     >>> in_int8(nn.Linear(64, 512), None)
     QuantizedLinear()
     """
     quantized = QuantizedLinear(linear)
-    return quantized if bend is None else nn.Sequential(quantized, bend)
+    return quantized if activation is None else nn.Sequential(quantized, activation)
 
 
 def joined(maps: Sequence[nn.Linear]) -> nn.Linear:

@@ -1,8 +1,8 @@
 """An encoder's layers for reading: the equations of `jumok.nn`, with fewer and larger products.
 
-Queries, keys and values are one product, a bend is done inside the product before it, and linear
-maps and norms see real tokens alone. Shapes: B batch, T positions, D model width; b texts of a
-group, w the width of its longest, n tokens end to end; H heads, K head width.
+Queries, keys and values are one product, an activation is done inside the product before it, and
+linear maps and norms see real tokens alone. Shapes: B batch, T positions, D model width; b texts of
+a group, w the width of its longest, n tokens end to end; H heads, K head width.
 """
 
 import copy

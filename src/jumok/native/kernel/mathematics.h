@@ -64,7 +64,7 @@ inline float error_function(float x) {
   return x < 0 ? -y : y;
 }
 
-// The bends of the feed-forward part, numbered as the Python side numbers them.
+// The activations of the feed-forward part, numbered as the Python side numbers them.
 enum class Activation : int32_t { relu, gelu, gelu_tanh, silu };
 
 inline float relu(float x) { return x > 0 ? x : 0; }
@@ -74,24 +74,24 @@ inline float gelu_tanh(float x) {
 }
 inline float silu(float x) { return x / (1.0f + exponential(-x)); }
 
-template <float (*BEND)(float)>
-void bend_all(float* x, const float* gate, int n) {
+template <float (*FUNCTION)(float)>
+void activate_all(float* x, const float* gate, int n) {
   if (gate == nullptr) {
 #pragma omp simd
-    for (int i = 0; i < n; ++i) x[i] = BEND(x[i]);
+    for (int i = 0; i < n; ++i) x[i] = FUNCTION(x[i]);
   } else {
 #pragma omp simd
-    for (int i = 0; i < n; ++i) x[i] = BEND(x[i]) * gate[i];
+    for (int i = 0; i < n; ++i) x[i] = FUNCTION(x[i]) * gate[i];
   }
 }
 
 // x = act(x), or act(x) * gate where there is a gate.
-inline void bend(Activation activation, float* x, const float* gate, int n) {
+inline void activate(Activation activation, float* x, const float* gate, int n) {
   switch (activation) {
-    case Activation::relu: return bend_all<relu>(x, gate, n);
-    case Activation::gelu: return bend_all<gelu>(x, gate, n);
-    case Activation::gelu_tanh: return bend_all<gelu_tanh>(x, gate, n);
-    case Activation::silu: return bend_all<silu>(x, gate, n);
+    case Activation::relu: return activate_all<relu>(x, gate, n);
+    case Activation::gelu: return activate_all<gelu>(x, gate, n);
+    case Activation::gelu_tanh: return activate_all<gelu_tanh>(x, gate, n);
+    case Activation::silu: return activate_all<silu>(x, gate, n);
   }
 }
 

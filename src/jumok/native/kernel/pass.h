@@ -102,8 +102,8 @@ class Pass {
     rooms_.rows.make_room(n_, F);
     each([&](int token) {
       const size_t at = static_cast<size_t>(token) * F;
-      bend(static_cast<Activation>(m_.activation), rooms_.wide.data() + at,
-           m_.gated ? rooms_.gate.data() + at : nullptr, F);
+      activate(static_cast<Activation>(m_.activation), rooms_.wide.data() + at,
+               m_.gated ? rooms_.gate.data() + at : nullptr, F);
       rooms_.rows.put(token, rooms_.wide.data() + at, F);
     });
     add(layer.down);

@@ -37,7 +37,7 @@ describe("norms", () => {
   });
 });
 
-describe("bends", () => {
+describe("activations", () => {
   it("are those of torch", () => {
     // torch.nn.functional in float64
     const expected = {
@@ -46,7 +46,7 @@ describe("bends", () => {
       gelu_tanh: [-0.15880800939172324, 0.5305701347051167, 2.996362607918227],
       silu: [-0.2689414213699951, 0.46773144051771626, 2.8577223804672998],
     };
-    for (const [name, values] of Object.entries(expected)) near(of([-1, 0.7, 3].map(a.bends[name])), values, 11);
+    for (const [name, values] of Object.entries(expected)) near(of([-1, 0.7, 3].map(a.activations[name])), values, 11);
   });
   it("erf is odd and ends at 1", () => {
     expect(a.erf(0)).toBe(0);

@@ -88,7 +88,7 @@ export function normalised(x: Numbers, kind: "layer" | "rms", epsilon: number, w
 }
 
 /** The activations that jumok knows, by name. */
-export const bends: Readonly<Record<string, (x: number) => number>> = {
+export const activations: Readonly<Record<string, (x: number) => number>> = {
   relu: (x) => Math.max(x, 0),
   gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
   gelu_tanh: (x) => (x / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),

@@ -552,13 +552,13 @@ async function widen(held: Held): Promise<readonly Sheet[]> {
   const name = held.step("hidden");
   const x = await held.entering("feed_forward", await enteringLast(held));
   const [up, gate, recorded] = await Promise.all([held.map("feed_forward.up"), held.map("feed_forward.gate"), held.sheet(name)]);
-  const bend = a.bends[held.model.activation];
-  if (!x || !up || !bend || (held.model.gated && !gate)) return sheet(held, "FFN", null, recorded, name, NOTHING);
+  const activation = a.activations[held.model.activation];
+  if (!x || !up || !activation || (held.model.gated && !gate)) return sheet(held, "FFN", null, recorded, name, NOTHING);
   const widened = a.linear(x, up.weight, up.bias);
   const opening = gate && a.linear(x, gate.weight, gate.bias);
-  const bent = a.each(widened, (value) => bend(value));
+  const activated = a.each(widened, (value) => activation(value));
   const { operands, sum } = factors(["X", x], ["W_1", up.weight], up.bias);
-  return sheet(held, "FFN", opening ? a.both(bent, opening, (b, g) => b * g) : bent, recorded, name, {
+  return sheet(held, "FFN", opening ? a.both(activated, opening, (f, g) => f * g) : activated, recorded, name, {
     operands: gate ? [...operands, { name: "W_g", numbers: gate.weight, light: column }] : operands,
     sum: (r, c) => `${held.model.activation}(${sum(r, c)})${opening ? ` · ${factor(cell(opening, r, c))}` : ""}`,
   });
