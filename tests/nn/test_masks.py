@@ -46,6 +46,11 @@ def test_padding_is_hidden_from_everybody() -> None:
     ]
 
 
+def test_rows_without_padding_hide_nothing_but_the_future() -> None:
+    assert AttentionMask.from_padding(None) == EVERYTHING
+    assert AttentionMask.from_padding(None, causal=True) == AttentionMask(causal=True)
+
+
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2), st.booleans())
 def test_segments_see_themselves_alone(lengths: list[int], n_padding: int, causal: bool) -> None:
     numbers = [i for i, n in enumerate(lengths) for _ in range(n)] + [-1] * n_padding

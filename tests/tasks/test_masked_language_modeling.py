@@ -14,7 +14,7 @@ from jumok.data.config import DataConfig
 from jumok.data.corpora import load_splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import AttentionMask
 from jumok.tasks.masked_language_modeling import (
     MaskedBatch,
     MaskedLanguageJob,
@@ -152,15 +152,10 @@ def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> 
         made.recipe, training=replace(made.recipe.training, label_smoothing=smoothing)
     )
     for batch in batches(made, 0):
-        mask = padding(batch)
+        mask = AttentionMask.from_padding(batch.texts.real)
         logits = made.model(batch.texts.ids, mask).flatten(0, 1)[batch.places]
         wanted = cross_entropy(logits, batch.wanted, smoothing)
         torch.testing.assert_close(made.loss(batch), wanted, atol=1e-4, rtol=1e-5)
-
-
-def padding(batch: MaskedBatch) -> AttentionMask:
-    real = batch.texts.real
-    return EVERYTHING if real is None else AttentionMask.from_padding(real)
 
 
 def test_scores_are_those_of_one_text_at_a_time() -> None:

@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.nn.hooks import own_view, record
-from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+from jumok.nn.masks import AttentionMask, positions_of
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def align(
     view = own_view(model)
     rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
     given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
-    mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+    mask = AttentionMask.from_padding(real)
     memory = view.encode(source, mask, positions=None if real is None else positions_of(real))
     with record(view) as seen:
         view.decode(given, memory, mask)

@@ -13,7 +13,7 @@ from torch import Tensor
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.nn.hooks import HookPoint, own_view
-from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+from jumok.nn.masks import AttentionMask, positions_of
 
 
 class Writer(Protocol):
@@ -86,14 +86,11 @@ class EncoderDecoderWriter:
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._real = real
+        mask = AttentionMask.from_padding(real)
         places = None if real is None else positions_of(real)
-        self._memory = model.encode(source, self._mask, positions=places)  # (N, S, D)
+        self._memory = model.encode(source, mask, positions=places)  # (N, S, D)
         self._cache = model.decoder.cache(room)
         self._share = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
-
-    @property
-    def _mask(self) -> AttentionMask:
-        return EVERYTHING if self._real is None else AttentionMask.from_padding(self._real)
 
     @property
     def length(self) -> int:
@@ -110,7 +107,8 @@ class EncoderDecoderWriter:
 
     @torch.inference_mode()
     def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
-        hidden = self._model.decode(ids, self._memory, self._mask, cache=self._cache)
+        mask = AttentionMask.from_padding(self._real)
+        hidden = self._model.decode(ids, self._memory, mask, cache=self._cache)
         return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()

@@ -34,7 +34,7 @@ from jumok.models import (
     TextClassifier,
 )
 from jumok.nn.hooks import own_view
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import AttentionMask
 from jumok.storage import sha256_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
@@ -191,26 +191,23 @@ def _answer(loaded: Loaded, batch: Batch) -> Tensor:
         return outputs(model, batch["source"], loaded.vocabulary)
     if isinstance(model, EncoderDecoder):
         source, target = batch["source"], batch["target"]
-        memory = model.encode(source.ids, _mask(source))
-        hidden = model.decode(target.ids, memory, _mask(source), _mask(target, causal=True))
+        mask = AttentionMask.from_padding(source.real)
+        past = AttentionMask.from_padding(target.real, causal=True)
+        memory = model.encode(source.ids, mask)
+        hidden = model.decode(target.ids, memory, mask, past)
         return hidden if headless(loaded) else model.output(hidden)
     if isinstance(model, LanguageModel | Decoder):
         row = batch["target"]
-        return model(row.ids, _mask(row, causal=True))  # type: ignore[no-any-return]
+        past = AttentionMask.from_padding(row.real, causal=True)
+        return model(row.ids, past)  # type: ignore[no-any-return]
     row = batch["source"]
-    return model(row.ids, _mask(row))  # type: ignore[no-any-return]
+    return model(row.ids, AttentionMask.from_padding(row.real))  # type: ignore[no-any-return]
 
 
 def _scores(loaded: Loaded, logits: Tensor) -> tuple[float, ...]:
     """The answers (B, 1) of a regression model on the scale of its data."""
     scale = loaded.recipe.regression
     return tuple((logits[:, 0].double() * scale.span + scale.lowest).tolist())
-
-
-def _mask(row: PaddedIds, *, causal: bool = False) -> AttentionMask:
-    if row.real is None:
-        return AttentionMask(causal=True) if causal else EVERYTHING
-    return AttentionMask.from_padding(row.real, causal=causal)
 
 
 def _next(

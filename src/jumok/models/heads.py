@@ -113,7 +113,7 @@ class TextClassifier(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """ids (B, T) int64, real (B, T) bool (None: no padding) -> logits (B, L)."""
-        mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+        mask = AttentionMask.from_padding(real)
         hidden = self.encoder(ids, mask, positions=positions, segments=segments)  # (B, T, D)
         if self.pooling == "compare":
             pooled = compare(hidden, real, segments)  # (B, 4D)
@@ -235,7 +235,7 @@ class EncoderDecoderClassifier(nn.Module):
 
         real, positions and segments (B, S) are the source's.
         """
-        mask = EVERYTHING if real is None else AttentionMask.from_padding(real)
+        mask = AttentionMask.from_padding(real)
         memory = self.encoder(source, mask, positions=positions, segments=segments)
         hidden = self.decoder(target, CAUSAL, memory, mask)  # (B, T, D)
         return self.output(hidden.amax(1))  # type: ignore[no-any-return]

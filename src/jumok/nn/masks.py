@@ -23,12 +23,16 @@ class AttentionMask:
     causal: bool = False  # nobody attends to what comes later
 
     @classmethod
-    def from_padding(cls, real: Tensor, *, causal: bool = False) -> "AttentionMask":
-        """Padding is hidden from everybody. real (B, S) bool, True for real tokens.
+    def from_padding(cls, real: Tensor | None, *, causal: bool = False) -> "AttentionMask":
+        """Padding is hidden from everybody.
+
+        real (B, S) bool is True for real tokens, None where no row has padding.
 
         >>> AttentionMask.from_padding(torch.tensor([[True, True, False]])).allowed
         tensor([[[[ True,  True, False]]]])
         """
+        if real is None:
+            return cls(causal=causal)
         return cls(real[:, None, None, :], causal)
 
     @classmethod

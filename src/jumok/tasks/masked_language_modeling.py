@@ -20,7 +20,7 @@ from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import AttentionMask
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
@@ -224,7 +224,7 @@ class MaskedLanguageModeling:
         filled: list[Rewriting | None] = [None] * len(texts)
         for batch in in_order_of_length(rows, SCORING_TOKENS):
             ids = padded([rows[i] for i in batch], filler(vocabulary), device)
-            logits = loaded.model(ids.ids, _mask(ids))
+            logits = loaded.model(ids.ids, AttentionMask.from_padding(ids.real))
             for i, row, found in zip(batch, ids.ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
                 output, score = _filled(blanked[i], here.cpu().numpy(), pieces, vocabulary)
@@ -240,7 +240,8 @@ def hidden_once(rows: Ragged, pieces: Pieces, masking: MaskingConfig) -> Masked:
 def look(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """What the model thinks of the masked tokens alone, (M, D), and the map to the vocabulary."""
     assert isinstance(model, MaskedLanguageModel)
-    hidden = model.encoder(batch.texts.ids, _mask(batch.texts))  # (B, T, D)
+    mask = AttentionMask.from_padding(batch.texts.real)
+    hidden = model.encoder(batch.texts.ids, mask)  # (B, T, D)
     chosen = hidden.flatten(0, 1).index_select(0, batch.places)  # (M, D)
     return model.transform(chosen), model.output
 
@@ -378,7 +379,3 @@ def _spelled(ids: NDArray[np.int32], vocabulary: Vocabulary) -> str:
         return vocabulary.decode([int(i) for i in ids], keep_special=True)
     shown = [vocabulary.piece(int(i)) for i in ids if i != vocabulary.cls_id]
     return "".join(shown).replace(SPACE, " ").strip()
-
-
-def _mask(texts: PaddedIds) -> AttentionMask:
-    return EVERYTHING if texts.real is None else AttentionMask.from_padding(texts.real)

@@ -19,7 +19,7 @@ from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
 from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import AttentionMask
 from jumok.tasks.answers import Candidate, Rewriting
 from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
@@ -103,7 +103,7 @@ class SequenceJob:
 
     def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
         """Only real tokens are projected to the vocabulary, a small model's largest product."""
-        memory_mask = _mask(batch.source.real)
+        memory_mask = AttentionMask.from_padding(batch.source.real)
         memory = self.model.encode(batch.source.ids, memory_mask)
         hidden = self.model.decode(batch.target.ids, memory, memory_mask)  # (B, T, D)
         real = batch.target.real
@@ -265,7 +265,3 @@ def _rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewrit
         loop=None if best.loop is None else str(best.loop),
         tokens=told_tokens(loaded.target_vocabulary, best),
     )
-
-
-def _mask(real: Tensor | None) -> AttentionMask:
-    return EVERYTHING if real is None else AttentionMask.from_padding(real)

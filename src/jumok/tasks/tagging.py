@@ -23,7 +23,7 @@ from jumok.data.table import Table
 from jumok.evaluation import score_labels, score_tags
 from jumok.evaluation.entities import entities
 from jumok.models import TokenClassifier
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import AttentionMask
 from jumok.tasks import bio
 from jumok.tasks.answers import Named, Tagging
 from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
@@ -269,8 +269,7 @@ def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
 
 def outputs(model: nn.Module, texts: PaddedIds) -> Tensor:
     """Logits (B, T, L) of a batch."""
-    mask = EVERYTHING if texts.real is None else AttentionMask.from_padding(texts.real)
-    return model(texts.ids, mask)  # type: ignore[no-any-return]
+    return model(texts.ids, AttentionMask.from_padding(texts.real))  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()
