@@ -69,10 +69,12 @@ def fused_attention(
     if short and not torch.compiler.is_compiling():  # a compiler traces no derivative of our own
         table = mask.table(T, S, q.device)
         return short_attention(q, k, v, table, bias, scale, p_dropout)
+    # T == S: is_causal aligns the triangle top left, a cache's newest queries want it bottom right.
     triangle = mask.causal and mask.allowed is None and bias is None and T == S
     table = None if triangle else mask.table(T, S, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
+        # -inf is safe here: the kernel answers a row of it with 0, a row of finfo.min with a mean.
         table = bias if table is None else bias.masked_fill(~table, float("-inf"))
     return F.scaled_dot_product_attention(
         q, k, v, table, p_dropout, is_causal=triangle, scale=scale
