@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jumok.models import Decoder, Encoder, TextClassifier
 from jumok.models.config import Positions
-from jumok.models.heads import Pooling
+from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask
 from tests.models.small import POSITIONS, VOCABULARY, small
 from tests.nn.drawing import seeds, tokens

@@ -14,7 +14,7 @@ from jumok.models import (
     TextClassifier,
 )
 from jumok.models.config import Positions
-from jumok.models.heads import Pooling
+from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask, positions_of
 from tests.models.small import POSITIONS, VOCABULARY, padded, seeded, small
 from tests.nn.drawing import real_tokens, seeds, tokens

@@ -15,7 +15,7 @@ import jumok
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
-from jumok.models.heads import compare
+from jumok.models.pooling import compare
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.recipe import load_recipe

@@ -11,8 +11,8 @@ from jumok.models.heads import (
     ReplacedTokenDetector,
     TextClassifier,
     TokenClassifier,
-    pool,
 )
+from jumok.models.pooling import pool
 
 __all__ = [
     "Decoder",

@@ -3,10 +3,6 @@
 Shapes: B batch, T positions, D model width, L labels, V vocabulary, N texts packed in rows.
 """
 
-from typing import Literal
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.errors import InputError
@@ -15,62 +11,13 @@ from jumok.models.decoder import CAUSAL, Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
+from jumok.models.pooling import POOLERS, Pooler, Pooling, compare, pool, pool_packed
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import activation_of
 from jumok.nn.layer import NORMS
 from jumok.nn.masks import EVERYTHING, AttentionMask
-
-Pooling = Literal["first", "mean", "max", "compare"]
-Pooler = Literal[
-    "none", "tanh", "gelu", "relu"
-]  # tanh in BERT, gelu in ELECTRA, relu in DistilBERT
-POOLERS = {"tanh": nn.Tanh, "gelu": nn.GELU, "relu": nn.ReLU}
-
-
-def pool(hidden: Tensor, real: Tensor | None, kind: Literal["first", "mean", "max"]) -> Tensor:
-    """One vector a text: (B, T, D) -> (B, D); a text without tokens gives 0.
-
-    real (B, T) bool is None without padding.
-
-    >>> hidden = torch.tensor([[[1.0], [3.0], [9.0]]])
-    >>> real = torch.tensor([[True, True, False]])
-    >>> [pool(hidden, real, kind).item() for kind in ("first", "mean", "max")]
-    [1.0, 2.0, 3.0]
-    """
-    if real is None:
-        real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
-    if kind == "first":
-        pooled = hidden[torch.arange(hidden.shape[0], device=hidden.device), real.int().argmax(-1)]
-    elif kind == "mean":
-        pooled = (hidden * real[..., None]).sum(1) / real.sum(-1, keepdim=True).clamp(min=1)
-    else:
-        pooled = hidden.masked_fill(~real[..., None], torch.finfo(hidden.dtype).min).amax(1)
-    return pooled.masked_fill(~real.any(-1, keepdim=True), 0)  # (B, D)
-
-
-def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
-    """The means u and v of the two texts of a pair, [CLS] a [SEP] b [SEP], and what parts them.
-
-    (B, T, D) -> (B, 4D): u, v, |u - v| and u * v (Conneau et al. 2017, section 3.1), of the texts'
-    own tokens: those that frame them would make all pairs alike. segments (B, T) are 0 for tokens
-    of the first text and 1 for those of the second; None: all are 0.
-
-    >>> hidden = torch.tensor([[[7.0], [1.0], [3.0], [7.0], [5.0], [7.0]]])
-    >>> compare(hidden, None, torch.tensor([[0, 0, 0, 0, 1, 1]])).tolist()
-    [[2.0, 5.0, 3.0, 10.0]]
-    """
-    if real is None:
-        real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
-    if segments is None:
-        segments = torch.zeros(hidden.shape[:2], dtype=torch.long, device=hidden.device)
-    marked = segments.masked_fill(~real, -1)  # (B, T)
-    begins = real & (real.cumsum(-1) == 1)
-    ends = marked != F.pad(marked[:, 1:], (0, 1), value=-1)
-    inside = real & ~begins & ~ends
-    u, v = (pool(hidden, inside & (segments == text), "mean") for text in (0, 1))  # (B, D)
-    return torch.cat([u, v, (u - v).abs(), u * v], -1)
 
 
 class TextClassifier(nn.Module):
@@ -79,6 +26,7 @@ class TextClassifier(nn.Module):
     A `pooler`, where there is one, is a layer of its own before that map. With the pooling
     "compare" the vector tells of two texts beside each other (`compare`).
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(TextClassifier(config, n_labels=2)(torch.tensor([[1, 2, 3]])).shape)
     (1, 2)
@@ -125,28 +73,22 @@ class TextClassifier(nn.Module):
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
 
         texts (B, T) int64: the number of the text each token belongs to, -1 on padding;
-        positions (B, T) begin at 0 with every text. A text without tokens gives what 0 gives.
+        positions (B, T) int64 begin at 0 with every text. A text without tokens gives what 0
+        gives. Training does not come this way, it pads: one static shape pays where a model is
+        compiled for a GPU (docs/LOG.md), and `jumok check` asks both ways.
         """
         if self.pooling == "compare":
             raise InputError('pairs are not packed; choose another pooling than "compare"')
-        hidden = self.encoder(ids, AttentionMask.from_segments(texts), positions=positions)
-        inside = texts >= 0
-        rows, owner = hidden[inside], texts[inside]  # (tokens, D), (tokens,)
-        pooled = rows.new_zeros(n_texts, rows.shape[-1])  # (N, D)
-        if self.pooling == "first":
-            first = positions[inside] == 0
-            pooled = pooled.index_copy(0, owner[first], rows[first])
-        else:
-            reduce = {"mean": "mean", "max": "amax"}[self.pooling]
-            pooled = pooled.scatter_reduce(
-                0, owner[:, None].expand_as(rows), rows, reduce, include_self=False
-            )
+        mask = AttentionMask.from_segments(texts)
+        hidden = self.encoder(ids, mask, positions=positions)  # (B, T, D)
+        pooled = pool_packed(hidden, texts, positions, n_texts, self.pooling)  # (N, D)
         return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
 
 
 class TokenClassifier(nn.Module):
     """An encoder and a linear map to the labels of every token: names, parts of speech.
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(TokenClassifier(config, n_labels=5)(torch.tensor([[1, 2, 3]])).shape)
     (1, 3, 5)
@@ -177,6 +119,7 @@ class ReplacedTokenDetector(nn.Module):
 
     Clark et al. 2020, section 2: the discriminator. Logits above 0 mean "replaced".
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(ReplacedTokenDetector(config)(torch.tensor([[1, 2, 3]])).shape)
     (1, 3)
@@ -209,6 +152,7 @@ class EncoderDecoderClassifier(nn.Module):
 
     The decoder's inputs may be longer; the maximum is taken over all of them.
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> model = EncoderDecoderClassifier(config, n_labels=2)
     >>> tuple(model(torch.tensor([[1, 2, 3]]), torch.tensor([[5]])).shape)
@@ -244,6 +188,7 @@ class EncoderDecoderClassifier(nn.Module):
 class LanguageModel(nn.Module):
     """A decoder alone and the next token's logits: GPT's kind.
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(LanguageModel(config)(torch.tensor([[1, 2, 3]])).shape)
     (1, 3, 10)
@@ -270,6 +215,7 @@ class LanguageModel(nn.Module):
 class MaskedLanguageModel(nn.Module):
     """An encoder and the logits of what stands behind each [MASK]: BERT's kind (Devlin 2019).
 
+    >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> tuple(MaskedLanguageModel(config)(torch.tensor([[1, 2, 3]])).shape)
     (1, 3, 10)

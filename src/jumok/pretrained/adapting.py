@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import Pooler, Pooling
+from jumok.models.pooling import Pooler, Pooling
 from jumok.nn.positions import sinusoids
 from jumok.pretrained.family import Kind
 from jumok.pretrained.t5 import ANY_LENGTH

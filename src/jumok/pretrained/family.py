@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import Pooler
+from jumok.models.pooling import Pooler
 from jumok.nn.feedforward import Activation
 from jumok.pretrained.names import Line
 from jumok.pretrained.settings import Settings

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.heads import Pooler, Pooling
+from jumok.models.pooling import Pooler, Pooling
 from jumok.tasks.choices import Kind
 from jumok.text.sentencepiece import VocabularyConfig
 
