@@ -1,5 +1,6 @@
 """Small models of every kind with something to say, and loops so plain that they must be right."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -13,7 +14,7 @@ from jumok.decoding import (
     continue_texts,
     write_targets,
 )
-from jumok.decoding.processors import Processor
+from jumok.decoding.processors import NEVER, Context, Processor
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from tests.nn.drawing import real_tokens
 
@@ -83,6 +84,18 @@ class ChainWriter:
 
     def rewind(self, tokens: int) -> None:
         self.length -= tokens
+
+
+class Allowed:
+    """A constraint: every token but these is forbidden."""
+
+    def __init__(self, tokens: Iterable[int]) -> None:
+        self.tokens = list(tokens)
+
+    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+        rest = torch.ones(scores.shape[1], dtype=torch.bool)
+        rest[self.tokens] = False
+        return scores.masked_fill_(rest, NEVER)
 
 
 def opening(n: int = 1, limit: int = 8, end_id: int = EOS) -> Opening:

@@ -12,7 +12,6 @@ from jumok.decoding import DecodingConfig, Opening, Stopping, generate
 from jumok.decoding.in_force import constraints_of, forced_first, processors_of, stopping_of
 from jumok.decoding.processors import (
     NEVER,
-    Allowed,
     Behind,
     Context,
     Forbidden,
@@ -30,7 +29,7 @@ from jumok.decoding.processors import (
     processed,
 )
 from jumok.errors import InputError
-from tests.decoding.small import ChainWriter
+from tests.decoding.small import Allowed, ChainWriter
 from tests.nn.drawing import noise, seeds
 
 V = 6
@@ -72,10 +71,6 @@ def test_forbidden_words_never_end(rows: list[list[int]], words: list[list[int]]
         ends = {word[-1] for word in words if row[len(row) - len(word) + 1 :] == word[:-1]
                 and len(row) >= len(word) - 1}  # fmt: skip
         assert found == ends
-
-
-def test_allowed() -> None:
-    assert banned(Allowed([3, 1, 1]), context([[0], [1]])) == [{0, 2, 4, 5}] * 2
 
 
 def test_min_length_counts_what_was_written() -> None:
@@ -219,5 +214,3 @@ def test_what_cannot_be_meant() -> None:
         Forbidden([])
     with pytest.raises(InputError, match="or an empty one"):
         Forbidden([[1], []])
-    with pytest.raises(InputError, match="no token is allowed"):
-        Allowed([])

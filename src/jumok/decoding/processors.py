@@ -123,21 +123,6 @@ class Forbidden:
         return scores.masked_fill_(_present(last.expand_as(there).where(there, -1), scores), NEVER)
 
 
-class Allowed:
-    """Forbid every token but these (and the end, if it is among them)."""
-
-    def __init__(self, tokens: Iterable[int]) -> None:
-        self.tokens = torch.tensor(sorted(set(tokens)))
-        if not len(self.tokens):
-            raise InputError("no token is allowed; allow one, or leave the setting out")
-
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
-        """(B, V) -> (B, V)."""
-        rest = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
-        rest[self.tokens.to(scores.device)] = False
-        return scores.masked_fill_(rest, NEVER)
-
-
 @dataclass(frozen=True)
 class MinLength:
     """Forbid the end until `n` tokens are written."""

@@ -36,22 +36,12 @@ from jumok.errors import InputError
 
 @dataclass(frozen=True)
 class Speculated:
-    """What was written, and how well it was guessed.
-
-    >>> answer = Written([5, 6], score=-1.0, finished=True)
-    >>> Speculated(answer, passes=2, guessed=4, kept=1).share
-    0.25
-    """
+    """What was written, and how well it was guessed."""
 
     answer: Written
     passes: int  # of the target
     guessed: int  # tokens the draft offered
     kept: int  # of them
-
-    @property
-    def share(self) -> float:
-        """The share of guesses that were kept; 0 when there were none."""
-        return self.kept / max(self.guessed, 1)
 
 
 @torch.inference_mode()
@@ -77,8 +67,8 @@ def speculative(
     >>> opening = Opening(torch.tensor([[4, 5]]), Stopping(-1, [7]))
     >>> writers = [LanguageModelWriter(model, room=8) for _ in range(2)]
     >>> found = speculative(*writers, opening, config)  # a draft that guesses everything right
-    >>> len(found.answer.ids), found.passes, found.share
-    (7, 2, 1.0)
+    >>> len(found.answer.ids), found.passes, found.kept == found.guessed
+    (7, 2, True)
     """
     if len(opening.first) != 1 or config.beam > 1 or config.n_best > 1:
         raise InputError(
