@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jumok.errors import InputError
-from jumok.nn.positional_ideas import sinusoid_pairs
 from jumok.typography import save
+from jumok.viewer.positional_ideas import sinusoid_pairs
 from jumok.viewer.positional_ladder import positional_ladder
 
 

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError
-from jumok.nn.positional_ideas import (
+from jumok.typography import style
+from jumok.viewer.positional_ideas import (
     Positions,
     best_shift,
     binary,
@@ -21,7 +22,6 @@ from jumok.nn.positional_ideas import (
     shift_matrix,
     sinusoid_pairs,
 )
-from jumok.typography import style
 
 SMALLEST_ERROR = 1e-17  # an error of exactly 0 has no place on a logarithmic axis
 LOOKS = ("C7.-", "C8.--", "C2.-", "C0.-", "C3.-")  # colour, marker and line of each rung

@@ -2,7 +2,7 @@
 
 Each gives an array (n, d): row p says "position p". The question that decides between them: can a
 token look k places back by one linear map, the same for every p?  PE(p + k) = PE(p) T(k).
-Numpy alone, float64; the model's own positions are in `positions.py`.
+Numpy alone, float64; the model's own positions are in `jumok.nn.positions`.
 """
 
 from typing import TypeAlias
