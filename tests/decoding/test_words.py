@@ -316,4 +316,4 @@ def test_words_that_cannot_be_spelled() -> None:
     with pytest.raises(InputError, match="cannot spell ''"):
         spellings("", spelling_of(plain))
     with pytest.raises(InputError, match=r"a word of 1200 bytes came \('가가"):
-        spellings("가" * 400, spelling_of(vocabulary))
+        spellings("가" * 400, spelling_of(plain))
