@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jumok.decoding.automaton import DEAD, Automaton
 from jumok.errors import InputError
 from jumok.text.byte_letters import bytes_of
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _HALF = "\ufffd"  # what bytes are decoded to that are no whole character
@@ -115,7 +115,7 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
     bytes_ = {
         token: written
         for token in tokens
-        if (written := _bytes_of(vocabulary.piece(token), alone[token])) is not None
+        if (written := _bytes_of(piece_of(vocabulary, token), alone[token])) is not None
     }
     anchors = [token for token in tokens if alone[token].strip() and token not in bytes_]
     if not anchors:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from jumok.decoding import Continuations, Written
 from jumok.interpret.header import Beam, Candidate, Chosen, Step
-from jumok.interpret.tokens import piece
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 LIKELIEST = 10  # tokens that a step shows
 
@@ -118,7 +117,7 @@ class DecodingSteps:
             id=number,
             parent=one.parent,
             token=one.token,
-            piece=piece(vocabulary, one.token),
+            piece=piece_of(vocabulary, one.token),
             score=one.score,
             ended=one.ended,
             best=best,
@@ -158,12 +157,14 @@ def _pairs(top: "torch.return_types.topk") -> Probabilities:
 
 
 def _candidates(found: Probabilities, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
-    return tuple(Candidate(id=id_, piece=piece(vocabulary, id_), probability=p) for id_, p in found)
+    return tuple(
+        Candidate(id=id_, piece=piece_of(vocabulary, id_), probability=p) for id_, p in found
+    )
 
 
 def _chosen(one: _Hypothesis, vocabulary: Vocabulary) -> Chosen:
     return Chosen(
         id=one.token,
-        piece=piece(vocabulary, one.token),
+        piece=piece_of(vocabulary, one.token),
         log_probability=one.log_probability,
     )

@@ -11,7 +11,7 @@ import torch
 
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
-from jumok.interpret.tokens import Row, piece, spans, spelled_spans
+from jumok.interpret.tokens import Row, spans, spelled_spans
 from jumok.tasks.answering import Loaded
 from jumok.tasks.continuation import prompt
 from jumok.tasks.frames import (
@@ -25,7 +25,7 @@ from jumok.tasks.frames import (
 from jumok.tasks.masked_language_modeling import read_blanks
 from jumok.tasks.texts import TextEncoder, Texts, is_told_segments, segments_of
 from jumok.text.offsets import Span
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 Framing = Callable[[Ragged, Ragged | None], Ragged]
 
@@ -160,7 +160,7 @@ def _blanks(text: str, vocabulary: Vocabulary, most: int) -> Row:
     before, behind = around(vocabulary)
     first, last = before, len(ids) - behind
     kept = ids[first:last]
-    own = spelled_spans(text, kept, vocabulary, [piece(vocabulary, i) for i in kept])
+    own = spelled_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])
     places: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
     return Row(text, ids, places)
 
@@ -168,7 +168,7 @@ def _blanks(text: str, vocabulary: Vocabulary, most: int) -> Row:
 def _laid(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span | None]:
     """The places of ids in the text they spell; None for [EOS] and the like."""
     special = _special_ids(vocabulary)
-    places = spelled_spans(text, ids, vocabulary, [piece(vocabulary, i) for i in ids])
+    places = spelled_spans(text, ids, vocabulary, [piece_of(vocabulary, i) for i in ids])
     return [None if i in special else place for i, place in zip(ids, places, strict=True)]
 
 

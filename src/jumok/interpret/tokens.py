@@ -12,7 +12,7 @@ from jumok.interpret.header import Tokens
 from jumok.tasks.frames import filler
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 CHUNK = 64  # ids of which all beginnings are decoded together
 CONTEXT = 8  # ids before them that are decoded along: more bytes than a letter has
@@ -58,7 +58,7 @@ class Detokenizer(Protocol):
 def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
     """A row as the header has it, padded on the right to `width` tokens."""
     padding, end = width - len(row), len(row.text)
-    pieces = [piece(vocabulary, i) for i in row.ids]
+    pieces = [piece_of(vocabulary, i) for i in row.ids]
     shown: list[Span] = []
     for span in reversed(row.spans):  # what frames stands where the next piece begins
         place = shown[-1][0] if shown else end
@@ -83,21 +83,13 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
     )
 
 
-def piece(vocabulary: Vocabulary, id_: int) -> str:
-    """The piece with this id; nothing for one that a model knows and its vocabulary does not."""
-    try:
-        return vocabulary.piece(int(id_))
-    except InputError:
-        return ""
-
-
 def spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
     """The characters of a text that each of its ids stands for, as exactly as can be told.
 
     The vocabulary's own offsets where it has some; else the text is compared with what the ids
     spell (`spelled_spans`).
     """
-    pieces = [piece(vocabulary, i) for i in ids]
+    pieces = [piece_of(vocabulary, i) for i in ids]
     if isinstance(vocabulary, PretrainedVocabulary):
         try:
             cut = vocabulary.encode_with_offsets(text)

@@ -23,7 +23,7 @@ from jumok.interpret.foreign_texts import trace_texts
 from jumok.interpret.foreign_tokens import Tokenizer
 from jumok.interpret.header import Candidate, Side, Tokens, TraceInfo
 from jumok.interpret.muting import mute_heads
-from jumok.interpret.tokens import piece, tokens
+from jumok.interpret.tokens import tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.writing import NO_PARAMETERS, SMALL
 from jumok.models import (
@@ -40,6 +40,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
 from jumok.tasks.choices import WRITING
 from jumok.tasks.whole_texts import outputs
+from jumok.text.vocabulary import piece_of
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 
@@ -220,7 +221,7 @@ def _next(
     best = probabilities.topk(min(LIKELIEST, probabilities.shape[-1]))
     return tuple(
         tuple(
-            Candidate(id=i, piece=piece(loaded.target_vocabulary, i), probability=p)
+            Candidate(id=i, piece=piece_of(loaded.target_vocabulary, i), probability=p)
             for i, p in zip(ids, row, strict=True)
         )
         for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)

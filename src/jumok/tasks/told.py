@@ -12,7 +12,7 @@ from jumok.models import EncoderDecoder
 from jumok.tasks.answers import Rewriting, Token
 from jumok.tasks.frames import target_begin
 from jumok.tasks.pairs import PairEncoder
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -34,7 +34,7 @@ def told_tokens(vocabulary: Vocabulary, written: Written) -> tuple[Token, ...]:
     if len(log_p) > len(ids):
         ids = [*ids, vocabulary.eos_id]
     return tuple(
-        Token(_piece(vocabulary, id_), id_, log) for id_, log in zip(ids, log_p, strict=True)
+        Token(piece_of(vocabulary, id_), id_, log) for id_, log in zip(ids, log_p, strict=True)
     )
 
 
@@ -61,13 +61,5 @@ def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
     )
     rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
     return Aligned(
-        tuple(_piece(reading, int(id_)) for id_ in source), tuple(tuple(row) for row in rows)
+        tuple(piece_of(reading, id_) for id_ in source), tuple(tuple(row) for row in rows)
     )
-
-
-def _piece(vocabulary: Vocabulary, id_: int) -> str:
-    """The piece with this id; nothing for one that a model knows and its vocabulary does not."""
-    try:
-        return vocabulary.piece(id_)
-    except InputError:
-        return ""

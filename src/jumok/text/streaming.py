@@ -1,8 +1,7 @@
 """Ids that come one by one, turned into text as early as it is certain and never earlier."""
 
-from jumok.errors import InputError
 from jumok.text.byte_letters import byte_of
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.vocabulary import Vocabulary, piece_of
 
 _REPLACEMENT = "\ufffd"
 
@@ -38,7 +37,8 @@ class StreamingDecoder:
         """Take the next id; the text that is certain now, often "" inside a syllable."""
         self._ids.append(id)
         if self._together:
-            self._in_bytes = self._is_byte(id) or (self._in_bytes and self._shows_nothing(id))
+            byte = byte_of(piece_of(self._vocabulary, id)) is not None
+            self._in_bytes = byte or (self._in_bytes and self._shows_nothing(id))
             if self._in_bytes:
                 return ""  # the next byte may spoil the letters before it
         text = self._vocabulary.decode(self._ids)
@@ -57,12 +57,6 @@ class StreamingDecoder:
         rest = self._vocabulary.decode(self._ids)[self._given :]
         self._ids, self._settled, self._given, self._in_bytes = [], 0, 0, False
         return rest
-
-    def _is_byte(self, id: int) -> bool:  # noqa: A002  as above
-        try:
-            return byte_of(self._vocabulary.piece(id)) is not None
-        except InputError:  # a row of the model without a piece
-            return False
 
     def _shows_nothing(self, id: int) -> bool:  # noqa: A002  as above
         return not self._vocabulary.decode([id])  # a special piece parts no bytes

@@ -81,3 +81,11 @@ def unk_id(vocabulary: Vocabulary) -> int:
         return vocabulary.unk_id
     except InputError:
         return -1
+
+
+def piece_of(vocabulary: Vocabulary, id: int) -> str:  # noqa: A002  the field's word
+    """The piece with this id; empty for one that a model knows and its vocabulary does not."""
+    try:
+        return vocabulary.piece(int(id))
+    except InputError:
+        return ""
