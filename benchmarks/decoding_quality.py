@@ -20,7 +20,7 @@ import jumok
 from jumok.data.corpora import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.decoding import generate
-from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.in_force import stopping_and_processors
 from jumok.decoding.opening import Opening
 from jumok.decoding.writer import EncoderDecoderWriter, Writer
 from jumok.evaluation.sequences import score_sequences
@@ -86,8 +86,9 @@ def written(begin: Begin, batch: PairBatch, loaded: Loaded, beam: int) -> list[s
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
     limits = [config.limit(length) for length in lengths]
     first = torch.full((len(source), 1), vocabulary.bos_id)
-    opening = Opening(first, stopping_of(config, vocabulary.eos_id, limits, vocabulary))
-    processors = processors_of(config, vocabulary.eos_id, vocabulary, [])
+    end_id = vocabulary.eos_id
+    stopping, processors = stopping_and_processors(config, end_id, limits, vocabulary)
+    opening = Opening(first, stopping)
     answers = generate(begin(source, real, opening.longest), opening, config, processors)
     return vocabulary.decode_batch([answer[0].ids for answer in answers])
 

@@ -30,6 +30,38 @@ from jumok.errors import InputError
 from jumok.text.vocabulary import Vocabulary, unk_id
 
 
+def stopping_and_processors(
+    config: DecodingConfig,
+    end_id: int,
+    limits: Sequence[int],
+    vocabulary: Vocabulary | None = None,
+    constraints: Sequence[Processor] = (),
+    *,
+    prompts: Sequence[Sequence[int]] = (),
+    behind_a_text: bool = False,
+) -> tuple[Stopping, list[Processor]]:
+    """What is in force in a whole request: when each text is over, and what changes its scores.
+
+    `limits` are of each text, `prompts` what they go on from; `behind_a_text` says that these hold
+    words. What the config holds answers to stands behind the `constraints` that are given. Raises
+    InputError as the functions below do.
+    """
+    stopping = stopping_of(config, end_id, limits, vocabulary, prompts)
+    forced = forced_first(constraints)
+    held = constraints_of(
+        config, end_id, limits, vocabulary, behind_a_text=behind_a_text, forced=forced
+    )
+    processors = processors_of(
+        config,
+        end_id,
+        vocabulary,
+        [*constraints, *held],
+        limits=limits,
+        behind_a_text=behind_a_text,
+    )
+    return stopping, processors
+
+
 def processors_of(
     config: DecodingConfig,
     end_id: int,

@@ -13,13 +13,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.draft import Draft
 from jumok.decoding.ensemble import EnsembleWriter
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.in_force import (
-    behind_a_text,
-    constraints_of,
-    forced_first,
-    processors_of,
-    stopping_of,
-)
+from jumok.decoding.in_force import behind_a_text, stopping_and_processors
 from jumok.decoding.observing import Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import Processor
@@ -38,6 +32,9 @@ from jumok.text.vocabulary import Vocabulary
 
 BeginTarget = Callable[[EncoderDecoder, Tensor, Tensor | None, int], Writer]
 """model, source (N, S), real (N, S) or None, room: a writer that has read the source."""
+
+BeginText = Callable[[LanguageModel, Tensor | None, int], Writer]
+"""model, padding (N) or None, room: a writer of what follows prompts padded on the left."""
 
 
 def write_targets(
@@ -77,17 +74,15 @@ def write_targets(
         return []
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
     limits = [config.limit(length) for length in lengths]
+    stopping, processors = stopping_and_processors(config, end_id, limits, vocabulary, constraints)
     opening = Opening(
         first=torch.full((len(source), 1), bos_id, device=source.device),
-        stopping=stopping_of(config, end_id, limits, vocabulary),
-        keys=_keys(source, real),
+        stopping=stopping,
+        keys=[key_of(row) for row in _rows(source, real)],
     )
     begin = begin or plainly(config)
     writers = [begin(each, source, real, opening.longest) for each in (model, *others)]
     writer = EnsembleWriter(writers) if others else writers[0]
-    forced = forced_first(constraints)
-    held = [*constraints, *constraints_of(config, end_id, limits, vocabulary, forced=forced)]
-    processors = processors_of(config, end_id, vocabulary, held, limits=limits)
     if draft is not None and observer is None:
         assert isinstance(draft.model, EncoderDecoder)
         guesser = begin(draft.model, source, real, opening.longest)
@@ -104,30 +99,42 @@ def continue_texts(
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
+    others: Sequence[LanguageModel] = (),
     on_token: OnToken | None = None,
+    begin: BeginText | None = None,
+    observer: Observer | None = None,
+    draft: Draft | None = None,
 ) -> list[list[Written]]:
     """The `n_best` continuations of each prompt, the prompt itself left out.
 
     prompts (N, P) int64, at least one token each; real (N, P) bool, None without padding, which
-    may stand left or right. Raises InputError where some prompts are texts and others none, and the
-    config says what answers begin with or match: a first word is spelled otherwise.
+    may stand left or right. All else is as in `write_targets`. Raises InputError where some prompts
+    are texts and others none, and the config says what answers begin with or match: a first word
+    is spelled otherwise.
     """
     if not len(prompts):
         return []
-    first, padding = left_padded(prompts, real)
-    limits = [config.max_length] * len(first)
-    stopping = stopping_of(config, end_id, limits, vocabulary, _rows(prompts, real))
-    opening = Opening(first, stopping, _keys(prompts, real), padding)
-    room = first.shape[1] + opening.longest - 1  # the last token is written, never read
-    writer = LanguageModelWriter(model, padding, room=room)
-    forced = forced_first(constraints)
-    behind = behind_a_text(config, _rows(prompts, real), vocabulary)
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind, forced=forced)
-    held = [*constraints, *held]
-    processors = processors_of(
-        config, end_id, vocabulary, held, limits=limits, behind_a_text=behind
+    texts = _rows(prompts, real)
+    stopping, processors = stopping_and_processors(
+        config,
+        end_id,
+        [config.max_length] * len(texts),
+        vocabulary,
+        constraints,
+        prompts=texts,
+        behind_a_text=behind_a_text(config, texts, vocabulary),
     )
-    return generate(writer, opening, config, processors, on_token)
+    first, padding = left_padded(prompts, real)
+    opening = Opening(first, stopping, [key_of(text) for text in texts], padding)
+    room = first.shape[1] + opening.longest - 1  # the last token is written, never read
+    begin = begin or _going_on
+    writers = [begin(each, padding, room) for each in (model, *others)]
+    writer = EnsembleWriter(writers) if others else writers[0]
+    if draft is not None and observer is None:
+        assert isinstance(draft.model, LanguageModel)
+        guesser = begin(draft.model, padding, room)
+        return draft.write(writer, guesser, opening, config, processors, on_token)
+    return generate(writer, opening, config, processors, on_token, observer)
 
 
 def plainly(config: DecodingConfig) -> BeginTarget:
@@ -143,9 +150,8 @@ def _attentive(model: EncoderDecoder, source: Tensor, real: Tensor | None, room:
     return AttentiveWriter(model, source, real, room=room)
 
 
-def _keys(ids: Tensor, real: Tensor | None) -> list[int]:
-    """What the draws of each text are made from: its real tokens."""
-    return [key_of(row) for row in _rows(ids, real)]
+def _going_on(model: LanguageModel, padding: Tensor | None, room: int) -> Writer:
+    return LanguageModelWriter(model, padding, room=room)
 
 
 def _rows(ids: Tensor, real: Tensor | None) -> list[list[int]]:

@@ -15,7 +15,7 @@ from jumok.errors import InputError
 from jumok.interpret.decoding_steps import DecodingSteps
 from jumok.interpret.header import Decoding, Method
 from jumok.tasks.answering import Loaded
-from jumok.tasks.continuation import prompt, rewriting, write_on
+from jumok.tasks.continuation import prompt, write_on
 from jumok.tasks.language_modeling import LanguageModeling
 from jumok.tasks.pairs import PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceToSequence
@@ -40,18 +40,17 @@ def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[in
     seen, config = DecodingSteps(), loaded.task.in_force(loaded)
     if isinstance(loaded.task, SequenceToSequence):
         ((best, *_),) = loaded.task.write(loaded, [text], observer=seen)
-        written, output, n_given = best.written, best.text, 1
+        n_given = 1
     else:
         ids = prompt(loaded, text)
-        (several,) = write_on(loaded, [ids], observer=seen)
-        output = rewriting(loaded, text, ids, several).output
-        written, n_given = several[0], len(ids)
-    return written.ids, Decoding(
+        ((best, *_),) = write_on(loaded, [ids], observer=seen)
+        n_given = len(ids)
+    return best.written.ids, Decoding(
         method=_method(config),
         settings=dataclasses.asdict(config),
         prompt=n_given,
-        steps=seen.steps(written, loaded.target_vocabulary),
-        output=output,
+        steps=seen.steps(best.written, loaded.target_vocabulary),
+        output=best.text,
         text=text,
     )
 

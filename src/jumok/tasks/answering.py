@@ -27,7 +27,7 @@ from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
-from jumok.tasks.origin import Origin, constraints_of, told
+from jumok.tasks.origin import Origin, folder_constraints, told
 from jumok.tasks.recipe import Recipe
 from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
 from jumok.text.pretrained import PretrainedVocabulary
@@ -69,7 +69,7 @@ class Loaded:
         self.constraints: list[Processor] = []
         if origin is not None:
             most = min(recipe.decoding.max_length, recipe.model.max_length)
-            self.constraints = constraints_of(origin, most, recipe.model.output_size)
+            self.constraints = folder_constraints(origin, most, recipe.model.output_size)
 
     @property
     def rules(self) -> str:

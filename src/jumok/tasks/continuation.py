@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from jumok.decoding import EnsembleWriter, OnToken, Opening, TextStreams, Written, cut, generate
-from jumok.decoding.in_force import behind_a_text, constraints_of, processors_of, stopping_of
+from jumok.decoding import Draft, OnToken, TextStreams, Written, continue_texts, cut
 from jumok.decoding.observing import Observer
-from jumok.decoding.sampling import key_of
 from jumok.decoding.sliding import SlidingWriter
 from jumok.decoding.writer import LanguageModelWriter, Writer
 from jumok.models import LanguageModel
-from jumok.tasks.answers import Candidate, Rewriting
+from jumok.tasks.answers import Rewriting
 from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
-from jumok.tasks.told import told_tokens
+from jumok.tasks.told import rewriting
+from jumok.tasks.writing import Output
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -49,7 +48,7 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
         order = order[len(part) :]
         found = write_on(loaded, [prompts[i] for i in part])
         for i, several in zip(part, found, strict=True):
-            answers[i] = rewriting(loaded, texts[i], prompts[i], several)
+            answers[i] = rewriting(loaded, texts[i], several)
     return [answers[i] for i in range(len(texts))]
 
 
@@ -61,7 +60,7 @@ def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rew
     streams.behind(0, ids)
     (several,) = write_on(loaded, [ids], streams.push)
     streams.finish()
-    return rewriting(loaded, text, ids, several)
+    return rewriting(loaded, text, several)
 
 
 def prompt(loaded: "Loaded", text: str) -> list[int]:
@@ -78,36 +77,28 @@ def write_on(
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
     observer: Observer | None = None,
-) -> list[list[Written]]:
+) -> list[list[Output]]:
     """The `n_best` continuations of some prompts; an `observer` looks on at one alone.
 
     They are of one length, or fit the model's window with all that may follow.
     """
-    vocabulary, config = loaded.vocabulary, loaded.recipe.decoding
-    end_id = vocabulary.eos_id
-    first, padding = _beside_each_other(prompts, loaded.device)
-    opening = Opening(
-        first=first,
-        padding=padding,
-        stopping=stopping_of(
-            config, end_id, [config.max_length] * len(prompts), vocabulary, prompts
-        ),
-        keys=[key_of(ids) for ids in prompts],
+    model, *others = _models(loaded)
+    ids, real = _beside_each_other(prompts, loaded.device)
+    found = continue_texts(
+        model,
+        ids,
+        real,
+        loaded.recipe.decoding,
+        end_id=loaded.vocabulary.eos_id,
+        vocabulary=loaded.vocabulary,
+        constraints=loaded.constraints,
+        others=others,
+        on_token=on_token,
+        begin=partial(_begin, loaded.kernels),
+        observer=observer,
+        draft=_draft(loaded, ids.shape[1]),
     )
-    limits = opening.stopping.limits
-    behind = behind_a_text(config, prompts, vocabulary)
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind)
-    held = [*loaded.constraints, *held]
-    processors = processors_of(
-        config, end_id, vocabulary, held, limits=limits, behind_a_text=behind
-    )
-    writers = [_writer(model, opening, loaded.kernels) for model in _models(loaded)]
-    writer = EnsembleWriter(writers) if loaded.others else writers[0]
-    if loaded.draft is not None and observer is None and _fits(loaded, opening):
-        assert isinstance(loaded.draft.model, LanguageModel)
-        guesser = _writer(loaded.draft.model, opening, loaded.kernels)
-        return loaded.draft.write(writer, guesser, opening, config, processors, on_token)
-    return generate(writer, opening, config, processors, on_token, observer)
+    return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
 
 
 def _models(loaded: "Loaded") -> list[LanguageModel]:
@@ -115,12 +106,11 @@ def _models(loaded: "Loaded") -> list[LanguageModel]:
     return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
 
 
-def _writer(model: LanguageModel, opening: Opening, kernels: Kernels) -> Writer:
+def _begin(kernels: Kernels, model: LanguageModel, padding: Tensor | None, room: int) -> Writer:
     """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
     model = kernels.plain(model)
-    if opening.padding is not None:
-        room = opening.first.shape[1] + opening.longest - 1  # the last is written, never read
-        return LanguageModelWriter(model, opening.padding, room=room)
+    if padding is not None:
+        return LanguageModelWriter(model, padding, room=room)
     return SlidingWriter(model, partial(kernels.begin_text, model) if kernels.native else None)
 
 
@@ -134,46 +124,36 @@ def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
 def _beside_each_other(
     prompts: Sequence[list[int]], device: torch.device
 ) -> tuple[Tensor, Tensor | None]:
-    """Prompts (N, P) with fillers on the left, and how many each has: (N), None for none."""
+    """Prompts with fillers on the left, and which tokens are real: 2 x (N, P), None for all."""
     longest = max(map(len, prompts))
     missing = [longest - len(ids) for ids in prompts]
     rows = [[0] * n + ids for n, ids in zip(missing, prompts, strict=True)]
-    padding = torch.tensor(missing, device=device) if any(missing) else None
-    return torch.tensor(rows, device=device), padding
+    real = torch.arange(longest) >= torch.tensor(missing)[:, None]
+    return torch.tensor(rows, device=device), real.to(device) if any(missing) else None
 
 
-def _fits(loaded: "Loaded", opening: Opening) -> bool:
-    """Whether a prompt and all that may follow it fit the windows of the model and its draft.
+def _draft(loaded: "Loaded", n_given: int) -> Draft | None:
+    """Who guesses, where so many tokens and all that may follow fit its window and the model's.
 
     Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
     """
-    assert loaded.draft is not None
-    assert isinstance(loaded.draft.model, LanguageModel)
-    models = (*_models(loaded), loaded.draft.model)
+    draft = loaded.draft
+    if draft is None:
+        return None
+    assert isinstance(draft.model, LanguageModel)
+    models = (*_models(loaded), draft.model)
     windows = (model.decoder.embedding.max_length for model in models)
-    return opening.first.shape[1] + opening.longest <= min(windows)
+    return draft if n_given + loaded.recipe.decoding.max_length <= min(windows) else None
 
 
-def rewriting(
-    loaded: "Loaded", text: str, ids: Sequence[int], several: Sequence[Written]
-) -> Rewriting:
-    """What the best continuation adds to the prompt: a space before its first word is its own."""
-    config = loaded.recipe.decoding
+def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Written]) -> list[Output]:
+    """What each continuation adds to the prompt: a space before its first word is its own."""
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
-    outputs = [cut(_added(before, whole), config.stop) for whole in wholes]
-    best, loop = several[0], several[0].loop
-    candidates = tuple(
-        Candidate(output, each.score, each.rank)
-        for output, each in zip(outputs, several, strict=True)
-    )
-    return Rewriting(
-        text,
-        outputs[0],
-        best.score,
-        n_best=candidates if config.n_best > 1 else None,
-        loop=None if loop is None else str(loop),
-        tokens=told_tokens(loaded.vocabulary, best),
-    )
+    stops = loaded.recipe.decoding.stop
+    return [
+        Output(cut(_added(before, whole), stops), written)
+        for whole, written in zip(wholes, several, strict=True)
+    ]
 
 
 def _added(before: str, whole: str) -> str:

@@ -41,7 +41,7 @@ class Origin:
         return tuple(id_ for id_ in several if type(id_) is int)
 
 
-def constraints_of(origin: Origin, most: int, size: int) -> list[Processor]:
+def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
     """What a generation_config.json forces and forbids, as decoding understands it.
 
     At most `most` tokens are written, each below `size`. What is forced costs a beam nothing, and

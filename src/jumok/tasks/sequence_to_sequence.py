@@ -20,7 +20,7 @@ from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
 from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.answers import Candidate, Rewriting
+from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import Batches, in_order_of_length
 from jumok.tasks.frames import filler
@@ -29,7 +29,7 @@ from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
-from jumok.tasks.told import told_tokens
+from jumok.tasks.told import rewriting
 from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
@@ -213,7 +213,7 @@ class SequenceToSequence:
         """What is written for each text."""
         outputs = self.write(loaded, texts)
         return [
-            _rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
+            rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
         ]
 
     def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
@@ -222,7 +222,7 @@ class SequenceToSequence:
         streams = TextStreams(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
         (outputs,) = self.write(loaded, [text], streams.push)
         streams.finish()
-        return _rewriting(loaded, text, outputs)
+        return rewriting(loaded, text, outputs)
 
     def write(
         self,
@@ -252,16 +252,3 @@ class SequenceToSequence:
         )
 
 
-def _rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriting:
-    candidates = tuple(
-        Candidate(each.text, each.written.score, each.written.rank) for each in outputs
-    )
-    best = outputs[0].written
-    return Rewriting(
-        text,
-        outputs[0].text,
-        best.score,
-        n_best=candidates if loaded.recipe.decoding.n_best > 1 else None,
-        loop=None if best.loop is None else str(best.loop),
-        tokens=told_tokens(loaded.target_vocabulary, best),
-    )

@@ -1,5 +1,6 @@
-"""What is told of an answer when somebody asks: its tokens, and what each of them looked at."""
+"""What is told of a text that was written: its tokens, and what each of them looked at."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ from jumok.decoding.alignment import align
 from jumok.decoding.written import Written
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.answers import Rewriting, Token
+from jumok.tasks.answers import Candidate, Rewriting, Token
 from jumok.tasks.frames import target_begin
 from jumok.tasks.pairs import PairEncoder
+from jumok.tasks.writing import Output
 from jumok.text.vocabulary import Vocabulary, piece_of
 
 if TYPE_CHECKING:
@@ -28,7 +30,23 @@ class Aligned:
     alignment: tuple[tuple[float, ...], ...]  # (T, S); each row sums to 1
 
 
-def told_tokens(vocabulary: Vocabulary, written: Written) -> tuple[Token, ...]:
+def rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriting:
+    """The answer to a text, made of all outputs that were written for it."""
+    candidates = tuple(
+        Candidate(each.text, each.written.score, each.written.rank) for each in outputs
+    )
+    best = outputs[0].written
+    return Rewriting(
+        text,
+        outputs[0].text,
+        best.score,
+        n_best=candidates if loaded.recipe.decoding.n_best > 1 else None,
+        loop=None if best.loop is None else str(best.loop),
+        tokens=_tokens(loaded.target_vocabulary, best),
+    )
+
+
+def _tokens(vocabulary: Vocabulary, written: Written) -> tuple[Token, ...]:
     """The tokens of what was written, the [EOS] that ended it among them."""
     ids, log_p = written.ids, written.log_probabilities
     if len(log_p) > len(ids):

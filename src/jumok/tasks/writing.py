@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
-from jumok.decoding.in_force import constraints_of, processors_of, stopping_of
+from jumok.decoding.in_force import stopping_and_processors
 from jumok.decoding.observing import Observer
 from jumok.decoding.processors import Processor
 from jumok.decoding.requests import plainly
@@ -61,10 +61,8 @@ def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) ->
     config, behind = recipe.decoding, recipe.task == "language_modeling"
     if isinstance(model, EncoderDecoder):
         config = in_force(config, model)
-    end_id, limits = vocabulary.eos_id, [config.max_length]
-    held = constraints_of(config, end_id, limits, vocabulary, behind_a_text=behind)
-    processors_of(config, end_id, vocabulary, held, limits=limits, behind_a_text=behind)
-    stopping_of(config, end_id, limits, vocabulary)
+    limits = [config.max_length]
+    stopping_and_processors(config, vocabulary.eos_id, limits, vocabulary, behind_a_text=behind)
 
 
 @torch.inference_mode()
