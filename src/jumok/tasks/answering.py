@@ -1,5 +1,6 @@
 """A trained model as a function of text: what `jumok.load` gives."""
 
+import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import overload
@@ -10,21 +11,10 @@ from torch import Tensor, nn
 from jumok.decoding import Draft
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
-from jumok.models import (
-    Decoder,
-    EncoderDecoder,
-    EncoderDecoderClassifier,
-    LanguageModel,
-    MaskedLanguageModel,
-    ReplacedTokenDetector,
-    TextClassifier,
-    TokenClassifier,
-)
-from jumok.nn.masks import AttentionMask, positions_of
-from jumok.tasks import bio
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.tasks import bio, from_ids
 from jumok.tasks.answers import Answer
 from jumok.tasks.choices import WRITING
-from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
 from jumok.tasks.origin import Origin, folder_constraints, told
@@ -53,23 +43,19 @@ class Loaded:
         labels: tuple[str, ...],
         device: torch.device,
         target_vocabulary: Vocabulary | None = None,
-        others: Sequence[nn.Module] = (),
         origin: Origin | None = None,
         processes: Processes = ALONE,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
         self.task = task_of(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
-        self.others = tuple(others)  # that write along
-        self.kernels = Kernels(recipe.decoding)
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
+        self.others: tuple[nn.Module, ...] = ()  # that write along
         self.draft: Draft | None = None  # that guesses ahead
         self.weights_path: Path | None = None  # the file they were read from, where it is one
-        self.constraints: list[Processor] = []
-        if origin is not None:
-            most = min(recipe.decoding.max_length, recipe.model.max_length)
-            self.constraints = folder_constraints(origin, most, recipe.model.output_size)
+        self.kernels = Kernels(recipe.decoding)
+        self.constraints = _constraints(origin, recipe)
 
     @property
     def rules(self) -> str:
@@ -219,21 +205,13 @@ class Loaded:
             )
 
     def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
-        target = self._target_vocabulary
-        other = Loaded(
-            self.model,
-            self._vocabulary,
-            recipe,
-            self.labels,
-            self.device,
-            target,
-            others,
-            self.origin,
-        )
-        other.weights_path, other.draft = self.weights_path, self.draft
+        """The same model by another recipe of its task; its fast copies are to be made anew."""
+        other = copy.copy(self)
+        other.recipe, other.others = recipe, tuple(others)
+        other.kernels = Kernels(recipe.decoding)
+        other.constraints = _constraints(self.origin, recipe)
         return other
 
-    @torch.inference_mode()
     def logits(
         self,
         input_ids: Tensor,
@@ -245,30 +223,11 @@ class Loaded:
 
         input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
         decoder_input_ids (B, T) for sequence-to-sequence models, which demand it. The decoder of a
-        classifier is given [BOS] unless they say otherwise.
+        classifier is given [BOS] unless they say otherwise. Raises InputError for a model without
+        a head.
         """
-        model = self.model
-        given = self._given(input_ids, token_type_ids, decoder_input_ids)
-        input_ids, segments = self._here(input_ids, token_type_ids)
-        real, positions = _real(input_ids, attention_mask)
-        if isinstance(model, EncoderDecoder):
-            if self.origin is not None and not self.origin.answers:
-                raise _headless(self.origin.architecture)
-            memory = model.encode(input_ids, _mask(real), positions=positions)
-            logits = model.output(model.decode(given, memory, _mask(real)))
-        elif isinstance(model, EncoderDecoderClassifier):
-            logits = model(input_ids, given, real, positions=positions, segments=segments)
-        elif isinstance(model, TextClassifier):
-            logits = model(input_ids, real, positions=positions, segments=segments)
-        elif isinstance(model, MaskedLanguageModel | TokenClassifier | ReplacedTokenDetector):
-            logits = model(input_ids, _mask(real), positions=positions, segments=segments)
-        elif isinstance(model, LanguageModel):
-            logits = model(input_ids, _mask(real, causal=True), positions=positions)
-        else:
-            raise _headless(type(model).__name__)
-        return logits.float()  # type: ignore[no-any-return]
+        return from_ids.logits(self, input_ids, attention_mask, token_type_ids, decoder_input_ids)
 
-    @torch.inference_mode()
     def hidden_states(
         self,
         input_ids: Tensor,
@@ -277,61 +236,17 @@ class Loaded:
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
         """float32 (B, T, D) of the last layer: the decoder's where there is one."""
-        model = self.model
-        given = self._given(input_ids, token_type_ids, decoder_input_ids)
-        input_ids, segments = self._here(input_ids, token_type_ids)
-        real, positions = _real(input_ids, attention_mask)
-        if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
-            hidden = self._decoded(model, input_ids, real, positions, given, segments)
-            return hidden.float()
-        if isinstance(model, Decoder):
-            mask = _mask(real, causal=True)
-            return model(input_ids, mask, positions=positions).float()  # type: ignore[no-any-return]
-        if isinstance(model, LanguageModel):
-            return model.decoder(input_ids, _mask(real, causal=True), positions=positions).float()  # type: ignore[no-any-return]
-        if isinstance(
-            model, TextClassifier | TokenClassifier | MaskedLanguageModel | ReplacedTokenDetector
-        ):
-            model = model.encoder
-        hidden = model(input_ids, _mask(real), positions=positions, segments=segments)
-        return hidden.float()  # type: ignore[no-any-return]
+        return from_ids.hidden_states(
+            self, input_ids, attention_mask, token_type_ids, decoder_input_ids
+        )
 
-    def _decoded(
-        self,
-        model: EncoderDecoder | EncoderDecoderClassifier,
-        input_ids: Tensor,
-        real: Tensor | None,
-        positions: Tensor | None,
-        given: Tensor,
-        segments: Tensor | None = None,
-    ) -> Tensor:
-        memory = model.encoder(input_ids, _mask(real), positions=positions, segments=segments)
-        return model.decoder(given, memory=memory, memory_mask=_mask(real))  # type: ignore[no-any-return]
 
-    def _here(
-        self, input_ids: Tensor, token_type_ids: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """What the encoder is given, on the model's device."""
-        segments = None if token_type_ids is None else token_type_ids.to(self.device)
-        return input_ids.to(self.device), segments
-
-    def _given(
-        self, input_ids: Tensor, token_type_ids: Tensor | None, decoder_input_ids: Tensor | None
-    ) -> Tensor:
-        """What the decoder is given, (B, T), once every id is known to be one."""
-        config = self.recipe.model
-        _check_range("input_ids", input_ids, config.vocabulary_size)
-        if token_type_ids is not None:
-            _check_range("token_type_ids", token_type_ids, max(config.n_segments, 1))
-        if decoder_input_ids is not None:
-            _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
-            return decoder_input_ids.to(self.device)
-        if isinstance(self.model, EncoderDecoder):
-            raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
-        if isinstance(self.model, EncoderDecoderClassifier):
-            begin = target_begin(self.vocabulary)
-            return torch.full_like(input_ids[:, :1], begin, device=self.device)
-        return input_ids[:, :0].to(self.device)  # there is no decoder
+def _constraints(origin: Origin | None, recipe: Recipe) -> list[Processor]:
+    """What the folder of an imported model forces upon or forbids all that a recipe writes."""
+    if origin is None:
+        return []
+    most = min(recipe.decoding.max_length, recipe.model.max_length)
+    return folder_constraints(origin, most, recipe.model.output_size)
 
 
 def _refuse_larger(vocabulary: Vocabulary, size: int) -> None:
@@ -341,38 +256,3 @@ def _refuse_larger(vocabulary: Vocabulary, size: int) -> None:
             f"the tokeniser has {len(vocabulary):,} pieces, the model knows {size:,}; put the one "
             "it was trained with into the folder, or give ids to .logits(...)"
         )
-
-
-def _headless(what: str) -> InputError:
-    return InputError(f"a {what} has no head and so no logits; ask .hidden_states(...)")
-
-
-def _check_range(name: str, ids: Tensor, size: int) -> None:
-    if ids.ndim != 2 or ids.is_floating_point():
-        raise InputError(
-            f"{name} {tuple(ids.shape)} {ids.dtype} came; give integers (texts, tokens)"
-        )
-    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < size:
-        raise InputError(
-            f"{name} from {int(ids.min())} to {int(ids.max())} came, the model knows 0 to "
-            f"{size - 1}; encode with the model's own vocabulary"
-        )
-
-
-def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Which tokens are real and where they stand; None, None when nothing is padding."""
-    if attention_mask is None:
-        return None, None
-    if attention_mask.shape != input_ids.shape:
-        raise InputError(
-            f"attention_mask {tuple(attention_mask.shape)} is not of the shape of input_ids "
-            f"{tuple(input_ids.shape)}; give a 1 or 0 for each id"
-        )
-    real = attention_mask.to(input_ids.device).bool()
-    return (None, None) if bool(real.all()) else (real, positions_of(real))
-
-
-def _mask(real: Tensor | None, *, causal: bool = False) -> AttentionMask:
-    if real is None:
-        return AttentionMask(causal=causal)
-    return AttentionMask.from_padding(real, causal=causal)
