@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, batched, headless
+from jumok.checks.subject import Answers, Subject, batched
 from jumok.data import packing
 from jumok.models import (
     Decoder,
@@ -45,7 +45,7 @@ def packed(subject: Subject) -> Answers:
         case TextClassifier():
             answers = model.packed(source.ids, source.texts, source.positions, len(samples))
             return _in_order(list(answers.float().cpu()), plan)
-        case EncoderDecoder() if not headless(subject.loaded):
+        case EncoderDecoder() if subject.loaded.has_logits:
             target = Rows.of(plan, written, width, subject)
             memory = model.encode(source.ids, source.mask(), positions=source.positions)
             across = target.looking_at(source)

@@ -10,13 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from jumok.models import (
-    Decoder,
-    Encoder,
-    EncoderDecoder,
-    EncoderDecoderClassifier,
-    TextClassifier,
-)
+from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.answering import Loaded
 
 Answers = list[Tensor]  # one a sample, float32 on the CPU: (L,) of a text, (n, V) of its n tokens
@@ -75,13 +69,6 @@ def alone(subject: Subject) -> Answers:
     return [batched(subject.asked_about([sample]))[0] for sample in subject.samples]
 
 
-def headless(loaded: Loaded) -> bool:
-    """Whether a model has no logits: then its hidden states are what is compared."""
-    towers = isinstance(loaded.model, EncoderDecoder)
-    silent = loaded.origin is not None and not loaded.origin.answers
-    return isinstance(loaded.model, Encoder | Decoder) or (towers and silent)
-
-
 def of_each(answers: Tensor, real: Tensor) -> Answers:
     """The answers of a batch to its real tokens, one tensor a sample.
 
@@ -121,7 +108,7 @@ def _together(subject: Subject, *, left: bool) -> Answers:
     segments = padded(marks, 0, left=left)[0].to(loaded.device) if marks else None
     written = [sample.target for sample in samples if sample.target is not None]
     target, answered = padded(written, subject.filler) if written else (None, real)
-    ask = loaded.hidden_states if headless(loaded) else loaded.logits
+    ask = loaded.logits if loaded.has_logits else loaded.hidden_states
     answers = ask(ids.to(loaded.device), real.to(loaded.device), segments, target)
     if isinstance(loaded.model, TextClassifier | EncoderDecoderClassifier):
         return list(answers.cpu())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, headless, of_each, padded
+from jumok.checks.subject import Answers, Subject, of_each, padded
 from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeModel, NativeWriter, Precision
@@ -19,7 +19,7 @@ def cached(subject: Subject) -> Answers:
     """Step by step, keys and values of earlier tokens kept: sources padded right, prompts left."""
     model = subject.loaded.model
     match model:
-        case EncoderDecoder() if not headless(subject.loaded):
+        case EncoderDecoder() if subject.loaded.has_logits:
             return _read_and_written(
                 subject,
                 lambda ids, real, room: EncoderDecoderWriter(model, ids, real, room=room),
@@ -39,7 +39,7 @@ def native(precision: Precision) -> Callable[[Subject], Answers]:
 
     def way(subject: Subject) -> Answers:
         model = subject.loaded.model
-        if headless(subject.loaded):
+        if not subject.loaded.has_logits:
             raise NotApplicable("a model without a head writes nothing")
         if subject.loaded.device.type != "cpu":
             raise NotApplicable("the C++ kernel writes on the CPU, and the model is elsewhere")

@@ -26,10 +26,8 @@ class CTranslate2:
 
     def obstacle(self, loaded: Loaded) -> str | None:
         """What CTranslate2 cannot express of this model."""
-        if loaded.origin is not None and not loaded.origin.answers:
-            return (
-                f"a {loaded.origin.architecture} has no head that writes; train one with model.init"
-            )
+        if not loaded.answers_texts:
+            return f"a {loaded.architecture} has no head that writes; train one with model.init"
         return obstacle(loaded.model)
 
     def write(

@@ -135,8 +135,7 @@ class HuggingFace:
     def opening(self, loaded: Loaded) -> str:
         """transformers."""
         kind = _KINDS.get(type(loaded.model))
-        headless = kind is None or (loaded.origin is not None and not loaded.origin.answers)
-        name = "AutoModel" if headless or kind is None else _CLASSES[kind]
+        name = "AutoModel" if kind is None or not loaded.has_logits else _CLASSES[kind]
         lines = [
             f"from transformers import {name}, AutoTokenizer",
             "",

@@ -32,11 +32,6 @@ class Asked:
         )
 
 
-def headless(loaded: Loaded) -> bool:
-    """Whether a model has no head that answers: only its towers can be looked at."""
-    return loaded.origin is not None and not loaded.origin.answers
-
-
 def ask(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | None) -> Asked:
     """The rows of texts, and of the targets that are given or else written."""
     task = loaded.recipe.task
@@ -60,9 +55,9 @@ def _rewritten(
     """The rows of what is written for sources: [BOS] and all tokens but the end."""
     if targets is not None:
         rows = tuple(given_row(loaded, target) for target in targets)
-        told = None if headless(loaded) else playback.given(loaded, texts[0], targets[0])
+        told = playback.given(loaded, texts[0], targets[0]) if loaded.has_logits else None
         return rows, told
-    if headless(loaded):
+    if not loaded.has_logits:
         return tuple(begin_row(loaded.target_vocabulary) for _ in texts), None
     answers = [playback.write(loaded, text) for text in texts]
     return tuple(written_row(loaded, ids) for ids, _ in answers), answers[0][1]
@@ -72,11 +67,11 @@ def _continued(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | No
     """The rows of a language model: each text, and how it goes on; the newest tokens it holds."""
     most = loaded.recipe.model.max_length
     decoding: Decoding | None = None
-    if targets is not None or headless(loaded):
+    if targets is not None or not loaded.has_logits:
         added = targets or [""] * len(texts)
         pairs = zip(texts, added, strict=True)
         rows = [continued_row(loaded, text, loaded.vocabulary.encode(new)) for text, new in pairs]
-        if added[0] and not headless(loaded):
+        if added[0] and loaded.has_logits:
             decoding = playback.given(loaded, texts[0], added[0])
     else:
         answers = [playback.write(loaded, text) for text in texts]

@@ -142,7 +142,5 @@ def _refuse_silent(loaded: Loaded) -> None:
             f"a model of the task {loaded.recipe.task} writes nothing; give one of "
             "sequence_to_sequence or language_modeling"
         )
-    if loaded.origin is not None and not loaded.origin.answers:
-        raise InputError(
-            f"a {loaded.origin.architecture} has no head that writes; give a model with one"
-        )
+    if not loaded.has_logits:
+        raise InputError(f"a {loaded.architecture} has no head that writes; give a model with one")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.interpret import collect
-from jumok.interpret.asking import Asked, ask, headless
+from jumok.interpret.asking import Asked, ask
 from jumok.interpret.explanation import explained
 from jumok.interpret.foreign_texts import trace_texts
 from jumok.interpret.foreign_tokens import Tokenizer
@@ -196,7 +196,7 @@ def _answer(loaded: Loaded, batch: Batch) -> Tensor:
         past = AttentionMask.from_padding(target.real, causal=True)
         memory = model.encode(source.ids, mask)
         hidden = model.decode(target.ids, memory, mask, past)
-        return hidden if headless(loaded) else model.output(hidden)
+        return model.output(hidden) if loaded.has_logits else hidden
     if isinstance(model, LanguageModel | Decoder):
         row = batch["target"]
         past = AttentionMask.from_padding(row.real, causal=True)
@@ -215,7 +215,7 @@ def _next(
     loaded: Loaded, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
 ) -> tuple[tuple[Candidate, ...], ...] | None:
     """The likeliest tokens after each real one of the first target."""
-    if headless(loaded) or not isinstance(loaded.model, EncoderDecoder | LanguageModel):
+    if not (loaded.has_logits and isinstance(loaded.model, EncoderDecoder | LanguageModel)):
         return None
     probabilities = logits[0].float().softmax(-1)[: sum(sides["target"][0].real)]  # (T, V)
     best = probabilities.topk(min(LIKELIEST, probabilities.shape[-1]))

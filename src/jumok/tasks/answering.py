@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from jumok.decoding import Draft
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
-from jumok.models import EncoderDecoder, LanguageModel
+from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.tasks import bio, from_ids
 from jumok.tasks.answers import Answer
 from jumok.tasks.choices import WRITING
@@ -63,6 +63,23 @@ class Loaded:
         return told(self.constraints, () if self.origin is None else self.origin.ends)
 
     @property
+    def architecture(self) -> str:
+        """The name of the model's class: that in transformers, where it is imported."""
+        return type(self.model).__name__ if self.origin is None else self.origin.architecture
+
+    @property
+    def answers_texts(self) -> bool:
+        """Whether it has a head that answers texts; an imported one may have none, or another."""
+        return self.origin is None or self.origin.answers
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether it has a head at all; of towers alone there are hidden states."""
+        if isinstance(self.model, EncoderDecoder):
+            return self.answers_texts  # a projection is there all the same
+        return not isinstance(self.model, Encoder | Decoder)
+
+    @property
     def own_vocabulary(self) -> Vocabulary | None:
         """The vocabulary, None when the folder has none."""
         return self._vocabulary
@@ -112,12 +129,12 @@ class Loaded:
 
     def refuse_unanswered(self) -> None:
         """Raises InputError for an imported model whose numbers are no answers to texts."""
-        origin = self.origin
-        if origin is not None and not origin.answers:
+        if not self.answers_texts:
             raise InputError(
-                f"a {origin.architecture} has no head that answers texts; ask "
-                ".hidden_states(...) or .logits(...), or train one with model.init"
+                f"a {self.architecture} has no head that answers texts; ask .hidden_states(...) or "
+                ".logits(...), or train one with model.init"
             )
+        origin = self.origin
         if self.recipe.task == "classification" and origin is not None and not origin.chooses:
             raise InputError(
                 f"config.json: problem_type {str(origin.config['problem_type'])[:80]!r} came, and "

@@ -39,9 +39,7 @@ def logits(
     given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
     input_ids, segments = _here(loaded, input_ids, token_type_ids)
     real, positions = _real(input_ids, attention_mask)
-    if isinstance(model, EncoderDecoder):
-        if loaded.origin is not None and not loaded.origin.answers:
-            raise _headless(loaded.origin.architecture)
+    if isinstance(model, EncoderDecoder) and loaded.has_logits:
         memory = model.encode(input_ids, _mask(real), positions=positions)
         found = model.output(model.decode(given, memory, _mask(real)))
     elif isinstance(model, EncoderDecoderClassifier):
@@ -53,7 +51,9 @@ def logits(
     elif isinstance(model, LanguageModel):
         found = model(input_ids, _mask(real, causal=True), positions=positions)
     else:
-        raise _headless(type(model).__name__)
+        raise InputError(
+            f"a {loaded.architecture} has no head and so no logits; ask .hidden_states(...)"
+        )
     return found.float()  # type: ignore[no-any-return]
 
 
@@ -113,10 +113,6 @@ def _given(
         begin = target_begin(loaded.vocabulary)
         return torch.full_like(input_ids[:, :1], begin, device=loaded.device)
     return input_ids[:, :0].to(loaded.device)  # there is no decoder
-
-
-def _headless(what: str) -> InputError:
-    return InputError(f"a {what} has no head and so no logits; ask .hidden_states(...)")
 
 
 def _check_range(name: str, ids: Tensor, size: int) -> None:
