@@ -242,13 +242,13 @@ class SequenceToSequence:
             writing,
             loaded.recipe.decoding,
             loaded.device,
-            [model for model in loaded.others if isinstance(model, EncoderDecoder)],
-            on_token,
-            loaded.kernels,
-            loaded.constraints,
-            observer,
-            loaded.processes,
-            loaded.draft,
+            others=[model for model in loaded.others if isinstance(model, EncoderDecoder)],
+            draft=loaded.draft,
+            kernels=loaded.kernels,
+            constraints=loaded.constraints,
+            on_token=on_token,
+            observer=observer,
+            processes=loaded.processes,
         )
 
 

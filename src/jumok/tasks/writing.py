@@ -73,20 +73,21 @@ def write_all(
     vocabulary: Vocabulary,
     config: DecodingConfig,
     device: torch.device,
+    *,
     others: Sequence[EncoderDecoder] = (),
-    on_token: OnToken | None = None,
+    draft: Draft | None = None,
     kernels: Kernels | None = None,
     constraints: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
     observer: Observer | None = None,
     processes: Processes = ALONE,
-    draft: Draft | None = None,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
-    of all probabilities. `on_token` and `observer` are for a single source. `kernels` are
-    those of the same settings, None: made here. `constraints` hold beside what the settings say.
-    With a `draft` sources are written for one by one.
+    of all probabilities. With a `draft` sources are written for one by one. `kernels` are those of
+    the same settings, None: made here. `constraints` hold beside what the settings say. `on_token`
+    and `observer` are for a single source.
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
