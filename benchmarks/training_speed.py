@@ -228,8 +228,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     )
     for chosen_rows in plan[:n]:
         box = pad([rows[i] for i in chosen_rows], vocabulary.pad_id)
-        real = np.ones_like(box.ids, dtype=bool) if box.real is None else box.real
-        yield Reviews(box.ids, real, labels[chosen_rows])
+        yield Reviews(box.ids, box.real, labels[chosen_rows])
 
 
 def bf16_peak() -> float:

@@ -91,16 +91,16 @@ def test_a_text_wider_than_the_row_is_refused() -> None:
         pack([3, 6], np.arange(2), 5)
 
 
-@given(st.lists(st.integers(0, 9), max_size=12))
-def test_padding_stands_right_and_is_told(lengths: list[int]) -> None:
+@given(st.lists(st.integers(0, 9), max_size=12), st.booleans())
+def test_padding_stands_on_one_side_and_is_told(lengths: list[int], left: bool) -> None:
     rows = rows_of(lengths)
-    box = pad(rows, pad_id=-7)
+    box = pad(rows, pad_id=-7, left=left)
     width = max([*lengths, 1])
-    assert box.ids.shape == (len(lengths), width)
-    real = np.ones(box.ids.shape, bool) if box.real is None else box.real
-    assert real.sum(1).tolist() == lengths
-    assert [line[mask].tolist() for line, mask in zip(box.ids, real, strict=True)] == [
+    assert box.ids.shape == box.real.shape == (len(lengths), width)
+    assert box.real.sum(1).tolist() == lengths
+    assert [line[mask].tolist() for line, mask in zip(box.ids, box.real, strict=True)] == [
         row.tolist() for row in rows
     ]
-    assert (box.ids[~real] == -7).all()
-    assert (box.real is None) == bool(real.all())
+    assert (box.ids[~box.real] == -7).all()
+    steps = np.diff(box.real.astype(int), axis=1)
+    assert (steps >= 0).all() if left else (steps <= 0).all()

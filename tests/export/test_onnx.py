@@ -9,7 +9,8 @@ from torch import nn
 
 from jumok import load
 from jumok.data.table import Table
-from jumok.export.onnx import TOLERANCE, largest_difference
+from jumok.export.difference import difference
+from jumok.export.onnx import TOLERANCE, both_answers
 from jumok.export.onnx_graph import GRAPH, ByNames, write_graph
 from jumok.export.onnx_session import exported_logits, speaking_for
 from jumok.export.samples import random_rows
@@ -42,7 +43,7 @@ def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     model = drawn(MODELS[name]())
     write_graph(model, tmp_path / GRAPH)
     session = exported_logits(tmp_path)
-    assert largest_difference(model, session, random_rows(model, 24)) <= TOLERANCE
+    assert difference(both_answers(model, session, random_rows(model, 24))) <= TOLERANCE
     ids = torch.tensor([[7]])  # a batch of one, a length of one
     torch.testing.assert_close(session(ids), ByNames(model)(ids, torch.ones_like(ids)))
     longest = torch.arange(64)[None] % 40

@@ -1,17 +1,16 @@
 """How far two models' answers are apart, and how often they come to the same decision."""
 
-import math
-
 from torch import Tensor
 
 from jumok.checks.subject import Answers
 from jumok.errors import JumokError
+from jumok.export.difference import difference
 
 
 def distance(answers: Answers, wanted: Answers) -> float:
-    """max|a - b| / max(1, max|b|) over all numbers of all answers.
+    """max |a - b| / max(1, max |b|) over all numbers of all answers.
 
-    NaN when one of them is NaN or infinite.
+    NaN when one of them is NaN or infinite. Raises JumokError for answers of other shapes.
 
     >>> import torch
     >>> distance([torch.tensor([2.0, 4.0])], [torch.tensor([2.0, 5.0])])
@@ -23,11 +22,7 @@ def distance(answers: Answers, wanted: Answers) -> float:
                 f"answers of the shapes {tuple(a.shape)} and {tuple(b.shape)} came for one text; "
                 "the two ask different things"
             )
-        if not (a.isfinite().all() and b.isfinite().all()):
-            return math.nan
-    largest = max((_largest(b) for b in wanted), default=0.0)
-    apart = max((_largest(a - b) for a, b in _pairs(answers, wanted)), default=0.0)
-    return apart / max(1.0, largest)
+    return difference(_pairs(answers, wanted))
 
 
 def agreement(answers: Answers, wanted: Answers) -> tuple[int, int] | None:
@@ -47,7 +42,3 @@ def agreement(answers: Answers, wanted: Answers) -> tuple[int, int] | None:
 
 def _pairs(answers: Answers, wanted: Answers) -> list[tuple[Tensor, Tensor]]:
     return list(zip(answers, wanted, strict=True))
-
-
-def _largest(x: Tensor) -> float:
-    return float(x.double().abs().max()) if x.numel() else 0.0

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from jumok.data.packing import pad
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.answering import Loaded
 
@@ -91,14 +92,8 @@ def padded(rows: Sequence[Tensor], filler: int, *, left: bool = False) -> tuple[
     >>> ids.tolist(), real.int().tolist()
     ([[4, 5], [9, 6]], [[1, 1], [0, 1]])
     """
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    real = torch.arange(width) < lengths[:, None]  # (B, n)
-    if left:
-        real = real.flip(-1)
-    ids = torch.full(real.shape, filler)
-    ids[real] = torch.cat(list(rows))
-    return ids, real
+    box = pad([row.numpy() for row in rows], filler, left=left)
+    return torch.from_numpy(box.ids), torch.from_numpy(box.real)
 
 
 def _together(subject: Subject, *, left: bool) -> Answers:

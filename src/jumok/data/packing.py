@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Row = Sequence[int] | NDArray[np.integer]  # ids
 
 
 def bucketed(lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Ints]:
@@ -71,23 +72,27 @@ class Padded:
     """A rectangle of ids and which of them are real tokens."""
 
     ids: Ints  # (B, T)
-    real: NDArray[np.bool_] | None  # (B, T); None when nothing is padding
+    real: NDArray[np.bool_]  # (B, T)
 
 
-def pad(rows: Sequence[NDArray[np.int32]], pad_id: int) -> Padded:
-    """The rows side by side, the shorter ones filled up on the right.
+def pad(rows: Sequence[Row], pad_id: int, *, left: bool = False) -> Padded:
+    """The rows below each other, the shorter ones filled up on the right, or else on the left.
 
-    >>> pad([np.array([5, 6], np.int32), np.array([7], np.int32)], pad_id=0).ids
+    >>> pad([[5, 6], [7]], pad_id=0).ids
     array([[5, 6],
            [7, 0]])
+    >>> pad([[5, 6], [7]], pad_id=0, left=True).real
+    array([[ True,  True],
+           [False,  True]])
     """
     lengths = np.array([len(row) for row in rows])
     width = int(lengths.max(initial=1))
-    real = np.arange(width) < lengths[:, None]  # (B, T)
+    places = np.arange(width)
+    real = places >= width - lengths[:, None] if left else places < lengths[:, None]  # (B, T)
     ids = np.full(real.shape, pad_id, dtype=np.int64)
     if len(rows):
         ids[real] = np.concatenate(rows)
-    return Padded(ids, None if real.all() else real)
+    return Padded(ids, real)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from jumok import tensorfile
+from jumok.data.packing import pad
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
+from jumok.export.difference import difference
 from jumok.export.generation import generation
 from jumok.export.report import Compared, Outcome, Searched
 from jumok.export.samples import Samples
@@ -101,9 +103,9 @@ class HuggingFace:
         tell("writing the folder")
         self.convert(loaded, folder)
         tell(f"comparing {samples.shown}")
-        difference = self.difference(loaded, folder, samples)
+        found = self.difference(loaded, folder, samples)
         searches = tuple(_same_ids(loaded, folder, samples))
-        compared = Compared("logits", samples.shown, difference, TOLERANCE, searches)
+        compared = Compared("logits", samples.shown, found, TOLERANCE, searches)
         compared.refuse_other_numbers()
         return Outcome(compared)
 
@@ -123,14 +125,10 @@ class HuggingFace:
         _write_tokenizer(loaded, folder)
 
     def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
-        """Of the logits of padded batches, over real tokens: max|a-b| / max(1, max|b|)."""
+        """Of the logits of padded batches, over real tokens."""
         model = _opened(folder, None if loaded.origin is None else loaded.origin.architecture)
-        far, largest = torch.zeros(()), torch.ones(())
-        for ids, real, decoded in _batches(loaded, samples.rows):
-            ours, theirs = _both(loaded, model, ids, real, decoded)
-            far = torch.maximum(far, (ours - theirs).abs().max())  # NaN stays
-            largest = torch.maximum(largest, theirs.abs().max())
-        return float(far / largest)
+        batches = _batches(loaded, samples.rows)
+        return difference(_both(loaded, model, *batch) for batch in batches)
 
     def opening(self, loaded: Loaded) -> str:
         """transformers."""
@@ -221,17 +219,13 @@ def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Ten
     """ids and mask (B, S) int64, and for an encoder-decoder what its decoder is given (B, 5)."""
     generator = torch.Generator().manual_seed(0)
     size = loaded.recipe.model.output_size
-    pad = _pad_id(loaded)
+    pad_id = _pad_id(loaded)
+    other = 0 if pad_id else 1
     for start in range(0, len(rows), AT_ONCE):
         batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
-        other = 0 if pad else 1
-        batch = [[other if i == pad else i for i in row] for row in batch]  # RoBERTa skips [PAD]
-        width = max(map(len, batch))
-        ids = torch.full((len(batch), width), pad)
-        real = torch.zeros_like(ids)
-        for number, row in enumerate(batch):
-            ids[number, : len(row)] = torch.tensor(row)
-            real[number, : len(row)] = 1
+        batch = [[other if i == pad_id else i for i in row] for row in batch]  # RoBERTa skips it
+        box = pad(batch, pad_id)
+        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.real).long()
         given = torch.randint(0, size, (len(batch), 5), generator=generator)
         yield ids, real, given if isinstance(loaded.model, EncoderDecoder) else None
 

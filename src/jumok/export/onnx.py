@@ -1,6 +1,6 @@
 """`--to onnx`: encoders and what they are asked, for onnxruntime and whoever else reads ONNX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,8 +8,10 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor, nn
 
+from jumok.data.packing import pad
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
+from jumok.export.difference import difference
 from jumok.export.onnx_graph import GRAPH, LARGEST, ByNames, quantize_graph, write_graph
 from jumok.export.onnx_session import Session, exported_logits, speaking_for
 from jumok.export.report import Compared, Outcome
@@ -81,9 +83,9 @@ class Onnx:
         tell("writing the graph")
         write_graph(loaded.model, graph)
         tell(f"comparing {samples.shown}")
-        difference = largest_difference(loaded.model, Session(graph), samples.rows)
+        found = difference(both_answers(loaded.model, Session(graph), samples.rows))
         what = ByNames(loaded.model).output
-        compared = Compared(what, samples.shown, difference, TOLERANCE)
+        compared = Compared(what, samples.shown, found, TOLERANCE)
         compared.refuse_other_numbers()
         return compared
 
@@ -93,7 +95,7 @@ class Onnx:
 
     def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
         """Of the logits of padded batches, over real tokens."""
-        return largest_difference(loaded.model, exported_logits(folder), samples.rows)
+        return difference(both_answers(loaded.model, exported_logits(folder), samples.rows))
 
     def opening(self, loaded: Loaded) -> str:
         """onnxruntime, and the ids that the model reads."""
@@ -110,32 +112,22 @@ feed = {{"input_ids": ids, "attention_mask": np.ones_like(ids){types}}}
 
 
 @torch.inference_mode()
-def largest_difference(model: nn.Module, session: Session, rows: Ragged) -> float:
-    """max |session - model| / max(1, max |model|) over real tokens of rows padded left or right."""
+def both_answers(
+    model: nn.Module, session: Session, rows: Ragged
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the session and the model say to rows padded left or right: to their real tokens."""
     plain = ByNames(model)
     segments = tower_of(model).embedding.segments
     kinds = 1 if segments is None else segments.num_embeddings
-    far, largest = torch.zeros(()), torch.ones(())
     for start in range(0, len(rows), AT_ONCE):
-        batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
-        ids, real = _padded(batch, left=start // AT_ONCE % 2 == 1)
-        asked = (ids, real, ids % kinds)[: len(plain.inputs)]
-        ours, theirs = plain(*asked), session(*asked)
+        batch = [rows[i] for i in range(start, min(start + AT_ONCE, len(rows)))]
+        box = pad(batch, 0, left=start // AT_ONCE % 2 == 1)
+        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.real)
+        asked = (ids, real.long(), ids % kinds)[: len(plain.inputs)]
+        theirs, ours = session(*asked), plain(*asked)
         if not isinstance(model, TextClassifier):  # of padding nothing is asked
-            ours, theirs = ours[real.bool()], theirs[real.bool()]
-        far = torch.maximum(far, (ours - theirs).abs().max())  # NaN stays
-        largest = torch.maximum(largest, ours.abs().max())
-    return float(far / largest)
-
-
-def _padded(batch: list[list[int]], *, left: bool) -> tuple[Tensor, Tensor]:
-    """The rows as one rectangle, and its mask: 2 x (B, T) int64."""
-    width = max(map(len, batch))
-    ids, real = torch.zeros(2, len(batch), width, dtype=torch.int64)
-    for number, row in enumerate(batch):
-        place = slice(width - len(row), None) if left else slice(0, len(row))
-        ids[number, place], real[number, place] = torch.tensor(row), 1
-    return ids, real
+            theirs, ours = theirs[real], ours[real]
+        yield theirs, ours
 
 
 def _scoring(loaded: Loaded, graph: Path) -> Callable[[Table], Scores]:

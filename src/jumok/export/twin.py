@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 
 from jumok.data.ragged import Ragged
@@ -17,6 +16,7 @@ from jumok.evaluation import countings, score_sequences
 from jumok.export import likelihood
 from jumok.export.ctranslate2_model import ComputeType, Converted, convert
 from jumok.export.ctranslate2_spec import Words
+from jumok.export.difference import difference
 from jumok.export.report import Searched
 from jumok.export.same_texts import searched
 from jumok.export.samples import Scores, lists, numbers_of, read
@@ -149,7 +149,7 @@ class _Generator:
         limit = min(CONTINUATION, longest - max(map(len, prompts)))
         config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
         end = self.words.target.index(self.words.end)
-        texts = padded([np.array(prompt, dtype=np.int32) for prompt in prompts], 0, _CPU)
+        texts = padded(prompts, 0, _CPU)
         ours = continue_texts(self.model, texts.ids, texts.real, config, end_id=end)
         converted = Converted(folder, self.words, "float32", reads=False)
 
@@ -172,6 +172,6 @@ _CPU = torch.device("cpu")
 
 
 def _apart(ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> float:
-    """max |a - b| / max(1, max |b|) over all tokens; NaN where one is."""
+    """The difference over all tokens."""
     a, b = (torch.tensor(list(chain.from_iterable(rows))) for rows in (theirs, ours))
-    return float((a - b).abs().max() / b.abs().max().clamp(min=1.0))
+    return difference([(a, b)])

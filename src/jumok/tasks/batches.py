@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jumok.data.packing import bucketed, pad
+from jumok.data.packing import Row, bucketed, pad
 from jumok.data.ragged import Ragged
+
+ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
 
 B = TypeVar("B")
 
@@ -28,10 +30,12 @@ class PaddedIds:
         return self.ids.numel() if self.real is None else int(self.real.sum())
 
 
-def padded(rows: Sequence[NDArray[np.int32]], pad_id: int, device: torch.device) -> PaddedIds:
+def padded(
+    rows: Sequence[Row], pad_id: int, device: torch.device, *, left: bool = False
+) -> PaddedIds:
     """The rows as one rectangle on the device."""
-    box = pad(rows, pad_id)
-    real = None if box.real is None else torch.from_numpy(box.real).to(device)
+    box = pad(rows, pad_id, left=left)
+    real = None if box.real.all() else torch.from_numpy(box.real).to(device)
     return PaddedIds(torch.from_numpy(box.ids).to(device), real)
 
 

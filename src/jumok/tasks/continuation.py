@@ -13,6 +13,7 @@ from jumok.decoding.sliding import SlidingWriter
 from jumok.decoding.writer import LanguageModelWriter, Writer
 from jumok.models import LanguageModel
 from jumok.tasks.answers import Rewriting
+from jumok.tasks.batches import padded
 from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.told import rewriting
@@ -83,11 +84,11 @@ def write_on(
     They are of one length, or fit the model's window with all that may follow.
     """
     model, *others = _models(loaded)
-    ids, real = _beside_each_other(prompts, loaded.device)
+    box = padded(prompts, 0, loaded.device, left=True)
     found = continue_texts(
         model,
-        ids,
-        real,
+        box.ids,
+        box.real,
         loaded.recipe.decoding,
         end_id=loaded.vocabulary.eos_id,
         vocabulary=loaded.vocabulary,
@@ -96,7 +97,7 @@ def write_on(
         on_token=on_token,
         begin=partial(_begin, loaded.kernels),
         observer=observer,
-        draft=_draft(loaded, ids.shape[1]),
+        draft=_draft(loaded, box.ids.shape[1]),
     )
     return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
 
@@ -119,17 +120,6 @@ def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
     window = min(model.decoder.embedding.max_length for model in _models(loaded))
     most = len(longest) + loaded.recipe.decoding.max_length - 1
     return not loaded.kernels.native and most <= window
-
-
-def _beside_each_other(
-    prompts: Sequence[list[int]], device: torch.device
-) -> tuple[Tensor, Tensor | None]:
-    """Prompts with fillers on the left, and which tokens are real: 2 x (N, P), None for all."""
-    longest = max(map(len, prompts))
-    missing = [longest - len(ids) for ids in prompts]
-    rows = [[0] * n + ids for n, ids in zip(missing, prompts, strict=True)]
-    real = torch.arange(longest) >= torch.tensor(missing)[:, None]
-    return torch.tensor(rows, device=device), real.to(device) if any(missing) else None
 
 
 def _draft(loaded: "Loaded", n_given: int) -> Draft | None:

@@ -25,7 +25,7 @@ from jumok.evaluation.language_models import LanguageModelScores
 from jumok.models import LanguageModel
 from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.batches import Batches
+from jumok.tasks.batches import ANSWERING_TOKENS, Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
     from jumok.tasks.answers import Rewriting
     from jumok.tasks.vocabularies import Vocabularies
-
-SCORING_TOKENS = 4_096  # of a batch when nothing is learned
 
 
 @dataclass(frozen=True)
@@ -261,7 +259,7 @@ def score_documents(
     rows = joined(documents.rows) if recipe.windows.across_documents else documents.rows
     windows = Windows.on(rows, width, int(width * overlap))
     order = np.arange(len(windows))
-    parts = batches(windows, order, width, SCORING_TOKENS, vocabulary, device)
+    parts = batches(windows, order, width, ANSWERING_TOKENS, vocabulary, device)
 
     def score(number: int) -> tuple[float, int]:
         batch = parts[number]

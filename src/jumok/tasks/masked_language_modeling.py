@@ -23,7 +23,7 @@ from jumok.models import MaskedLanguageModel
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
-from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
+from jumok.tasks.batches import ANSWERING_TOKENS, Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.frames import cut_side, filler
 from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.masking import (
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from jumok.tasks.vocabularies import Vocabularies
 
 BLANK = "[MASK]"  # what a person types where a piece is to be filled in
-SCORING_TOKENS = 4_096  # of a batch when nothing is learned
 SHOWN = 30  # texts in a report
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # what some bytes of a letter are shown as
 
@@ -222,7 +221,7 @@ class MaskedLanguageModeling:
         blanked = [text.split(BLANK) for text in texts]
         rows = read_blanks(texts, encode)
         filled: list[Rewriting | None] = [None] * len(texts)
-        for batch in in_order_of_length(rows, SCORING_TOKENS):
+        for batch in in_order_of_length(rows, ANSWERING_TOKENS):
             ids = padded([rows[i] for i in batch], filler(vocabulary), device)
             logits = loaded.model(ids.ids, AttentionMask.from_padding(ids.real))
             for i, row, found in zip(batch, ids.ids, logits, strict=True):
@@ -265,7 +264,7 @@ def score_masked(
     loss = 0.0
     guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
     ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
-    plan = in_order_of_length(masked.rows, SCORING_TOKENS)
+    plan = in_order_of_length(masked.rows, ANSWERING_TOKENS)
     for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, PLAIN), strict=True):
         loss += nats
         start = 0

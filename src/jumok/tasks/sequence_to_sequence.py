@@ -22,7 +22,7 @@ from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut
-from jumok.tasks.batches import Batches, in_order_of_length
+from jumok.tasks.batches import ANSWERING_TOKENS, Batches, in_order_of_length
 from jumok.tasks.frames import filler
 from jumok.tasks.in_turns import PLAIN, in_turns
 from jumok.tasks.pairs import PairBatch, PairEncoder, Pairs
@@ -30,7 +30,7 @@ from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.told import rewriting
-from jumok.tasks.writing import ANSWERING_TOKENS, Output, greedily, in_force, write_all
+from jumok.tasks.writing import Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
 from jumok.training.job import DevScore

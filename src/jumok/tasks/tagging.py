@@ -26,7 +26,7 @@ from jumok.models import TokenClassifier
 from jumok.nn.masks import AttentionMask
 from jumok.tasks import bio
 from jumok.tasks.answers import Named, Tagging
-from jumok.tasks.batches import Batches, PaddedIds, in_order_of_length, padded
+from jumok.tasks.batches import ANSWERING_TOKENS, Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import around, cut_side, filler
 from jumok.tasks.in_turns import TENSORS, in_turns
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
     from jumok.tasks.vocabularies import Vocabularies
 
-ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned
 SHOWN = 30  # examples in a report
 UNTAGGED = -1  # of [CLS], padding and pieces of no characters
 

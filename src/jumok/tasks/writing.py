@@ -20,7 +20,7 @@ from jumok.decoding.processors import Processor
 from jumok.decoding.requests import plainly
 from jumok.decoding.writer import Writer
 from jumok.models import EncoderDecoder
-from jumok.tasks.batches import in_order_of_length, padded
+from jumok.tasks.batches import ANSWERING_TOKENS, in_order_of_length, padded
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin
 from jumok.tasks.in_turns import Letter, in_turns
@@ -28,9 +28,6 @@ from jumok.tasks.kernels import Kernels
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.distributed import ALONE, Processes
-
-ANSWERING_TOKENS = 4_096  # source tokens of a batch, each counted once for every row written of it
-
 
 _WRITTEN: Letter[list[list[Written]]] = Letter(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
@@ -116,7 +113,7 @@ def write_all(
             draft=draft,
         )
 
-    at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # source tokens
+    at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # tokens of sources
     plan = in_order_of_length(sources, at_once)
     outputs: list[list[Output]] = [[] for _ in range(len(sources))]
     for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
