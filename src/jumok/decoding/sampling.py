@@ -34,17 +34,14 @@ class Draws:
     """
 
     def __init__(self, keys: Sequence[int], *, seed: int, copies: int, steps: int) -> None:
-        self.uniform = torch.from_numpy(
-            np.stack([_uniform(seed, key, copy, steps) for key in keys for copy in range(copies)])
-        )  # (B, L) float64
+        every = [uniforms(chance_of(seed, key, n), steps) for key in keys for n in range(copies)]
+        self.uniform = torch.from_numpy(np.stack(every))  # (B, L) float64
 
     def __call__(self, scores: Tensor, rows: Tensor, step: int) -> Tensor:
-        """The inverse of the cumulative distribution, summed in float64: (B, V) -> (B)."""
+        """A token for each row: (B, V) -> (B)."""
         self.uniform = self.uniform.to(scores.device)
-        below = scores.softmax(-1, dtype=torch.float64).cumsum(-1)  # (B, V)
-        mark = self.uniform[rows, step, None] * below[:, -1:]  # below the last: u <= 1 - 2^-52
-        drawn = torch.searchsorted(below, mark, right=True)[:, 0]
-        return drawn.clamp(max=scores.shape[1] - 1)  # also where every score is -inf
+        weights = scores.softmax(-1, dtype=torch.float64)
+        return drawn(weights, self.uniform[rows, step, None])
 
 
 def key_of(ids: Iterable[int]) -> int:
@@ -57,8 +54,27 @@ def key_of(ids: Iterable[int]) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def _uniform(seed: int, key: int, copy: int, steps: int) -> NDArray[np.float64]:
-    """Numbers from 0 to 1 - 2^-52: a Philox stream, which numpy promises never to change."""
+def chance_of(seed: int, key: int, answer: int = 0, *, guessed: bool = False) -> np.random.Philox:
+    """The random bits of an answer to a text; others where a draft guesses ahead of it.
+
+    A Philox stream, which numpy promises never to change.
+    """
     limbs = np.array([seed % 2**64, key % 2**64], dtype=np.uint64)
-    raw = np.random.Philox(key=limbs, counter=[0, 0, 0, copy]).random_raw(steps)
-    return (raw >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    return np.random.Philox(key=limbs, counter=[0, 0, int(guessed), answer])
+
+
+def uniforms(chance: np.random.Philox, n: int) -> NDArray[np.float64]:
+    """The next n numbers of a stream, from 0 to 1 - 2^-52."""
+    return (chance.random_raw(n) >> np.uint64(12)).astype(np.float64) * 2.0**-52
+
+
+def drawn(weights: Tensor, uniform: Tensor | float) -> Tensor:
+    """The inverse of the cumulative distribution: weights (..., V) float64, uniform (..., 1).
+
+    >>> int(drawn(torch.tensor([1.0, 0.0, 3.0], dtype=torch.float64), 0.25))
+    2
+    """
+    below = weights.cumsum(-1)  # (..., V)
+    mark = uniform * below[..., -1:]  # below the last: u <= 1 - 2^-52
+    token = torch.searchsorted(below, mark, right=True)[..., 0]
+    return token.clamp(max=weights.shape[-1] - 1)  # also where every weight is 0 or NaN

@@ -19,7 +19,6 @@ the machine as it is. Shapes: P tokens given, T tokens written, k tokens guessed
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +28,7 @@ from jumok.decoding.constraints import refuse_dead_end
 from jumok.decoding.generate import OnToken
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
+from jumok.decoding.sampling import chance_of, drawn, uniforms
 from jumok.decoding.writer import Writer
 from jumok.decoding.written import Written, written
 from jumok.errors import InputError
@@ -117,8 +117,7 @@ class _Text:
         self._text = torch.zeros(1, dtype=torch.int64, device=opening.first.device)
         self._chance = None
         if config.sample:
-            limbs = np.array([config.seed % 2**64, opening.keys[0] % 2**64], dtype=np.uint64)
-            self._chance = np.random.Philox(key=limbs, counter=[0, 0, 1, 0])
+            self._chance = chance_of(config.seed, opening.keys[0], guessed=True)
         self._ids: list[int] = []
         self._log_p: list[float] = []
         self._finished = self.over = False
@@ -196,14 +195,11 @@ class _Text:
 
     def _draw(self, weights: Tensor) -> int:
         """A token with probability proportional to its weight (V)."""
-        below = weights.cumsum(-1)
-        return int(torch.searchsorted(below, self._uniform() * below[-1:], right=True))
+        return int(drawn(weights, self._uniform()))
 
     def _uniform(self) -> float:
-        """From 0 to 1 - 2^-52; without chance, 0."""
-        if self._chance is None:
-            return 0.0
-        return int(self._chance.random_raw() >> 12) * 2.0**-52
+        """The next random number; without chance, 0."""
+        return 0.0 if self._chance is None else float(uniforms(self._chance, 1)[0])
 
     def _write(self, token: int, logits: Tensor) -> None:
         self._sheet[0, len(self)] = token
