@@ -21,10 +21,12 @@ if TYPE_CHECKING:
         LanguageModel,
         MaskedLanguageModel,
         TextClassifier,
+        TokenClassifier,
         TransformerConfig,
     )
     from jumok.nn.hooks import record
-    from jumok.tasks.answers import Prediction, Rewriting
+    from jumok.tasks.answering import Loaded
+    from jumok.tasks.answers import Estimate, Prediction, Rewriting, Tagging
     from jumok.tasks.loading import load
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -34,13 +36,17 @@ __all__ = [
     "Decoder",
     "Encoder",
     "EncoderDecoder",
+    "Estimate",
     "JumokError",
     "LanguageModel",
+    "Loaded",
     "MaskedLanguageModel",
     "Prediction",
     "Rewriting",
     "SentencePieceVocabulary",
+    "Tagging",
     "TextClassifier",
+    "TokenClassifier",
     "Trace",
     "TransformerConfig",
     "__version__",
@@ -53,13 +59,17 @@ _HOMES = {
     "Decoder": "jumok.models",
     "Encoder": "jumok.models",
     "EncoderDecoder": "jumok.models",
+    "Estimate": "jumok.tasks.answers",
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
+    "Loaded": "jumok.tasks.answering",
     "MaskedLanguageModel": "jumok.models",
     "Prediction": "jumok.tasks.answers",
     "Rewriting": "jumok.tasks.answers",
     "SentencePieceVocabulary": "jumok.text.sentencepiece",
+    "Tagging": "jumok.tasks.answers",
     "TextClassifier": "jumok.models",
+    "TokenClassifier": "jumok.models",
     "Trace": "jumok.interpret.trace",
     "TransformerConfig": "jumok.models",
     "load": "jumok.tasks.loading",
