@@ -239,13 +239,13 @@ def archive(files: Files) -> object:
 def request(files: Files) -> object:
     """The body of a request to the page's server."""
     from jumok.errors import InputError
-    from jumok.viewer.asking import read_asked, read_object
+    from jumok.viewer.asking import TraceRequest, read_object
     from jumok.viewer.figure_requests import FigureRequest
 
     body = read_object(_only(files))
     with contextlib.suppress(InputError):
         FigureRequest.of_json(body)
-    return read_asked(body)
+    return TraceRequest.of_json(body)
 
 
 def figure(files: Files) -> object:

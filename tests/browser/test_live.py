@@ -18,12 +18,12 @@ TEXT = "이 영화 정말 최고예요"
 @pytest.fixture(scope="module")
 def live(review_run: Path) -> Iterator[Server]:
     from jumok.tasks.loading import load
-    from jumok.viewer.asking import Asked
+    from jumok.viewer.asking import TraceRequest
     from jumok.viewer.live import Live
 
     model = Live(load(review_run))
     with open_shelf() as shelf:
-        first = shelf.keep(model.trace(Asked((TEXT,))))
+        first = shelf.keep(model.trace(TraceRequest((TEXT,))))
         with served(Shown(shelf, model.card, first, model)) as server:
             yield server
 

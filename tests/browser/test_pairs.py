@@ -11,14 +11,14 @@ def strip(window: Window) -> str:
 
 
 def test_either_text_of_a_pair_is_edited(windows: Windows) -> None:
-    from jumok.viewer.asking import Asked
+    from jumok.viewer.asking import TraceRequest
     from jumok.viewer.live import Live
     from jumok.viewer.server import Shown
     from jumok.viewer.shelf import open_shelf
 
     model = Live(loaded_of("pairs"))
     with open_shelf() as shelf:
-        first = shelf.keep(model.trace(Asked((PAIRS[0],))))
+        first = shelf.keep(model.trace(TraceRequest((PAIRS[0],))))
         with (
             served(Shown(shelf, model.card, first, model)) as server,
             windows() as window,

@@ -16,12 +16,12 @@ from tests.viewer.served import Server, served
 def writer(reading_run: Path) -> Iterator[Server]:
     """A server as `jumok view RUN TEXT --decode beam=3` has it."""
     from jumok.tasks.loading import load
-    from jumok.viewer.asking import Asked
+    from jumok.viewer.asking import TraceRequest
     from jumok.viewer.live import Live
 
     model = Live(load(reading_run), {"beam": 3})
     with open_shelf() as shelf:
-        first = shelf.keep(model.trace(Asked(("삼 일 오",), decode={"beam": 3})))
+        first = shelf.keep(model.trace(TraceRequest(("삼 일 오",), decode={"beam": 3})))
         with served(Shown(shelf, model.card, first, model)) as server:
             yield server
 

@@ -13,7 +13,7 @@ import pytest
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import server as server_module
-from jumok.viewer.asking import Asked, ModelCard
+from jumok.viewer.asking import ModelCard, TraceRequest
 from jumok.viewer.security import HEADERS
 from jumok.viewer.server import Shown
 from jumok.viewer.shelf import open_shelf
@@ -29,11 +29,11 @@ class Echo:
     card = CARD
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[TraceRequest] = []
 
-    def trace(self, asked: Asked) -> bytes:
-        self.asked.append(asked)
-        (text,) = asked.texts
+    def trace(self, wanted: TraceRequest) -> bytes:
+        self.asked.append(wanted)
+        (text,) = wanted.texts
         if text == "refuse":
             raise InputError("the text is refused; give another")
         if text == "break":
@@ -109,7 +109,7 @@ def test_a_trace_is_made_and_read(live: Server, echo: Echo, tmp_path: Path) -> N
     }
     made_here = live.ask("/api/trace", question)
     assert made_here.status == 200, made_here.body
-    assert echo.asked[-1] == Asked(("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),))
+    assert echo.asked[-1] == TraceRequest(("겨울\ud800",), None, {"beam": 4}, (("encoder", 0, 1),))
     answer = live.ask(f"/api/trace/{made_here.json['id']}")
     assert answer.headers["content-type"] == "application/octet-stream"
     path = tmp_path / "b.safetensors"

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
-    from jumok.viewer.asking import Asked
+    from jumok.viewer.asking import TraceRequest
     from jumok.viewer.server import Shown
     from jumok.viewer.shelf import Shelf
 
@@ -74,15 +74,15 @@ def view(
     """
     from jumok.viewer.state import State, checked_state
 
-    asked = _asked(run, text, target, lesson, decode or [], mute or [])
+    wanted = _wanted(run, text, target, lesson, decode or [], mute or [])
     state = checked_state(state) or (LESSON_STATE if lesson else "")
     State.parse(state)
     if export is not None:
         from jumok.viewer.export import export as write
 
-        typer.echo(os.fsencode(write(_trace(run, asked), export, state, full)))  # any name
+        typer.echo(os.fsencode(write(_trace(run, wanted), export, state, full)))  # any name
         return
-    _serve(run, asked, state, Place(host, port, token), browse=not no_browser)
+    _serve(run, wanted, state, Place(host, port, token), browse=not no_browser)
 
 
 class Place(NamedTuple):
@@ -93,14 +93,14 @@ class Place(NamedTuple):
     token: str | None
 
 
-def _asked(
+def _wanted(
     run: Path,
     text: str | None,
     target: str | None,
     lesson: bool,
     decode: list[str],
     mute: list[str],
-) -> "Asked | None":
+) -> "TraceRequest | None":
     """What the model is asked, None when nothing; a file is a trace already."""
     from jumok.errors import InputError
 
@@ -117,13 +117,13 @@ def _asked(
             raise InputError("a target, decoding or muted heads came without a text; add TEXT")
         return None
     from jumok.config import override
-    from jumok.viewer.asking import Asked
+    from jumok.viewer.asking import TraceRequest
     from jumok.viewer.state import read_place
 
-    return Asked(texts, target, override({}, decode) or None, tuple(map(read_place, mute)))
+    return TraceRequest(texts, target, override({}, decode) or None, tuple(map(read_place, mute)))
 
 
-def _trace(run: Path, asked: "Asked | None") -> "Trace":
+def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
     """The trace in a file, or that of a text."""
     from jumok.errors import InputError
 
@@ -131,15 +131,17 @@ def _trace(run: Path, asked: "Asked | None") -> "Trace":
         from jumok.interpret.trace import Trace
 
         return Trace.open(run)
-    if asked is None:
+    if wanted is None:
         raise InputError("an export shows a text being read; add TEXT after the run")
     from jumok.tasks.loading import load
     from jumok.viewer.live import Live
 
-    return Live(load(run)).traced(asked)
+    return Live(load(run)).traced(wanted)
 
 
-def _serve(run: Path, asked: "Asked | None", state: str, place: Place, browse: bool) -> None:
+def _serve(
+    run: Path, wanted: "TraceRequest | None", state: str, place: Place, browse: bool
+) -> None:
     """The page until Ctrl-C."""
     from jumok.viewer.address import has_screen, listen
     from jumok.viewer.security import is_loopback
@@ -147,7 +149,7 @@ def _serve(run: Path, asked: "Asked | None", state: str, place: Place, browse: b
 
     listener, address = listen(*place)
     with listener, open_shelf() as shelf:
-        shown = _shown(run, asked, shelf)
+        shown = _shown(run, wanted, shelf)
         from jumok.viewer.running import serve, server_of
         from jumok.viewer.server import Tickets
 
@@ -167,7 +169,7 @@ def _serve(run: Path, asked: "Asked | None", state: str, place: Place, browse: b
         serve(listener, server)
 
 
-def _shown(run: Path, asked: "Asked | None", shelf: "Shelf") -> "Shown":
+def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
     """What the server shows: a file as it is, or a model and its first trace."""
     from jumok.viewer.server import Shown
 
@@ -181,6 +183,6 @@ def _shown(run: Path, asked: "Asked | None", shelf: "Shelf") -> "Shown":
     from jumok.tasks.loading import load
     from jumok.viewer.live import Live
 
-    live = Live(load(run), asked.decode if asked is not None else None)
-    first = None if asked is None else shelf.keep(live.trace(asked))
+    live = Live(load(run), wanted.decode if wanted is not None else None)
+    first = None if wanted is None else shelf.keep(live.trace(wanted))
     return Shown(shelf, live.card, first, live)

@@ -16,7 +16,7 @@ from jumok.nn.hooks import own_view
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.answering import Loaded
 
-Asked = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+Speaker = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """input_ids, attention_mask and token_type_ids (B, T) to what a model answers."""
 
 
@@ -62,7 +62,7 @@ def exported_logits(folder: Path) -> Session:
     return Session(folder / GRAPH)
 
 
-def speaking_for(loaded: Loaded, asked: Asked) -> Loaded:
+def speaking_for(loaded: Loaded, speaker: Speaker) -> Loaded:
     """The same task and vocabulary, answered by a session: to be scored like the model itself."""
 
     def answer(
@@ -74,7 +74,7 @@ def speaking_for(loaded: Loaded, asked: Asked) -> Loaded:
     ) -> Tensor:
         real = seen.allowed if isinstance(seen, AttentionMask) else seen
         mask = torch.ones_like(ids) if real is None else real.view(ids.shape)
-        return asked(ids, mask, segments)
+        return speaker(ids, mask, segments)
 
     twin = copy(loaded)
     twin.model = own_view(loaded.model)

@@ -26,13 +26,27 @@ class ModelCard:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TraceRequest:
     """A trace that is wanted, of one text as a rule: see `jumok.trace`."""
 
     texts: tuple[str, ...]
     target: str | None = None
     decode: Mapping[str, object] | None = None
     mute: tuple[Muted, ...] = ()
+
+    @classmethod
+    def of_json(cls, content: Mapping[str, object]) -> "TraceRequest":
+        """A request as it came. Raises InputError for what is missing, unknown or of another kind.
+
+        >>> TraceRequest.of_json({"text": "겨울", "mute": [["encoder", 0, 2]]}).mute
+        (('encoder', 0, 2),)
+        """
+        refuse_unknown(content, ("text", "target", "decode", "mute"))
+        text, target = _text(content), content.get("target")
+        if target is not None and not isinstance(target, str):
+            raise InputError("target is no string; send one, or null")
+        decode, mute = _decode(content.get("decode")), _mute(content.get("mute") or [])
+        return cls((text,), target, decode, mute)
 
 
 def read_object(body: bytes) -> dict[str, object]:
@@ -48,19 +62,6 @@ def read_object(body: bytes) -> dict[str, object]:
     if not isinstance(content, dict):
         raise InputError("the request is not a JSON object; send one")
     return content
-
-
-def read_asked(content: Mapping[str, object]) -> Asked:
-    """The request for a trace. Raises InputError for what is missing, unknown or of another kind.
-
-    >>> read_asked({"text": "겨울", "mute": [["encoder", 0, 2]]}).mute
-    (('encoder', 0, 2),)
-    """
-    refuse_unknown(content, ("text", "target", "decode", "mute"))
-    text, target = _text(content), content.get("target")
-    if target is not None and not isinstance(target, str):
-        raise InputError("target is no string; send one, or null")
-    return Asked((text,), target, _decode(content.get("decode")), _mute(content.get("mute") or []))
 
 
 def read_text(content: Mapping[str, object]) -> str:

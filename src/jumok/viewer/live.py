@@ -6,7 +6,7 @@ from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.tasks.answering import Loaded
 from jumok.tasks.task import Writing
-from jumok.viewer.asking import Asked, ModelCard
+from jumok.viewer.asking import ModelCard, TraceRequest
 
 
 class Live:
@@ -30,17 +30,17 @@ class Live:
             max_length=recipe.model.max_length,
         )
 
-    def trace(self, asked: Asked) -> bytes:
+    def trace(self, wanted: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError for what the model cannot be asked."""
-        return self.traced(asked).to_bytes()
+        return self.traced(wanted).to_bytes()
 
-    def traced(self, asked: Asked) -> Trace:
+    def traced(self, wanted: TraceRequest) -> Trace:
         """A new trace."""
-        one, own = len(asked.texts) == 1, self._decode if asked.target is None else {}
+        one, own = len(wanted.texts) == 1, self._decode if wanted.target is None else {}
         return trace(
             self._loaded,
-            asked.texts[0] if one else asked.texts,
-            target=asked.target,
-            decode=own | dict(asked.decode or {}),
-            mute=asked.mute,
+            wanted.texts[0] if one else wanted.texts,
+            target=wanted.target,
+            decode=own | dict(wanted.decode or {}),
+            mute=wanted.mute,
         )

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
 from jumok.viewer.answers import answer, refusal
-from jumok.viewer.asking import MOST_BODY, Asked, ModelCard, read_asked, read_object, read_text
+from jumok.viewer.asking import MOST_BODY, ModelCard, TraceRequest, read_object, read_text
 from jumok.viewer.ranges import MOST_ZIPPED, ZIP_HEADER, span, zipped
 from jumok.viewer.shelf import Shelf
 from jumok.viewer.shell import Boot, shell
@@ -45,7 +45,7 @@ class Tracer(Protocol):
     def card(self) -> ModelCard:
         """What a page is told of it."""
 
-    def trace(self, asked: Asked) -> bytes:
+    def trace(self, wanted: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError."""
 
 
@@ -98,8 +98,8 @@ def application(shown: Shown, tickets: Tickets) -> Starlette:
     async def ask(request: Request) -> Response:
         if shown.tracer is None:
             raise InputError("this page shows a file, no model; start jumok view with a run")
-        asked = read_asked(await _object(request))
-        content = await tracing.take(partial(shown.tracer.trace, asked))
+        wanted = TraceRequest.of_json(await _object(request))
+        content = await tracing.take(partial(shown.tracer.trace, wanted))
         return answer({"id": shown.shelf.keep(content)})
 
     async def trace(request: Request) -> Response:
