@@ -11,9 +11,11 @@ from torch import Tensor
 
 import jumok
 from jumok.errors import InputError, StorageError
-from jumok.models import Encoder, EncoderDecoder, TextClassifier
+from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextClassifier
 from jumok.tasks.answering import Loaded
+from jumok.tasks.origin import Origin
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.training.distributed import ALONE
 from tests.interpret.kinds import loaded_of
 
 
@@ -182,6 +184,33 @@ def test_a_model_without_a_head(classifier: Loaded) -> None:
     with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; ask \.hidden_sta"):
         bare.logits(ids)
     assert torch.equal(bare.hidden_states(ids), classifier.hidden_states(ids))
+
+
+def test_a_head_may_have_logits_and_answer_no_texts(classifier: Loaded, writer: Loaded) -> None:
+    """ELECTRA's detector has a head of its own; of a T5Model only the towers came."""
+    origin = Origin(Path(), "Theirs", {}, {}, {}, answers=False, rewrites=False)
+    cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
+    made = ReplacedTokenDetector(classifier.recipe.model)
+    detector = Loaded(made, None, classifier.recipe, (), cpu, origin=origin)
+    towers = Loaded(writer.model, writer.vocabulary, writer.recipe, (), cpu, origin=origin)
+    asked = [(each.has_logits, each.answers_texts) for each in (classifier, detector, towers)]
+    assert asked == [(True, True), (True, False), (False, False)]
+    assert detector.logits(ids).shape == (1, 3)
+    with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; ask \.hidden_"):
+        towers.logits(ids, decoder_input_ids=ids)
+    with pytest.raises(InputError, match="a Theirs has no head that answers texts"):
+        detector("지루해요")
+
+
+def test_other_settings_change_nothing_else(writer: Loaded) -> None:
+    one = copy.copy(writer)
+    one.processes = copy.copy(ALONE)
+    wide = one.with_decoding(["beam=7"])
+    assert wide.recipe.decoding.beam == wide.kernels.config.beam == 7
+    for name in ("model", "vocabulary", "labels", "processes", "weights_path", "draft", "origin"):
+        assert getattr(wide, name) is getattr(one, name), name
+    assert one.recipe is writer.recipe
+    assert one.kernels is writer.kernels
 
 
 def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jumok.decoding import DecodingConfig, generate
 from jumok.decoding.in_force import processors_of
-from jumok.decoding.sampling import Draws, key_of, likeliest
+from jumok.decoding.sampling import Draws, chance_of, drawn, key_of, likeliest, uniforms
 from tests.decoding.small import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
 from tests.nn.drawing import noise
 
@@ -125,6 +125,20 @@ def test_an_impossible_token_is_never_drawn() -> None:
     draw.uniform = torch.tensor([[0.0, 1 - 2.0**-52]], dtype=torch.float64)
     rows = torch.tensor([0])
     assert [draw(scores, rows, step).item() for step in (0, 1)] == [1, 3]
+
+
+def test_where_nothing_has_weight_the_last_token_is_drawn() -> None:
+    """A token of the vocabulary, not the one behind it."""
+    assert int(drawn(torch.zeros(3, dtype=torch.float64), 0.5)) == 2
+
+
+def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
+    chance = chance_of(3, 5)
+    found = [float(uniforms(chance, 1)[0]) for _ in range(9)]
+    assert found == uniforms(chance_of(3, 5), 9).tolist()
+    assert all(0.0 <= number < 1.0 for number in found)
+    others = (chance_of(4, 5), chance_of(3, 6), chance_of(3, 5, 1), chance_of(3, 5, guessed=True))
+    assert all(uniforms(other, 9).tolist() != found for other in others)
 
 
 def test_the_likeliest() -> None:
