@@ -250,5 +250,3 @@ class SequenceToSequence:
             observer=observer,
             processes=loaded.processes,
         )
-
-
