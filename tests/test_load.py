@@ -161,6 +161,12 @@ def test_ids_that_are_none_are_refused(classifier: Loaded, writer: Loaded, ask: 
         getattr(classifier, ask)(torch.tensor([[0.5]]))
     with pytest.raises(ValueError, match=r"attention_mask \(1, 3\) is not of the shape of input_"):
         getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))
+    with pytest.raises(ValueError, match=r"token_type_ids \(1, 1\) is not of the shape of input_"):
+        getattr(classifier, ask)(fine, token_type_ids=torch.tensor([[0]]))
+    for rows in (1, 4):  # they would be taken for beams of one another
+        target = torch.tensor([[2, 7]] * rows)
+        with pytest.raises(ValueError, match=f"{rows} rows of decoder_input_ids came for 2 of"):
+            getattr(writer, ask)(torch.tensor([[5, 6]] * 2), decoder_input_ids=target)
     with pytest.raises(ValueError, match="17 tokens came, the model holds 16"):
         getattr(classifier, ask)(torch.full((1, 17), 5))
 

@@ -382,5 +382,8 @@ def test_refused() -> None:
         write(opening([2], 9), DecodingConfig(sample=True, n_best=2))
     with pytest.raises(InputError, match="chooses from 12 tokens, the draft from 7"):
         write(opening([2], 9), DecodingConfig(), size=7)
+    keyless = Opening(torch.tensor([[2]]), Stopping(END, [9]))
+    with pytest.raises(InputError, match="0 keys came to draw a text from; give one"):
+        write(keyless, DecodingConfig(sample=True))
     with pytest.raises(InputError, match="ahead 0"):
         write(opening([2], 9), DecodingConfig(), ahead=0)

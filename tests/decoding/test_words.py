@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import unicodedata
+from typing import Any
 
 import pytest
 import torch
@@ -13,12 +14,13 @@ from jumok.decoding import (
     TextStreams,
     continue_texts,
     cut,
+    write_targets,
 )
 from jumok.decoding.in_force import processors_of
 from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
-from jumok.models import LanguageModel, TransformerConfig
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
 
 TEXTS = ["가 나 다", "나라 다리 가나", "다 가 나라", "가 가 다리다", "라다 나가 다가나"]
@@ -172,6 +174,33 @@ def test_a_prefix_is_written_whole_or_refused(
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
     with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
         texts_of(model, vocabulary, config)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"prefix": "나라 다 나라 다"}, {"choices": ("나라 다 나라 다",)}],
+    ids=str,
+)
+def test_a_short_source_leaves_room_for_what_is_asked(
+    vocabulary: SentencePieceVocabulary, held: dict[str, Any]
+) -> None:
+    """Though max_ratio leaves it next to nothing; a long one beside it is not troubled."""
+    torch.manual_seed(0)
+    size = len(vocabulary)
+    config = TransformerConfig(vocabulary_size=size, d_model=16, n_heads=2, d_ff=16, n_layers=1)
+    model = EncoderDecoder(config).eval()
+    found = write_targets(
+        model,
+        torch.tensor([[5] * 20, [5] + [0] * 19]),
+        torch.tensor([[True] * 20, [True] + [False] * 19]),
+        DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **held),
+        bos_id=vocabulary.bos_id,
+        end_id=vocabulary.eos_id,
+        vocabulary=vocabulary,
+    )
+    texts = [vocabulary.decode(answer.ids) for [answer] in found]
+    assert [text[:9] for text in texts] == ["나라 다 나라 다"] * 2
+    assert len(found[1][0].ids) <= len(vocabulary.encode("나라 다 나라 다"))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

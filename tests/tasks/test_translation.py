@@ -261,6 +261,11 @@ def test_runs_that_cannot_write_together(
         jumok.load(reading_run).beside([two_sided])
     with pytest.raises(InputError, match="classification cannot write along with one of seq"):
         jumok.load(reading_run).beside([jumok.load(review_run)])
+    small, large = jumok.load(reading_run), jumok.load(reading_run)
+    small.recipe = replace(small.recipe, model=replace(small.recipe.model, max_length=8))
+    with pytest.raises(InputError, match=r"holds 8 tokens, .*; name the one that holds fewest fi"):
+        large.beside([small])
+    assert [*small.beside([large]).others] == [large.model]
 
 
 # Data

@@ -43,11 +43,14 @@ def stopping_and_processors(
     """What is in force in a whole request: when each text is over, and what changes its scores.
 
     `limits` are of each text, `prompts` what they go on from; `behind_a_text` says that these hold
-    words. What the config holds answers to stands behind the `constraints` that are given. Raises
-    InputError as the functions below do.
+    words. What the config holds answers to stands behind the `constraints` that are given. A limit
+    of a short source (max_ratio) leaves room for what every answer must hold. Raises InputError as
+    the functions below do.
     """
-    stopping = stopping_of(config, end_id, limits, vocabulary, prompts)
     forced = forced_first(constraints)
+    least = forced + _least(config, vocabulary, behind_a_text)
+    limits = [max(limit, min(least, config.max_length)) for limit in limits]
+    stopping = stopping_of(config, end_id, limits, vocabulary, prompts)
     held = constraints_of(
         config, end_id, limits, vocabulary, behind_a_text=behind_a_text, forced=forced
     )
@@ -152,22 +155,46 @@ def constraints_of(
     tokens as are `forced` to come first are no part of the answer's text. Raises InputError where
     nothing that is allowed begins with the prefix.
     """
-    for name in ("pattern", "choices", "allowed"):
-        said: str | tuple[str, ...] = getattr(config, name)
-        if said:
-            known = _needed(vocabulary, name)
-            language = _language(name, said, known, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
-            prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
-            if language.state_of(prefix) == DEAD:
-                raise InputError(
-                    f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} "
-                    "allows; leave one of them out"
-                )
-            rest = [limit - forced for limit in limits]
-            strict = name != "allowed"  # of words another may follow, or the answer is over
-            held = Constraint(language, end_id=end_id, limits=rest, strict=strict)
-            return [_behind(forced, held)]
-    return []
+    name = _holding(config)
+    if not name:
+        return []
+    language, state, _ = _begun(config, name, _needed(vocabulary, name), behind_a_text)
+    if state == DEAD:
+        raise InputError(
+            f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} allows; leave "
+            "one of them out"
+        )
+    rest = [limit - forced for limit in limits]
+    strict = name != "allowed"  # of words another may follow, or the answer is over
+    return [_behind(forced, Constraint(language, end_id=end_id, limits=rest, strict=strict))]
+
+
+def _holding(config: DecodingConfig) -> str:
+    """Which setting says what a whole answer may be, if one does."""
+    return next((name for name in ("pattern", "choices", "allowed") if getattr(config, name)), "")
+
+
+def _begun(
+    config: DecodingConfig, name: str, vocabulary: Vocabulary, behind_a_text: bool
+) -> tuple[Language, int, list[int]]:
+    """What an answer may be, its state behind the prefix, and the tokens of that."""
+    said = getattr(config, name)
+    language = _language(name, said, vocabulary, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
+    prefix = _prefix(config.prefix, vocabulary, behind_a_text=behind_a_text)
+    return language, language.state_of(prefix), prefix
+
+
+def _least(config: DecodingConfig, vocabulary: Vocabulary | None, behind_a_text: bool) -> int:
+    """How many tokens hold what every answer must: the prefix, a whole match and the end."""
+    name = _holding(config)
+    if name:
+        known = _needed(vocabulary, name)
+        language, state, prefix = _begun(config, name, known, behind_a_text)
+        return len(prefix) + int(language.fewest[state]) + 1
+    if config.prefix:
+        known = _needed(vocabulary, "prefix")
+        return len(_prefix(config.prefix, known, behind_a_text=behind_a_text))
+    return 0
 
 
 def behind_a_text(

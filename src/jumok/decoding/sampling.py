@@ -39,9 +39,10 @@ class Draws:
 
     def __call__(self, scores: Tensor, rows: Tensor, step: int) -> Tensor:
         """A token for each row: (B, V) -> (B)."""
-        self.uniform = self.uniform.to(scores.device)
-        weights = scores.softmax(-1, dtype=torch.float64)
-        return drawn(weights, self.uniform[rows, step, None])
+        weights = exactly(scores)
+        self.uniform = self.uniform.to(weights.device)
+        uniform = self.uniform[rows.to(weights.device), step, None]
+        return drawn(weights, uniform).to(scores.device)
 
 
 def key_of(ids: Iterable[int]) -> int:
@@ -66,6 +67,12 @@ def chance_of(seed: int, key: int, answer: int = 0, *, guessed: bool = False) ->
 def uniforms(chance: np.random.Philox, n: int) -> NDArray[np.float64]:
     """The next n numbers of a stream, from 0 to 1 - 2^-52."""
     return (chance.random_raw(n) >> np.uint64(12)).astype(np.float64) * 2.0**-52
+
+
+def exactly(scores: Tensor) -> Tensor:
+    """The probabilities of scores, (..., V) float64: on the CPU, where Apple's GPU has none."""
+    known = scores.cpu() if scores.device.type == "mps" else scores
+    return known.softmax(-1, dtype=torch.float64)
 
 
 def drawn(weights: Tensor, uniform: Tensor | float) -> Tensor:

@@ -28,7 +28,7 @@ from jumok.decoding.constraints import refuse_dead_end
 from jumok.decoding.generate import OnToken
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
-from jumok.decoding.sampling import chance_of, drawn, uniforms
+from jumok.decoding.sampling import chance_of, drawn, exactly, uniforms
 from jumok.decoding.writer import Writer
 from jumok.decoding.written import Written, written
 from jumok.errors import InputError
@@ -79,6 +79,10 @@ def speculative(
         raise InputError(
             f"the target chooses from {target.vocabulary_size} tokens, the draft from "
             f"{draft.vocabulary_size}; train the draft with the target's vocabulary"
+        )
+    if config.sample and len(opening.keys) != 1:
+        raise InputError(
+            f"{len(opening.keys)} keys came to draw a text from; give one, such as key_of(its ids)"
         )
     if ahead < 1:
         raise InputError(f"ahead {ahead} guesses nothing; give 1 or more")
@@ -186,8 +190,10 @@ class _Text:
         if scores.max() == NEVER:
             return None
         if self._chance is not None:
-            return scores.softmax(-1, dtype=torch.float64)
-        return torch.nn.functional.one_hot(scores.argmax(), len(scores)).double()
+            return exactly(scores)
+        only = torch.full_like(scores, NEVER)
+        only[scores.argmax()] = 0.0
+        return exactly(only)
 
     def _keeps(self, guess: _Guess, p: Tensor) -> bool:
         """True with probability min(1, p / q)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jumok.errors import InputError
-from jumok.text.streaming import StreamingDecoder
+from jumok.text.streaming import StreamingDecoder, shared
 from jumok.text.vocabulary import Vocabulary
 
 
@@ -39,7 +39,7 @@ class StopTexts:
             if not any(stop in end for stop in self.texts):
                 return False
         given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
-        return any(stop in whole.removeprefix(given) for stop in self.texts)
+        return any(stop in whole[shared(given, whole) :] for stop in self.texts)
 
 
 def cut(text: str, stops: Sequence[str]) -> str:
@@ -103,9 +103,7 @@ class TextStreams:
 
     def behind(self, row: int, ids: Iterable[int]) -> None:
         """The text of a row goes on behind these tokens: a space before its first word is shown."""
-        decoder = self._decoders.setdefault(row, StreamingDecoder(self._vocabulary))
-        for id in ids:  # noqa: A001  the field's word
-            decoder.push(id)
+        self._decoders.setdefault(row, StreamingDecoder(self._vocabulary)).behind(ids)
 
     def push(self, row: int, id: int) -> None:  # noqa: A002  the field's word
         """The next token of a row."""

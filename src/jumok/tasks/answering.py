@@ -164,8 +164,8 @@ class Loaded:
     def beside(self, others: Sequence["Loaded"]) -> "Loaded":
         """One that writes by the mean of the probabilities of this model and of the others.
 
-        Raises InputError when they do not read and write with the same vocabularies, and for
-        models that do not write, or not all the same way.
+        Raises InputError when they do not read and write with the same vocabularies, for models
+        that do not write, or not all the same way, and for others that hold less.
         """
         for each in (self, *others):
             if each.recipe.task not in WRITING or type(each.model) is not type(self.model):
@@ -174,6 +174,12 @@ class Loaded:
                     f"{self.recipe.task}; give runs of {' or all of '.join(WRITING)}"
                 )
             self._refuse_other_vocabularies(each)
+            holds, longest = each.recipe.model.max_length, self.recipe.model.max_length
+            if holds < longest and self.recipe.task != "language_modeling":
+                raise InputError(
+                    f"{each.recipe.name} holds {holds} tokens, {self.recipe.name} {longest}; name "
+                    "the one that holds fewest first"
+                )
         models = [model for each in others for model in (each.model, *each.others)]
         return self._with(self.recipe, [*self.others, *models])
 

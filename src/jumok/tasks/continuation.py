@@ -18,6 +18,7 @@ from jumok.tasks.frames import target_begin
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.told import rewriting
 from jumok.tasks.writing import Output
+from jumok.text.streaming import shared
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
@@ -141,19 +142,6 @@ def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Written]) -
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
     stops = loaded.recipe.decoding.stop
     return [
-        Output(cut(_added(before, whole), stops), written)
+        Output(cut(whole[shared(before, whole) :], stops), written)
         for whole, written in zip(wholes, several, strict=True)
     ]
-
-
-def _added(before: str, whole: str) -> str:
-    """What a text says beyond the beginning that it shares with the prompt.
-
-    Which is all of the prompt, but where a tokeniser takes back spaces before what is added.
-
-    >>> _added("it", "it is"), _added("it '", "it's")
-    (' is', "'s")
-    """
-    pairs = zip(before, whole, strict=False)
-    shared = next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(whole)))
-    return whole[shared:]

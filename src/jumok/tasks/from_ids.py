@@ -39,17 +39,18 @@ def logits(
     given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
     input_ids, segments = _here(loaded, input_ids, token_type_ids)
     real, positions = _real(input_ids, attention_mask)
+    mask = AttentionMask.from_padding(real, causal=isinstance(model, LanguageModel))
     if isinstance(model, EncoderDecoder) and loaded.has_logits:
-        memory = model.encode(input_ids, _mask(real), positions=positions)
-        found = model.output(model.decode(given, memory, _mask(real)))
+        memory = model.encode(input_ids, mask, positions=positions)
+        found = model.output(model.decode(given, memory, mask))
     elif isinstance(model, EncoderDecoderClassifier):
         found = model(input_ids, given, real, positions=positions, segments=segments)
     elif isinstance(model, TextClassifier):
         found = model(input_ids, real, positions=positions, segments=segments)
     elif isinstance(model, MaskedLanguageModel | TokenClassifier | ReplacedTokenDetector):
-        found = model(input_ids, _mask(real), positions=positions, segments=segments)
+        found = model(input_ids, mask, positions=positions, segments=segments)
     elif isinstance(model, LanguageModel):
-        found = model(input_ids, _mask(real, causal=True), positions=positions)
+        found = model(input_ids, mask, positions=positions)
     else:
         raise InputError(
             f"a {loaded.architecture} has no head and so no logits; ask .hidden_states(...)"
@@ -70,18 +71,19 @@ def hidden_states(
     given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
     input_ids, segments = _here(loaded, input_ids, token_type_ids)
     real, positions = _real(input_ids, attention_mask)
+    mask = AttentionMask.from_padding(real, causal=isinstance(model, Decoder | LanguageModel))
     if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
-        memory = model.encoder(input_ids, _mask(real), positions=positions, segments=segments)
-        found = model.decoder(given, memory=memory, memory_mask=_mask(real))
+        memory = model.encoder(input_ids, mask, positions=positions, segments=segments)
+        found = model.decoder(given, memory=memory, memory_mask=mask)
     elif isinstance(model, Decoder | LanguageModel):
         decoder = model.decoder if isinstance(model, LanguageModel) else model
-        found = decoder(input_ids, _mask(real, causal=True), positions=positions)
+        found = decoder(input_ids, mask, positions=positions)
     else:
         if isinstance(
             model, TextClassifier | TokenClassifier | MaskedLanguageModel | ReplacedTokenDetector
         ):
             model = model.encoder
-        found = model(input_ids, _mask(real), positions=positions, segments=segments)
+        found = model(input_ids, mask, positions=positions, segments=segments)
     return found.float()  # type: ignore[no-any-return]
 
 
@@ -104,8 +106,14 @@ def _given(
     _check_range("input_ids", input_ids, config.vocabulary_size)
     if token_type_ids is not None:
         _check_range("token_type_ids", token_type_ids, max(config.n_segments, 1))
+        _check_shape("token_type_ids", token_type_ids, input_ids)
     if decoder_input_ids is not None:
         _check_range("decoder_input_ids", decoder_input_ids, config.output_size)
+        if len(decoder_input_ids) != len(input_ids):
+            raise InputError(
+                f"{len(decoder_input_ids)} rows of decoder_input_ids came for {len(input_ids)} of "
+                "input_ids; give one a text"
+            )
         return decoder_input_ids.to(loaded.device)
     if isinstance(loaded.model, EncoderDecoder):
         raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
@@ -127,20 +135,18 @@ def _check_range(name: str, ids: Tensor, size: int) -> None:
         )
 
 
+def _check_shape(name: str, given: Tensor, input_ids: Tensor) -> None:
+    if given.shape != input_ids.shape:
+        raise InputError(
+            f"{name} {tuple(given.shape)} is not of the shape of input_ids "
+            f"{tuple(input_ids.shape)}; give a number for each id"
+        )
+
+
 def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     """Which tokens are real and where they stand; None, None when nothing is padding."""
     if attention_mask is None:
         return None, None
-    if attention_mask.shape != input_ids.shape:
-        raise InputError(
-            f"attention_mask {tuple(attention_mask.shape)} is not of the shape of input_ids "
-            f"{tuple(input_ids.shape)}; give a 1 or 0 for each id"
-        )
+    _check_shape("attention_mask", attention_mask, input_ids)
     real = attention_mask.to(input_ids.device).bool()
     return (None, None) if bool(real.all()) else (real, positions_of(real))
-
-
-def _mask(real: Tensor | None, *, causal: bool = False) -> AttentionMask:
-    if real is None:
-        return AttentionMask(causal=causal)
-    return AttentionMask.from_padding(real, causal=causal)

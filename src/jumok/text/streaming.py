@@ -1,9 +1,23 @@
 """Ids that come one by one, turned into text as early as it is certain and never earlier."""
 
+from collections.abc import Iterable
+
 from jumok.text.byte_letters import byte_of
 from jumok.text.vocabulary import Vocabulary, piece_of
 
 _REPLACEMENT = "\ufffd"
+
+
+def shared(before: str, whole: str) -> int:
+    """How many characters at the beginning of a text are those of what stood there before.
+
+    All of them, but where a tokeniser takes back spaces before what is added.
+
+    >>> shared("it", "it is"), shared("it '", "it's")
+    (2, 2)
+    """
+    pairs = zip(before, whole, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(whole)))
 
 
 class StreamingDecoder:
@@ -32,6 +46,12 @@ class StreamingDecoder:
         self._ids: list[int] = []  # a few whose text is settled, then those that are new
         self._settled = 0  # how many ids are settled
         self._given = 0  # how many characters of the text of these ids were given out
+        self._before = ""  # the text of what they stand behind, until something is given out
+
+    def behind(self, ids: Iterable[int]) -> None:
+        """The text goes on behind that of these ids, which is known and not given out."""
+        self._ids = list(ids)
+        self._before = self._vocabulary.decode(self._ids)
 
     def push(self, id: int) -> str:  # noqa: A002  the field's word
         """Take the next id; the text that is certain now, often "" inside a syllable."""
@@ -46,17 +66,28 @@ class StreamingDecoder:
         if self._cleans:  # of "do n '" both spaces go when t follows: "don't"
             before, *held = certain.rsplit(" ", 2)
             certain = before if len(held) == 2 else ""
+        self._pass_by(text)
         new = certain[self._given :]
         self._given = max(self._given, len(certain))
+        if new:
+            self._before = ""
         if certain == text:
             self._forget()
         return new
 
     def finish(self) -> str:
         """What was held back (� where bytes never became a character); ready for another text."""
-        rest = self._vocabulary.decode(self._ids)[self._given :]
+        text = self._vocabulary.decode(self._ids)
+        self._pass_by(text)
+        rest = text[self._given :]
         self._ids, self._settled, self._given, self._in_bytes = [], 0, 0, False
+        self._before = ""
         return rest
+
+    def _pass_by(self, text: str) -> None:
+        """What was there before counts as given out, as far as it is still so."""
+        if self._before:
+            self._given = shared(self._before, text)
 
     def _shows_nothing(self, id: int) -> bool:  # noqa: A002  as above
         return not self._vocabulary.decode([id])  # a special piece parts no bytes

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from jumok.text import StreamingDecoder
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
+from jumok.text.streaming import shared
 from tests import foreign_folders as foreign
 
 ENGLISH = ("it", "do", "is", "n't", "'", "s", "'m", ".", ",", "?", "!", "##ing", "가", "##나",
@@ -91,6 +92,22 @@ def test_together_it_is_what_decode_says(
     stream = StreamingDecoder(vocabulary)
     parts = [*map(stream.push, ids), stream.finish()]
     assert "".join(parts) == vocabulary.decode(ids)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "cleaning", "spelling"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_behind_a_prompt_it_is_what_is_added(
+    vocabularies: dict[str, PretrainedVocabulary], name: str, data: st.DataObject
+) -> None:
+    vocabulary = vocabularies[name]
+    tokens = st.lists(st.integers(0, len(vocabulary) - 1), max_size=12)
+    prompt, ids = data.draw(tokens), data.draw(tokens)
+    stream = StreamingDecoder(vocabulary)
+    stream.behind(prompt)
+    parts = [*map(stream.push, ids), stream.finish()]
+    before, whole = vocabulary.decode(prompt), vocabulary.decode([*prompt, *ids])
+    assert "".join(parts) == whole[shared(before, whole) :]
 
 
 @pytest.mark.parametrize(
