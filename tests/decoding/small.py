@@ -1,6 +1,6 @@
 """Small models of every kind with something to say, and loops so plain that they must be right."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -109,13 +109,13 @@ def write(
     real: Tensor | None,
     config: DecodingConfig,
     constraints: tuple[Processor, ...] = (),
+    others: Sequence[Any] = (),
 ) -> list[list[Written]]:
-    """What a model of either kind writes."""
+    """What a model of either kind writes, with others of its kind beside it."""
+    more: dict[str, Any] = {"end_id": EOS, "constraints": constraints, "others": others}
     if isinstance(model, EncoderDecoder):
-        return write_targets(
-            model, ids, real, config, bos_id=BOS, end_id=EOS, constraints=constraints
-        )
-    return continue_texts(model, ids, real, config, end_id=EOS, constraints=constraints)
+        return write_targets(model, ids, real, config, bos_id=BOS, **more)
+    return continue_texts(model, ids, real, config, **more)
 
 
 def log_p_of(model: Model, text: list[int], written: list[int]) -> Tensor:

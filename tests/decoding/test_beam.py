@@ -19,6 +19,7 @@ from jumok.decoding import (
 )
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import EarlyStop, LengthNorm
+from jumok.decoding.writer import left_padded
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
 from tests.decoding.small import (
@@ -171,18 +172,20 @@ def test_whatever_the_positions_and_the_padding(kind: str, positions: str, side:
 
 @every_kind
 @every_positions
-@pytest.mark.parametrize("early", ["full", "likely"])
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_one_beam_is_greedy(kind: str, positions: str, early: EarlyStop, alpha: float) -> None:
-    model, (ids, real) = model_of(kind, positions), texts(side="left")
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("early", "alpha"), [("full", 0.0), ("likely", 1.0)])
+def test_one_beam_is_greedy(
+    kind: str, positions: str, side: Side, early: EarlyStop, alpha: float
+) -> None:
+    model, (ids, real) = model_of(kind, positions), texts(side=side)
     config = DecodingConfig(max_length=10, early_stop=early, length_penalty=alpha)
     stopping = Stopping(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
         one = Opening(torch.full((len(ids), 1), BOS), stopping)
         writers = [EncoderDecoderWriter(model, ids, real, room=10) for _ in range(2)]
     else:
-        padding = (~real).sum(-1)
-        one = Opening(ids, stopping, padding=padding)
+        first, padding = left_padded(ids, real)
+        one = Opening(first, stopping, padding=padding)
         writers = [LanguageModelWriter(model, padding, room=18) for _ in range(2)]
     searched = beam_search(writers[0], one, config)
     for [beam], [greedy] in zip(searched, generate(writers[1], one, config), strict=True):

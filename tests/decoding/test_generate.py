@@ -93,6 +93,29 @@ def test_alone_is_batched(kind: str, positions: str, name: str, side: Side) -> N
 
 @every_kind
 @every_positions
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", ["greedy", "beam"])
+def test_an_ensemble_writes_alone_as_in_a_batch(
+    kind: str, positions: str, side: Side, name: str
+) -> None:
+    """Two different models; what they write is what neither writes by itself."""
+    model, other = model_of(kind, positions), model_of(kind, positions, d_ff=48)
+    ids, real = texts(side=side)
+    together = write(model, ids, real, CONFIGS[name], others=[other])
+    for row, several in enumerate(together):
+        [by_itself] = write(model, alone(ids, real, row), None, CONFIGS[name], others=[other])
+        assert [one.ids for one in several] == [one.ids for one in by_itself]
+        ranks = [one.rank for one in by_itself]
+        assert [one.rank for one in several] == pytest.approx(ranks, abs=1e-4)
+    for each in (model, other):
+        plain = write(each, ids, real, CONFIGS[name])
+        assert [[one.ids for one in row] for row in plain] != [
+            [one.ids for one in row] for row in together
+        ]
+
+
+@every_kind
+@every_positions
 @every_config
 @pytest.mark.parametrize("side", SIDES)
 def test_scores_are_those_of_the_teacher(kind: str, positions: str, name: str, side: Side) -> None:
