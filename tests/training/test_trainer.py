@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from jumok.training.distributed import ALONE, Alone, Processes
 from jumok.training.history import METRICS, History, Record, read_records
 from jumok.training.job import DevScore
 from jumok.training.progress import Progress
+from jumok.training.randomness import seed_step
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
 from tests.tiny import reviews
@@ -36,11 +38,15 @@ CONFIG = TrainingConfig(
 
 
 def trainer(
-    job: Circle, folder: Path, config: TrainingConfig = CONFIG, resume: Checkpoint | None = None
+    job: Circle,
+    folder: Path,
+    config: TrainingConfig = CONFIG,
+    resume: Checkpoint | None = None,
+    seed: int = 0,
 ) -> Trainer[Points]:
     folder.mkdir(exist_ok=True)
     facts = {"recipe": "circle"}
-    return Trainer(job, config, folder, seed=0, device=CPU, facts=facts, resume=resume)
+    return Trainer(job, config, folder, seed=seed, device=CPU, facts=facts, resume=resume)
 
 
 def weights(job: Circle) -> dict[str, Tensor]:
@@ -303,6 +309,34 @@ def test_gradients_are_clipped_together(tmp_path: Path) -> None:
     free = norm(0.0)
     assert norm(0.01) == pytest.approx(0.01, rel=1e-3)  # torch divides by norm + 1e-6
     assert norm(free * 2) == pytest.approx(free, rel=1e-6)
+
+
+class Drawing(Circle):
+    """Notes the first random number of every batch."""
+
+    def __init__(self) -> None:
+        super().__init__(points(32, 0))
+        self.drawn: list[float] = []
+
+    def loss(self, batch: Points) -> Tensor:
+        self.drawn.append(torch.rand(1).item())
+        return super().loss(batch)
+
+
+def test_every_batch_draws_numbers_of_its_own(tmp_path: Path) -> None:
+    """They follow from the seed, the step and the number of the batch in it."""
+    drawn: list[float] = []
+    for seed in (0, 1):
+        job = Drawing()
+        config = replace(CONFIG, steps=3, accumulate=2)
+        trainer(job, tmp_path / str(seed), config, seed=seed).fit()
+        wanted = []
+        for step, shard in product((1, 2, 3), (0, 1)):
+            seed_step(seed, step, shard)
+            wanted.append(torch.rand(1).item())
+        assert job.drawn == wanted
+        drawn += job.drawn
+    assert len(set(drawn)) == 2 * 3 * 2
 
 
 def test_dropout_follows_from_seed_and_step(tmp_path: Path) -> None:
