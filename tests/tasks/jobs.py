@@ -161,6 +161,7 @@ def tagging_job(
 def sequence_job(
     rows: Sequence[tuple[str, str]],
     model: dict[str, Any] | None = None,
+    augmentation: AugmentationConfig | None = None,
     seed: int = 0,
     **training: Any,
 ) -> SequenceJob:
@@ -168,7 +169,7 @@ def sequence_job(
     vocabulary = reading_vocabulary()
     kind = {"kind": "encoder_decoder"} | (model or {})
     plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))
-    plan = replace(plan, seed=seed)
+    plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
     pairs = Pairs([source for source, _ in rows], [target for _, target in rows])
     return SequenceJob(plan, EncoderDecoder(plan.model), vocabulary, pairs, pairs, CPU)

@@ -5,6 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -12,6 +13,7 @@ from jumok.tasks.classification import labelled, score_texts
 from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder, texts_of
 from jumok.tasks.whole_texts import answer_all, outputs
+from jumok.training.objectives import inconsistency
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny import reviews
 
@@ -158,6 +160,20 @@ def test_only_a_share_is_sampled() -> None:
 
 
 # Learning and answering
+
+
+def test_texts_seen_twice_must_be_answered_alike() -> None:
+    twice = AugmentationConfig(token_dropout=0.4, consistency=1.5)
+    job = classification_job(ROWS, augmentation=twice)
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    assert batch.twice
+    logits = outputs(job.model, batch.texts, job.vocabulary)
+    plain = F.cross_entropy(logits, batch.wanted, reduction="sum")
+    apart = inconsistency(*logits.chunk(2))
+    term = 2 * 1.5 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
 def test_padding_learns_nothing() -> None:

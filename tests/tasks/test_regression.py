@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 
 import jumok
 from jumok.data.recipe_files import evaluation_table
@@ -12,6 +14,7 @@ from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
 from jumok.tasks.tables import AugmentationConfig, RegressionConfig
 from jumok.tasks.training import train
+from jumok.tasks.whole_texts import outputs
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import CPU, regression_job, score_rows
 from tests.tiny import REVIEWS
@@ -43,14 +46,19 @@ def test_the_loss_is_the_squared_error_of_all_texts() -> None:
 
 
 def test_texts_seen_twice_must_be_answered_alike() -> None:
-    plain = regression_job(ROWS, AugmentationConfig(token_dropout=0.5))
-    twice = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, consistency=1.0))
-    batch = twice.epoch(0)[0]
+    assert not regression_job(ROWS, AugmentationConfig(token_dropout=0.5)).epoch(0)[0].twice
+    job = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, consistency=1.5))
+    job.model.eval()
+    batch = job.epoch(0)[0]
     assert batch.twice
     n = len(batch.wanted) // 2
     assert batch.wanted[:n].tolist() == batch.wanted[n:].tolist()
-    assert twice.loss(batch) > plain.loss(batch)  # the same weights, and a term more
-    assert not plain.epoch(0)[0].twice
+    answered = outputs(job.model, batch.texts, job.vocabulary)[:, 0]
+    plain = F.mse_loss(answered, batch.wanted, reduction="sum")
+    apart = F.mse_loss(answered[:n], answered[n:], reduction="sum")
+    term = 2 * 1.5 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
 def test_scores_are_learnt_by_heart(tmp_path: Path) -> None:

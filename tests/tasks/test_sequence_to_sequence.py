@@ -12,11 +12,14 @@ from jumok.decoding import DecodingConfig
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.pairs import PairBatch, PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceJob
+from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.writing import Output, write_all
+from jumok.training.objectives import inconsistency
 from tests.tasks.jobs import CPU, reading_vocabulary, sequence_job
 from tests.tiny import readings
 
 ROWS = readings(40, 5)
+TWICE = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.01, consistency=15.0)
 
 
 def batches(job: SequenceJob, number: int = 0) -> list[PairBatch]:
@@ -91,6 +94,25 @@ def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
         logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
     )
     torch.testing.assert_close(job.loss(batch), plain, rtol=1e-5, atol=0)
+
+
+def test_pairs_seen_twice_must_be_foreseen_alike() -> None:
+    job = sequence_job(ROWS, augmentation=TWICE)
+    job.model.eval()
+    batch = padded_batch(job)
+    assert batch.twice
+    assert batch.source.real is not None
+    assert batch.target.real is not None
+    mask = AttentionMask.from_padding(batch.source.real)
+    logits = job.model(batch.source.ids, batch.target.ids, mask)  # (B, T, V)
+    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    plain = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="sum")
+    once, again = logits.chunk(2)
+    real = batch.target.real.chunk(2)[0]  # the same in both halves
+    apart = inconsistency(once[real], again[real])
+    term = 2 * 15 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
 def test_padding_learns_nothing() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import jumok
 from jumok.data.recipe_files import evaluation_table
@@ -20,9 +21,11 @@ from jumok.tasks.tagging import (
     likeliest_tags,
     log_probabilities,
     of_characters,
+    outputs,
 )
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import train
+from jumok.training.objectives import inconsistency
 from jumok.training.trainer import Trainer
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
@@ -104,6 +107,23 @@ def test_the_loss_is_that_of_all_characters() -> None:
     epoch = job.epoch(0)
     total = sum(job.loss(epoch[index]).item() for index in range(len(epoch)))
     assert job.evaluate().loss == pytest.approx(total / sum(len(t) for t, _ in ROWS), rel=1e-5)
+
+
+def test_texts_seen_twice_must_be_tagged_alike() -> None:
+    job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, consistency=1.5))
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    assert batch.twice
+    logits = outputs(job.model, batch.texts)  # (B, T, L)
+    plain = F.cross_entropy(
+        logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=UNTAGGED, reduction="sum"
+    )
+    once, again = logits.chunk(2)
+    tagged = batch.wanted.chunk(2)[0] != UNTAGGED  # the same in both halves
+    apart = inconsistency(once[tagged], again[tagged])
+    term = 2 * 1.5 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
 
 def test_answers_do_not_depend_on_neighbours() -> None:

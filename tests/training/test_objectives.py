@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
-from jumok.training.objectives import cross_entropy
+from jumok.training.objectives import cross_entropy, inconsistency
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -33,3 +34,12 @@ def test_bfloat16_logits_are_summed_in_float32() -> None:
 
 def test_nothing_costs_nothing() -> None:
     assert cross_entropy(torch.empty(0, 3), torch.empty(0, dtype=torch.int64)).item() == 0.0
+
+
+def test_inconsistency_is_half_of_both_divergences() -> None:
+    torch.manual_seed(0)
+    once, again = torch.randn(50, 7), torch.randn(50, 7)
+    p, q = once.log_softmax(-1), again.log_softmax(-1)
+    both = [F.kl_div(*pair, reduction="sum", log_target=True) for pair in ((q, p), (p, q))]
+    wanted = sum(both) / 2
+    torch.testing.assert_close(inconsistency(once, again), wanted, rtol=1e-5, atol=0)  # float32
