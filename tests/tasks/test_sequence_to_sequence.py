@@ -80,6 +80,23 @@ def test_the_order_follows_from_seed_and_epoch() -> None:
     assert order(0, 0) != order(1, 0)
 
 
+def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
+    job = sequence_job(ROWS, augmentation=TWICE, batch_tokens=120)
+    vocabulary = job.vocabulary
+    found, n_anew = [], 0
+    for batch in batches(job):
+        n = len(batch.wanted) // 2
+        sides = (batch.source.ids, batch.wanted)
+        texts = [vocabulary.decode_batch(ids.tolist()) for ids in sides]
+        pairs = list(zip(*texts, strict=True))
+        assert pairs[:n] == pairs[n:]
+        assert torch.equal(batch.target.ids[:n], batch.target.ids[n:])
+        n_anew += int((batch.source.ids[:n] != batch.source.ids[n:]).any(-1).sum())
+        found += pairs[:n]
+    assert sorted(found) == sorted(ROWS)
+    assert n_anew > 0  # the views are two cuts of a source
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
     job = sequence_job(ROWS, label_smoothing=smoothing)
