@@ -128,7 +128,7 @@ def test_hidden_tokens_are_new_in_every_epoch_and_spare_cls() -> None:
     hiding = AugmentationConfig(token_dropout=0.3)
     first, again, second = (seen(ROWS, number, augmentation=hiding) for number in (0, 0, 1))
     assert first == again
-    assert first != second
+    assert sorted(first) != sorted(second)  # whatever the order of the texts
     assert all(row[1] == vocabulary.cls_id for row in first)
     tokens = list(chain.from_iterable(row[2:] for row in first))
     share = tokens.count(vocabulary.mask_id) / len(tokens)
@@ -145,7 +145,7 @@ def test_sampled_pieces_spell_the_same_text() -> None:
     sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
     rows = seen(ROWS, 0, augmentation=sampling)
     assert rows == seen(ROWS, 0, augmentation=sampling)
-    assert rows != seen(ROWS, 1, augmentation=sampling)
+    assert sorted(rows) != sorted(seen(ROWS, 1, augmentation=sampling))  # in other cuts
     spelled = sorted((LABELS[row[0]], vocabulary.decode(row[1:])) for row in rows)
     assert spelled == sorted((label, text) for text, label in ROWS)
     best = seen(ROWS, 0)
