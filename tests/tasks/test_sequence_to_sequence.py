@@ -51,10 +51,12 @@ def test_long_texts_are_cut_at_the_end() -> None:
     assert target == [vocabulary.bos_id, *ids[:7], vocabulary.eos_id]  # 8 in, 8 out
 
 
-def test_every_pair_once_an_epoch_one_token_apart() -> None:
-    job = sequence_job(ROWS, batch_tokens=120)
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_every_pair_once_an_epoch_one_token_apart(sampling: float) -> None:
+    augmentation = AugmentationConfig(subword_sampling=sampling)
+    job = sequence_job(ROWS, augmentation=augmentation, batch_tokens=120)
     vocabulary = job.vocabulary
-    found = []
+    found, lengths = [], []
     for batch in batches(job):
         assert batch.source.ids.numel() + batch.target.ids.numel() <= 120
         assert batch.target.ids.shape == batch.wanted.shape
@@ -65,9 +67,34 @@ def test_every_pair_once_an_epoch_one_token_apart() -> None:
             assert target[0] == vocabulary.bos_id
             assert wanted[n - 1] == vocabulary.eos_id
             assert target[1:n].tolist() == wanted[: n - 1].tolist()
+            lengths.append(n)
             found.append((vocabulary.decode(source.tolist()), vocabulary.decode(wanted.tolist())))
     assert sorted(found) == sorted(ROWS)
-    assert sum(batch.units for batch in batches(job)) == int((job.train_ids[1].lengths - 1).sum())
+    assert sum(batch.units for batch in batches(job)) == sum(lengths)
+    if not sampling:
+        assert sorted(lengths) == sorted(job.train_ids[1].lengths - 1)
+
+
+def test_only_a_share_is_sampled() -> None:
+    """Of each side three texts in ten; some of them are cut the best way even so."""
+    rows = readings(400, 5)
+
+    def n_anew(share: float) -> list[int]:
+        augmentation = AugmentationConfig(subword_sampling=share, sampling_alpha=0.01)
+        job = sequence_job(rows, augmentation=augmentation)
+        ends = (None, -1)  # a target is given without its [EOS]
+        best = [
+            {tuple(row[:end].tolist()) for row in ids}
+            for ids, end in zip(job.train_ids, ends, strict=True)
+        ]
+        pad, found = job.vocabulary.pad_id, [0, 0]
+        for batch in batches(job):
+            for side, ids in enumerate((batch.source.ids, batch.target.ids)):
+                found[side] += sum(tuple(row[row != pad].tolist()) not in best[side] for row in ids)
+        return found
+
+    for some, most in zip(n_anew(0.3), n_anew(1.0), strict=True):
+        assert 0.1 * most < some < 0.5 * most  # 4 standard deviations or so
 
 
 def test_the_order_follows_from_seed_and_epoch() -> None:
