@@ -1,5 +1,8 @@
 """Heads: what they hide while training, and the shapes they answer with."""
 
+from typing import Any
+
+import pytest
 import torch
 
 from jumok.models import (
@@ -9,6 +12,7 @@ from jumok.models import (
     LanguageModel,
     MaskedLanguageModel,
     TextClassifier,
+    TokenClassifier,
 )
 from jumok.nn import AttentionMask
 from tests.models.small import VOCABULARY, seeded, small
@@ -46,6 +50,28 @@ def test_every_model_drops_in_training_and_never_in_eval() -> None:
         assert not torch.equal(second, first), type(model)
         model.eval()
         assert torch.equal(model(IDS), model(IDS)), type(model)
+
+
+TEXTS = torch.tensor([[0, 0, 1, 1], [2, 2, 2, 2]])  # which text a token is of, where packed
+PLACES = torch.tensor([[0, 1, 0, 1], [0, 1, 2, 3]])
+
+
+@pytest.mark.parametrize(
+    ("head", "answer"),
+    [
+        (TextClassifier, lambda model: model(IDS)),
+        (TextClassifier, lambda model: model.packed(IDS, TEXTS, PLACES, 3)),
+        (TokenClassifier, lambda model: model(IDS)),
+    ],
+    ids=["of a text", "of texts packed", "of every token"],
+)
+def test_a_head_drops_what_it_is_given(head: Any, answer: Any) -> None:
+    """In training alone; the encoder below it is not in training here."""
+    model = shaken(head(small(dropout=0.5), 3)).eval()
+    assert torch.equal(answer(model), answer(model))
+    model.train().encoder.eval()
+    seeded()
+    assert not torch.equal(answer(model), answer(model))
 
 
 def test_without_dropout_training_and_eval_agree() -> None:

@@ -98,6 +98,29 @@ def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
     assert torch.autograd.gradcheck(lambda x: result(x, memory.detach()), (x,))
 
 
+@pytest.mark.parametrize(
+    ("part", "rate"),
+    [
+        ("attention", "attention_dropout"),
+        ("cross", "attention_dropout"),
+        ("feed_forward", "activation_dropout"),
+        ("around_attention", "dropout"),
+        ("around_cross", "dropout"),
+        ("around_feed_forward", "dropout"),
+    ],
+)
+@pytest.mark.parametrize("gated", [False, True])
+def test_each_part_drops_at_its_own_rate(part: str, rate: str, gated: bool) -> None:
+    """One rate alone is above 0, and one part alone is in training."""
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0} | {rate: 0.5}
+    layer = shaken(TransformerLayer(LayerConfig(**SMALL, **rates, gated=gated), cross=True)).eval()
+    x, memory = noise(2, 3, 4), noise(2, 5, 4, seed=1)
+    assert torch.equal(layer(x, EVERYTHING, memory), layer(x, EVERYTHING, memory))
+    layer.get_submodule(part).train()
+    torch.manual_seed(0)
+    assert not torch.equal(layer(x, EVERYTHING, memory), layer(x, EVERYTHING, memory))
+
+
 def test_dropout_falls_on_each_part_in_training_alone() -> None:
     layer = shaken(TransformerLayer(LayerConfig(**SMALL, dropout=0.5)))
     x = noise(2, 3, 4)
