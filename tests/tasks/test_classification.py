@@ -162,6 +162,20 @@ def test_only_a_share_is_sampled() -> None:
 # Learning and answering
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
+    """The loss on dev is not, or runs could not be compared."""
+    job = classification_job(ROWS, label_smoothing=smoothing)
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    logits = outputs(job.model, batch.texts, job.vocabulary)
+    wanted = F.cross_entropy(logits, batch.wanted, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
+    logits = answer_all(job.model, job.dev.ids, job.vocabulary, CPU)
+    plain = F.cross_entropy(logits, torch.from_numpy(job.dev.wanted))
+    assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
+
+
 def test_texts_seen_twice_must_be_answered_alike() -> None:
     twice = AugmentationConfig(token_dropout=0.4, consistency=1.5)
     job = classification_job(ROWS, augmentation=twice)

@@ -109,6 +109,26 @@ def test_the_loss_is_that_of_all_characters() -> None:
     assert job.evaluate().loss == pytest.approx(total / sum(len(t) for t, _ in ROWS), rel=1e-5)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
+    """The loss on dev is not, or runs could not be compared."""
+    job = tagging_job(ROWS, label_smoothing=smoothing)
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    logits = outputs(job.model, batch.texts).flatten(0, 1)
+    wanted = F.cross_entropy(
+        logits,
+        batch.wanted.flatten(),
+        ignore_index=UNTAGGED,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+    torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
+    plain = tagging_job(ROWS)
+    plain.model.eval()
+    assert job.evaluate().loss == plain.evaluate().loss
+
+
 def test_texts_seen_twice_must_be_tagged_alike() -> None:
     job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, consistency=1.5))
     job.model.eval()
