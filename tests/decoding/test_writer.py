@@ -207,6 +207,18 @@ def test_alignments(layer: int | None) -> None:
     assert align(model, ids[:0], None, [], bos_id=BOS) == []
 
 
+@pytest.mark.parametrize(("layer", "meant"), [(0, [0]), (1, [1]), (-1, [2]), (None, [0, 1, 2])])
+def test_an_alignment_is_of_the_layer_that_was_asked(layer: int | None, meant: list[int]) -> None:
+    model = model_of("encoder_decoder", n_layers=3)
+    assert isinstance(model, EncoderDecoder)
+    source, target = torch.tensor([[4, 5, 6, 7]]), [8, 9, EOS]
+    [found] = align(model, source, None, [target], bos_id=BOS, layer=layer)
+    with record(model) as seen:
+        model.decode(torch.tensor([[BOS, *target[:-1]]]), model.encode(source))
+    looked = torch.stack([seen[f"decoder.stack.layers.{i}.cross"][0] for i in meant])
+    assert close(found.weights, looked.mean((0, 2))[0], FLOAT32)
+
+
 def test_a_reordering_takes_no_memory_of_its_own() -> None:
     """Beams change places step after step in the same few pieces of memory."""
     model = model_of("language_model")
