@@ -1,5 +1,6 @@
 """bfloat16 from outside: the stream of residuals is bfloat16, the weights stay float32."""
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -62,8 +63,10 @@ def test_float32_changes_no_bit() -> None:
 
 def test_hooks_go_also_after_an_error() -> None:
     model = classifier()
-    try:
-        with in_precision(model, CPU, torch.bfloat16):
-            model(torch.tensor([[99]]))
-    except IndexError:
-        assert stream_types(model) == {torch.float32}
+    with (
+        pytest.raises(IndexError, match="out of range"),
+        in_precision(model, CPU, torch.bfloat16),
+    ):
+        model(torch.tensor([[99]]))
+    assert stream_types(model) == {torch.float32}
+    assert all(not module._forward_hooks for module in model.modules())
