@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
-from jumok.models.weights import weights_of
+from jumok.models.weights import load_weights, weights_of
 from jumok.tensorfile import read_tensors
 from jumok.training.checkpoint import Checkpoint
 from jumok.training.checkpoint_store import CheckpointStore
@@ -228,8 +228,13 @@ def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
     states = CheckpointStore(tmp_path).checkpoint(progress.best_step).load()
     assert same(weights(job), states["average"])
     assert not same(weights(job), states["model"])
+    told = {report["step"]: report["loss"] for report in reports(tmp_path, "dev")}
     job.model.eval()
-    assert job.evaluate().score == pytest.approx(progress.best_score)
+    dev = job.evaluate()
+    assert dev.score == pytest.approx(progress.best_score)
+    assert dev.loss == pytest.approx(told[progress.best_step])
+    load_weights(job.model, states["model"])
+    assert job.evaluate().loss != pytest.approx(dev.loss)  # that of the weights themselves
 
 
 def test_every_step_enters_the_average(tmp_path: Path) -> None:
