@@ -5,10 +5,12 @@ import math
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import count, product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -144,13 +146,22 @@ def test_a_resumed_training_by_epochs_goes_on_with_its_rates(tmp_path: Path) -> 
     assert same(weights(whole), weights(resumed))
 
 
-def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(tmp_path: Path) -> None:
-    ends = {"steps": None, "minutes": 0.005, "schedule": "linear", "warmup_steps": 0}
+def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A millisecond goes by whenever a trainer looks at the clock: 60 of them are its time."""
+    looks = count()
+    clock = SimpleNamespace(monotonic=lambda: next(looks) / 1000)
+    speed = vars(sys.modules[Trainer.__module__])["Speed"]
+    monkeypatch.setattr(sys.modules[speed.__module__], "time", clock)
+    ends = {"steps": None, "minutes": 0.001, "schedule": "linear", "warmup_steps": 0}
     config = replace(CONFIG, **ends, report_every=1, evaluate_every=1_000_000)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert progress.ended == "minutes"
+    assert 0.06 <= progress.seconds < 0.07
     found = rates(tmp_path)
-    assert found == sorted(found, reverse=True)
+    assert found == sorted(set(found), reverse=True)  # lower at every step
+    assert len(found) == progress.step > 5
     assert config.learning_rate == found[0] > 3 * found[-1] > 0.0
 
 
