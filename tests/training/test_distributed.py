@@ -194,15 +194,16 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
     tmp_path: Path, review_recipe: Path
 ) -> None:
     """Nobody tells the others, as torchrun would: they notice."""
+    words = [STRICT, "training.timeout=240"]
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("whole", 1, STRICT)
-    runs.begin("lost", 3, STRICT, by=int(signal.SIGKILL), hit=1, step=2)
+    runs.begin("whole", 1, *words)
+    runs.begin("lost", 3, *words, by=int(signal.SIGKILL), hit=1, step=2)
     runs.go_on("lost", 2)
     ends = runs.run()
     assert codes(ends) == [[0], [6, -9, 6], [0, 0]]
-    assert ends[1][1].seconds < 30
+    assert ends[1][1].seconds < 120  # before training.timeout, also on a busy machine
     for text in said(ends[1][0])[::2]:
-        assert "lost contact: another one ended, or did not answer for 60 s" in text
+        assert "lost contact: another one ended, or did not answer for 240 s" in text
         assert "Traceback" not in text
     assert bits(tmp_path / "lost") == bits(tmp_path / "whole")
 
