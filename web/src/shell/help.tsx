@@ -15,6 +15,7 @@ export function Help() {
       ref={sheet}
       class="help"
       aria-labelledby="help-title"
+      onCancel={() => (helping.value = false)} // Escape: `close` comes a task later, a key may come before
       onClose={() => (helping.value = false)}
       onClick={(event) => event.target === sheet.current && (helping.value = false)}
     >
