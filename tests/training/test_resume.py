@@ -98,7 +98,12 @@ def go_on(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)]
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
+        (signal.SIGKILL, -9),
+    ],
 )
 def test_stopped_in_the_middle_of_an_epoch(
     tmp_path: Path, review_recipe: Path, whole: Path, number: signal.Signals, code: int
