@@ -22,11 +22,22 @@ settings.register_profile(
 settings.load_profile("jumok")
 
 
+@pytest.fixture(scope="session")
+def common_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """A folder that all workers of this session have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if hasattr(pytestconfig, "workerinput") else own  # of pytest-xdist
+
+
 @pytest.fixture(scope="session", autouse=True)
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What jumok keeps for its user is kept for the session alone."""
+def shared_cache(tmp_path_factory: pytest.TempPathFactory, common_folder: Path) -> Iterator[None]:
+    """What jumok keeps for its user is kept for the session alone; all workers share kernels."""
+    cache, kernels = tmp_path_factory.mktemp("cache"), common_folder / "kernels"
+    kernels.mkdir(exist_ok=True)
+    (cache / "jumok").mkdir()
+    (cache / "jumok" / "native").symlink_to(kernels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.delenv("JUMOK_DATA", raising=False)
         yield
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.native import KernelError
@@ -33,10 +34,11 @@ POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative",
 
 
 @pytest.fixture(scope="session")
-def compiled(shared_cache: None) -> Path:
-    """The kernel for this processor."""
+def compiled(shared_cache: None, common_folder: Path) -> Path:
+    """The kernel for this processor, compiled by the first worker that wants it."""
     try:
-        return kernel()
+        with FileLock(common_folder / "kernels.lock"):
+            return kernel()
     except KernelError as error:
         pytest.skip(str(error))
 

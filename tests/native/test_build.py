@@ -30,7 +30,7 @@ def test_a_compiler_that_cannot_be_started_is_no_crash(
 
 
 def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: Path) -> None:
-    code = "from jumok.native.build import kernel; print(kernel())"
+    code = f"from jumok.native import build; build.COMMON += {LITTLE}; print(build.kernel())"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     both = [
         subprocess.Popen(
