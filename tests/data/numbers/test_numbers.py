@@ -3,6 +3,8 @@
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from itertools import islice, product
 
@@ -18,8 +20,17 @@ from tests.data.numbers.parser import KINDS, all_readings
 CARRIERS = [carrier.text for frame in FRAMES for row in frame.carriers() for carrier in row]
 
 
+@cache
+def coming(split: str) -> tuple[Iterator[Sentence], list[Sentence]]:
+    """The sentences of a split, and those of them that are drawn already."""
+    return sentences(split, seed=11), []
+
+
 def many(split: str, n: int) -> list[Sentence]:
-    return list(islice(sentences(split, seed=11), n))
+    """The first n sentences of a split, drawn once for all tests."""
+    others, drawn = coming(split)
+    drawn.extend(islice(others, max(n - len(drawn), 0)))
+    return drawn[:n]
 
 
 @pytest.mark.parametrize(
