@@ -250,7 +250,7 @@ def answers_to_questions(corpus: str) -> list[Baseline]:
     def scores(table: Table, written: Sequence[str]) -> Scores:
         found = score_sequences(written, list(table.column("target")), countings("ko"), "ko")
         told = found.as_json()
-        return {name: float(told[name]) for name in DIALOGUE}
+        return {name: float(told[name]) for name in DIALOGUE if name in told}
 
     commonest = Counter(answered).most_common(1)[0][0]
     always = [[commonest] * len(table) for table in (splits.dev, splits.test)]

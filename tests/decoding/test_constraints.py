@@ -282,7 +282,7 @@ def test_other_settings_that_forbid_everything_are_named(
     machine = regular_expression("가나|나가" if search == "draws" else "가나")
     processors = [blocked("나", "가나"), constraint(machine, 9)]
     source = torch.tensor([[7, 9, 8]])
-    with pytest.raises(InputError, match="text 1: other settings forbid"):
+    with pytest.raises(InputError, match="so far: other settings forbid"):
         write_targets(
             model, source, None, SEARCHES[search], bos_id=2, end_id=END, constraints=processors
         )

@@ -305,11 +305,12 @@ class _Search:
         for text, *rows in zip(
             self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
         ):
-            self.answers[text] = [
+            found = [
                 written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEVER
             ]
+            self.answers[text] = found or [Written([], 0.0, finished=False)]  # all are no number
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:

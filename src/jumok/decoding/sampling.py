@@ -40,9 +40,8 @@ class Draws:
     def __call__(self, scores: Tensor, rows: Tensor, step: int) -> Tensor:
         """A token for each row: (B, V) -> (B)."""
         weights = exactly(scores)
-        self.uniform = self.uniform.to(weights.device)
-        uniform = self.uniform[rows.to(weights.device), step, None]
-        return drawn(weights, uniform).to(scores.device)
+        self.uniform, rows = self.uniform.to(weights.device), rows.to(weights.device)
+        return drawn(weights, self.uniform[rows, step, None]).to(scores.device)
 
 
 def key_of(ids: Iterable[int]) -> int:
