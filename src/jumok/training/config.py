@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.errors import InputError
+from jumok.training.schedules import Schedule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class TrainingConfig:
     batch_tokens: int = 4096  # padded tokens of one batch
     accumulate: int = 1  # batches a step, shared by all processes; the loss is of all their units
     learning_rate: float = 1e-3  # at its highest
-    schedule: Literal["inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
+    schedule: Schedule = "inverse_sqrt"
     warmup_steps: int = 400
     weight_decay: float = 0.01  # of matrices; biases and norms are left alone
     beta1: float = 0.9
