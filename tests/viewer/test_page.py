@@ -12,9 +12,10 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
+from jumok.viewer import page
 from jumok.viewer.lean import lean
 from jumok.viewer.markup import sha256_source
-from jumok.viewer.page import SMALLEST, html
+from jumok.viewer.page import ALL_VIEWS, SMALLEST, _Shell, html
 from tests.viewer.made import HOSTILE, made
 
 
@@ -137,6 +138,30 @@ def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
     assert "encoder.0.q" not in part.names
     assert any("left out" in note for note in part.info.notes)
     assert trace_in(html(trace, full=True), tmp_path).to_bytes() == trace.to_bytes()
+
+
+def test_a_page_with_no_room_holds_thumbnails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "SMALLEST", 0)
+    monkeypatch.setattr(page, "LARGER", (0, 0))
+    trace = made(32, 12, 12, 64)
+    part = trace_in(html(trace, "v=masks"), tmp_path)
+    assert {name.partition(".")[2] for name in part.names} == {"entropy", "mask", "thumbnails"}
+    assert np.array_equal(part.thumbnails("encoder"), trace.thumbnails("encoder"))
+
+
+def test_fewer_layers_are_exact_where_all_that_are_seen_take_too_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = made(32, 12, 12, 64)
+    pins = "&pin=" + "~".join(f"encoder.{layer}.0" for layer in range(12))
+    around = len(_Shell(trace.info, "", ALL_VIEWS).around(""))
+    monkeypatch.setattr(page, "SMALLEST", 0)
+    monkeypatch.setattr(page, "LARGER", (0, around + 200_000))
+    part = trace_in(html(trace, f"v=masks&L=3{pins}"), tmp_path)
+    assert "encoder.3.weights" in part.names
+    assert "encoder.11.weights" not in part.names
 
 
 def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:

@@ -24,10 +24,13 @@ SHADES = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of a thumbnail, without white
 LEAST_RATIO = 0.2  # numbers of attention zip to no less
 
 
-def lean(trace: Trace, layers: Iterable[tuple[str, int]], most: float) -> bytes | None:
+def lean(
+    trace: Trace, layers: Iterable[tuple[str, int]], most: float, more: bool = True
+) -> bytes | None:
     """The file of a trace for a page in which it may take `most` characters.
 
-    `layers`: blocks and layers whose weights must be exact. None when that takes more.
+    `layers`: blocks and layers whose weights must be exact. None when that takes more. Without
+    `more`, nothing follows what a page must have, however much room there is.
     """
     exact = [f"{block}.{layer}.weights" for block, layer in layers]
     needed = re.compile(r".*\.(mask|thumbnails|entropy)")
@@ -38,7 +41,7 @@ def lean(trace: Trace, layers: Iterable[tuple[str, int]], most: float) -> bytes 
         return None
     kept = _in_shades(kept, shades)
     spent = sum(map(_zipped, kept.values()))
-    for group in _groups(trace, exact):
+    for group in _groups(trace, exact) if more else ():
         if spent + LEAST_RATIO * TEXT * sum(2 * _count(trace, name) for name in group) > most:
             continue
         tensors = {name: _half(trace, name) for name in group}

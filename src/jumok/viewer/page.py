@@ -30,8 +30,8 @@ def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
     """One file that opens from disk, or in a sandboxed frame, and asks nobody for anything.
 
     A trace of many heads is embedded in part, exact for the layers that `state` shows (`lean`
-    says how), with `full` whole. The same trace gives the same bytes. Raises InputError for a
-    state that is none.
+    says how), or for as many of them as the largest page has room for; with `full` whole. The
+    same trace gives the same bytes. Raises InputError for a state that is none.
     """
     state = checked_state(state)
     layers = State.parse(state).layers(trace.info)
@@ -41,10 +41,12 @@ def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
         if full or len(whole) <= SMALL:
             return everything.around(whole)
     few = _Shell(trace.info, state, WEIGHTS_ALONE)
-    for shell, most in ((few, SMALLEST), *((everything, most) for most in LARGER)):
-        if (part := _packed_within(trace, layers, most - len(shell.around("")))) is not None:
+    tries = [(few, layers, SMALLEST), *((everything, layers, most) for most in LARGER)]
+    tries += [(everything, fewer, LARGER[-1]) for fewer in (layers[:1], [])]
+    for shell, exact, most in tries:
+        if (part := _packed_within(trace, exact, most - len(shell.around("")))) is not None:
             return shell.around(part)
-    thumbnails = lean(trace, (), inf)
+    thumbnails = lean(trace, (), inf, more=False)
     assert thumbnails is not None  # there is room for everything
     return everything.around(packed(thumbnails))
 
