@@ -15,7 +15,8 @@ from jumok.interpret.trace import Trace
 from jumok.viewer import page
 from jumok.viewer.lean import lean
 from jumok.viewer.markup import sha256_source
-from jumok.viewer.page import ALL_VIEWS, SMALLEST, _Shell, html
+from jumok.viewer.page import ALL_VIEWS, SMALLEST, WEIGHTS_ALONE, _Shell, html
+from jumok.viewer.state import State
 from tests.viewer.made import HOSTILE, made
 
 
@@ -143,7 +144,6 @@ def test_many_heads_are_embedded_in_part(tmp_path: Path) -> None:
 def test_a_page_with_no_room_holds_thumbnails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page, "SMALLEST", 0)
     monkeypatch.setattr(page, "LARGER", (0, 0))
     trace = made(32, 12, 12, 64)
     part = trace_in(html(trace, "v=masks"), tmp_path)
@@ -157,11 +157,34 @@ def test_fewer_layers_are_exact_where_all_that_are_seen_take_too_much(
     trace = made(32, 12, 12, 64)
     pins = "&pin=" + "~".join(f"encoder.{layer}.0" for layer in range(12))
     around = len(_Shell(trace.info, "", ALL_VIEWS).around(""))
-    monkeypatch.setattr(page, "SMALLEST", 0)
     monkeypatch.setattr(page, "LARGER", (0, around + 200_000))
     part = trace_in(html(trace, f"v=masks&L=3{pins}"), tmp_path)
     assert "encoder.3.weights" in part.names
     assert "encoder.11.weights" not in part.names
+
+
+@pytest.mark.parametrize("view", ["explanation", "neuron", "alignment", "generation"])
+def test_a_page_holds_the_view_that_it_opens_on(view: str) -> None:
+    trace = made(32, 12, 12, 64)
+    scripts = [
+        unpacked(Elements(html(trace, f"v={v}")).script("packed-script")) for v in (view, "matrix")
+    ]
+    everything = _Shell(trace.info, "", ALL_VIEWS).script.encode()
+    few = _Shell(trace.info, "", WEIGHTS_ALONE).script.encode()
+    assert scripts == [everything, few]
+
+
+@pytest.mark.parametrize(
+    ("view", "layers"),
+    [
+        ("matrix", [("encoder", 1)]),
+        ("alignment", [("cross", 1), ("encoder", 1)]),
+        ("generation", [("cross", 1), ("decoder", 1), ("encoder", 1)]),
+    ],
+)
+def test_layers_that_a_view_reads_are_exact(view: str, layers: list[tuple[str, int]]) -> None:
+    info = made(sides=("source", "target")).info
+    assert State.parse(f"v={view}&b=encoder&L=1").layers(info) == layers
 
 
 def test_thumbnails_are_as_exact_as_the_page_says(tmp_path: Path) -> None:

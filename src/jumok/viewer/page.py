@@ -23,6 +23,7 @@ SMALLEST = 195_000  # characters of the page of another one, with the views that
 LARGER = (998_000, 9_998_000)  # or else with all views: the first of these that can be kept
 
 WEIGHTS_ALONE = ("app.js",)
+WITHOUT_PARTS = ("lines", "matrix")  # the views of app.js
 ALL_VIEWS = ("app.js", *PARTS)
 
 
@@ -34,14 +35,16 @@ def html(trace: Trace, state: str = "", full: bool = False) -> bytes:
     same trace gives the same bytes. Raises InputError for a state that is none.
     """
     state = checked_state(state)
-    layers = State.parse(state).layers(trace.info)
+    seen = State.parse(state)
+    layers = seen.layers(trace.info)
     everything = _Shell(trace.info, state, ALL_VIEWS)
     if full or _weights(trace.info) <= FEW:
         whole = packed(trace.to_bytes())
         if full or len(whole) <= SMALL:
             return everything.around(whole)
     few = _Shell(trace.info, state, WEIGHTS_ALONE)
-    tries = [(few, layers, SMALLEST), *((everything, layers, most) for most in LARGER)]
+    tries = [(few, layers, SMALLEST)] if seen.view in WITHOUT_PARTS else []
+    tries += [(everything, layers, most) for most in LARGER]
     tries += [(everything, fewer, LARGER[-1]) for fewer in (layers[:1], [])]
     for shell, exact, most in tries:
         if (part := _packed_within(trace, exact, most - len(shell.around("")))) is not None:

@@ -1,6 +1,6 @@
 """What a page shows, as its address says it: `v=matrix&b=encoder&L=2&H=0&q=7`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
@@ -17,6 +17,10 @@ Pool: TypeAlias = Literal["mean", "max"]
 Tone: TypeAlias = Literal["sqrt", "linear", "log"]
 
 LONGEST = 2000  # characters
+READ: Mapping[str, tuple[BlockName, ...]] = {  # by views that do not go by the block in focus
+    "alignment": ("cross",),
+    "generation": ("cross", "decoder"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +73,19 @@ class State:
         )
 
     def layers(self, info: TraceInfo) -> list[tuple[str, int]]:
-        """Block and layer of every head that is in focus or pinned, if the trace has them."""
-        focus = (self.block or info.blocks[0].name, self.layer)
-        wanted = dict.fromkeys([focus, *((block, layer) for block, layer, _ in self.pinned)])
+        """Block and layer of every head that is seen, in focus or pinned, if the trace has them.
+
+        What the view shows comes first.
+        """
         depths = {block.name: block.layers for block in info.blocks}
+        seen = [
+            (name, min(self.layer, depths[name] - 1))
+            for name in READ.get(self.view, ())
+            if name in depths
+        ]
+        focus = (self.block or info.blocks[0].name, self.layer)
+        pinned = [(block, layer) for block, layer, _ in self.pinned]
+        wanted = dict.fromkeys([*seen, focus, *pinned])
         return [(block, layer) for block, layer in wanted if layer < depths.get(block, 0)]
 
 
