@@ -6,12 +6,11 @@ import { type Inks, markup, PAPER, picture, textWidth } from "../../draw/svg";
 import { display } from "../../draw/text";
 import { scale } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { headName } from "../../words/blocks";
-import { say } from "../../words/words";
+import { say, type Words } from "../../words/words";
 import { chosen } from "../choice";
 import { arcsOver, columns, type Layout, type Side } from "./layout";
 import { brief, focusOf, linesTold, pointed } from "./pointed";
-import { type Drawn, drawn, LAYOUTS, layout as wanted } from "./series";
+import { type Drawn, drawn, type Heads, LAYOUTS, layout as wanted } from "./series";
 import { elements, type Look, stroke, strokes } from "./strokes";
 
 export function layoutOf({ shown, series, heads, arcs, sentence }: Drawn, width: number, height: number): Layout {
@@ -61,13 +60,29 @@ export function legend(drawn: Drawn, look: Look, inks: Inks) {
   });
 }
 
+/** The heads that are drawn, by name, and what was done to their weights. */
+function whereOf({ place, heads, series, shown }: Drawn): string {
+  const { block, layer } = place;
+  const drawn =
+    heads === "focus" || heads === "pinned"
+      ? `${block} ${series.map(({ name }) => name).join(", ")}`
+      : `${block} L${layer}: ${say(DRAWN[heads])}`;
+  return shown.note ? `${drawn} · ${say(shown.note)}` : drawn;
+}
+
+const DRAWN = {
+  mean: { ko: "모든 머리의 평균", en: "mean of all heads" },
+  max: { ko: "모든 머리의 최대", en: "largest of all heads" },
+  all: { ko: "모든 머리", en: "all heads" },
+} satisfies Partial<Record<Heads, Words>>;
+
 export async function svg(trace: Trace): Promise<string> {
   const shows = await drawn(trace);
   const layout = layoutOf(shows, 640, 320);
   const focus = focusOf(shows, true);
   const look = { ramp: ink("light"), faint: PAPER.faint, tone: tone(scale.value, shows.most) };
   const { queries, keys } = shows.shown;
-  const where = `${shows.place.block} ${headName(shows.place)}`;
+  const where = whereOf(shows);
   const counts = { query: queries.length, key: keys.length };
   return picture(
     layout.width,

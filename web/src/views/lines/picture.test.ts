@@ -1,0 +1,35 @@
+/** The exported picture of the lines: it names the heads that it draws, and what was done to them. */
+
+import { afterEach, expect, it } from "vitest";
+import { measure, pinned, sequence, spoken } from "../../state/state";
+import { small } from "../../testing/small";
+import { svg } from "./picture";
+import { heads } from "./series";
+
+afterEach(() => {
+  [heads.value, measure.value, pinned.value, spoken.value] = ["focus", "weights", [], "auto"];
+});
+
+it.each([
+  ["focus", "encoder L0 H0"],
+  ["pinned", "encoder L0 H1, L1 H0"],
+  ["mean", "encoder L0: mean of all heads"],
+  ["max", "encoder L0: largest of all heads"],
+  ["all", "encoder L0: all heads"],
+] as const)("%s: %s", async (how, where) => {
+  spoken.value = "en";
+  heads.value = how;
+  const pin = { sequence: sequence.value, block: "encoder" } as const;
+  pinned.value = [
+    { ...pin, layer: 0, head: 1 },
+    { ...pin, layer: 1, head: 0 },
+  ];
+  const drawn = await svg(await small());
+  expect(drawn).toContain(`<title>small: ${where}</title>`);
+  expect(drawn).toContain(`>${where} · `);
+});
+
+it("says what was done to the weights", async () => {
+  [spoken.value, measure.value] = ["en", "values"];
+  expect(await svg(await small())).toContain("encoder L0 H0 · weight × ‖v W_O‖: rows do not sum to 1 · ");
+});
