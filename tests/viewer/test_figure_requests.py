@@ -117,6 +117,12 @@ def test_an_alignment_takes_of_the_focus_what_cross_attention_has() -> None:
     assert asked("b=cross&L=1&H=2&q=3") == (1, 2, 3)
 
 
+def test_a_matrix_is_that_of_the_first_pinned_head() -> None:
+    state = State.parse("v=matrix&b=encoder&L=0&H=0&q=2&pin=cross.1.2~encoder.1.1")
+    request = FigureRequest.of_state(state, INFO, "pdf")
+    assert (request.block, request.layer, request.head, request.query) == ("cross", 1, 2, None)
+
+
 def test_what_the_page_does_to_the_numbers_is_done_in_the_figure() -> None:
     state = State.parse("v=alignment&u=word&sp=renormalise&m=values&alignment.rows=predicted")
     request = FigureRequest.of_state(state, TRACE.info, "pdf")

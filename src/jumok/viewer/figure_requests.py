@@ -88,12 +88,16 @@ wanted; correct the request
             )
         figure = FIGURES[state.view]
         own = state.block or info.blocks[0].name
-        block = "cross" if figure == "alignment" else own
+        block, layer, head = own, state.layer, state.head
+        if figure == "alignment":
+            block = "cross"
+        elif figure == "attention" and state.pinned:  # the first of those that are seen
+            block, layer, head = state.pinned[0]
         wanted: dict[str, object] = {
             "figure": figure,
             "block": block,
-            "layer": state.layer,
-            "head": state.head,
+            "layer": layer,
+            "head": head,
             "sequence": state.sequence,
             "query": state.query if block == own else None,  # rows of its own alone
             "format": ending,

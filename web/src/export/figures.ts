@@ -30,7 +30,8 @@ export function figureNow(info: TraceInfo): Figure | null {
   const { sequence, block, layer, head } = placeNow(info);
   const options: Record<string, Option> = kind === "explanation" ? {} : { block, layer, head };
   if (sequence) options.sequence = sequence;
-  if (state.query.value !== null && (kind === "attention" || kind === "lines" || kind === "neuron")) options.query = state.query.value;
+  const asks = block === state.place.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
+  if (asks && state.query.value !== null) options.query = state.query.value;
   if (kind === "lines") ofLines(options, info.blocks.find(({ name }) => name === block)?.heads ?? 0);
   if (kind === "attention" || kind === "lines" || kind === "alignment") {
     if (state.unit.value !== "piece") options.unit = state.unit.value;
@@ -62,10 +63,10 @@ function ofLines(options: Record<string, Option>, count: number): void {
   if (mass.value !== 0.9) options.mass = mass.value;
 }
 
-/** The head that is shown: that in focus; alignment is read from the cross-attention, whatever is in focus. */
+/** The head that is shown: that in focus, or of the matrix the first that is pinned; alignment is read from the cross-attention, whatever is in focus. */
 export function placeNow(info: TraceInfo) {
   const cross = info.blocks.find(({ name }) => name === "cross");
-  const focus = state.place.value;
+  const focus = (state.view.value === "matrix" && state.pinned.value[0]) || state.place.value;
   if (state.view.value !== "alignment" || !cross) return focus;
   return {
     ...focus,

@@ -2,10 +2,12 @@
 
 import { css, ink } from "../../draw/colours";
 import { paint, still, stepOf, tone } from "../../draw/paint";
-import { cells, element, label, PAPER, picture, rect, textWidth } from "../../draw/svg";
+import { cells, type Child, element, label, PAPER, picture, rect, short, textWidth } from "../../draw/svg";
 import { display } from "../../draw/text";
 import { indexOf } from "../../state/labels";
-import { key, measure, place, query, scale } from "../../state/state";
+import { key, measure, pinned, place, query, scale } from "../../state/state";
+import type { Place } from "../../trace/format";
+import { type Matrix, rowOf } from "../../trace/matrix";
 import { type Label, shown } from "../../trace/shown";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../words/blocks";
@@ -14,11 +16,48 @@ import { range } from "./settings";
 
 const MOST_CELLS = 128 * 128; // more are a picture in the picture
 const SIDE = 420;
+const GAP = 6; // between the lines of the hatching
 
+/** The heads that the view draws: those pinned, else the one in focus. */
+function heads(): readonly Place[] {
+  return pinned.value.length ? pinned.value : [place.value];
+}
+
+/** The panels as on the page: one, or two in a row. */
 export async function svg(trace: Trace): Promise<string> {
-  const { matrix, queries, keys, note } = await shown(trace, place.value);
-  const most =
-    measure.value === "values" || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
+  const all = heads();
+  const panels = await Promise.all(all.map((one, i) => panel(trace, one, all.length > 1 ? `${i + 1} · ` : "")));
+  const across = Math.min(2, panels.length);
+  const wide = Math.max(...panels.map(({ width }) => width));
+  const high = Math.max(...panels.map(({ height }) => height));
+  return picture(
+    across * wide,
+    Math.ceil(panels.length / across) * high,
+    `${trace.info.title}: ${all.map(nameOf).join(", ")}`,
+    element(
+      "pattern",
+      { id: "hidden", width: GAP, height: GAP, patternUnits: "userSpaceOnUse" },
+      element("path", { d: `M0 0L${GAP} ${GAP}`, stroke: PAPER.line }),
+    ),
+    panels.map(({ drawing }, i) =>
+      element("g", { transform: `translate(${short((i % across) * wide)} ${short(Math.floor(i / across) * high)})` }, drawing),
+    ),
+  );
+}
+
+interface Panel {
+  readonly width: number;
+  readonly height: number;
+  readonly drawing: readonly Child[];
+}
+
+/** One head, its names around it and what its colours mean below. */
+async function panel(trace: Trace, at: Place, number: string): Promise<Panel> {
+  const [sides, focus] = [trace.block(at.block), trace.block(place.value.block)];
+  const [asked, looked] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
+  const values = measure.value === "values";
+  const { matrix, queries, keys, allowed, note } = await shown(trace, at);
+  const most = values || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
   const toned = tone(scale.value, most);
   const size = Math.max(1, Math.min(36, SIDE / Math.max(matrix.rows, matrix.columns)));
   const longest = (labels: readonly Label[]) =>
@@ -42,64 +81,75 @@ export async function svg(trace: Trace): Promise<string> {
         });
   const every = Math.ceil(11 / size);
   const named = (i: number) => i % every === 0;
-  const [row, column] = [indexOf(queries, query.value), indexOf(keys, key.value)];
+  const [row, column] = [indexOf(queries, asked), indexOf(keys, looked)];
   const frame = { fill: "none", stroke: PAPER.focus, "stroke-width": 2 };
-  const where = `${place.value.block} ${headName(place.value)}`;
-  return picture(
-    left + width + 16,
-    top + height + 28,
-    `${trace.info.title}: ${where}`,
-    picturedCells,
-    element("rect", { x: left, y: top, width, height, fill: "none", stroke: PAPER.line }),
-    queries.map(
-      ({ text, special }, i) =>
-        named(i) &&
-        label(left - 6, top + (i + 0.5) * size + 4, display(text), {
-          size: 11,
-          anchor: "end",
-          fill: special ? PAPER.faint : PAPER.ink,
-          bold: i === row,
-        }),
-    ),
-    keys.map(
-      ({ text, special }, i) =>
-        named(i) &&
-        label(left + (i + 0.5) * size + 4, top - 6, display(text), {
-          size: 11,
-          turn: -90,
-          fill: special ? PAPER.faint : PAPER.ink,
-          bold: i === column,
-        }),
-    ),
-    row >= 0 && rect(left, top + row * size, width, size, "none", frame),
-    column >= 0 && rect(left + column * size, top, size, height, "none", frame),
-    label(
-      left,
-      top + height + 18,
-      [where, note && say(note), say({ ko: `색 0 … ${short(most)}`, en: `colours 0 … ${short(most)}` })]
-        .filter(Boolean)
-        .join(" · "),
-      {
-        size: 11,
-        fill: PAPER.faint,
-      },
-    ),
-  );
+  const told = [
+    number + nameOf(at),
+    note && say(note),
+    say({ ko: `색 0 … ${rounded(most)}`, en: `colours 0 … ${rounded(most)}` }),
+  ];
+  return {
+    width: left + width + 16,
+    height: top + height + 28,
+    drawing: [
+      picturedCells,
+      element("path", { d: hidden(allowed, matrix, left, top, size), fill: "url(#hidden)" }),
+      element("rect", { x: left, y: top, width, height, fill: "none", stroke: PAPER.line }),
+      queries.map(
+        ({ text, special }, i) =>
+          named(i) &&
+          label(left - 6, top + (i + 0.5) * size + 4, display(text), {
+            size: 11,
+            anchor: "end",
+            fill: special ? PAPER.faint : PAPER.ink,
+            bold: i === row,
+          }),
+      ),
+      keys.map(
+        ({ text, special }, i) =>
+          named(i) &&
+          label(left + (i + 0.5) * size + 4, top - 6, display(text), {
+            size: 11,
+            turn: -90,
+            fill: special ? PAPER.faint : PAPER.ink,
+            bold: i === column,
+          }),
+      ),
+      row >= 0 && rect(left, top + row * size, width, size, "none", frame),
+      column >= 0 && rect(left + column * size, top, size, height, "none", frame),
+      label(left, top + height + 18, told.filter(Boolean).join(" · "), { size: 11, fill: PAPER.faint }),
+    ],
+  };
 }
 
-function short(number: number): string {
+function nameOf(at: Place): string {
+  return `${at.block} ${headName(at)}`;
+}
+
+/** What may not be seen, as a path: neighbours in a row joined. */
+function hidden(allowed: Uint8Array, { rows, columns }: Matrix, left: number, top: number, size: number): string {
+  const path: string[] = [];
+  for (let row = 0; row < rows; row++)
+    for (let from = 0, to; from < columns; from = to) {
+      for (to = from + 1; to < columns; to++) if (allowed[row * columns + to] !== allowed[row * columns + from]) break;
+      if (allowed[row * columns + from]) continue;
+      const wide = short((to - from) * size);
+      path.push(`M${short(left + from * size)} ${short(top + row * size)}h${wide}v${short(size)}h-${wide}z`);
+    }
+  return path.join("");
+}
+
+function rounded(number: number): string {
   return String(Math.round(number * 1000) / 1000);
 }
 
-/** A row a query, a column a key. */
+/** A row a query, a column a key; of several heads one below the other, each under its name. */
 export async function table(trace: Trace): Promise<readonly (readonly (string | number)[])[]> {
-  const { matrix, queries, keys } = await shown(trace, place.value);
+  const all = heads();
+  const found = await Promise.all(all.map((one) => shown(trace, one)));
   const numbered = ({ text, pieces }: Label) => `${pieces[0]} ${display(text)}`;
-  return [
-    ["query \\ key", ...keys.map(numbered)],
-    ...queries.map((query, row) => [
-      numbered(query),
-      ...matrix.data.subarray(row * matrix.columns, (row + 1) * matrix.columns),
-    ]),
-  ];
+  return found.flatMap(({ matrix, queries, keys }, i) => [
+    [all.length > 1 ? `${nameOf(all[i])}: query \\ key` : "query \\ key", ...keys.map(numbered)],
+    ...queries.map((query, row) => [numbered(query), ...rowOf(matrix, row)]),
+  ]);
 }

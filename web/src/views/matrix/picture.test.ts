@@ -1,0 +1,45 @@
+/** The exported matrix: every head that is seen, and what may not be seen hatched. */
+
+import { afterEach, expect, it } from "vitest";
+import { figureNow } from "../../export/figures";
+import { pinned, view } from "../../state/state";
+import { INFO, small } from "../../testing/small";
+import { svg, table } from "./picture";
+
+const PINS = [
+  { sequence: 0, block: "encoder", layer: 1, head: 1 },
+  { sequence: 0, block: "encoder", layer: 0, head: 1 },
+] as const;
+
+afterEach(() => {
+  [pinned.value, view.value] = [[], "lines"];
+});
+
+it("the head in focus, while none is pinned", async () => {
+  const trace = await small();
+  expect(await svg(trace)).toContain("<title>small: encoder L0 H0</title>");
+  expect(await table(trace)).toHaveLength(1 + 5);
+});
+
+it("all that are pinned, and not the one in focus", async () => {
+  const trace = await small();
+  pinned.value = PINS;
+  const drawn = await svg(trace);
+  expect(drawn).toContain("<title>small: encoder L1 H1, encoder L0 H1</title>");
+  expect(drawn).toContain(">1 · encoder L1 H1 · ");
+  expect(drawn).toContain(">2 · encoder L0 H1 · ");
+  const rows = await table(trace);
+  expect([rows[0][0], rows[6][0]]).toEqual(["encoder L1 H1: query \\ key", "encoder L0 H1: query \\ key"]);
+  const { data } = await trace.weights(PINS[1]);
+  expect(rows[7].slice(1)).toEqual([...data.slice(0, 5)]);
+});
+
+it("what may not be seen is hatched: here the column of the padding", async () => {
+  const [, d] = /<path d="([^"]*)" fill="url\(#hidden\)"/.exec(await svg(await small())) ?? [];
+  expect(d.match(/M[\d.]+ [\d.]+h36v36h-36z/g)).toHaveLength(5);
+});
+
+it("the figure that Python draws is that of the first pinned head", () => {
+  [pinned.value, view.value] = [PINS, "matrix"];
+  expect(figureNow(INFO)?.options).toMatchObject({ block: "encoder", layer: 1, head: 1 });
+});
