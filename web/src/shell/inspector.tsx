@@ -42,8 +42,11 @@ export function Inspector({ trace }: { readonly trace: Trace }) {
 
 function Told({ value, trace }: { readonly value: Look; readonly trace: Trace }) {
   const { score } = value;
-  const { block, layer } = place.value;
+  const { block, layer, head } = place.value;
   const half = trace.exact(place.value) && trace.dtype(`${block}.${layer}.weights`) === "F16";
+  const hidden = value.sight !== "seen";
+  const muted = trace.info.muted.some((each) => each.join() === [block, layer, head].join());
+  const silenced = muted && say({ ko: " × 0 (꺼진 머리)", en: " × 0 (muted head)" });
   const locked = query.value !== null && focusQuery.value === query.value && focusKey.value === key.value;
   return (
     <div class={locked ? "told locked" : "told"}>
@@ -116,7 +119,8 @@ function Told({ value, trace }: { readonly value: Look; readonly trace: Trace })
         <p class="formula">
           softmax<sub>k</sub>( {score.softcap && `${short(score.softcap)}·tanh( `}q·k × {short(score.scale)}
           {score.softcap && ` / ${short(score.softcap)} )`}
-          {score.bias === null ? "" : " + b"} ) = softmax<sub>k</sub>( {short(score.score)} ) = {six(value.weight)}
+          {score.bias === null ? "" : " + b"}
+          {hidden && " + −∞"} ){silenced} = softmax<sub>k</sub>( {hidden ? "−∞" : short(score.score)} ){silenced} = {six(value.weight)}
         </p>
       )}
       <h3>{say({ ko: "이 질의가 가장 많이 보는 것", en: "What this query attends to most" })}</h3>

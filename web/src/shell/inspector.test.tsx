@@ -1,0 +1,34 @@
+/** The inspector: the formula says what the mask and muting did to the weight beside it. */
+
+import { render } from "preact";
+import { afterEach, expect, it, vi } from "vitest";
+import { block, key, query, spoken } from "../state/state";
+import { small } from "../testing/small";
+import type { TraceInfo } from "../trace/format";
+import { Inspector } from "./inspector";
+
+afterEach(() => {
+  render(null, document.body);
+  [query.value, key.value, spoken.value] = [null, null, "auto"];
+});
+
+async function formula(asked: number, looked: number, info: Partial<TraceInfo> = {}, zero = false): Promise<string> {
+  [block.value, query.value, key.value, spoken.value] = ["encoder", asked, looked, "en"];
+  const weights = { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } };
+  render(<Inspector trace={await small(info, zero ? weights : {})} />, document.body);
+  const found = await vi.waitUntil(() => document.querySelector(".formula"));
+  return found.textContent ?? "";
+}
+
+it("of a key that is seen: its score", async () => {
+  expect(await formula(1, 2)).toMatch(/^softmaxk\( q·k × 0\.5 \) = softmaxk\( −?[\d.]+ \) = 0\.\d{6}$/);
+});
+
+it("of a key that is hidden: minus infinity, whose share is 0", async () => {
+  expect(await formula(1, 4)).toBe("softmaxk( q·k × 0.5 + −∞ ) = softmaxk( −∞ ) = 0.000000");
+});
+
+it("of a muted head: times 0", async () => {
+  const told = await formula(1, 2, { muted: [["encoder", 0, 0]] }, true);
+  expect(told).toMatch(/^softmaxk\( q·k × 0\.5 \) × 0 \(muted head\) = softmaxk\( −?[\d.]+ \) × 0 \(muted head\) = 0\.000000$/);
+});
