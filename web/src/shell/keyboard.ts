@@ -3,12 +3,12 @@
 import { signal } from "@preact/signals";
 import { exporting } from "../export/menu";
 import { cycle, free, lock, moveCell, mute, nextBlock, pin, point, turn } from "../state/moves";
-import { busy, model, run } from "../state/open";
+import { busy, model } from "../state/open";
 import * as state from "../state/state";
 import { views } from "../views/index";
 import type { Words } from "../words/words";
 import { finding } from "./find";
-import { request } from "./live";
+import { ask } from "./live";
 
 /** Which drawer of a narrow page is open, and whether the sheet of keys is. */
 export const drawer = signal<"map" | "inspector" | null>(null);
@@ -166,5 +166,5 @@ function escape(): void {
 function muteAndRun(): void {
   if (!model.value?.traces || busy.value) return;
   mute();
-  void run(request.value);
+  void ask();
 }

@@ -1,14 +1,16 @@
 /** The form beside a model: what it offers, and what it asks. */
 
 import { render } from "preact";
-import { afterEach, describe, expect, it } from "vitest";
-import { INFO, small } from "../testing/small";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { INFO, safetensors, small } from "../testing/small";
 import { model, opened } from "../state/open";
-import { Live, request } from "./live";
+import type { TraceInfo } from "../trace/format";
+import { ask, Live, request } from "./live";
 
 const CARD = { title: "a", task: null, kind: "encoder_decoder", pairs: false, writes: true, traces: true, max_length: 9 };
 
 afterEach(() => {
+  vi.unstubAllGlobals();
   render(null, document.body);
   model.value = opened.value = null;
 });
@@ -31,3 +33,61 @@ it("the text of a language model is the one that was asked, not what it wrote", 
   opened.value = await small({ sides: { target }, blocks: [{ ...block, queries: "target", keys: "target" }], decoding });
   expect(request.value.text).toBe("ROMEO:\n");
 });
+
+describe("a target that was given", () => {
+  const target = INFO.sides.source ?? [];
+  const decoding = { method: "given", settings: {}, prompt: 1, steps: [], output: "봄이다", text: "나는" } as const;
+  const [block] = INFO.blocks;
+  const reads = { ...block, queries: "target", keys: "target" } as const;
+
+  const fields = () => [...document.querySelectorAll("textarea")];
+  const show = async (kind: string, info: Partial<TraceInfo>) => {
+    opened.value = await small({ decoding, ...info });
+    model.value = { ...CARD, kind };
+    render(<Live />, document.body);
+  };
+  const type = async (field: HTMLTextAreaElement, text: string) => {
+    field.value = text;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    await vi.waitFor(() => expect(fields().map(({ value }) => value)).toContain(text));
+  };
+
+  it("is given again, until it is edited", async () => {
+    await show("encoder_decoder", { sides: { source: target, target } });
+    expect(request.value).toEqual({ text: "나는 봄", target: "봄이다", decode: {} });
+    expect(fields()[1].value).toBe("봄이다");
+    await type(fields()[1], "");
+    expect(request.value.target).toBeNull();
+    await type(fields()[1], "여름");
+    expect(request.value.target).toBe("여름");
+  });
+
+  it("is given to a language model again, and can be seen", async () => {
+    const info: Partial<TraceInfo> = { sides: { target }, blocks: [{ ...reads, name: "decoder" }] };
+    vi.stubGlobal("fetch", answers({ ...INFO, ...info, decoding: { ...decoding, method: "greedy" } }));
+    await show("decoder", info);
+    await type(fields()[1], ""); // until now it was the one of the test before
+    await ask();
+    expect(request.value.target).toBeNull();
+    expect(fields().length).toBe(1);
+    await show("decoder", info);
+    expect(request.value).toEqual({ text: "나는", target: "봄이다", decode: {} });
+    expect(fields()[1].value).toBe("봄이다");
+  });
+
+  it("what was asked is the trace's then: no field keeps it", async () => {
+    vi.stubGlobal("fetch", answers({ ...INFO, decoding: { ...decoding, output: "가을" } }));
+    await show("encoder_decoder", { sides: { source: target, target } });
+    await type(fields()[0], "너는");
+    await type(fields()[1], "여름");
+    await ask();
+    expect(request.value).toEqual({ text: "나는 봄", target: "가을", decode: {} });
+  });
+});
+
+/** A server whose every trace is this one. */
+function answers(info: TraceInfo) {
+  const file = safetensors(info, { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } });
+  return (address: URL | string) =>
+    Promise.resolve(String(address).endsWith("api/trace") ? Response.json({ id: "00ff" }) : new Response(file));
+}

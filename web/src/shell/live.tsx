@@ -21,7 +21,7 @@ const WAYS: Readonly<Record<string, Way>> = {
 };
 
 const text = signal<string | null>(null); // null: as in the trace
-const target = signal<string | null>(null);
+const target = signal<string | null>(null); // the same
 const way = signal("own");
 
 /** What the trace has read; of a text that was written on, what was given. */
@@ -33,15 +33,33 @@ const textOfTrace = computed(() => {
   return decoding ? textBefore(read, decoding) : read.text;
 });
 
+/** The target that the trace was given; null: there was none, or the model wrote it. */
+const targetOfTrace = computed(() => {
+  const info = opened.value?.info;
+  if (info?.decoding?.method !== "given") return null;
+  const other = info.sides.source && sequence.value ? info.sides.target?.[sequence.value] : null; // the output is the first's
+  return other ? other.text : info.decoding.output;
+});
+
 /** Whether the trace holds more than the text of the form. */
 const several = computed(() => (opened.value?.info.blocks ?? []).some(({ keys }) => (opened.value?.info.sides[keys]?.length ?? 0) > 1));
 
 /** The request as it stands in the form; a target that is given is not written. */
 export const request = computed<Request>(() => {
-  const wished = target.value?.trim() || null;
+  const wished = target.value === null ? targetOfTrace.value : target.value.trim() || null;
   const decode = model.value?.writes && wished === null ? WAYS[way.value].decode : {};
   return { text: text.value ?? textOfTrace.value, target: decode ? wished : "", decode };
 });
+
+/** Runs what stands in the form; fields that nobody has changed meanwhile then say what the trace says. */
+export async function ask(): Promise<void> {
+  if (busy.value) return;
+  const [asked, wished] = [text.value, target.value];
+  await run(request.value);
+  if (failure.value) return;
+  if (text.value === asked) text.value = null;
+  if (target.value === wished) target.value = null;
+}
 
 /** The two texts of a pair, which a TAB parts: nobody can type one into a page. */
 function twoOf(pair: string): string[] {
@@ -55,19 +73,18 @@ export function Live() {
   if (!card.traces)
     return <p class="live hint">{say({ ko: "이 모델은 기록하지 못합니다.", en: "This model cannot be traced." })}</p>;
   const texts = card.pairs ? twoOf(request.value.text) : [request.value.text];
-  const submit = async (event: Event) => {
+  const mayHaveTarget = card.kind === "encoder_decoder" || (target.value ?? targetOfTrace.value) !== null;
+  const submit = (event: Event) => {
     event.preventDefault();
-    const asked = request.value;
-    await run(asked);
-    if (!failure.value && text.value === asked.text) text.value = null; // it is the trace's now
+    void ask();
   };
   const unmute = () => {
     muted.value = new Set();
-    void run(request.value);
+    void ask();
   };
   const quick = (event: KeyboardEvent) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !event.shiftKey) && !event.isComposing)
-      void submit(event);
+      submit(event);
   };
   return (
     <form class="live" data-role="live" onSubmit={submit}>
@@ -82,10 +99,10 @@ export function Live() {
           onKeyDown={quick}
         />
       ))}
-      {card.writes && card.kind === "encoder_decoder" && (
+      {card.writes && mayHaveTarget && (
         <textarea
           rows={1}
-          value={target.value ?? ""}
+          value={target.value ?? targetOfTrace.value ?? ""}
           aria-label={say({ ko: "쓰게 할 글 (비우면 모델이 씀)", en: "target (empty: the model writes)" })}
           placeholder={say({ ko: "정답 (비우면 모델이 씀)", en: "target (empty: it writes)" })}
           onInput={(event) => (target.value = event.currentTarget.value)}
@@ -96,7 +113,7 @@ export function Live() {
       {card.writes && (
         <select
           value={way.value}
-          disabled={Boolean(target.value?.trim())}
+          disabled={Boolean(request.value.target)}
           aria-label={say({ ko: "쓰는 방법", en: "how it writes" })}
           onChange={(event) => (way.value = event.currentTarget.value)}
         >
