@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { INFO, safetensors, small } from "../testing/small";
-import { model, opened } from "../state/open";
+import { busy, model, opened, run } from "../state/open";
 import type { TraceInfo } from "../trace/format";
 import { ask, Live, request } from "./live";
 
@@ -83,6 +83,25 @@ describe("a target that was given", () => {
     await ask();
     expect(request.value).toEqual({ text: "나는 봄", target: "가을", decode: {} });
   });
+});
+
+it("one trace is asked for at a time, and once for an Enter that is held down", async () => {
+  const fetch = vi.fn(answers(INFO));
+  vi.stubGlobal("fetch", fetch);
+  [opened.value, model.value] = [await small(), CARD];
+  render(<Live />, document.body);
+  const [field] = document.querySelectorAll("textarea");
+  const enter = (repeat: boolean) => {
+    const event = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, repeat });
+    field.dispatchEvent(event);
+    expect(event.defaultPrevented).toBe(true); // no new line in the field either
+  };
+  for (const repeat of [false, true, false]) enter(repeat);
+  await run({ text: "", target: null, decode: {} });
+  await vi.waitFor(() => expect(busy.value).toBe(false));
+  enter(true);
+  expect(busy.value).toBe(false);
+  expect(fetch.mock.calls.filter(([address]) => address === "api/trace")).toHaveLength(1);
 });
 
 /** A server whose every trace is this one. */

@@ -83,8 +83,10 @@ export function Live() {
     void ask();
   };
   const quick = (event: KeyboardEvent) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !event.shiftKey) && !event.isComposing)
-      submit(event);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || !event.shiftKey) && !event.isComposing) {
+      if (event.repeat) event.preventDefault(); // held down, it is one Enter
+      else submit(event);
+    }
   };
   return (
     <form class="live" data-role="live" onSubmit={submit}>

@@ -40,8 +40,9 @@ export interface Request {
   readonly decode: Readonly<Record<string, number | boolean>> | null;
 }
 
-/** Asks the model for a new trace and shows it. */
+/** Asks the model for a new trace and shows it, unless one is on its way. */
 export async function run(request: Request): Promise<void> {
+  if (busy.value) return;
   await during(async () => {
     const mute = [...muted.value].map((head) => {
       const [block, layer, number] = head.split(".");
