@@ -8,7 +8,7 @@ import { key, place, query } from "../../state/state";
 import type { Place } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { say } from "../../words/words";
-import { type Agreement, agreement, type Numbers, sinusoids, TOLERANCE } from "../calculation/arithmetic";
+import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
 import { names } from "../calculation/steps";
 import { number, small } from "../calculation/sums";
 import { type ByDistance, byDistance, cosines, movedDot } from "./ladder";
@@ -31,10 +31,34 @@ interface Proof {
 
 const MOVES = [0, 1, 10, 100, 1000];
 
-/** The table that is added on the side of the queries. */
-export async function ownTable(trace: Trace): Promise<Numbers | null> {
-  const name = `${trace.block(place.value.block).queries}.positions`;
-  return trace.has(name) ? trace.whole(name) : null;
+/** Numbers with the names of their rows and columns, for export. */
+export interface Shown {
+  readonly title: string;
+  readonly numbers: Numbers;
+  readonly rows: readonly string[];
+  readonly columns?: readonly string[];
+}
+
+export function numbered(count: number, before = ""): readonly string[] {
+  return Array.from({ length: count }, (_, i) => `${before}${i}`);
+}
+
+/** The first that this model has of a table, angles (a pair a row) and biases (a distance a row). Throws where it has none. */
+export async function ownNumbers(trace: Trace, at: Place): Promise<Shown> {
+  const { table, angles, biases } = await owned(trace, at, [null, null]);
+  if (table) return { title: "PE", numbers: table, rows: numbered(table.rows) };
+  if (angles) {
+    const count = angles.data.length;
+    return { title: "θ", numbers: { rows: count, columns: 1, data: angles.data }, rows: numbered(count), columns: ["θ"] };
+  }
+  if (biases.length === 0) throw new Error(nothing(trace, at));
+  const [{ distances }] = biases;
+  return {
+    title: say({ ko: "거리(키 − 질의)의 편향", en: "bias of a distance (key − query)" }),
+    numbers: byRows(distances.length, biases.length, (row, head) => biases[head].values[row]),
+    rows: distances.map(String),
+    columns: numbered(biases.length, "H"),
+  };
 }
 
 async function owned(trace: Trace, at: Place, locked: readonly [number | null, number | null]): Promise<Owned> {
@@ -42,7 +66,7 @@ async function owned(trace: Trace, at: Place, locked: readonly [number | null, n
   const side = block.queries;
   const kind = trace.info.model.positions;
   const [table, segments, angles] = await Promise.all([
-    ownTable(trace),
+    trace.has(`${side}.positions`) ? trace.whole(`${side}.positions`) : null,
     trace.has(`${side}.segments`) ? trace.whole(`${side}.segments`) : null,
     trace.has("rotary") && at.block !== "cross" ? trace.whole("rotary") : null,
   ]);
@@ -71,7 +95,7 @@ export function Own({ trace }: { readonly trace: Trace }) {
   return (
     <>
       <h2>{say({ ko: "이 모델의 위치", en: "the positions of this model" })}: {trace.info.model.positions}</h2>
-      {empty && <p>{nothing(trace)}</p>}
+      {empty && <p>{nothing(trace, place.value)}</p>}
       {table && <Added table={table} formula={formula} />}
       {segments && <Segments of={segments} />}
       {angles && <Rotary angles={angles} proof={proof} />}
@@ -80,8 +104,8 @@ export function Own({ trace }: { readonly trace: Trace }) {
   );
 }
 
-function nothing(trace: Trace): string {
-  if (place.value.block === "cross")
+function nothing(trace: Trace, { block }: Place): string {
+  if (block === "cross")
     return say({ ko: "교차 주목은 위치를 모릅니다.", en: "Cross-attention knows no positions." });
   return trace.info.model.positions === "none"
     ? say({ ko: "이 모델에는 위치가 없습니다.", en: "This model has no positions." })

@@ -1,25 +1,30 @@
 /** Positions: note 002's ladder from indices to sines and cosines, then what this model has. */
 
 import { setting } from "../../state/settings";
+import { place } from "../../state/state";
+import type { Trace } from "../../trace/trace";
 import { say } from "../../words/words";
-import { sinusoids } from "../calculation/arithmetic";
 import { drawn, rowsOf } from "../calculation/picture";
 import type { StageProps, Drawn } from "../view";
-import { Own, ownTable } from "./own";
+import { numbered, Own, ownNumbers, type Shown } from "./own";
 import "./positions.css";
-import { base, d, delta, n, p, RUNGS } from "./rungs";
+import { d, delta, n, p, RUNGS } from "./rungs";
 
 export const positions: Drawn = {
   Stage,
-  svg: async (trace) => drawn("PE", await shown(trace)),
+  svg: async (trace) => {
+    const found = await shown(trace);
+    return drawn(found.title, found);
+  },
   table: async (trace) => rowsOf(await shown(trace)),
 };
 
-/** The table of this model where it is in focus and has one, else the paper's with the sliders' measures. */
-async function shown(trace: Parameters<typeof ownTable>[0]) {
-  const own = rung().value === RUNGS.length ? await ownTable(trace) : null;
-  const numbers = own ?? sinusoids(n().value, d().value, base());
-  return { numbers, rows: Array.from({ length: numbers.rows }, (_, row) => String(row)) };
+/** What is drawn of the rung, or what this model has: its table, its angles or its biases. Throws, in words, where it has none. */
+async function shown(trace: Trace): Promise<Shown> {
+  const chosen = RUNGS[Math.max(0, rung().value)];
+  if (!chosen) return ownNumbers(trace, place.value);
+  const numbers = chosen.numbers();
+  return { title: say(chosen.title), numbers, rows: numbered(numbers.rows) };
 }
 
 const rung = () => setting<number>("positions", "rung", 4);

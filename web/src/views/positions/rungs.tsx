@@ -30,8 +30,17 @@ export interface Rung {
   readonly uses: readonly ("d" | "base" | "delta")[];
   readonly formula: () => JSX.Element;
   readonly said: () => Words;
+  /** What is drawn, with the measures of the sliders. */
+  readonly numbers: () => Numbers;
   readonly Picture: FunctionComponent;
 }
+
+const index = () => table(n().value, 1, (at) => at);
+const normalised = () => table(n().value, 1, (at) => share(at, n().value));
+const digits = () => binary(n().value);
+const waves = () => sinusoids(n().value, d().value, base());
+const products = () => product(waves(), transposed(waves()));
+const turns = () => shift(delta().value, d().value, base());
 
 const WAVE = frac("p", sup("base", frac("2 i", "d")));
 
@@ -44,7 +53,8 @@ export const RUNGS: readonly Rung[] = [
       ko: `글이 길수록 커져서 (${n().value - 1}까지) 임베딩을 덮고 학습을 흔듭니다.`,
       en: `Numbers grow with the text (up to ${n().value - 1}), drown the embeddings and shake the training.`,
     }),
-    Picture: () => <Table numbers={useMade(() => table(n().value, 1, (at) => at))} name={() => "PE"} decimals={0} />,
+    numbers: index,
+    Picture: () => <Table numbers={useMade(index)} name={() => "PE"} decimals={0} />,
   },
   {
     title: { ko: "나눈 번호", en: "normalised" },
@@ -54,6 +64,7 @@ export const RUNGS: readonly Rung[] = [
       ko: `같은 자리가 글마다 다릅니다. 길이 11의 3은 0.3; 길이 22의 3을 노트는 0.15라 적었지만 3/21 = ${number(share(3, 22))}입니다 (0.15는 길이 21).`,
       en: `One place differs from text to text. 3 of length 11 is 0.3; of length 22 the note says 0.15, but 3/21 = ${number(share(3, 22))} (0.15 is length 21).`,
     }),
+    numbers: normalised,
     Picture: Lengths,
   },
   {
@@ -64,7 +75,8 @@ export const RUNGS: readonly Rung[] = [
       ko: `${here()} = ${bits(here())}₂: 유일하지만 뜁니다. ${here()} → ${here() + 1}에서 다이얼 ${jumps()}개가 한꺼번에 바뀝니다.`,
       en: `${here()} = ${bits(here())}₂: unique, but it jumps: from ${here()} to ${here() + 1}, ${jumps()} dial(s) turn at once.`,
     }),
-    Picture: () => <Table numbers={useMade(() => binary(n().value))} name={(at, j) => `⌊${at} / 2^${j}⌋ mod 2`} decimals={0} />,
+    numbers: digits,
+    Picture: () => <Table numbers={useMade(digits)} name={(at, j) => `⌊${at} / 2^${j}⌋ mod 2`} decimals={0} />,
   },
   {
     title: { ko: "사인 다이얼", en: "sine dials" },
@@ -74,6 +86,7 @@ export const RUNGS: readonly Rung[] = [
       ko: `뛰지 않지만 세 다이얼은 16칸마다 돌아오는 닫힌 곡선입니다: |PE(${here()}) − PE(${here() + 16})| = ${small(closed())}.`,
       en: `No jumps, but three dials are a closed curve that comes back after 16 places: |PE(${here()}) − PE(${here() + 16})| = ${small(closed())}.`,
     }),
+    numbers: () => dials(n().value, 3),
     Picture: Curve,
   },
   {
@@ -87,10 +100,11 @@ export const RUNGS: readonly Rung[] = [
         en: `A clock hand for each pair, turning once in 6.28 up to ${turn} places. The table as in the notes' pcolormesh: red −1, blue +1.`,
       };
     },
+    numbers: waves,
     Picture: () => (
       <>
         <Clocks angles={Array.from({ length: Math.min(d().value / 2, 12) }, (_, i) => here() * frequency(i, d().value, base()))} />
-        <Table numbers={useMade(() => sinusoids(n().value, d().value, base()))} name={(at, i) => `${i % 2 ? "cos" : "sin"}(${at} / ${number(base(), 0)}^(${i - (i % 2)}/${d().value}))`} />
+        <Table numbers={useMade(waves)} name={(at, i) => `${i % 2 ? "cos" : "sin"}(${at} / ${number(base(), 0)}^(${i - (i % 2)}/${d().value}))`} />
       </>
     ),
   },
@@ -102,16 +116,8 @@ export const RUNGS: readonly Rung[] = [
       ko: `거리에만 달려 있습니다: 대각선은 d/2 = ${d().value / 2}.`,
       en: `It depends on the distance alone: d/2 = ${d().value / 2} on the diagonal.`,
     }),
-    Picture: () => (
-      <Table
-        numbers={useMade(() => {
-          const pe = sinusoids(n().value, d().value, base());
-          return product(pe, transposed(pe));
-        })}
-        name={(at, q) => `PE(${at}) · PE(${q})`}
-        square
-      />
-    ),
+    numbers: products,
+    Picture: () => <Table numbers={useMade(products)} name={(at, q) => `PE(${at}) · PE(${q})`} square />,
   },
   {
     title: { ko: "옮기기 T(Δ)", en: "shift T(Δ)" },
@@ -124,7 +130,8 @@ export const RUNGS: readonly Rung[] = [
         en: `One matrix moves every place by Δ, each pair by the rotation [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
       };
     },
-    Picture: () => <Table numbers={useMade(() => shift(delta().value, d().value, base()))} name={(i, j) => `T[${i}, ${j}]`} square />,
+    numbers: turns,
+    Picture: () => <Table numbers={useMade(turns)} name={(i, j) => `T[${i}, ${j}]`} square />,
   },
 ];
 

@@ -1,0 +1,66 @@
+/** What is exported of positions: the table of the rung, or what this very model has. */
+
+import { afterEach, describe, expect, it } from "vitest";
+import { block } from "../../state/state";
+import { setting } from "../../state/settings";
+import { open } from "../../testing/open";
+import { small } from "../../testing/small";
+import { positions } from "./positions";
+import { RUNGS } from "./rungs";
+
+const [rung, n, d] = ["rung", "n", "d"].map((name) => setting<number>("positions", name, 4));
+const OWN = RUNGS.length;
+
+afterEach(() => {
+  [rung.value, n.value, d.value, block.value] = [4, 64, 128, "encoder"];
+});
+
+describe("a rung", () => {
+  it.each([
+    [0, [["", 0], ["0", 0], ["1", 1], ["2", 2]]],
+    [1, [["", 0], ["0", 0], ["1", 0.5], ["2", 1]]],
+    [2, [["", 0, 1], ["0", 0, 0], ["1", 1, 0], ["2", 0, 1]]],
+  ] as const)("%i has its own numbers", async (number, rows) => {
+    [rung.value, n.value] = [number, 3];
+    expect(await positions.table?.(await small())).toEqual(rows);
+  });
+
+  it.each([[3, 3, 3], [4, 3, 4], [5, 3, 3], [6, 4, 4]])("%i has %i rows of %i", async (number, rows, columns) => {
+    [rung.value, n.value, d.value] = [number, 3, 4];
+    const found = (await positions.table?.(await small())) ?? [];
+    expect([found.length - 1, found[0].length - 1]).toEqual([rows, columns]);
+  });
+});
+
+describe("this model", () => {
+  it("its table", async () => {
+    rung.value = OWN;
+    const trace = await open("small");
+    const { rows, columns } = await trace.whole("source.positions");
+    const found = (await positions.table?.(trace)) ?? [];
+    expect([found.length - 1, found[0].length - 1]).toEqual([rows, columns]);
+  });
+
+  it("its angles", async () => {
+    [rung.value, block.value] = [OWN, "decoder"];
+    const trace = await open("small-llama");
+    const found = (await positions.table?.(trace)) ?? [];
+    expect(found[0]).toEqual(["", "θ"]);
+    expect(found.slice(1).map(([, angle]) => angle)).toEqual([...(await trace.whole("rotary")).data]);
+  });
+
+  it("its biases, a distance a row and a head a column", async () => {
+    rung.value = OWN;
+    const trace = await open("small-t5");
+    const found = (await positions.table?.(trace)) ?? [];
+    const tokens = trace.queries({ sequence: 0, block: "encoder" }).pieces.length;
+    expect(found.length - 1).toBe(2 * tokens - 1);
+    expect(found[0].slice(1)).toEqual(Array.from({ length: trace.block("encoder").heads }, (_, head) => `H${head}`));
+  });
+
+  it("that has none is not exported, and the menu says why", async () => {
+    rung.value = OWN;
+    const none = small({ model: { ...(await small()).info.model, positions: "none" } });
+    await expect(positions.svg?.(await none)).rejects.toThrow(/위치가 없습니다|no positions/);
+  });
+});
