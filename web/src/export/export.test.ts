@@ -98,6 +98,14 @@ describe("a snippet of Python", () => {
     expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
   });
 
+  test("a language model that wrote nothing writes nothing, one that was led is led again", () => {
+    const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
+    const read = { ...info, model: { kind: "decoder" }, sides: { target } };
+    expect(snippet(read as unknown as TraceInfo, 0, null)).toContain('(model, "옛날 옛적에", target="", mute');
+    const led = { ...read, decoding: { method: "given", prompt: 2, settings: {}, text: "옛날", output: " 옛적에" } };
+    expect(snippet(led as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", target=" 옛적에", mute');
+  });
+
   test("a prompt keeps the blanks at its end", () => {
     const target = [{ text: "ROMEO:\n겨울", spans: [[0, 0], [0, 6], [6, 7], [7, 9]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 3, settings: {} } };

@@ -33,14 +33,16 @@ function call(head: string, given: readonly string[]): string {
   return line.length <= 100 ? line : `${head}(\n${given.map((each) => `    ${each},\n`).join("")})`;
 }
 
-/** What the model was given: the text, and the target if it did not write that itself. */
+/** What the model was given: the text, and the target if it did not write that itself; an empty one lets a language model read alone. */
 function asked(info: TraceInfo, sequence: number): { text: string; target: string | null } {
   const source = info.sides.source?.[sequence];
   const target = info.sides.target?.[sequence];
-  const wrote = info.decoding !== null && info.decoding.method !== "given";
+  const { decoding } = info;
+  const wrote = decoding !== null && decoding.method !== "given";
   if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  return { text: wrote && info.decoding ? textBefore(target, info.decoding) : target.text, target: null };
+  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
+  return { text: textBefore(target, decoding), target: wrote ? null : decoding.output };
 }
 
 function decoding(settings: Readonly<Record<string, unknown>>): string[] {
