@@ -1,7 +1,9 @@
 /** What keys do that are pressed anywhere on the page. */
 
 import { afterEach, beforeAll, expect, it } from "vitest";
+import { opened } from "../state/open";
 import { step, unit, view } from "../state/state";
+import { small } from "../testing/small";
 import { followKeys } from "./keyboard";
 
 /** Presses a key; false: what the browser does with it was prevented. */
@@ -31,4 +33,18 @@ it("Space steps where there are steps, and is the browser's elsewhere", () => {
   expect(step.value).toBe(1);
   press(" ", { shiftKey: true });
   expect(step.value).toBe(0);
+});
+
+it("arrows scroll what has more than is seen, and move over the cells elsewhere", async () => {
+  opened.value = await small();
+  const region = document.createElement("div");
+  region.setAttribute("role", "region");
+  document.body.append(region);
+  const scrolled = (key: string) => region.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  expect(scrolled("ArrowDown")).toBe(false);
+  Object.defineProperty(region, "scrollHeight", { value: 900 });
+  expect(scrolled("ArrowDown")).toBe(true);
+  expect(scrolled("ArrowRight")).toBe(false);
+  region.remove();
+  opened.value = null;
 });

@@ -147,12 +147,20 @@ function named({ key, code, shiftKey }: KeyboardEvent): string {
 const TYPED_INTO = "input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]";
 const PRESSED = "button, a, summary, input";
 const MOVED_IN = "input, select, [role=tablist], [role=slider], [role=radiogroup]";
+const SCROLLED = "[role=region], pre[tabindex], aside[tabindex]";
 
 function owns(element: Element | null, key: string): boolean {
   if (!element?.closest) return false;
   if (element.closest(TYPED_INTO)) return key !== "Escape";
   if ((key === " " || key === "Enter") && element.closest(PRESSED)) return true;
-  return key.startsWith("Arrow") && element.closest(MOVED_IN) !== null;
+  return key.startsWith("Arrow") && (element.closest(MOVED_IN) !== null || scrolls(element, key));
+}
+
+/** Whether this arrow scrolls the element: one that takes the focus for that, and holds more than is seen. */
+function scrolls(element: Element, key: string): boolean {
+  if (!element.matches(SCROLLED)) return false;
+  const { scrollHeight, clientHeight, scrollWidth, clientWidth } = element;
+  return /Up|Down/.test(key) ? scrollHeight > clientHeight : scrollWidth > clientWidth;
 }
 
 function escape(): void {
