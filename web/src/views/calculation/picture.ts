@@ -7,7 +7,7 @@ import { setting } from "../../state/settings";
 import { place, step as stepNumber } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { say, type Words } from "../../words/words";
-import type { Numbers } from "./arithmetic";
+import { cell, type Numbers } from "./arithmetic";
 import { damage, FAULTS } from "./faults";
 import { LESSON } from "./lesson";
 import { colouring } from "./paint";
@@ -70,7 +70,7 @@ export function rowsOf({ numbers, rows, columns }: Omit<Shown, "title">): readon
     ["", ...across],
     ...Array.from({ length: numbers.rows }, (_, r) => [
       rows[r] ?? r,
-      ...Array.from(numbers.data).slice(r * numbers.columns, (r + 1) * numbers.columns),
+      ...Array.from({ length: numbers.columns }, (_, c) => cell(numbers, r, c)),
     ]),
   ];
 }
