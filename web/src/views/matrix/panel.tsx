@@ -67,7 +67,8 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
     [picture, measure.value, range.value],
   );
   const totals = useMemo(() => picture && totalsOf(picture), [picture]);
-  const image = useCoarse(trace, place, picture === null);
+  const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as thumbnails are
+  const image = useCoarse(trace, place, plain && picture === null);
   const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each dot is the largest of some cells
   const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
   const cells = useMemo(
