@@ -34,7 +34,7 @@ def full() -> TraceInfo:
         beams=(Beam(id=1, parent=0, token=7, piece="▁은", score=-1.0, ended=False, best=True),),
     )
     return replace(
-        header(),
+        header(B=1),
         title=EVIL,
         task="classification",
         muted=(("encoder", 0, 3),),
@@ -129,6 +129,10 @@ def changed(path: str, value: Any) -> str:
         ("sides.middle", [], "sides is 'middle', one of source, target was wanted"),
         ("sides.source.0.spans.0", [1], r"sides.source\[0\].spans\[0\] is \[1\], a list of 2"),
         ("sides.source.0.ids", [1], "has 1 ids and 5 pieces; give as many"),
+        ("regression", [1.0, 2.0], "regression tells of 2 sequences and there are 1"),
+        ("classification.sequences", [], "classification tells of 0 sequences and there are 1"),
+        ("classification.labels", ["a"], "has 2 probabilities and there are 1 labels"),
+        ("classification.sequences.0.words.0.without", [1.0], "has 1 probabilities without '"),
         ("sides.source", "text", "sides.source is 'text', a list was wanted"),
         ("muted.0", ["encoder", 0], r"muted\[0\] is"),
         ("made", [], r"made is \[\], a table was wanted"),
@@ -172,3 +176,12 @@ def test_a_block_twice_is_refused() -> None:
     info = header()
     with pytest.raises(InputError, match="each once"):
         replace(info, blocks=info.blocks * 2)
+
+
+def test_what_may_follow_is_told_of_each_real_target_token() -> None:
+    source = tokens(5, padding=1)
+    info = replace(header(), sides={"source": (source,), "target": (source,)})
+    likely = (Candidate(id=7, piece="은", probability=0.5),)
+    assert replace(info, next=(likely,) * 4).next == (likely,) * 4
+    with pytest.raises(InputError, match="next tells of 5 tokens and the first target has 4"):
+        replace(info, next=(likely,) * 5)

@@ -196,6 +196,27 @@ class TraceInfo:
             raise InputError(f"the sides have {rows} sequences; give both as many")
         for side, sequences in self.sides.items():
             _check_lengths(side, sequences)
+        self._check_answers()
+
+    def _check_answers(self) -> None:
+        """Raises InputError unless there is an answer for each sequence, label and token."""
+        scores = None if self.regression is None else len(self.regression)
+        answers = None if self.classification is None else len(self.classification.sequences)
+        for name, count in (("regression", scores), ("classification", answers)):
+            if count not in (None, self.sequences):
+                raise InputError(
+                    f"{name} tells of {count} sequences and there are {self.sequences}; give one "
+                    "answer each"
+                )
+        if self.classification is not None:
+            _check_classification(self.classification)
+        if self.next is not None and "target" in self.sides:
+            real = sum(self.tokens("target").real)
+            if len(self.next) != real:
+                raise InputError(
+                    f"next tells of {len(self.next)} tokens and the first target has {real}; give "
+                    "the likeliest after each"
+                )
 
     def block(self, name: str) -> Block:
         """The block of this name. Raises InputError, which says which there are."""
@@ -271,3 +292,16 @@ def _check_lengths(side: str, sequences: tuple[Tokens, ...]) -> None:
                 )
     if len({len(tokens) for tokens in sequences}) > 1:
         raise InputError(f"the sequences of side {side} are not of one length; pad them")
+
+
+def _check_classification(found: Classification) -> None:
+    """Raises InputError unless every answer has one probability a label."""
+    for number, answer in enumerate(found.sequences):
+        told = [("probabilities", answer.probabilities)]
+        told += [(f"probabilities without {each.text!r}", each.without) for each in answer.words]
+        for name, values in told:
+            if len(values) != len(found.labels):
+                raise InputError(
+                    f"sequence {number} has {len(values)} {name} and there are "
+                    f"{len(found.labels)} labels; give as many"
+                )
