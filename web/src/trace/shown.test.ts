@@ -58,6 +58,14 @@ describe("shown", () => {
     weights.data.forEach((weight, i) => expect(matrix.data[i]).toBeCloseTo(weight * (norms?.[i % 5] ?? Number.NaN), 6));
   });
 
+  it("says that rows do not sum to 1 only where they do not", async () => {
+    const told = async (how: Partial<Showing>) => (await shown(await small(), PLACE, { ...PLAIN, ...how })).note?.en;
+    expect(await told({ measure: "values" })).toBe("weight × ‖v W_O‖: rows do not sum to 1");
+    expect(await told({ measure: "values", specials: "renormalise" })).toBe(
+      "weight × ‖v W_O‖ · special tokens taken out, each row divided anew",
+    );
+  });
+
   it("knows what may be seen: a word when one of its pieces may", async () => {
     const { allowed } = await shown(await small(), PLACE, { ...PLAIN, unit: "word" });
     expect([...allowed]).toEqual([1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0]);

@@ -152,13 +152,15 @@ function note(how: Showing, weighted: boolean): Words | null {
   const said: Words[] = [];
   if (how.unit !== "piece")
     said.push({ ko: "묶음: 키는 더하고 질의는 평균", en: "merged: sum over keys, mean over queries" });
-  if (how.measure === "values")
-    said.push(
-      weighted
-        ? { ko: "가중치 × ‖v W_O‖: 행의 합이 1이 아님", en: "weight × ‖v W_O‖: rows do not sum to 1" }
-        : { ko: "값의 크기가 기록에 없어 가중치만 그림", en: "no value norms in this trace: plain weights" },
-    );
-  if (how.specials === "renormalise")
+  const anew = how.specials === "renormalise";
+  if (how.measure === "values" && !weighted)
+    said.push({ ko: "값의 크기가 기록에 없어 가중치만 그림", en: "no value norms in this trace: plain weights" });
+  else if (how.measure === "values")
+    said.push({
+      ko: `가중치 × ‖v W_O‖${anew ? "" : ": 행의 합이 1이 아님"}`,
+      en: `weight × ‖v W_O‖${anew ? "" : ": rows do not sum to 1"}`,
+    });
+  if (anew)
     said.push({ ko: "특수 토큰을 빼고 행마다 다시 나눔", en: "special tokens taken out, each row divided anew" });
   if (said.length === 0) return null;
   return { ko: said.map(({ ko }) => ko).join(" · "), en: said.map(({ en }) => en).join(" · ") };
