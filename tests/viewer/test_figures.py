@@ -287,7 +287,13 @@ def test_an_explanation_shows_what_each_word_does() -> None:
 
 def test_words_without_special_tokens_times_what_arrives() -> None:
     figure = figure_of(
-        TRACE, block="encoder", head=0, unit="word", specials="renormalise", measure="values"
+        TRACE,
+        block="encoder",
+        head=0,
+        unit="word",
+        specials="renormalise",
+        measure="values",
+        width=6.9,
     )
     row = TRACE.info.tokens("source")
     words = groups(row, "word")
@@ -296,7 +302,22 @@ def test_words_without_special_tokens_times_what_arrives() -> None:
     wanted = renormalised(merged(values, words, words), special)
     np.testing.assert_allclose(cells(figure), wanted, rtol=1e-5)
     assert rows(figure) == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
-    assert "weight × ‖v W_O‖, without special tokens" in [t.get_text() for t in figure.texts]
+    assert bar_of(figure).startswith("weight × ‖v W_O‖, in words, without special")
+
+
+def bar_of(figure: Figure) -> str:
+    """What stands beside the colour bar."""
+    (said,) = [text.get_text() for text in figure.texts if "weight" in text.get_text()]
+    return said
+
+
+@pytest.mark.parametrize("kind", ["attention", "heads", "model"])
+def test_what_was_done_stands_beside_the_colour_bar(kind: Kind) -> None:
+    figure = figure_of(TRACE, kind, block="encoder", unit="syllable", specials="renormalise")
+    largest = "largest " if kind == "model" else ""
+    wanted = f"{largest}weight, in syllables, without special tokens"
+    assert wanted.startswith(bar_of(figure).removesuffix("…"))  # a low map has no room for all
+    assert "weight, in syllable" in bar_of(figure)
 
 
 def test_the_query_is_framed_in_the_row_of_its_word() -> None:

@@ -14,7 +14,7 @@ from jumok.interpret.header import Block
 from jumok.interpret.merging import Floats, Showing
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import LOWEST_BAR, bar_room, draw_bar_at
-from jumok.viewer.figures.readings import NAMES, Place, read
+from jumok.viewer.figures.readings import NAMES, Place, measure_of, read
 from jumok.viewer.figures.sheet import (
     GAP,
     HIGHEST,
@@ -63,8 +63,7 @@ def model_map(trace: Trace, sequence: int, how: Showing, look: Look) -> Picture:
         above = top - (look.font + small(look)) * LINE - GAP / 2
         sheet.write(NAMES[block.name], middle, above, look.font, align="center")
     first, last = at.places[0], at.height - bottom(look)
-    measure = "weight × ‖v W_O‖" if how.measure == "values" else "weight"
-    draw_bar_at(sheet, cells, at.bar, first[1], last - first[1], f"largest {measure}")
+    draw_bar_at(sheet, cells, at.bar, first[1], last - first[1], f"largest {measure_of(how)}")
     return sheet.figure
 
 

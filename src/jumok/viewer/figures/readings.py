@@ -43,10 +43,21 @@ class Shown:
     @property
     def measure(self) -> str:
         """What the numbers are, for a legend."""
-        said = "weight × ‖v W_O‖" if self.how.measure == "values" else "weight"
-        if self.how.specials == "renormalise":
-            said += ", without special tokens"
-        return said
+        return measure_of(self.how)
+
+
+def measure_of(how: Showing) -> str:
+    """What numbers that are shown so are, for a legend.
+
+    >>> measure_of(Showing(unit="word", specials="renormalise"))
+    'weight, in words, without special tokens'
+    """
+    said = "weight × ‖v W_O‖" if how.measure == "values" else "weight"
+    if how.unit != "piece":
+        said += f", in {how.unit}s"
+    if how.specials == "renormalise":
+        said += ", without special tokens"
+    return said
 
 
 def place_in(trace: Trace, block: str | None, layer: int, sequence: int) -> Place:
