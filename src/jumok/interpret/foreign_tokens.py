@@ -74,12 +74,13 @@ def read_tokens(
     if text is None:
         text = tokenizer.decode(kept, skip_special_tokens=False)
     own = _offsets(tokenizer, text, ids[:n])
+    pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(list(ids))]
     if own is None:
-        spelled = spelled_spans(text, kept, _Decoding(tokenizer))
+        named = [pieces[place] for place in inside]
+        spelled = spelled_spans(text, kept, _Decoding(tokenizer), named)
         spans = dict(zip(inside, spelled, strict=True))
     else:
         spans = {place: own[place] for place in inside}
-    pieces = tokenizer.convert_ids_to_tokens(list(ids))
     return _tokens(text, pieces, ids, real, spans)
 
 
@@ -157,13 +158,13 @@ def _tokens(
     eojeols = words(text)
     return Tokens(
         text=text,
-        pieces=tuple(str(piece) for piece in pieces),
+        pieces=tuple(pieces),
         ids=tuple(map(int, ids)),
         spans=tuple(spans),
         special=tuple(int(place not in known) for place in range(len(ids))),
         real=tuple(map(int, real)),
         words=tuple(
-            word_at(eojeols, span) if place in known else NO_WORD
+            word_at(eojeols, span, pieces[place]) if place in known else NO_WORD
             for place, span in enumerate(spans)
         ),
     )
