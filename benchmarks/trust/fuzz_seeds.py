@@ -112,7 +112,7 @@ def write_run(
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
     run = Run.begin(folder, plan, both)
-    run.write_model(task_of(plan).model(plan.model, labels), plan, labels, both.fingerprints)
+    run.write_model(task_of(plan).model(plan.model, labels), plan, labels, both.sums)
     return folder
 
 

@@ -48,7 +48,7 @@ class Letters:
         self.encoded = 0
 
     @property
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         return f"letters + {self.shift}"
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

@@ -580,6 +580,7 @@ def test_an_imported_folder_is_whole(made: Made, tmp_path: Path) -> None:
         path.write_text(before)
 
     refused("vocabulary/vocab.txt", "[MASK]", "[MESK]", "is not the tokeniser model.safetensors")
+    refused("vocabulary/facts.json", '"bert"', '"electra"', "is not the tokeniser")
     refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
     refused("origin/origin.json", '"tying"', '"tieing"', "not as written; restore the file")
     refused(
@@ -788,6 +789,10 @@ def test_a_training_resumes_from_its_own_files(
     first, second = (folder / "model.safetensors" for folder in (tmp_path / "whole", half))
     assert first.read_bytes() == second.read_bytes()
     assert again.results["begun_from"] == whole.results["begun_from"]
+    facts = half / "vocabulary" / "facts.json"
+    facts.write_text(facts.read_text().replace('"bert"', '"electra"'))
+    with pytest.raises(InputError, match=r"vocabulary is not the vocabulary model\.safetensors"):
+        jumok.load(half)
 
 
 def test_a_tokeniser_of_another_model_is_told(

@@ -22,7 +22,7 @@ class Encoder(Protocol):
     """What is asked of a vocabulary here."""
 
     @property
-    def fingerprint(self) -> str:
+    def identity(self) -> str:
         """A checksum of everything that decides which ids a text gets."""
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -65,7 +65,7 @@ def _encoded(texts: Sequence[str], vocabulary: Encoder) -> Ragged:
 
 
 def _key(texts: Sequence[str], vocabulary: Encoder) -> str:
-    digest = hashlib.sha256(f"{_VERSION} {vocabulary.fingerprint}".encode())
+    digest = hashlib.sha256(f"{_VERSION} {vocabulary.identity}".encode())
     for text in texts:
         content = text.encode()
         digest.update(len(content).to_bytes(8, "little"))  # where one text ends

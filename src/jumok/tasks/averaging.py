@@ -97,5 +97,5 @@ def _write(run: Run, loaded: Loaded, out: Path) -> Run:
     """The run in its new folder: the same recipe and vocabularies, other weights."""
     vocabularies = run.vocabularies()
     averaged = Run.begin(out, run.recipe(), vocabularies)
-    averaged.write_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.fingerprints)
+    averaged.write_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.sums)
     return averaged

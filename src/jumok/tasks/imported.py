@@ -36,6 +36,7 @@ from jumok.tasks.tables import ModelConfig
 from jumok.tasks.vocabularies import (
     IMPORTED,
     Vocabularies,
+    is_that_of,
     read_foreign,
     read_imported,
     save_imported,
@@ -100,7 +101,7 @@ def open_imported(run: Run) -> Imported:
     load_weights(model, weights)
     vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     told = run.read_model_config()
-    if vocabulary is not None and vocabulary.fingerprint != told.get("vocabulary_sha256"):
+    if vocabulary is not None and not is_that_of(told, vocabulary):
         raise InputError(
             f"{run.folder / IMPORTED} is not the tokeniser {run.weights_path.name} came with; "
             "restore the run's own files"
@@ -168,7 +169,7 @@ def _write(
     tied = json.dumps(tied_names(found.model), sort_keys=True)
     data = tensorfile.pack(_apart(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
-    prints = imported.vocabularies.fingerprints if imported.vocabularies else {}
+    sums = imported.vocabularies.sums if imported.vocabularies else {}
     run.write_json(
         run.config_path,
         {
@@ -177,7 +178,8 @@ def _write(
             "model": plain(imported.recipe.model),
             "labels": list(imported.labels),
             "weights_sha256": hashlib.sha256(data).hexdigest(),
-            "vocabulary_sha256": prints.get("vocabulary"),
+            "vocabulary_sha256": sums.get("vocabulary"),
+            "vocabulary_identity_sha256": sums.get("vocabulary_identity"),
         },
     )
     run.write_text(run.recipe_path, imported.recipe.to_toml())

@@ -15,7 +15,14 @@ from jumok.tasks.known import task_of
 from jumok.tasks.origin import FOLDER
 from jumok.tasks.run import Run
 from jumok.tasks.tables import ModelConfig
-from jumok.tasks.vocabularies import IMPORTED, SOURCE, TARGET, Vocabularies, read_imported
+from jumok.tasks.vocabularies import (
+    IMPORTED,
+    SOURCE,
+    TARGET,
+    Vocabularies,
+    is_that_of,
+    read_imported,
+)
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.checkpoint import step_of
@@ -48,11 +55,11 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     recipe = run.recipe()
     described = build(ModelConfig, config["model"], "model")
     source, target = _vocabularies(folder, joint=recipe.vocabulary.joint)
-    for file, key, vocabulary in (
-        (SOURCE, "vocabulary_sha256", source),
-        (TARGET, "target_vocabulary_sha256", target),
+    for file, name, vocabulary in (
+        (SOURCE, "vocabulary", source),
+        (TARGET, "target_vocabulary", target),
     ):
-        if vocabulary is not None and vocabulary.fingerprint != config.get(key):
+        if vocabulary is not None and not is_that_of(config, vocabulary, name):
             here = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
             raise InputError(
                 f"{here} is not the vocabulary {run.weights_path.name} was trained with; "

@@ -147,7 +147,7 @@ class Run:
         model: nn.Module,
         recipe: Recipe,
         labels: tuple[str, ...],
-        fingerprints: Mapping[str, str],
+        sums: Mapping[str, str],
     ) -> None:
         """The weights, and beside them what they are weights of, with the sums of all files."""
         tied = json.dumps(tied_names(model), sort_keys=True)
@@ -162,7 +162,7 @@ class Run:
                 "model": plain(recipe.model),
                 "labels": list(labels),
                 "weights_sha256": hashlib.sha256(data).hexdigest(),
-                **{f"{name}_sha256": value for name, value in fingerprints.items()},
+                **{f"{name}_sha256": value for name, value in sums.items()},
             },
         )
 

@@ -198,7 +198,7 @@ def _train(
     loaded = Loaded(model, source, recipe, splits.labels, device, target, processes=processes)
     with together(processes):
         if processes.rank == 0:
-            run.write_model(model, recipe, splits.labels, vocabularies.fingerprints)
+            run.write_model(model, recipe, splits.labels, vocabularies.sums)
     with together(processes):  # apart, as all exchange what they score
         scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before

@@ -52,6 +52,13 @@ class Vocabularies:
         prints = {"vocabulary": self.source.fingerprint}
         return prints if self.joint else prints | {"target_vocabulary": self.target.fingerprint}
 
+    @property
+    def sums(self) -> dict[str, str]:
+        """What config.json keeps: the fingerprints, and of an imported one its identity too."""
+        if not isinstance(self.source, PretrainedVocabulary):
+            return self.fingerprints
+        return self.fingerprints | {"vocabulary_identity": self.source.identity}
+
     def fit(self, recipe: Recipe) -> Recipe:
         """The recipe with the sizes of these vocabularies in its model."""
         target = None if self.joint else model_size(self.target)
@@ -135,6 +142,15 @@ def read_imported(folder: Path) -> PretrainedVocabulary:
     if found is None:
         raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
     return found
+
+
+def is_that_of(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "vocabulary") -> bool:
+    """Whether it is the very one that a run's config.json tells the sums of.
+
+    Runs of earlier versions have no identities in theirs: there the fingerprint decides.
+    """
+    identity = config.get(f"{name}_identity_sha256") or vocabulary.identity
+    return (config.get(f"{name}_sha256"), identity) == (vocabulary.fingerprint, vocabulary.identity)
 
 
 def stated(choice: VocabularyChoice) -> list[str]:

@@ -184,6 +184,11 @@ class SentencePieceVocabulary:
         return hashlib.sha256(self._data).hexdigest()
 
     @property
+    def identity(self) -> str:
+        """The fingerprint: the model file decides everything."""
+        return self.fingerprint
+
+    @property
     def kind(self) -> str:
         """How it cuts: "unigram", "bpe" or "char"; models from elsewhere may be "word"."""
         return self._model.kind

@@ -50,6 +50,10 @@ class Vocabulary(Protocol):
     def fingerprint(self) -> str:
         """The SHA-256 of the model file, in hexadecimal."""
 
+    @property
+    def identity(self) -> str:
+        """A checksum of everything that decides which ids a text gets."""
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text; no special pieces are added, none can come from the text itself."""
 

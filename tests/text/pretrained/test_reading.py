@@ -154,6 +154,14 @@ def test_the_very_files_are_saved(small: Path, tmp_path: Path) -> None:
     assert vocabulary.fingerprint == digest.hexdigest()
 
 
+def test_what_the_configuration_decides_is_part_of_the_identity(small: Path) -> None:
+    """Ids are kept by it: after a config.json is put right they are made anew."""
+    one, other = read(small, model_type="bert"), read(small, model_type="electra")
+    assert one.fingerprint == other.fingerprint
+    assert one.identity != other.identity
+    assert one.identity == read(small, model_type="bert").identity
+
+
 @pytest.mark.parametrize("family", ["marian", "marian-separate", "mbart", "mbart50", "t5"])
 def test_the_written_language(family: str, folder: Folders) -> None:
     ours = read_vocabulary(folder(family), config_of(folder(family)))

@@ -1,6 +1,7 @@
 """A vocabulary of somebody else's model: its pieces, its special ids and its frames."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -85,6 +86,12 @@ class PretrainedVocabulary:
         """The SHA-256 over the tokeniser's files and which of two it is, in hexadecimal."""
         own = self.files.fingerprint
         return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.written else own
+
+    @property
+    def identity(self) -> str:
+        """A checksum of everything that decides which ids a text gets: `facts` choose the class."""
+        facts = json.dumps(dict(self.facts), sort_keys=True)
+        return hashlib.sha256(f"{self.fingerprint} {facts}".encode()).hexdigest()
 
     @property
     def clean_up(self) -> bool:
