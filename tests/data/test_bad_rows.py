@@ -179,8 +179,37 @@ def test_faults_of_csv(tmp_path: Path, fault: str) -> None:
 def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(b'id,document,label\n1,"' + b"abc,1\n" * 50_000)
-    with pytest.raises(InputError, match=r"(?s)a\.csv:2: a cell of more than 131,072 char"):
+    with pytest.raises(InputError, match=r"(?s)^50,000 rows .*a\.csv:2: a cell of more than 131"):
         read_table(path, COLUMNS)
+
+
+BROKEN_CELLS = {  # lines after the header, the bad ones, the texts of the others
+    "closed by the next quote": (b'"a,1\nb,1\nc,"x",0\nd,1\n', [2, 3, 4], ["d"]),
+    "never closed": (b'd,1\n"a,1\nb,1\nc,0\n', [3, 4, 5], ["d"]),
+    "longer than a cell may be": (
+        b'"' + b"a" * 140_000 + b'\nb,1\nc",0\nd,1\n',
+        [2, 3, 4],
+        ["d"],
+    ),
+    "too long, on one line": (b'"' + b"a" * 140_000 + b'",0\nd,1\n', [2], ["d"]),
+    "a line of it is lost": (
+        b'd,1\n"a\n' + b"x" * 2**21 + b'\nb,1\nc",0\ne,1\n',
+        [3, 4, 5, 6, 7],
+        ["d"],
+    ),
+}
+
+
+@pytest.mark.parametrize("cell", BROKEN_CELLS)
+def test_every_line_of_a_row_that_breaks_in_a_cell_is_bad(tmp_path: Path, cell: str) -> None:
+    """None is lost uncounted, and of the inside of a cell no row is made."""
+    content, bad, texts = BROKEN_CELLS[cell]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"document,label\n" + content)
+    table = read_table(path, COLUMNS, on_bad_rows="skip")
+    assert list(table.column("text")) == texts
+    assert [row.line for row in table.bad_rows.first] == bad
+    assert table.bad_rows.count == len(bad)
 
 
 JSON_FAULTS = {

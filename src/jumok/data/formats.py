@@ -56,13 +56,17 @@ def tsv_rows(
 def csv_rows(
     path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
-    """Rows of a file with a header row and CSV's quoting; a cell may run over several lines."""
+    """Rows of a file with a header row and CSV's quoting; a cell may run over several lines.
+
+    Of a row that breaks off inside a cell every line is told, up to the one that closes the cell.
+    """
     _no_lists(path, lists)
     source = _CsvLines(lines)
     reader = csv.reader(source, strict=True)
     header: list[str] = []
     while True:
         line = source.number + 1
+        source.inside = False
         try:
             cells = next(reader)
         except StopIteration:
@@ -72,6 +76,9 @@ def csv_rows(
             if not header:
                 raise InputError(f"{path}:{line}: {fault}; correct the header") from error
             yield Row(line, fault=fault)
+            further = range(line + 1, source.number + 1)
+            for number in chain(further, source.up_to_the_quote() if _breaks(error) else ()):
+                yield Row(number, fault=f"a line of the row at line {line}, which has a fault")
             continue
         text = ",".join(cells)
         fault = _unreadable(text)
@@ -259,16 +266,34 @@ class _CsvLines:
     def __init__(self, lines: Iterator[Line]) -> None:
         self.lines = lines
         self.number = 0
+        self.inside = False  # whether a quote of the row is open where the line ends
+        self.lost = False  # whether a line is missing, so that nobody knows of its quotes
 
     def __iter__(self) -> "_CsvLines":
         return self
 
     def __next__(self) -> str:
         line = next(self.lines)
-        self.number = line.number
+        self._note(line)
         if line.fault:
             raise _LineError(line.fault)
         return line.content.decode(errors="surrogateescape") + "\n"
+
+    def up_to_the_quote(self) -> Iterator[int]:
+        """The numbers of the lines up to the one that closes the cell; all, if one is missing."""
+        while self.inside and (line := next(self.lines, None)):
+            self._note(line)
+            yield line.number
+
+    def _note(self, line: Line) -> None:
+        self.number = line.number
+        self.lost |= self.inside and bool(line.fault)
+        self.inside = self.lost or self.inside ^ (line.content.count(b'"') % 2 == 1)
+
+
+def _breaks(error: Exception) -> bool:
+    """Whether the CSV reader stopped before it saw where the cell ends."""
+    return isinstance(error, _LineError) or "field limit" in str(error)
 
 
 def _not_csv(error: Exception) -> str:

@@ -35,7 +35,7 @@ FORMATS: dict[str, Format] = {
     ".txt": "lines",
 }
 
-_VERSION = 4  # to be raised when the same file would be read differently
+_VERSION = 5  # to be raised when the same file would be read differently
 _BATCH = 8_192  # rows of one Arrow batch
 
 
