@@ -79,6 +79,11 @@ def test_other_texts_and_other_vocabularies_have_other_keys() -> None:
     assert lists(encode_cached(joined, Letters())) == Letters().encode_batch(joined)
 
 
+def test_half_a_character_is_for_the_vocabulary_to_refuse() -> None:
+    texts = [*TEXTS, "\ud800"]
+    assert lists(encode_cached(texts, Letters())) == Letters().encode_batch(texts)
+
+
 def test_few_texts_are_not_kept(cache_home: Path) -> None:
     assert lists(encode_cached(["가나", ""], Letters())) == [[0xAC00, 0xB098], []]
     assert lists(encode_cached([], Letters())) == []

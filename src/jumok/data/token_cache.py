@@ -67,7 +67,7 @@ def _encoded(texts: Sequence[str], vocabulary: Encoder) -> Ragged:
 def _key(texts: Sequence[str], vocabulary: Encoder) -> str:
     digest = hashlib.sha256(f"{_VERSION} {vocabulary.identity}".encode())
     for text in texts:
-        content = text.encode()
+        content = text.encode(errors="surrogatepass")  # half a character: the vocabulary says so
         digest.update(len(content).to_bytes(8, "little"))  # where one text ends
         digest.update(content)
     return digest.hexdigest()
