@@ -215,6 +215,7 @@ def test_every_line_of_a_row_that_breaks_in_a_cell_is_bad(tmp_path: Path, cell: 
 JSON_FAULTS = {
     "broken": ('{"document": ', "not JSON: "),
     "no object": ("[1, 2]", r"not a JSON object \(seen '\[1, 2\]'\)"),
+    "twins": ('{"label": 0, "document": "글", "label": 1}', "the key 'label' comes twice"),
     "missing key": ('{"document": "글"}', r"no key 'label' \(seen 'document'\)"),
     "surrogate": (
         r'{"document": "\ud800", "label": 1}',

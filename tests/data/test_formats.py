@@ -95,6 +95,7 @@ def test_a_json_array(tmp_path: Path) -> None:
         ('{"text": "가"}', r"a\.json: not a JSON array of objects; .*\.jsonl"),
         ('["가"]', r"a\.json:1: not a JSON object \(seen \"'가'\"\)"),
         ('[{"text": "가"}, {"txt": "나"}]', r"a\.json:2: no key 'text' \(seen 'txt'\)"),
+        ('[{"text": "가"}, {"text": "", "text": "나"}]', r"a\.json:2: the key 'text' comes twice"),
         ('[{"text": 1.5}]', r"a\.json:1: text is no text \(seen '1\.5'\)"),
         ('[{"text": "\\ud800"}]', r"a\.json:1: text holds half a character"),
     ],

@@ -105,14 +105,14 @@ def jsonl_rows(
             yield Row(line.number, fault=fault)
             continue
         try:
-            row = json.loads(text)
+            row = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
             yield Row(line.number, fault=f"not JSON: {error} (seen {shown(text)})")
             continue
         if isinstance(row, dict):
             yield _from_object(line.number, row, wanted, lists)
         else:
-            yield Row(line.number, fault=f"not a JSON object (seen {shown(text)})")
+            yield Row(line.number, fault=_no_object(row, text))
 
 
 def json_rows(
@@ -126,7 +126,7 @@ def json_rows(
             raise InputError(f"{path}:{line.number}: {fault}; correct the file")
         parts.append(text)
     try:
-        rows = json.loads("\n".join(parts))
+        rows = json.loads("\n".join(parts), object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}; correct the file") from error
     if not isinstance(rows, list):
@@ -135,7 +135,7 @@ def json_rows(
         if isinstance(row, dict):
             yield _from_object(number, row, wanted, lists)
         else:
-            yield Row(number, fault=f"not a JSON object (seen {shown(repr(row))})")
+            yield Row(number, fault=_no_object(row, repr(row)))
 
 
 def line_rows(
@@ -355,6 +355,26 @@ def _wrong_count(cells: Sequence[str], header: Sequence[str], text: str) -> str:
 def _unreadable(text: str) -> str:
     """Why text that may hold escaped bytes cannot be used; "" if it can."""
     return decoded(text.encode(errors="surrogateescape"))[1]
+
+
+class _Twins(NamedTuple):
+    """What stands for a JSON object in which a key comes twice: nobody knows which one counts."""
+
+    key: str
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Twins:
+    row = dict(pairs)
+    if len(row) == len(pairs):
+        return row
+    keys = [key for key, _ in pairs]
+    return _Twins(next(key for key in row if keys.count(key) > 1))
+
+
+def _no_object(row: object, text: str) -> str:
+    if isinstance(row, _Twins):
+        return f"the key {shown(row.key)} comes twice"
+    return f"not a JSON object (seen {shown(text)})"
 
 
 def _from_object(
