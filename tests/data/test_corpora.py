@@ -275,7 +275,7 @@ def test_own_pairs_and_scores(tmp_path: Path) -> None:
         load_splits(pairs, PAIRS)
 
 
-@pytest.mark.parametrize("cell", ["많이", "", "nan", "inf", "1,5"])
+@pytest.mark.parametrize("cell", ["많이", "", "nan", "inf", "1,5", "4_5"])
 def test_a_score_is_a_number(tmp_path: Path, cell: str) -> None:
     train = write(tmp_path / "train.tsv", f"text\tpair\tscore\n가\t나\t{cell}\n가\t나\t1\n")
     with pytest.raises(InputError, match=rf"train\.tsv:2: score '{cell}' is no number"):

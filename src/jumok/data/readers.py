@@ -283,9 +283,9 @@ class _Reading:
 
 
 def _number(cell: str) -> float:
-    """The number in a cell; NaN when there is none."""
+    """The number in a cell; NaN when there is none: Python's 4_5 is no number in a file."""
     try:
-        return float(cell)
+        return math.nan if "_" in cell else float(cell)
     except ValueError:
         return math.nan
 
