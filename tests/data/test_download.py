@@ -14,6 +14,7 @@ import pytest
 
 from jumok.data.corpus import Corpus, CorpusFile
 from jumok.data.download import fetch, get_corpus, is_known, state_of, take_corpus
+from jumok.data.finding import find_file
 from jumok.data.known import NUMBERS
 from jumok.errors import InputError, StorageError
 
@@ -235,6 +236,35 @@ def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
         list(get_corpus(made, tmp_path))
     (tmp_path / "train.txt").write_bytes(CONTENT["train.txt"])
     assert list(get_corpus(made, tmp_path)) == [tmp_path / "train.txt"]
+
+
+def test_a_damaged_file_does_not_hide_a_sound_one(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Packed or not, fetched or taken from a folder; what is damaged is kept, and told."""
+    (tmp_path / "train.txt").write_bytes(b"damaged")
+    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
+    train, test = get_corpus(CORPUS, tmp_path, server.base)
+    assert (train.name, test.name) == ("train.txt.gz", "test.txt")
+    assert server.asked == [("test.txt", None)]
+    assert (tmp_path / "train.txt.damaged").read_bytes() == b"damaged"
+    assert "train.txt is not the known train.txt; it is now train.txt.damaged" in caplog.text
+    assert find_file([tmp_path], "train.txt") == train
+
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "train.txt").write_bytes(b"damaged")
+    (taken,) = take_corpus(CORPUS, train, folder)
+    assert find_file([folder], "train.txt") == taken
+    assert next(iter(get_corpus(CORPUS, folder, server.base))) == taken
+
+
+def test_a_damaged_file_that_cannot_be_moved_is_told(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_bytes(b"damaged")
+    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
+    (tmp_path / "train.txt.damaged").mkdir()
+    with pytest.raises(StorageError, match=r"hides train\.txt\.gz; move it away"):
+        list(get_corpus(CORPUS, tmp_path, server.base))
 
 
 def test_corpora_may_share_a_folder(tmp_path: Path, cache_home: Path) -> None:

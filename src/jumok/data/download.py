@@ -1,5 +1,6 @@
 """Fetching, checking and copying in the files of known corpora; nothing unchecked is kept."""
 
+import logging
 import os
 import shutil
 import urllib.error
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from jumok.data.corpus import Corpus, CorpusFile
-from jumok.data.finding import corpus_folders, downloads, find_file
+from jumok.data.finding import corpus_folders, downloads, find_file, find_files
 from jumok.data.sources import COMPRESSED, survey
 from jumok.errors import InputError, StorageError
+
+logger = logging.getLogger(__name__)
 
 State = Literal["present", "absent", "damaged"]
 
@@ -24,7 +27,8 @@ _BLOCK = 2**18
 def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> Iterator[Path]:
     """Fetches what is missing of a corpus into the user's cache; gives each file as it is there.
 
-    A broken download is taken up where it stopped. `base` replaces the address up to the file's
+    A broken download is taken up where it stopped; a damaged file that would be found before the
+    sound one is called NAME.damaged from then on. `base` replaces the address up to the file's
     name, for a mirror. Raises StorageError when a file cannot be fetched, InputError when what
     came is not the known file (it is deleted).
     """
@@ -32,8 +36,9 @@ def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> It
         raise InputError(f"the corpus {corpus.name!r} is built in; there is nothing to fetch")
     for file in corpus.files:
         place = folder or downloads(corpus.folder_of(file))
-        present = find_file([place], file.name)
-        if present is None or not is_known(present, file):
+        here = find_files([place], file.name)
+        present = next((path for path in here if is_known(path, file)), None)
+        if present is None:
             address = f"{base.rstrip('/')}/{file.name}" if base else file.address
             if not address:
                 raise InputError(
@@ -42,6 +47,7 @@ def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> It
                 )
             present = place / f"{file.name}{_packing(address)}"
             fetch(address, present, file)
+        _set_aside_others(present, file)
         yield present
 
 
@@ -153,6 +159,22 @@ def _answer(request: urllib.request.Request, part: Path) -> HTTPResponse:
     return answer
 
 
+def _set_aside_others(present: Path, file: CorpusFile) -> None:
+    """Renames what would be found before the sound file, and is not the known one."""
+    for path in find_files([present.parent], file.name):
+        if path == present:
+            return
+        damaged = path.with_name(f"{path.name}.damaged")
+        try:
+            os.replace(path, damaged)
+        except OSError as error:
+            raise StorageError(
+                f"{path} is not the known {file.name} and hides {present.name}; move it away "
+                f"({error})"
+            ) from error
+        logger.warning("%s is not the known %s; it is now %s", path, file.name, damaged.name)
+
+
 def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
     ending = source.suffix.lower()
     target = folder / f"{file.name}{ending if ending in COMPRESSED else ''}"
@@ -166,6 +188,7 @@ def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
         os.replace(part, target)
     except OSError as error:
         raise StorageError(f"{target} cannot be written ({error}); check the disk") from error
+    _set_aside_others(target, file)
     return target
 
 

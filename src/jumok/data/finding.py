@@ -1,7 +1,7 @@
 """Where the files of a corpus lie: in JUMOK_DATA's folder, or in the user's cache."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jumok.data.cached import cache_folder
@@ -23,12 +23,16 @@ def downloads(folder: str) -> Path:
 
 def find_file(folders: Sequence[Path], name: str) -> Path | None:
     """The first of these there is: the file as it is named, .xz or .gz, folder by folder."""
+    return next(find_files(folders, name), None)
+
+
+def find_files(folders: Sequence[Path], name: str) -> Iterator[Path]:
+    """All of these there are, the first one first."""
     for folder in folders:
         for ending in ("", *COMPRESSED):
             path = folder / f"{name}{ending}"
             if path.is_file():
-                return path
-    return None
+                yield path
 
 
 def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
