@@ -5,13 +5,15 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from jumok.native import KernelError, NativeModel, NativeWriter, build
-from jumok.native.library import load
+from jumok.native.library import library, load
 from tests.native.conftest import encoder_decoder
 
 LITTLE = ("-O1",)  # the flags last given count: compiling quickly is enough here
@@ -135,6 +137,34 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     path.write_text("no program", encoding="ascii")
     with pytest.raises(KernelError, match=r"cannot be loaded .* set XDG_CACHE_HOME"):
         load(path)
+
+
+@pytest.fixture
+def damaged(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A kernel in a cache of its own, all zeros; compiling another one is a copy here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(build, "compile_kernel", lambda _, path: shutil.copy(compiled, path))
+    (tmp_path / "jumok" / "native").mkdir(parents=True)
+    build.kernel.cache_clear()
+    path = build.kernel()
+    path.write_bytes(bytes(1_000))
+    yield path
+    build.kernel.cache_clear()
+
+
+def test_a_damaged_kernel_is_compiled_anew(compiled: Path, damaged: Path) -> None:
+    assert library.__wrapped__().jumok_model.restype is not None
+    assert damaged.read_bytes() == compiled.read_bytes()
+
+
+@pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
+def test_where_no_program_may_stand_none_is_compiled_anew(
+    damaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    with pytest.raises(KernelError, match="a folder that may hold programs"):
+        library.__wrapped__()
+    assert damaged.read_bytes() == bytes(1_000)
 
 
 def test_a_cache_that_cannot_be_written_is_named(

@@ -65,6 +65,12 @@ def kernel() -> Path:
     return path
 
 
+def discard(path: Path) -> None:
+    """Throw away a kernel that is damaged: the next one asked for is compiled anew."""
+    path.unlink(missing_ok=True)
+    kernel.cache_clear()
+
+
 def find_compiler() -> str:
     """The C++ compiler of this system; KernelError if there is none."""
     wanted = (os.environ.get("CXX", ""), *COMPILERS)
@@ -122,6 +128,8 @@ def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] =
                 timeout=SECONDS,
             )
             if done.returncode == 0:
+                with open(name, "rb") as written:
+                    os.fsync(written.fileno())  # or a power cut leaves half a kernel under the name
                 os.replace(name, path)
                 return
         complaint = next((line for line in done.stderr.splitlines() if "error" in line), "")

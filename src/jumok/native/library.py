@@ -1,11 +1,15 @@
 """The kernel's functions as Python sees them: ctypes over the addresses of tensors."""
 
 import ctypes
+import logging
+import os
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from jumok.native.build import KernelError, kernel
+from jumok.native.build import KernelError, discard, kernel
+
+logger = logging.getLogger(__name__)
 
 DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # as request.h answers
 
@@ -49,8 +53,19 @@ FUNCTIONS = {
 
 @cache
 def library() -> ctypes.CDLL:
-    """The kernel, compiled if need be and loaded once; KernelError says why it cannot be."""
-    return load(kernel())
+    """The kernel, compiled if need be and loaded once; KernelError says why it cannot be.
+
+    One in the cache that is damaged is compiled anew.
+    """
+    path = kernel()
+    try:
+        return load(path)
+    except KernelError:
+        if _no_programs(path):
+            raise
+        logger.warning("%s cannot be loaded; it is compiled anew", path)
+        discard(path)
+        return load(kernel())
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -69,3 +84,8 @@ def load(path: Path) -> ctypes.CDLL:
         function = getattr(loaded, name)
         function.restype, function.argtypes = answer, given
     return loaded
+
+
+def _no_programs(path: Path) -> bool:
+    """Whether the disk holds no programs at all, where the system tells."""
+    return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))
