@@ -104,13 +104,13 @@ def test_offsets_are_characters_of_the_text(small: Path) -> None:
     assert cut.spans == [(0, 1), (2, 4), (4, 5), (6, 10)]
 
 
-@pytest.mark.parametrize("family", ["roberta", "gpt2", "xlm-r", "kobart", "bert-lower"])
+@pytest.mark.parametrize("family", ["roberta", "bart", "gpt2", "xlm-r", "kobart", "bert-lower"])
 def test_offsets_are_those_of_transformers(family: str, folder: Folders, lines: list[str]) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(folder(family))
     ours = read_vocabulary(folder(family), config_of(folder(family)))
     assert ours is not None
-    for text in lines[:200]:
+    for text in [*lines[:200], *(f" {line}" for line in lines[20:40]), "  둘 "]:
         told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
         assert ours.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 

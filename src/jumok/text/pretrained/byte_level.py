@@ -30,8 +30,10 @@ def roberta(files: TokenizerFiles, settings: Settings, written: TokenizerJson | 
     """RoBERTa's and BART's: <s> A </s>."""
     tokenizer = _byte_level(files, settings, written)
     names = add_pieces(tokenizer, settings, named_pieces(settings, _ROBERTA))
-    trim = settings.flag("trim_offsets", default=True)
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=trim)  # only for the offsets
+    tokenizer.post_processor = processors.ByteLevel(  # only for the offsets
+        add_prefix_space=settings.flag("add_prefix_space", default=False),
+        trim_offsets=settings.flag("trim_offsets", default=True),
+    )
     cls = piece_id(tokenizer, names, "cls_token")
     sep = piece_id(tokenizer, names, "sep_token")
     segments = settings.gives_segments(default=False)
