@@ -3,10 +3,11 @@
 import hashlib
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from jumok.errors import InputError, StorageError
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
@@ -111,6 +112,31 @@ def test_offsets_are_those_of_transformers(family: str, folder: Folders, lines: 
     ours = read_vocabulary(folder(family), config_of(folder(family)))
     assert ours is not None
     for text in [*lines[:200], *(f" {line}" for line in lines[20:40]), "  둘 "]:
+        told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        assert ours.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        processors.ByteLevel(trim_offsets=True),
+        processors.ByteLevel(trim_offsets=True, add_prefix_space=False),
+        processors.ByteLevel(trim_offsets=False),
+        processors.Sequence([processors.ByteLevel(trim_offsets=True)]),
+    ],
+)
+def test_offsets_are_moved_as_the_file_says(
+    processor: object, folder: Folders, tmp_path: Path
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder("gpt2"))
+    tokenizer.backend_tokenizer.post_processor = processor
+    tokenizer.save_pretrained(tmp_path)
+    shutil.copy(folder("gpt2") / "config.json", tmp_path)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = read_vocabulary(tmp_path, config_of(tmp_path))
+    assert ours is not None
+    for text in ("나무 둘", " 나무 둘", "  나무  "):
         told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
         assert ours.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 

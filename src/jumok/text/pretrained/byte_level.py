@@ -1,6 +1,7 @@
 """Byte-level BPE as GPT-2, RoBERTa and BART have it: vocab.json and merges.txt."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -46,10 +47,24 @@ def gpt2(files: TokenizerFiles, settings: Settings, written: TokenizerJson | Non
     names = add_pieces(tokenizer, settings, named_pieces(settings, _GPT2))
     if written and written.processor is not None:
         parts = processor_parts(written.processor)
+        _move_offsets(tokenizer, written.processor)
     else:
         parts = bos_eos(tokenizer, names, settings, told=written is None)
     segments = settings.gives_segments(default=False)
     return Assembly(tokenizer, names, parts, gives_segments=segments)
+
+
+def _move_offsets(tokenizer: Tokenizer, processor: Mapping[str, Any]) -> None:
+    """Give the tokenizer the step of the file's processor that takes spaces off the offsets."""
+    match processor:
+        case {"type": "Sequence", "processors": list(steps)}:
+            for step in steps:
+                _move_offsets(tokenizer, step)
+        case {"type": "ByteLevel"}:
+            tokenizer.post_processor = processors.ByteLevel(
+                add_prefix_space=processor.get("add_prefix_space", True) is True,
+                trim_offsets=processor.get("trim_offsets", True) is True,
+            )
 
 
 def bos_eos(
