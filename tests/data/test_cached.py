@@ -95,3 +95,15 @@ def test_parallel_files_are_kept_together(large: Path, tmp_path: Path, cache_hom
     first = read_parallel([large, other])
     assert len(kept(cache_home)) == 1
     assert list(read_parallel([large, other]).column("target")) == list(first.column("target"))
+
+
+def test_a_user_without_a_home_has_no_cache(
+    large: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nowhere(_: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", classmethod(nowhere))
+    assert len(read_table(large, COLUMNS, on_bad_rows="skip")) == 30_000
+    assert "going on without it" in caplog.text

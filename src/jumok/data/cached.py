@@ -25,9 +25,14 @@ Note = Callable[[], bytes]
 def cache_folder(kind: str) -> Path:
     """Where the user's cache keeps files of one kind; jumok's part of it can always be deleted.
 
-    XDG_CACHE_HOME names the cache; without it, ~/.cache is taken.
+    XDG_CACHE_HOME names the cache; without it, ~/.cache is taken. A user without a home has none.
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except (
+        RuntimeError
+    ):  # neither HOME nor an entry in passwd: a container with a number for a user
+        home = os.devnull  # in it is nothing, and nothing can be kept
     return Path(home) / "jumok" / kind
 
 

@@ -57,7 +57,7 @@ def kernel() -> Path:
         if not path.exists():
             logger.info("compiling the C++ kernel, once: half a minute")
             compile_kernel(compiler, path)
-    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:  # no home; a broken CXX
+    except (OSError, subprocess.TimeoutExpired) as error:  # a broken CXX
         raise KernelError(
             f"the fast kernel cannot be compiled by {compiler} and kept ({error}); name another "
             "compiler in CXX and a folder in XDG_CACHE_HOME, or write with the plain model"
