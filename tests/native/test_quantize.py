@@ -1,5 +1,6 @@
 """Eight bits without a compiler: how far numbers move, and that a model still writes the same."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from torch import nn
 
 import jumok
 from jumok.decoding.writer import EncoderDecoderWriter
-from jumok.native import in_bfloat16, in_int8, quantize_rows
+from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8, quantize_rows
 from jumok.native.quantize import QuantizedLinear
-from tests.native.conftest import KINDS, encoder_decoder
+from tests.native.conftest import KINDS, encoder_decoder, language_model
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.floats(1e-20, 1e20), st.integers(0, 99))
@@ -27,6 +28,20 @@ def test_no_number_moves_by_more_than_half_a_scale(N: int, K: int, size: float, 
 def test_a_row_of_zeros_stays_zero() -> None:
     linear = nn.Linear(8, 3)
     assert torch.equal(QuantizedLinear(linear)(torch.zeros(2, 8)), linear.bias.expand(2, -1))
+
+
+def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
+    """Neither here nor in the kernel; the rows beside it are as they were."""
+    linear = QuantizedLinear(nn.Linear(8, 3))
+    x = torch.randn(2, 8)
+    x[1, 5] = math.nan
+    assert linear(x).isnan().tolist() == [[False] * 3, [True] * 3]
+    model = language_model("untied")
+    with torch.no_grad():
+        next(w for w in model.parameters() if len(w) == 77)[5, 3] = math.nan
+    logits = NativeWriter(NativeModel(model, "int8"), room=2).steps(torch.tensor([[4, 7], [4, 5]]))
+    assert logits.isnan().all(-1).tolist() == [[False, False], [False, True]]
+    assert logits[0].isfinite().all()
 
 
 def test_products_are_exact_where_numbers_are_integers() -> None:

@@ -19,7 +19,8 @@ MOST = 127
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """x (N, K) -> q (N, K) int8 and scale (N) float32 with x close to scale * q.
 
-    No number moves by more than half a scale. A row of zeros gets scale 1.
+    No number moves by more than half a scale. A row of zeros gets scale 1, one with NaN in it
+    the scale NaN, which its products then are.
 
     >>> q, scale = quantize_rows(torch.tensor([[1.27, -0.5], [0.0, 0.0]]))
     >>> q.tolist(), scale.tolist()
@@ -27,7 +28,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """
     x = x.float()
     scale = torch.maximum(x.amax(1), -x.amin(1)) / MOST  # (N)
-    scale = scale.where(scale > 0, 1.0)
+    scale = scale.where(scale != 0, 1.0)
     q = (x / scale[:, None]).round_().clamp_(-MOST, MOST)
     return q.to(torch.int8), scale
 

@@ -156,7 +156,7 @@ struct Int8 {
 
   static float prepare(const float* x, int n, Input* to) {
     const float most = largest_size(x, n);
-    const float scale = most > 0 ? most / 127 : 1;
+    const float scale = most == 0 ? 1 : most / 127;  // NaN stays, and goes on to every output
     const float inverse = 1 / scale;
 #pragma omp simd
     for (int i = 0; i < n; ++i) to[i] = static_cast<Input>(rounded(x[i] * inverse));

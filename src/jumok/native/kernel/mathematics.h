@@ -102,11 +102,16 @@ inline float largest(const float* x, int n) {
   return best;
 }
 
+// NaN if one of them is: without their signs the bits of floats are in the order of the floats,
+// and NaN stands above all.
 inline float largest_size(const float* x, int n) {
-  float best = 0;
+  int32_t best = 0;
 #pragma omp simd reduction(max : best)
-  for (int i = 0; i < n; ++i) best = std::fabs(x[i]) > best ? std::fabs(x[i]) : best;
-  return best;
+  for (int i = 0; i < n; ++i) {
+    const int32_t size = static_cast<int32_t>(bits_of(x[i]) & 0x7fffffff);
+    best = size > best ? size : best;
+  }
+  return float_of(static_cast<uint32_t>(best));
 }
 
 // x = e^(x - most); returns their sum.
