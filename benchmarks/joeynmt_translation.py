@@ -43,6 +43,8 @@ METRICS = ("bleu", "chrf", "bleu_ko_mecab", "bleu_tokenized_lower")
 DEV_ROWS = 1_000  # at most; it goes through them again and again
 UNWRITTEN = 2  # tokens at most while it trains: its validations write all out, to no purpose here
 CHUNK = 256  # sources of like length translated at once, as long as RUN's own settings let them be
+FEWER = 64  # of those with more than LONG tokens, which take it many minutes
+LONG = 50
 STARTED = """
 import runpy
 from torch.optim import lr_scheduler
@@ -289,14 +291,21 @@ def translate(run: Run, folder: Path, site: Path, name: str, beam: int) -> list[
     lengths = [len(row) + 1 for row in pieces.encode_batch(sources)]
     order = sorted(range(len(sources)), key=lambda i: lengths[i])
     found = [""] * len(sources)
-    for first in range(0, len(order), CHUNK):
-        rows = order[first : first + CHUNK]
+    first = 0
+    while first < len(order):
         part = folder / f"{name}.beam-{beam}.{first}"
+        rows = order[first : first + CHUNK]
+        kept = Path(f"{part}.output")
+        if kept.exists():
+            rows = rows[: kept.read_text("utf-8").count("\n")]
+        elif lengths[rows[-1]] > LONG:
+            rows = rows[:FEWER]
         longest = recipe.decoding.limit(lengths[rows[-1]])
         Path(f"{part}.yaml").write_text(config(recipe, folder, beam, longest), "utf-8")
         written = translate_part(site, part, [sources[i] for i in rows])
         for i, line in zip(rows, written, strict=True):
             found[i] = line
+        first += len(rows)
     return found
 
 
