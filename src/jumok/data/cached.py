@@ -29,9 +29,7 @@ def cache_folder(kind: str) -> Path:
     """
     try:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except (
-        RuntimeError
-    ):  # neither HOME nor an entry in passwd: a container with a number for a user
+    except RuntimeError:  # a container with a number for a user: no HOME, no entry in passwd
         home = os.devnull  # in it is nothing, and nothing can be kept
     return Path(home) / "jumok" / kind
 
