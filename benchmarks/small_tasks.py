@@ -4,15 +4,16 @@
 
 Every system chooses on the development split alone and is scored on the test split once. With
 `--init` each recipe is trained once more, beginning from that run (such as one of `mlm-ko`) with
-the rates of `nsmc-pretrained`; not the dialogue, which writes. A run that is finished already is
-read, not trained again.
+the rates of `nsmc-pretrained`; not the dialogue, which writes. What is in RUNS already, finished
+runs and `baselines-TASK.json`, is read and not made again.
 """
 
 import argparse
+import json
 import os
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from baselines import BASELINES, Baseline, baselines
@@ -78,7 +79,7 @@ def main() -> None:
         command += f" {shlex.join(given.tasks)}"
     text = "\n".join([heading(command, "scikit-learn", "sacrebleu"), ""])
     for task in given.tasks:
-        lines = [of_baseline(found) for found in baselines(task)]
+        lines = [of_baseline(found) for found in kept(task, given.out)]
         lines.append(trained(task, given.out / f"{task}-{given.seed}", [f"seed={given.seed}"]))
         if given.init is not None and task != "chatbot":
             extra = [f"seed={given.seed}", f"model.init={given.init}", *FINE]
@@ -88,6 +89,16 @@ def main() -> None:
     if set(given.tasks) == set(BASELINES):  # else the table would lose the others
         notes = [NOTES, *([READ] if given.init else []), *signatures(given.out, given.seed)]
         RESULTS.write_text("\n".join([text, *notes, ""]), encoding="utf-8")
+
+
+def kept(task: str, runs: Path) -> list[Baseline]:
+    """The baselines of a task, made where they are not there."""
+    path = runs / f"baselines-{task}.json"
+    if not path.exists():
+        runs.mkdir(parents=True, exist_ok=True)
+        found = [asdict(each) for each in baselines(task)]
+        path.write_text(json.dumps(found, ensure_ascii=False, indent=1), encoding="utf-8")
+    return [Baseline(**each) for each in json.loads(path.read_text("utf-8"))]
 
 
 def of_baseline(found: Baseline) -> Line:
