@@ -24,7 +24,7 @@ settings.load_profile("jumok")
 
 @pytest.fixture(scope="session")
 def common_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
-    """A folder that all workers of this session have in common."""
+    """A folder that all workers of one pytest have in common."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if hasattr(pytestconfig, "workerinput") else own  # of pytest-xdist
 

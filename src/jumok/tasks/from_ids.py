@@ -3,6 +3,7 @@
 Shapes: B texts, S tokens read, T tokens written, D model width, L labels, V vocabulary.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,6 +27,27 @@ if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a model is asked, checked and on its device."""
+
+    ids: Tensor  # (B, S)
+    given: Tensor  # (B, T): what the decoder behind an encoder is given
+    segments: Tensor | None  # (B, S)
+    real: Tensor | None  # (B, S) bool; None where nothing is padding
+    positions: Tensor | None  # (B, S)
+
+    @property
+    def mask(self) -> AttentionMask:
+        """Padding is hidden."""
+        return AttentionMask.from_padding(self.real)
+
+    @property
+    def past(self) -> AttentionMask:
+        """Padding is hidden, and what comes later."""
+        return AttentionMask.from_padding(self.real, causal=True)
+
+
 @torch.inference_mode()
 def logits(
     loaded: "Loaded",
@@ -36,21 +58,19 @@ def logits(
 ) -> Tensor:
     """float32 (B, L), (B, S, L), (B, S, V) or (B, T, V). Raises InputError as `Loaded.logits`."""
     model = loaded.model
-    given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
-    input_ids, segments = _here(loaded, input_ids, token_type_ids)
-    real, positions = _real(input_ids, attention_mask)
-    mask = AttentionMask.from_padding(real, causal=isinstance(model, LanguageModel))
+    asked = _asked(loaded, input_ids, attention_mask, token_type_ids, decoder_input_ids)
+    where = {"positions": asked.positions, "segments": asked.segments}
     if isinstance(model, EncoderDecoder) and loaded.has_logits:
-        memory = model.encode(input_ids, mask, positions=positions)
-        found = model.output(model.decode(given, memory, mask))
+        memory = model.encode(asked.ids, asked.mask, positions=asked.positions)
+        found = model.output(model.decode(asked.given, memory, asked.mask))
     elif isinstance(model, EncoderDecoderClassifier):
-        found = model(input_ids, given, real, positions=positions, segments=segments)
+        found = model(asked.ids, asked.given, asked.real, **where)
     elif isinstance(model, TextClassifier):
-        found = model(input_ids, real, positions=positions, segments=segments)
+        found = model(asked.ids, asked.real, **where)
     elif isinstance(model, MaskedLanguageModel | TokenClassifier | ReplacedTokenDetector):
-        found = model(input_ids, mask, positions=positions, segments=segments)
+        found = model(asked.ids, asked.mask, **where)
     elif isinstance(model, LanguageModel):
-        found = model(input_ids, mask, positions=positions)
+        found = model(asked.ids, asked.past, positions=asked.positions)
     else:
         raise InputError(
             f"a {loaded.architecture} has no head and so no logits; ask .hidden_states(...)"
@@ -68,31 +88,35 @@ def hidden_states(
 ) -> Tensor:
     """float32 (B, S, D) of the last layer, or (B, T, D) of the decoder's behind an encoder."""
     model = loaded.model
-    given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
-    input_ids, segments = _here(loaded, input_ids, token_type_ids)
-    real, positions = _real(input_ids, attention_mask)
-    mask = AttentionMask.from_padding(real, causal=isinstance(model, Decoder | LanguageModel))
+    asked = _asked(loaded, input_ids, attention_mask, token_type_ids, decoder_input_ids)
+    where = {"positions": asked.positions, "segments": asked.segments}
     if isinstance(model, EncoderDecoder | EncoderDecoderClassifier):
-        memory = model.encoder(input_ids, mask, positions=positions, segments=segments)
-        found = model.decoder(given, memory=memory, memory_mask=mask)
+        memory = model.encoder(asked.ids, asked.mask, **where)
+        found = model.decoder(asked.given, memory=memory, memory_mask=asked.mask)
     elif isinstance(model, Decoder | LanguageModel):
         decoder = model.decoder if isinstance(model, LanguageModel) else model
-        found = decoder(input_ids, mask, positions=positions)
+        found = decoder(asked.ids, asked.past, positions=asked.positions)
     else:
         if isinstance(
             model, TextClassifier | TokenClassifier | MaskedLanguageModel | ReplacedTokenDetector
         ):
             model = model.encoder
-        found = model(input_ids, mask, positions=positions, segments=segments)
+        found = model(asked.ids, asked.mask, **where)
     return found.float()  # type: ignore[no-any-return]
 
 
-def _here(
-    loaded: "Loaded", input_ids: Tensor, token_type_ids: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """What the encoder is given, on the model's device."""
+def _asked(
+    loaded: "Loaded",
+    input_ids: Tensor,
+    attention_mask: Tensor | None,
+    token_type_ids: Tensor | None,
+    decoder_input_ids: Tensor | None,
+) -> _Asked:
+    """Raises InputError for ids, segments or a mask that are none."""
+    given = _given(loaded, input_ids, token_type_ids, decoder_input_ids)
+    ids = input_ids.to(loaded.device)
     segments = None if token_type_ids is None else token_type_ids.to(loaded.device)
-    return input_ids.to(loaded.device), segments
+    return _Asked(ids, given, segments, *_real(ids, attention_mask))
 
 
 def _given(
