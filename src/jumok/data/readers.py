@@ -15,7 +15,8 @@ import pyarrow as pa
 from jumok.data.bad_rows import BadRowCounter, BadRows, OnBadRows, stop_at
 from jumok.data.cached import cache_folder, cached_table, write_table
 from jumok.data.catalogue.reviews import QUOTED_TWICE
-from jumok.data.formats import BIO_TAG, READERS, Cell, Format, Row, parallel_rows
+from jumok.data.formats import BIO_TAG, READERS, Format, parallel_rows
+from jumok.data.rows import Cell, Row
 from jumok.data.sources import MAX_LINE_BYTES, Content, checksum, read_lines, shown, suffix, survey
 from jumok.data.table import Table
 from jumok.errors import InputError
