@@ -51,6 +51,17 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "training/schedules": ("training/test_schedules.py",),
     "training/bad_steps": ("training/test_trainer.py",),
     "training/trainer": ("training/test_trainer.py",),
+    "training/better": ("training/test_better.py",),
+    "training/backward": ("training/test_trainer.py",),
+    "training/objectives": ("training/test_objectives.py",),
+    "models/heads": ("models/test_heads.py",),
+    "decoding/alignment": ("decoding/test_writer.py",),
+    "tasks/augmentation": ("tasks/test_augmentation.py",),
+    "tasks/classification": ("tasks/test_classification.py",),
+    "tasks/regression": ("tasks/test_regression.py",),
+    "tasks/tagging": ("tasks/test_tagging.py",),
+    "tasks/sequence_to_sequence": ("tasks/test_sequence_to_sequence.py",),
+    "tasks/language_modeling": ("tasks/test_language_modeling.py",),
     "tasks/run": ("tasks/test_run.py",),
 }
 
@@ -1042,6 +1053,199 @@ TRAINING = (
     )
 )
 
+LEARNING = (
+    _of(
+        "training/better",
+        "training/test_better.py",
+        (
+            '"perplexity", "bits_per_byte"})',
+            '"perplexity"})',
+            "the run with the most bits per byte is the best",
+            "test_the_better_score_is_taken",
+        ),
+    )
+    + _of(
+        "training/backward",
+        "training/test_trainer.py",
+        (
+            "seed_step(self.seed, step, shard)",
+            "seed_step(self.seed, step, 0)",
+            "the batches of a step drop the same numbers",
+            "test_every_batch_draws_numbers_of_its_own",
+        ),
+        (
+            "seed_step(self.seed, step, shard)",
+            "seed_step(0, step, shard)",
+            "every seed drops the same numbers",
+            "test_every_batch_draws_numbers_of_its_own",
+        ),
+    )
+    + _of(
+        "training/objectives",
+        "training/test_objectives.py",
+        (
+            "(p - q)).sum() / 2",
+            "(p - q)).sum()",
+            "R-Drop adds both divergences, not half of each",
+            "test_inconsistency_is_half_of_both_divergences",
+        ),
+    )
+    + _of(
+        "training/trainer",
+        "training/test_trainer.py",
+        (
+            "self.held.averaged(self.average),",
+            "torch.no_grad(),",
+            "dev is scored with the weights, not with their average",
+            "test_the_average_is_what_is_scored_and_kept",
+        ),
+    )
+    + _of(
+        "nn/layer",
+        "nn/test_layer.py",
+        (
+            "dropout=config.attention_dropout,",
+            "dropout=config.dropout,",
+            "attention weights are dropped at the rate of the rest",
+            "test_each_part_drops_at_its_own_rate",
+        ),
+        (
+            "dropout=config.activation_dropout,",
+            "dropout=config.dropout,",
+            "activations are dropped at the rate of the rest",
+            "test_each_part_drops_at_its_own_rate",
+        ),
+        (
+            "return self.dropout.add(x, part(self.norm(x)))",
+            "return x + part(self.norm(x))",
+            "pre-norm layers drop nothing of their parts",
+            "test_each_part_drops_at_its_own_rate",
+        ),
+    )
+    + _of(
+        "models/heads",
+        "models/test_heads.py",
+        (
+            "return self.output(self.dropout(hidden))",
+            "return self.output(hidden)",
+            "a tagger drops nothing before its output",
+            "test_a_head_drops_what_it_is_given",
+        ),
+    )
+    + _of(
+        "decoding/alignment",
+        "decoding/test_writer.py",
+        (
+            "layers if layer is None else [layers[layer]]",
+            "layers if layer is None else [layers[0]]",
+            "an alignment is of the first layer, whichever was asked for",
+            "test_an_alignment_is_of_the_layer_that_was_asked",
+        ),
+    )
+    + _of(
+        "tasks/augmentation",
+        "tasks/test_augmentation.py",
+        (
+            "rng.random(len(texts)) < cut.share",
+            "rng.random(len(texts)) > cut.share",
+            "the other share of the texts is cut at random",
+            "test_a_share_of_the_texts_is_cut_at_random",
+        ),
+        (
+            'seed_for(cut.seed, "chosen")',
+            'seed_for(0, "chosen")',
+            "the same texts are cut at random with every seed",
+            "test_a_share_of_the_texts_is_cut_at_random",
+        ),
+        (
+            "source[chosen] = len(rows)",
+            "source[: len(chosen)] = len(rows)",
+            "texts cut at random stand in the places of others",
+            "test_a_share_of_the_texts_is_cut_at_random",
+        ),
+    )
+    + _of(
+        "tasks/classification",
+        "tasks/test_classification.py",
+        (
+            "weight = 2 * self.recipe.augmentation.consistency",
+            "weight = self.recipe.augmentation.consistency",
+            "R-Drop weighs half of what the recipe says",
+            "test_texts_seen_twice_must_be_answered_alike",
+        ),
+        (
+            "cross_entropy(logits, batch.wanted, self.recipe.training.label_smoothing)",
+            "cross_entropy(logits, batch.wanted)",
+            "labels are not smoothed",
+            "test_labels_are_smoothed_for_learning_alone",
+        ),
+        (
+            "cross_entropy(logits, wanted).item()",
+            "cross_entropy(logits, wanted, self.recipe.training.label_smoothing).item()",
+            "the loss on dev is smoothed",
+            "test_labels_are_smoothed_for_learning_alone",
+        ),
+    )
+    + _of(
+        "tasks/regression",
+        "tasks/test_regression.py",
+        (
+            "weight = 2 * self.recipe.augmentation.consistency",
+            "weight = self.recipe.augmentation.consistency",
+            "R-Drop weighs half of what the recipe says",
+            "test_texts_seen_twice_must_be_answered_alike",
+        ),
+    )
+    + _of(
+        "tasks/tagging",
+        "tasks/test_tagging.py",
+        (
+            "weight = 2 * self.recipe.augmentation.consistency",
+            "weight = self.recipe.augmentation.consistency",
+            "R-Drop weighs half of what the recipe says",
+            "test_texts_seen_twice_must_be_tagged_alike",
+        ),
+        (
+            "cross_entropy(logits, batch.wanted[tagged], smoothing)",
+            "cross_entropy(logits, batch.wanted[tagged])",
+            "tags are not smoothed",
+            "test_tags_are_smoothed_for_learning_alone",
+        ),
+    )
+    + _of(
+        "tasks/sequence_to_sequence",
+        "tasks/test_sequence_to_sequence.py",
+        (
+            "consistency=2 * self.recipe.augmentation.consistency",
+            "consistency=self.recipe.augmentation.consistency",
+            "R-Drop weighs half of what the recipe says",
+            "test_pairs_seen_twice_must_be_foreseen_alike",
+        ),
+        (
+            "return self._loss(batch, self.recipe.training.label_smoothing)",
+            "return self._loss(batch, 0.0)",
+            "tokens are not smoothed",
+            "test_the_loss_is_that_of_real_tokens",
+        ),
+        (
+            "return self._loss(batch, 0.0).item(), batch.units",
+            "return self.loss(batch).item(), batch.units",
+            "the loss on dev is smoothed",
+            "test_the_loss_on_dev_is_not_smoothed",
+        ),
+    )
+    + _of(
+        "tasks/language_modeling",
+        "tasks/test_language_modeling.py",
+        (
+            "return foresee(self.model, batch, self.recipe.training.label_smoothing)",
+            "return foresee(self.model, batch)",
+            "tokens are not smoothed",
+            "test_tokens_are_smoothed_for_learning_alone",
+        ),
+    )
+)
+
 MUTANTS: tuple[Mutant, ...] = (
     *ATTENTION,
     *SHORT_ATTENTION,
@@ -1052,4 +1256,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *DECODING,
     *COMMITS,
     *TRAINING,
+    *LEARNING,
 )
