@@ -79,6 +79,7 @@ CASES = (
     Case("base V32000 b1 greedy", "base", 32000, 1, 1, 8),
     Case("base V32000 b32 greedy", "base", 32000, 32),
     Case("base V32000 b32 beam4", "base", 32000, 32, 4),
+    Case("base V32000 b1 beam4", "base", 32000, 1, 4, 8),
     Case("gpt2 b1 greedy", "gpt2", 50257, 1, 1, 2),
     Case("gpt2 b8 greedy", "gpt2", 50257, 8),
 )
@@ -228,6 +229,7 @@ def prepare(case: Case, folder: Path) -> None:
         to = folder / f"ctranslate2-{precision}"
         to.mkdir()
         convert(plain, words, to, precision)
+    os.sync()  # pages that are still to be written cannot be given back
 
 
 # --- the systems ----------------------------------------------------------------------------------
@@ -301,24 +303,23 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     """jumok's loops over the plain model or the kernel."""
-    from safetensors.torch import load_file
-
     from jumok.decoding import DecodingConfig, generate
     from jumok.decoding.opening import Opening
     from jumok.decoding.stopping import Stopping
     from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
     from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
+    from jumok.pretrained.mapped import map_file, put_down
     from jumok.pretrained.unfilled import hold, unfilled
 
     plain = unfilled(lambda: ours(case))  # as checkpoints are opened
-    hold(plain, load_file(folder / "jumok.safetensors"))
+    hold(plain, map_file(folder / "jumok.safetensors"))
     batches = [padded(batch) for batch in case.inputs()]
     config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
     native = None
     match how:
         case "float32" | "bfloat16" | "int8":
-            native = NativeModel(plain, how)
+            native = NativeModel(plain, how, packed=put_down)
             del plain
         case "plain bf16":
             plain = in_bfloat16(plain)
@@ -462,7 +463,20 @@ def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str
             reached = max(ours) / other
             verdict = "reached" if reached >= wanted else "NOT REACHED"
             lines.append(f"{reached:.2f} x the best of {name}, wanted {wanted}: {verdict}")
+    named = {SYSTEMS[number].name: report for number, report in reports.items()}
+    int8, theirs = named.get("jumok native int8"), named.get("CTranslate2 int8")
+    if int8 is not None and theirs is not None:
+        lines.append(compared("weights", int8.weights, "CTranslate2's in int8", theirs.weights))
+    peaks = [report.peak for name, report in named.items() if name.startswith("transformers")]
+    if int8 is not None and peaks:
+        lines.append(compared("peak", int8.peak, "the smaller of transformers'", min(peaks)))
     return "\n".join(lines)
+
+
+def compared(what: str, ours: int, whose: str, theirs: int) -> str:
+    """Bytes in int8 that are to be no more than another's."""
+    verdict = "no larger" if ours <= theirs else "LARGER"
+    return f"{what} {ours / 1e6:,.1f} MB, {whose} {theirs / 1e6:,.1f} MB: {verdict}"
 
 
 def ratio(ours: float, other: float | None) -> str:

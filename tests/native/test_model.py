@@ -66,6 +66,18 @@ def test_weights_given_by_parts_are_the_same(
     assert torch.equal(NativeWriter(NativeModel(model, precision), room=4).step(ids), whole)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_matrix_is_told_of_when_it_is_packed(precision: Precision) -> None:
+    for model in (language_model(), encoder_decoder()):
+        told: list[int] = []
+        NativeModel(
+            model, precision, packed=lambda weight, told=told: told.append(weight.data_ptr())
+        )
+        modules = [part for part in model.modules() if isinstance(part, nn.Linear)]
+        assert set(told) >= {part.weight.data_ptr() for part in modules}
+        assert len(set(told)) == len(told)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is Linux's")
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_packing_holds_no_second_copy(precision: Precision) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jumok.errors import InputError, StorageError
-from jumok.pretrained.mapped import map_file, own
+from jumok.pretrained.mapped import map_file, own, put_down
 from jumok.tensorfile import pack, read_tensors
 
 EVERY = {
@@ -144,3 +144,36 @@ def test_mapped_and_read_are_the_same(tmp_path: Path) -> None:
     path.write_bytes(pack(EVERY))
     read, mapped = read_tensors(path), map_file(path)
     assert all(same(read[name], mapped[name]) for name in EVERY)
+
+
+def resident() -> int:
+    """The bytes of files that this process holds in memory."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = [line for line in status.splitlines() if line.startswith("RssFile")]
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are given back on Linux alone")
+def test_a_weight_that_is_put_down_leaves_the_memory_and_comes_back(tmp_path: Path) -> None:
+    """All but what stands on a page with something else; of what was changed nothing is lost."""
+    path = tmp_path / "model.safetensors"
+    kept = {name: torch.arange(2**22) + i for i, name in enumerate("abc")}  # 32 MiB each
+    path.write_bytes(pack(kept))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())  # pages that are not on the disk yet stay
+    before = resident()
+    tensors = map_file(path)
+    tensors["b"][7] = -1
+    assert all(int(tensor[-1]) for tensor in tensors.values())
+    opened = resident()
+    if opened < before + 2 * 2**25:  # other files may have left it meanwhile
+        pytest.skip("the temporary folder is not on a disk")
+    put_down(tensors["a"])
+    put_down(tensors["b"])
+    put_down(torch.zeros(10))  # mapped by nobody
+    assert resident() < opened - 3 * 2**24  # of 2**26; they may have come back in part
+    assert torch.equal(tensors["a"], kept["a"])
+    assert torch.equal(tensors["c"], kept["c"])
+    assert tensors["b"][7] == -1
+    kept["b"][7] = -1
+    assert torch.equal(tensors["b"], kept["b"])

@@ -8,6 +8,7 @@ import torch
 from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.native import KernelError, build, library
+from jumok.pretrained import mapped
 from jumok.serving import optimized
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.loading import load
@@ -67,6 +68,15 @@ def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
     first = loaded.kernels._of(loaded.model)
     loaded.answer(SPOKEN)
     assert loaded.kernels._of(loaded.model) is first
+
+
+def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight mapped from somebody's file is in memory once, packed."""
+    put: list[int] = []
+    monkeypatch.setattr(mapped, "put_down", lambda weight: put.append(weight.data_ptr()))
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    loaded.answer(SPOKEN)
+    assert loaded.model.output.weight.data_ptr() in put
 
 
 @pytest.mark.parametrize("kernel", ["plain", "native"])

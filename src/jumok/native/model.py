@@ -1,6 +1,6 @@
 """A plain model's weights, packed for the C++ kernel: in float32, bfloat16 or int8."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,17 @@ class NativeModel:
 
     float32 gives the plain numbers but for the order of sums; bfloat16 rounds weights and inputs
     of linear maps; int8 keeps one byte a weight and quantises each row of inputs as it comes.
+
+    `packed` is called with each weight that has been copied, for who wants its memory back.
     """
 
-    def __init__(self, model: nn.Module, precision: Precision = "int8") -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        precision: Precision = "int8",
+        *,
+        packed: Callable[[Tensor], None] = lambda weight: None,
+    ) -> None:
         reason = obstacle(model)
         if reason is not None:
             raise KernelError(reason)
@@ -45,7 +53,7 @@ class NativeModel:
         self.vocabulary_size = model.output.out_features
         reading = model.encoder if isinstance(model, EncoderDecoder) else model.decoder
         self.source_size = reading.embedding.tokens.weight.shape[0]
-        self._weights = PackedWeights(_measures(model), precision)
+        self._weights = PackedWeights(_measures(model), precision, packed)
         self._computed = 0  # bytes of tables that no training made
         computed = set(_computed(model))
         with torch.no_grad():

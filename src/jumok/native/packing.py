@@ -1,7 +1,7 @@
 """Weights on their way into the C++ kernel, under the names of kernel/transformer.h."""
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import torch
@@ -32,10 +32,15 @@ class PackedWeights:
     Raises KernelError when the kernel cannot be had.
     """
 
-    def __init__(self, measures: Measures, precision: Precision) -> None:
+    def __init__(
+        self,
+        measures: Measures,
+        precision: Precision,
+        packed: Callable[[Tensor], None] = lambda weight: None,
+    ) -> None:
         if precision not in PRECISIONS:
             raise KernelError(f"precision {precision!r} is unknown; take one of {PRECISIONS}")
-        self.precision = precision
+        self.precision, self.packed = precision, packed
         self.library = library()
         self.handle: int = self.library.jumok_model(
             ctypes.byref(measures), PRECISIONS.index(precision)
@@ -69,6 +74,7 @@ class PackedWeights:
                 its = None if bias is None else bias[some]
                 self._give_rows(name, first + start, weight[some], its)
             first += len(weight)
+            self.packed(weight)
 
     def _give_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
         """Some rows of a linear map (n, K), from output `first` on, with their biases (n)."""

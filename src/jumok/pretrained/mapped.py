@@ -7,11 +7,15 @@ tensor, a training for example, gets a page of its own, and the file stays as it
 What a mapping cannot survive is the file being cut short in place by somebody else: the operating
 system ends the process then (SIGBUS). Replacing the file by another of the same name, as every
 downloader does, is harmless. For a process that must outlive that too, `own` copies.
+
+A weight that has been copied elsewhere, packed for a kernel say, can be `put_down`: its pages leave
+the memory, and come back from the file should anybody ask for them again.
 """
 
 import contextlib
 import mmap
 import sys
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -24,7 +28,9 @@ from jumok.storage import open_regular
 from jumok.tensorfile import MAX_HEADER_BYTES, Entry, parse_header
 
 FETCHED_AT_ONCE = 2**31  # bytes; of a larger file pages are fetched when they are needed
-_POPULATE_READ = 22  # MADV_POPULATE_READ of Linux, which Python 3.11 has no name for
+_PAGE_OUT, _POPULATE_READ = 21, 22  # MADV_... of Linux, which Python 3.11 has no names for
+
+_mapped: "weakref.WeakKeyDictionary[mmap.mmap, int]" = weakref.WeakKeyDictionary()  # to addresses
 
 _DTYPES = {
     "BOOL": torch.bool,
@@ -78,6 +84,7 @@ def map_tensors(file: BinaryIO, size: int) -> dict[str, Tensor]:
     begin = 8 + length
     header = parse_header(pages[: min(begin, 8 + MAX_HEADER_BYTES)], size)
     _fetch(pages, size)
+    _mapped[pages] = torch.frombuffer(pages, dtype=torch.uint8).data_ptr()
     return {name: _view(pages, begin + entry.start, entry) for name, entry in header.items()}
 
 
@@ -93,6 +100,21 @@ def own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     copies = {id(tensor): tensor for tensor in tensors.values()}
     copies = {key: tensor.clone() for key, tensor in copies.items()}
     return {name: copies[id(tensor)] for name, tensor in tensors.items()}
+
+
+def put_down(tensor: Tensor) -> None:
+    """Let the system take back the memory of a mapped tensor; nothing is lost, and others stay.
+
+    Whoever reads it again waits for the disk. What somebody has changed in it stays as it is.
+    """
+    start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    for pages, address in list(_mapped.items()):
+        if address <= start and end <= address + len(pages):
+            first = -(-(start - address) // mmap.PAGESIZE) * mmap.PAGESIZE
+            whole = (end - address - first) // mmap.PAGESIZE * mmap.PAGESIZE  # pages of its own
+            if whole > 0 and sys.platform == "linux":
+                with contextlib.suppress(OSError):  # older than Linux 5.4: they stay
+                    pages.madvise(_PAGE_OUT, first, whole)
 
 
 def _view(pages: mmap.mmap, start: int, entry: Entry) -> Tensor:

@@ -81,11 +81,12 @@ class Kernels:
 
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
+        from jumok.pretrained.mapped import put_down
 
         self._refuse_elsewhere(model)
         made = self._made.get(model)
         if made is None:
-            made = self._made[model] = NativeModel(model, self.config.precision)
+            made = self._made[model] = NativeModel(model, self.config.precision, packed=put_down)
         return made
 
     def _refuse_elsewhere(self, model: nn.Module) -> None:
