@@ -110,7 +110,9 @@ def main() -> None:
     )
     text = "\n".join([fact, "", *side_by_side(theirs, ours), "", *signatures(theirs[chosen[0]])])
     print(text)
-    command = f"python benchmarks/joeynmt_translation.py RUN --beam {given.beam}"
+    command = f"python benchmarks/joeynmt_translation.py RUN --joeynmt SITE --beam {given.beam}"
+    if given.tests:
+        command += f" --tests {' '.join(given.tests)}"
     (RESULTS / f"joeynmt_{recipe.name}.txt").write_text(f"{heading(command)}\n{text}\n", "utf-8")
 
 

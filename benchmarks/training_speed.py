@@ -1,6 +1,6 @@
 """Training speed against transformers: real tokens a second of the same classifier, in turn.
 
-    python benchmarks/training_speed.py --data NSMC_FOLDER [--rounds 5]
+    python benchmarks/training_speed.py --data DATA [--rounds 5]
 
 Each system is a process of its own with two threads; they take turns, a few steps each, so that
 whatever else the machine does falls on all of them alike. All see the same reviews (packed rows:
