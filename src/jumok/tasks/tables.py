@@ -43,7 +43,7 @@ class AugmentationConfig:
     """The [augmentation] table: the same texts in other words, anew in every epoch."""
 
     subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
-    sampling_alpha: float = 0.2  # how flat the distribution is that they are sampled from
+    sampling_alpha: float = 0.2  # unigram: P(cut)^alpha; bpe: probability of forgetting a merge
     token_dropout: float = 0.0  # share of tokens replaced by [MASK]
     consistency: float = 0.0  # weight of R-Drop, half the paper's alpha
 
