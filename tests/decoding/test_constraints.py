@@ -3,7 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -296,6 +298,49 @@ def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder
         bos_id=2, end_id=END, constraints=processors,
     )  # fmt: skip
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
+    config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
+    with pytest.raises(InputError, match="so far: other settings forbid"):
+        write_targets(
+            model, torch.tensor([[7, 9, 8]]), None, config,
+            bos_id=2, end_id=END, vocabulary=VOCABULARY,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, search: str) -> None:
+    """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
+    language = Language(regular_expression("가나?"), spelling_of(VOCABULARY))
+    held = Constraint(language, end_id=END, limits=[9], strict=False)
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, SEARCHES[search],
+        bos_id=2, end_id=END, constraints=[blocked("나", "가나"), Forbidden([[END]]), held],
+    )  # fmt: skip
+    assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
+
+
+@pytest.mark.parametrize("name", ["choices", "allowed", "pattern"])
+def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
+    model: EncoderDecoder, name: str
+) -> None:
+    said: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
+    prefix = "나 다"
+    n = len(VOCABULARY.encode(prefix)) + 2  # 나 and the end
+
+    def write(most: int) -> str:
+        config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
+        [[answer]] = write_targets(
+            model, torch.tensor([[7, 9, 8]]), None, config,
+            bos_id=2, end_id=END, vocabulary=VOCABULARY,
+        )  # fmt: skip
+        return VOCABULARY.decode(answer.ids)
+
+    assert write(n) == "나 다 나"
+    with pytest.raises(InputError, match=f"behind it take {n} tokens with the end, and {n - 1}"):
+        write(n - 1)
 
 
 def test_texts_whose_letters_are_stored_apart() -> None:

@@ -17,6 +17,7 @@ from jumok.decoding import (
     write_targets,
 )
 from jumok.decoding.in_force import processors_of
+from jumok.decoding.processors import Forced
 from jumok.decoding.spelling import Spelling, spelling_of
 from jumok.decoding.words import spellings
 from jumok.errors import InputError
@@ -174,6 +175,18 @@ def test_a_prefix_is_written_whole_or_refused(
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
     with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
         texts_of(model, vocabulary, config)
+
+
+def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceVocabulary) -> None:
+    end = vocabulary.eos_id
+    n = len(vocabulary.encode("나라 다"))
+    for most in (n, n + 1):
+        config, last = DecodingConfig(prefix="나라 다", max_length=most), Forced(end, most - 1)
+        if most > n:
+            assert processors_of(config, end, vocabulary, [last], limits=[most])
+            continue
+        with pytest.raises(InputError, match=f"takes {n + 1} tokens, and {n} may be written"):
+            processors_of(config, end, vocabulary, [last], limits=[most])
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import refuse_dead_end
+from jumok.decoding.constraints import dead_end, may_end
 from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
@@ -230,13 +230,19 @@ class _Search:
         self.living = going.pick(order[:, :K])
 
     def _keep_stuck(self, candidates: Hypotheses) -> None:
-        """Where nothing may follow and nothing is finished, the living stand as they are."""
+        """Where nothing may follow and nothing is finished, the living stand as they are.
+
+        Raises InputError where none of them is what a constraint wants whole.
+        """
         stuck = (candidates.value[:, 0] == NEVER) & (self.finished.value[:, 0] == NEVER)  # (N)
         if stuck.any():
-            refuse_dead_end(self.processors)
+            alive = self.living.value > NEVER
+            whole = alive & may_end(self.processors, self.context).view_as(alive)
+            if (stuck & alive.any(1) & ~whole.any(1)).any():
+                raise dead_end()
             rank = self.living.value / length_norm(max(self.t, 1), self.config)
             rank = rank + self._coverage(self.living)
-            left = replace(self.living, value=rank.masked_fill(~stuck[:, None], NEVER))
+            left = replace(self.living, value=rank.masked_fill(~(whole & stuck[:, None]), NEVER))
             both = self.finished.beside(left)
             order = both.value.argsort(dim=-1, descending=True, stable=True)
             self.finished = both.pick(order[:, : self.config.beam])

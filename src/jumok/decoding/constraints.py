@@ -6,6 +6,7 @@ every token after which no match can be finished in the tokens that are left.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -102,6 +103,10 @@ class Language:
             state = self.after(state, token)
         return state
 
+    def can_end(self, state: int) -> bool:
+        """Whether the vocabulary's tokens write some match from there."""
+        return bool(self.fewest[state] < _ENDLESS)
+
     def tokens(self, state: int, room: int) -> Integers:
         """The tokens after which a match can be finished; `room` tokens are left, theirs too."""
         _, tokens, states = self._moves(np.array([state], dtype=np.int32))
@@ -162,8 +167,8 @@ class Constraint:
     Put it behind the processors that forbid tokens, and before those that cut the unlikely. The
     states of rows follow from their tokens alone, so that beams may be repeated, dropped and put in
     any order. Others may forbid everything that the language demands: then nothing may follow, and
-    the search that meets it refuses a `strict` constraint (`refuse_dead_end`); without `strict` the
-    row ends as it is.
+    the search that meets it refuses to go on (`dead_end`); without `strict` a row that is a text of
+    the language ends as it is (`may_end`).
 
     >>> spelling = Spelling((b"a", b"b", b"ab", b""), (b"a", b"b", b"ab", b""))
     >>> constraint = Constraint(Language(word_list(["ab"]), spelling), end_id=3, limits=[3])
@@ -199,6 +204,15 @@ class Constraint:
         masks = [self._forbidden(*each, V) for each in zip(states, rooms, strict=True)]
         return scores.masked_fill_(torch.stack(masks).to(scores.device), NEVER)
 
+    def accepts(self, context: Context) -> Tensor:
+        """Which rows are texts of the language as they stand: (B) bool; of a strict one, none."""
+        rows = context.written.tolist()
+        accepting = self.language.accepting
+        return torch.tensor(
+            [not self.strict and bool(accepting[self.language.state_of(row)]) for row in rows],
+            dtype=torch.bool,
+        )
+
     def _follow(self, rows: Sequence[tuple[int, ...]]) -> list[int]:
         """The state of each row: one step from what it was when it was a token shorter."""
         known = self._states
@@ -226,11 +240,22 @@ class Constraint:
         return self._masks[state, room, V]
 
 
-def refuse_dead_end(processors: Iterable[Processor]) -> None:
-    """Raises InputError where a text is held to a language, and nothing may follow in it."""
-    inner = (each.processor if isinstance(each, Behind) else each for each in processors)
-    if any(isinstance(each, Constraint) and each.strict for each in inner):
-        raise InputError(
-            "nothing may follow what is written so far: other settings forbid all that the "
-            "constraint allows; leave out one of them (min_length, forbidden, no_repeat_ngram)"
-        )
+def may_end(processors: Iterable[Processor], context: Context) -> Tensor:
+    """Which rows may be answered as they stand, though nothing may follow in them: (B) bool.
+
+    All without a constraint; of one that is not strict those that are texts of its language.
+    """
+    ends = torch.ones(len(context.tokens), dtype=torch.bool, device=context.tokens.device)
+    for each in processors:
+        n, inner = (each.n, each.processor) if isinstance(each, Behind) else (0, each)
+        if isinstance(inner, Constraint):
+            ends &= inner.accepts(replace(context, start=context.start + n)).to(ends.device)
+    return ends
+
+
+def dead_end() -> InputError:
+    """What to raise where an answer would be no text of the language."""
+    return InputError(
+        "nothing may follow what is written so far: other settings forbid all that the "
+        "constraint allows; leave out one of them (min_length, forbidden, no_repeat_ngram)"
+    )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumok.decoding.beam import beam_search, length_norm
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import refuse_dead_end
+from jumok.decoding.constraints import dead_end, may_end
 from jumok.decoding.observing import Continuations, Observer
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
@@ -89,8 +89,9 @@ def one_by_one(
             gain = log_p.gather(-1, token[:, None])[:, 0]
             if processors:  # they may have left nothing to choose from
                 token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEVER, NOTHING)
-                if (token == NOTHING).any():
-                    refuse_dead_end(processors)
+                stuck = token == NOTHING
+                if stuck.any() and not may_end(processors, sheet.context(t, logits))[stuck].all():
+                    raise dead_end()
         going = sheet.write(t, token, gain, on_token)
         if observer is not None:
             observer.continued(sheet.continuations(t, token, going))

@@ -98,9 +98,12 @@ def processors_of(
         prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
         _refuse_forbidden(config.prefix, prefix, forbidden, known)
         forced = forced_first(constraints)
-        if limits and forced + len(prefix) > min(limits):
+        room = min(limits, default=0)
+        at_the_end = any(isinstance(c, Forced) and 0 < c.place == room - 1 for c in constraints)
+        needed = forced + len(prefix) + at_the_end
+        if limits and needed > room:
             raise InputError(
-                f"decoding.prefix {config.prefix!r} takes {forced + len(prefix)} tokens, and "
+                f"decoding.prefix {config.prefix!r} takes {needed} tokens, and "
                 f"{min(limits)} may be written; raise decoding.max_length (max_ratio, max_extra)"
             )
         chosen.append(_behind(forced, ForcedPrefix([prefix])))
@@ -158,14 +161,21 @@ def constraints_of(
     name = _holding(config)
     if not name:
         return []
-    language, state, _ = _begun(config, name, _needed(vocabulary, name), behind_a_text)
-    if state == DEAD:
+    language, state, prefix = _begun(config, name, _needed(vocabulary, name), behind_a_text)
+    if state == DEAD or not language.can_end(state):
         raise InputError(
             f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} allows; leave "
             "one of them out"
         )
+    needed = forced + len(prefix) + int(language.fewest[state]) + 1
+    if prefix and min(limits, default=needed) < needed:
+        raise InputError(
+            f"decoding.prefix {config.prefix!r} and what decoding.{name} wants behind it take "
+            f"{needed} tokens with the end, and {min(limits)} may be written; raise "
+            "decoding.max_length (max_ratio, max_extra)"
+        )
     rest = [limit - forced for limit in limits]
-    strict = name != "allowed"  # of words another may follow, or the answer is over
+    strict = name != "allowed"  # behind a word another may follow, or the answer is over
     return [_behind(forced, Constraint(language, end_id=end_id, limits=rest, strict=strict))]
 
 

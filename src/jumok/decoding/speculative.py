@@ -24,7 +24,7 @@ from torch import Tensor
 
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import refuse_dead_end
+from jumok.decoding.constraints import dead_end, may_end
 from jumok.decoding.generate import OnToken
 from jumok.decoding.opening import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
@@ -157,7 +157,8 @@ class _Text:
         for number in range(len(guesses) + 1):
             p = self._distribution(logits[:, number], len(self))
             if p is None:  # the processors left nothing to choose from
-                refuse_dead_end(self._processors)
+                if not may_end(self._processors, self._context(logits[:, number], len(self))).all():
+                    raise dead_end()
                 self.over = True
                 return number
             kept = number < len(guesses) and self._keeps(guesses[number], p)
@@ -185,7 +186,7 @@ class _Text:
 
     def _distribution(self, logits: Tensor, place: int) -> Tensor | None:
         """What the token at `place` is drawn from, (1, V) -> (V) float64; None: nothing may be."""
-        context = Context(self._sheet[:, :place], self._start, self._text, logits)
+        context = self._context(logits, place)
         scores = processed(logits.log_softmax(-1), context, self._processors)[0]
         if scores.max() == NEVER:
             return None
@@ -194,6 +195,10 @@ class _Text:
         only = torch.full_like(scores, NEVER)
         only[scores.argmax()] = 0.0
         return exactly(only)
+
+    def _context(self, logits: Tensor, place: int) -> Context:
+        """What the processors see before the token at `place`."""
+        return Context(self._sheet[:, :place], self._start, self._text, logits)
 
     def _keeps(self, guess: _Guess, p: Tensor) -> bool:
         """True with probability min(1, p / q)."""
