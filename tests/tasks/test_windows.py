@@ -85,6 +85,16 @@ def test_one_stream_reads_over_the_ends_of_documents() -> None:
     assert filled(windows, 4).ids.tolist() == [[100, 101, 102, 103], [101, 102, 103, 104]]
 
 
+def test_what_begins_a_text_is_given_and_its_end_foreseen() -> None:
+    """Told by the place: where both are one token, an empty text is two of it."""
+    rows = framed(Ragged.from_lists([[5], [], [6]]), EOS, EOS)
+    windows = Windows.on(joined(rows), width=3, texts=rows.offsets[:-1])
+    box = filled(windows, 3)
+    assert box.wanted[box.counted].tolist() == [5, EOS, EOS, 6, EOS]
+    apart = filled(Windows.on(rows, width=3), 3)
+    assert sorted(apart.wanted[apart.counted].tolist()) == [EOS, EOS, EOS, 5, 6]
+
+
 @pytest.mark.parametrize("overlap", [-0.1, 1.0])
 def test_an_overlap_is_a_share(overlap: float) -> None:
     with pytest.raises(InputError, match=r"windows\.overlap"):

@@ -96,12 +96,13 @@ class LanguageModelJob:
     def epoch(self, number: int) -> Batches[TokenRows]:
         """Every token once, in windows that stand elsewhere in long documents every time."""
         seed, width = self.recipe.seed, self.recipe.model.max_length
-        documents = self.train.rows
+        documents, texts = self.train.rows, None
         if self.recipe.windows.across_documents:
-            documents = joined(documents.take(permutation(len(documents), seed, number)))
+            documents = documents.take(permutation(len(documents), seed, number))
+            documents, texts = joined(documents), documents.offsets[:-1]
         rng = np.random.Generator(np.random.Philox(seed_for(seed, "windows", number)))
         first = rng.integers(1, width + 1, len(documents))
-        windows = Windows.on(documents, width, first=first)
+        windows = Windows.on(documents, width, first=first, texts=texts)
         order = permutation(len(windows), seed_for(seed, "order of windows"), number)
         return batches(
             windows, order, width, self.recipe.training.batch_tokens, self.vocabulary, self.device
@@ -209,12 +210,6 @@ def batches(
     def make(numbers: NDArray[np.int64]) -> TokenRows:
         box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
         counted = box.counted
-        given = box.wanted == vocabulary.bos_id  # at the beginning of a text: never foreseen
-        if (
-            vocabulary.bos_id == vocabulary.eos_id
-        ):  # as of GPT-2: the second of two is the given one
-            given &= box.ids == vocabulary.eos_id
-        counted = counted & ~given
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
             return torch.from_numpy(array).to(device)
@@ -256,8 +251,10 @@ def score_documents(
 ) -> LanguageModelScores:
     """Every token of the documents foreseen once, with the context that the recipe states."""
     width, overlap = recipe.model.max_length, recipe.windows.overlap
-    rows = joined(documents.rows) if recipe.windows.across_documents else documents.rows
-    windows = Windows.on(rows, width, int(width * overlap))
+    across = recipe.windows.across_documents
+    rows = joined(documents.rows) if across else documents.rows
+    texts = documents.rows.offsets[:-1] if across else None
+    windows = Windows.on(rows, width, int(width * overlap), texts=texts)
     order = np.arange(len(windows))
     parts = batches(windows, order, width, ANSWERING_TOKENS, vocabulary, device)
 

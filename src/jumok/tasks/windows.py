@@ -7,6 +7,7 @@ first tokens of a later window may be context alone, foreseen already by the one
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,15 +43,22 @@ class Windows:
     begins: Offsets  # (n,) where each stands in `documents.ids`
     lengths: Offsets  # (n,) tokens read
     known: Offsets  # (n,) tokens at its beginning whose successors an earlier window has foreseen
+    given: NDArray[np.bool_]  # of each token: whether it begins a text, which nobody foresees
 
     @classmethod
     def on(
-        cls, documents: Ragged, width: int, overlap: int = 0, first: Offsets | None = None
+        cls,
+        documents: Ragged,
+        width: int,
+        overlap: int = 0,
+        first: Offsets | None = None,
+        texts: Offsets | None = None,
     ) -> "Windows":
         """Windows of at most `width` tokens, each with at least `overlap` tokens of context.
 
         `first` (documents,), 1 to `width`, is how many tokens the first window of each long
-        document reads (None: `width`), and so where all its others stand.
+        document reads (None: `width`), and so where all its others stand. `texts` says where in
+        `documents.ids` a text begins (None: with each document).
         """
         stride = width - overlap
         n_read = np.maximum(documents.lengths - 1, 0)  # nothing follows the last token
@@ -63,7 +71,10 @@ class Windows:
         ends = np.minimum(first[document] + number * stride, n_read[document])
         begins = np.maximum(ends - width, 0)
         done = np.where(number > 0, first[document] + (number - 1) * stride, 0)
-        return cls(documents, documents.offsets[document] + begins, ends - begins, done - begins)
+        given = np.zeros(len(documents.ids), dtype=np.bool_)
+        given[documents.offsets[:-1][documents.lengths > 0] if texts is None else texts] = True
+        begins_at = documents.offsets[document] + begins
+        return cls(documents, begins_at, ends - begins, done - begins, given)
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -73,10 +84,13 @@ class Windows:
         numbers = np.array([number for row in rows for number in row], dtype=np.int64)
         places = np.cumsum([0, *map(len, rows)])
         local = [list(range(a, b)) for a, b in pairwise(places.tolist())]
-        read, wanted = (self._tokens(numbers, later) for later in (0, 1))
+        read = self._of(self.documents.ids, numbers, later=0)
+        wanted = self._of(self.documents.ids, numbers, later=1)
+        given = self._of(self.given, numbers, later=1)
         box = packed(local, read, width, pad_id)
         known = np.append(self.known[numbers], width)  # the last is for padding, number -1
         counted = box.positions >= known[box.texts]
+        counted &= packed(local, given, width, 0).ids == 0
         return Rows(
             box.ids,
             packed(local, wanted, width, pad_id).ids,
@@ -85,11 +99,11 @@ class Windows:
             counted,
         )
 
-    def _tokens(self, numbers: NDArray[np.int64], later: int) -> list[Ids]:
-        """The tokens of some windows, or those that stand so many places later."""
+    def _of(self, tokens: NDArray[Any], numbers: NDArray[np.int64], later: int) -> list[Ids]:
+        """What stands for the tokens of some windows, or so many places later."""
         begins = self.begins[numbers] + later
         stretches = zip(begins.tolist(), self.lengths[numbers].tolist(), strict=True)
-        return [self.documents.ids[begin : begin + length] for begin, length in stretches]
+        return [tokens[begin : begin + length] for begin, length in stretches]
 
 
 @dataclass(frozen=True)
