@@ -82,12 +82,12 @@ def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
 
 
 def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
-    """The tag of each character, from those of the pieces; a space begins nothing.
+    r"""The tag of each character, from those of the pieces; a space begins nothing.
 
     A thing that a piece of spaces alone would begin begins with the next piece. Spans need not lie
-    end to end: what goes on takes the spaces before it along, and of a character that several
-    pieces share the first of them tells the tag. Characters of no piece, beyond what the model has
-    read, are O.
+    end to end: what goes on takes along what lies between, spaces or signs that no piece stands
+    for. Of a character that several pieces share the first of them tells the tag, if no later one
+    begins a thing. Other characters of no piece, beyond what the model has read, are O.
 
     >>> of_characters(["O", "B-LC", "I-LC"], [(0, 1), (1, 4), (4, 5)], "가 서울역")
     ['O', 'O', 'B-LC', 'I-LC', 'I-LC']
@@ -95,6 +95,8 @@ def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list
     ['O', 'O', 'B-LC', 'I-LC']
     >>> of_characters(["B-LC", "I-LC", "I-LC"], [(0, 2), (3, 4), (3, 5)], "제주 공항")
     ['B-LC', 'I-LC', 'I-LC', 'I-LC', 'I-LC']
+    >>> of_characters(["B-LC", "I-LC"], [(0, 1), (2, 3)], "서\u200b울")
+    ['B-LC', 'I-LC', 'I-LC']
     """
     found = [OUTSIDE] * len(text)
     postponed = ""  # the kind of thing that a piece of spaces would have begun
@@ -113,7 +115,7 @@ def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list
             tag = f"B-{tag[2:]}"
             found[start:stop] = [tag, *[f"I-{tag[2:]}"] * (stop - start - 1)][: stop - start]
         else:
-            if kind == tag[2:] and not text[end:start].strip():
+            if kind == tag[2:]:
                 start = end
             found[start:stop] = [tag] * (stop - start)
         kind, end = tag[2:], max(start, stop)

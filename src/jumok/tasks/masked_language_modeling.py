@@ -317,7 +317,8 @@ def _filled(
     for number, (before, after) in enumerate(pairwise(parts), -unread):
         piece = BLANK
         if 0 <= number < len(logs):
-            begins = word_begins_behind(before, vocabulary) if before else number == -unread
+            adjoins = not before and number > -unread  # another blank
+            begins = not adjoins and word_begins_behind(before, vocabulary)
             begins &= not spaces_apart(vocabulary)
             fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
             piece, log = _likeliest(logs[number], fitting, vocabulary)

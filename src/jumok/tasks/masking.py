@@ -113,7 +113,7 @@ def _choose(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.
     """Which tokens are chosen: the words of a row in random order, up to its share.
 
     Without `whole_words` every token is a word. The word that crosses the share is taken when
-    more than half of it lies within; the first one always. Gives (tokens of all rows,).
+    half of it or more lies within; the first one always. Gives (tokens of all rows,).
     """
     ordinary = pieces.ordinary[rows.ids]
     owner = np.repeat(np.arange(len(rows)), rows.lengths)  # the row of each token
@@ -151,8 +151,12 @@ def word_begins_behind(text: str, vocabulary: Vocabulary) -> bool:
     """Whether what comes behind a text begins a word: where the vocabulary would cut anyway.
 
     Ours and bytes cut before spaces; WordPiece at all white space, punctuation and Chinese signs,
-    behind which nothing with ## can stand; other imported ones at all white space.
+    behind which nothing with ## can stand; other imported ones at all white space. At the beginning
+    of a text ("") it does where the vocabulary puts a space there.
     """
+    if not text:
+        ids = vocabulary.encode("a")
+        return not ids or begins_word(vocabulary, ids[0])
     if not isinstance(vocabulary, PretrainedVocabulary) or vocabulary.kind == "bpe":
         return text.endswith(" ")
     last = text[-1:]
