@@ -17,6 +17,17 @@ def test_one_line() -> None:
     assert str(sampled) == "sample=True seed=0 top_p=0.9 max_length=20 stop=('\\n',)"
 
 
+def test_what_acts_beside_another_setting_is_told() -> None:
+    """A beam's results are those of its ranking, whoever chose it; greedy writing has none."""
+    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    assert str(DecodingConfig(beam=5)) == f"beam=5 {ranking} max_length=256"
+    other = DecodingConfig(beam=2, length_penalty=0.0, early_stop="exact")
+    other_ranking = "length_penalty=0.0 length_norm='power' early_stop='exact'"
+    assert str(other) == f"beam=2 {other_ranking} max_length=256"
+    limited = DecodingConfig(max_ratio=1.5)
+    assert str(limited) == "max_length=256 max_ratio=1.5 max_extra=10"
+
+
 def test_every_field_is_shown_when_it_is_set() -> None:
     for field in dataclasses.fields(DecodingConfig):
         value = {

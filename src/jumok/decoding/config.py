@@ -25,7 +25,7 @@ class DecodingConfig:
     Texts among the settings have their letters composed (NFC), as vocabularies write.
 
     >>> print(DecodingConfig(beam=5, length_penalty=0.6))
-    beam=5 length_penalty=0.6 max_length=256
+    beam=5 length_penalty=0.6 length_norm='power' early_stop='likely' max_length=256
     """
 
     # which search
@@ -179,8 +179,14 @@ class DecodingConfig:
         )
 
     def __str__(self) -> str:
-        """The settings in force on one line: those that differ from greedy, and the limit."""
-        always = ("max_length", *(("seed",) if self.sample else ()))
+        """The settings in force on one line: those that differ from greedy, and the limit.
+
+        What acts beside another setting is told with it, also where nobody changed it.
+        """
+        always = ["max_length"]
+        always += ["seed"] if self.sample else []
+        always += ["length_penalty", "length_norm", "early_stop"] if self.beam > 1 else []
+        always += ["max_extra"] if self.max_ratio > 0 else []
         shown = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)

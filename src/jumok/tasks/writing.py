@@ -130,7 +130,7 @@ def greedily(config: DecodingConfig) -> DecodingConfig:
     """The same settings without a search: quick enough for every epoch.
 
     >>> print(greedily(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
-    max_length=256 max_ratio=1.5
+    max_length=256 max_ratio=1.5 max_extra=10
     """
     return replace(
         config,
