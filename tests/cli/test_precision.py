@@ -32,11 +32,16 @@ def test_answers_are_as_near_as_their_numbers(
     assert least <= apart <= most
 
 
-def test_what_it_costs_is_measured(capsys: Capture, review_run: Path) -> None:
-    scores = [
-        call(capsys, "evaluate", review_run, "--json", *words).rows[0]
+def test_what_it_costs_is_measured_and_told(capsys: Capture, review_run: Path) -> None:
+    plain, fast = (
+        call(capsys, "evaluate", review_run, "--json", *words)
         for words in ((), ("--precision", "int8"))
-    ]
+    )
+    scores = [plain.rows[0], fast.rows[0]]
+    assert [*scores[0], "precision"] == list(scores[1])
+    assert scores[1]["precision"] == "int8"
+    assert plain.err == ""
+    assert fast.err.splitlines()[-1] == "read in int8"
     assert scores[1]["accuracy"] == pytest.approx(scores[0]["accuracy"], abs=0.1)
     assert scores[1]["calibration_error"] != scores[0]["calibration_error"]
 

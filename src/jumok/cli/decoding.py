@@ -1,9 +1,10 @@
 """How answers are written: the words of `predict` and `evaluate`, and the settings in force."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,12 +38,38 @@ def load_with(run: Path, others: Sequence[Path] | None) -> "Loaded":
     return loaded.beside([load(other) for other in others]) if others else loaded
 
 
-def overridden(loaded: "Loaded", words: Sequence[str]) -> "Loaded":
-    """The model with these words laid over its settings; those in force are told on stderr."""
+def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
+    """What acts beside a run and its settings, as `evaluate --json` tells it; nothing as a rule.
+
+    >>> besides([Path("runs/second")], "int8")
+    {'with': ['runs/second'], 'precision': 'int8'}
+    >>> besides(None, None)
+    {}
+    """
+    names = [os.fsencode(run).decode("utf-8", "backslashreplace") for run in others or ()]
+    asked: dict[str, Any] = {"with": names, "precision": precision}
+    return {key: value for key, value in asked.items() if value}
+
+
+def overridden(
+    loaded: "Loaded",
+    words: Sequence[str],
+    others: Sequence[Path] | None = None,
+    precision: str | None = None,
+) -> "Loaded":
+    """The model with these words laid over its settings; all that is in force goes to stderr."""
     from jumok.tasks.task import Writing
 
     if words:
         loaded = loaded.with_decoding(words)
+    told = []
     if isinstance(loaded.task, Writing):
-        print(f"decoding {loaded.task.in_force(loaded)}{loaded.rules}", file=sys.stderr)
+        told.append(f"decoding {loaded.task.in_force(loaded)}{loaded.rules}")
+    said = besides(others, precision)
+    if "with" in said:
+        told.append(f"with {', '.join(map(repr, said['with']))}")
+    if "precision" in said:
+        told.append(f"read in {said['precision']}")
+    if told:
+        print("; ".join(told), file=sys.stderr)
     return loaded

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.decoding import Along, Words, load_with, overridden
+from jumok.cli.decoding import Along, Words, besides, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ def evaluate(
         columns = loaded.task.columns(loaded.recipe)
         table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
         tables = {data.name: table}
-    loaded = overridden(loaded, decoding or [])
+    loaded = overridden(loaded, decoding or [], along, precision)
     tell_bad_rows(tables.values())
     first, *others = [
-        score(loaded, table, name).scores | _skipped(table) for name, table in tables.items()
+        score(loaded, table, name).scores | besides(along, precision) | _skipped(table)
+        for name, table in tables.items()
     ]
     if as_json:
         typer.echo(json.dumps(first | ({"others": others} if others else {}), ensure_ascii=False))
@@ -63,7 +64,10 @@ def _skipped(table: "Table") -> dict[str, int]:
 
 
 def _lines(scores: Mapping[str, object]) -> str:
-    return "\n".join(
-        f"{name:<12} {value:.4f}" if isinstance(value, float) else f"{name:<12} {value}"
-        for name, value in scores.items()
-    )
+    return "\n".join(f"{name:<12} {_shown(value)}" for name, value in scores.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

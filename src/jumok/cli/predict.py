@@ -64,7 +64,7 @@ def predict(
     if stream:
         _refuse_unwritten(loaded, "--stream")
         _refuse_stream(loaded.with_decoding(words), as_json)
-    loaded = overridden(loaded, words)
+    loaded = overridden(loaded, words, along, precision)
     if draft is not None:
         loaded = loaded.drafted_by(load_with(draft, None))
     for part in [texts] if texts else _chunks():

@@ -1,0 +1,146 @@
+"""`--with`: several runs answer and are scored as one, and what is told says so."""
+
+from pathlib import Path
+
+import pytest
+
+import jumok
+from benchmarks.trust.fuzz_seeds import write_run
+from jumok.tasks.answering import Loaded
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.scoring import score, tables_of
+from jumok.tasks.training import train
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+TEXTS = ["삼 일 오", "", "구 영"]
+
+
+@pytest.fixture(scope="module")
+def other_run(
+    reading_recipe: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A run with the vocabulary of `reading_run`, begun from another seed."""
+    words = [
+        f'vocabulary.file="{reading_run / "vocabulary.model"}"',
+        "seed=1",
+        "training.steps=20",
+        "training.evaluate_every=10",
+    ]
+    folder = tmp_path_factory.mktemp("other") / "run"
+    train(load_recipe(str(reading_recipe), words), folder)
+    return folder
+
+
+def together(*runs: Path) -> Loaded:
+    first, *others = map(jumok.load, runs)
+    return first.beside(others)
+
+
+def scores_of(capsys: Capture, run: Path, *words: object) -> list[float]:
+    """The log-probabilities of what is written for the texts."""
+    rows = call(capsys, "predict", run, *TEXTS, "--json", *words).rows
+    return [row["score"] for row in rows]
+
+
+@pytest.mark.parametrize("place", [".", "checkpoints/step-10", "checkpoints/step-20"])
+def test_two_runs_answer_as_one(
+    capsys: Capture, reading_run: Path, other_run: Path, place: str
+) -> None:
+    """A finished run, or one as it was after some steps."""
+    other = other_run / place
+    done = call(capsys, "predict", reading_run, *TEXTS, "--with", other, "--json")
+    assert (done.code, done.err) == (0, f"decoding max_length=24; with '{other}'\n")
+    for row, answer in zip(done.rows, together(reading_run, other)(TEXTS), strict=True):
+        assert isinstance(answer, jumok.Rewriting)
+        assert (row["text"], row["output"]) == (answer.text, answer.output)
+        assert row["score"] == pytest.approx(answer.score, abs=1e-6)
+    mixed = [row["score"] for row in done.rows]
+    assert mixed != pytest.approx(scores_of(capsys, reading_run), abs=1e-3)
+    assert mixed != pytest.approx(scores_of(capsys, other), abs=1e-3)
+    lines = call(capsys, "predict", reading_run, *TEXTS, "--with", other).out.splitlines()
+    assert lines == [row["output"] for row in done.rows]
+    streamed = call(capsys, "predict", reading_run, *TEXTS, "--with", other, "--stream")
+    assert streamed.out.splitlines() == lines
+
+
+def test_what_a_run_was_is_not_what_it_is(
+    capsys: Capture, reading_run: Path, other_run: Path
+) -> None:
+    early, late = (
+        scores_of(capsys, reading_run, "--with", other_run / f"checkpoints/step-{step}")
+        for step in (10, 20)
+    )
+    assert early != pytest.approx(late, abs=1e-3)
+    assert scores_of(capsys, reading_run, "--with", other_run) in (early, late)  # the better one
+
+
+def test_three_runs_and_a_run_beside_itself(
+    capsys: Capture, reading_run: Path, other_run: Path
+) -> None:
+    twice = scores_of(capsys, reading_run, "--with", reading_run)
+    assert twice == pytest.approx(scores_of(capsys, reading_run), abs=1e-4)  # log of a mean
+    early = other_run / "checkpoints/step-10"
+    done = call(
+        capsys, "predict", reading_run, *TEXTS, "--json", "--with", other_run, "--with", early
+    )
+    assert done.err == f"decoding max_length=24; with '{other_run}', '{early}'\n"
+    wanted = [vars(answer)["score"] for answer in together(reading_run, other_run, early)(TEXTS)]
+    assert [row["score"] for row in done.rows] == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("place", [".", "checkpoints/step-10", "checkpoints/step-20"])
+def test_two_runs_are_scored_as_one(
+    capsys: Capture, reading_run: Path, other_run: Path, place: str
+) -> None:
+    other = other_run / place
+    done = call(capsys, "evaluate", reading_run, "--with", other, "--json")
+    (scores,) = done.rows
+    loaded = together(reading_run, other)
+    (table,) = tables_of(loaded.recipe).values()
+    assert scores == score(loaded, table, "test").scores | {"with": [str(other)]}
+    assert done.err == f"decoding max_length=24; with '{other}'\n"
+    (alone,) = call(capsys, "evaluate", reading_run, "--json").rows
+    assert scores["chrf"] != alone["chrf"]
+    shown = call(capsys, "evaluate", reading_run, "--with", other).out.splitlines()
+    assert shown[-1] == f"with         {other}"
+
+
+def test_what_acts_beside_the_settings_is_told(
+    capsys: Capture, reading_run: Path, other_run: Path
+) -> None:
+    """Or two results would look alike that are not of the same thing."""
+    words = ("--with", other_run, "--precision", "bfloat16")
+    done = call(capsys, "evaluate", reading_run, *words, "--json")
+    (scores,) = done.rows
+    assert list(scores)[-3:] == ["decoding", "with", "precision"]
+    assert (scores["with"], scores["precision"]) == ([str(other_run)], "bfloat16")
+    assert done.err == f"decoding max_length=24; with '{other_run}'; read in bfloat16\n"
+    done = call(capsys, "predict", reading_run, "삼", *words)
+    assert done.err == f"decoding max_length=24; with '{other_run}'; read in bfloat16\n"
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_runs_that_cannot_go_together(
+    capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path, verb: str
+) -> None:
+    stranger = write_run(tmp_path / "stranger", "sequence_to_sequence")
+    texts = ["삼"] if verb == "predict" else []
+    for run, other, sentence in (
+        (reading_run, stranger, "have other vocabularies; train one with vocabulary.file naming"),
+        (reading_run, review_run, "a run of the task classification cannot write along with one"),
+        (review_run, reading_run, "cannot write along with one of classification"),
+        (reading_run, tmp_path, "holds no run"),
+    ):
+        done = call(capsys, verb, run, *texts, "--with", other)
+        assert (done.code, done.out) == (2, "")
+        assert sentence in done.err
+
+
+def test_language_models_go_on_together(capsys: Capture, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(seed), "language_modeling", seed=seed) for seed in (0, 1)]
+    words = ("--decoding", "max_length=6", "--json")
+    done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *words)
+    (answer,) = together(*runs).with_decoding(["max_length=6"])(["이 영화"])
+    assert isinstance(answer, jumok.Rewriting)
+    assert done.rows[0]["score"] == pytest.approx(answer.score, abs=1e-6)
