@@ -137,10 +137,18 @@ def test_runs_that_cannot_go_together(
         assert sentence in done.err
 
 
-def test_language_models_go_on_together(capsys: Capture, tmp_path: Path) -> None:
+def test_language_models_go_on_together_and_are_scored_one_by_one(
+    capsys: Capture, tmp_path: Path
+) -> None:
     runs = [write_run(tmp_path / str(seed), "language_modeling", seed=seed) for seed in (0, 1)]
     words = ("--decoding", "max_length=6", "--json")
     done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *words)
     (answer,) = together(*runs).with_decoding(["max_length=6"])(["이 영화"])
     assert isinstance(answer, jumok.Rewriting)
     assert done.rows[0]["score"] == pytest.approx(answer.score, abs=1e-6)
+    own = tmp_path / "own.tsv"
+    own.write_text("text\n이 영화 정말 재미있어요\n", encoding="utf-8")
+    assert call(capsys, "evaluate", runs[0], "--data", own, "--json").code == 0
+    done = call(capsys, "evaluate", runs[0], "--data", own, "--with", runs[1])
+    assert (done.code, done.out) == (2, "")
+    assert "2 language models that write together came, and perplexity is that of one" in done.err

@@ -21,6 +21,7 @@ from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
+from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelScores
 from jumok.models import LanguageModel
 from jumok.models.decoder import CAUSAL
@@ -153,8 +154,16 @@ class LanguageModeling:
         return LanguageModelJob(recipe, model, vocabularies.source, train, dev, device)
 
     def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
-        """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK]."""
+        """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK].
+
+        Raises InputError for runs that write together: these are scores of one model.
+        """
         assert isinstance(loaded.model, LanguageModel)
+        if loaded.others:
+            raise InputError(
+                f"{1 + len(loaded.others)} language models that write together came, and "
+                "perplexity is that of one; score each by itself, without --with"
+            )
         documents = Documents.of(table.column("text"), loaded.vocabulary)
         found = score_documents(
             loaded.model,
