@@ -137,6 +137,32 @@ def test_runs_that_cannot_go_together(
         assert sentence in done.err
 
 
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_coverage_is_of_one_run(
+    capsys: Capture, reading_recipe: Path, other_run: Path, tmp_path: Path, verb: str
+) -> None:
+    """Whoever asks for it, the recipe or a word; a word also takes it away."""
+    texts = ["삼 일"] if verb == "predict" else []
+    words = ("--with", other_run, "--decoding", "beam=2", "--decoding", "coverage=0.3")
+    done = call(capsys, verb, other_run, *texts, *words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "jumok: decoding.coverage 0.3 came, and 2 runs that write together do not tell what they "
+        "attend to; set decoding.coverage=0, or name one run\n"
+    )
+    own = [
+        f'vocabulary.file="{other_run / "vocabulary.model"}"', "training.steps=2",
+        "training.evaluate_every=2", "decoding.beam=2", "decoding.coverage=0.2",
+    ]  # fmt: skip
+    train(load_recipe(str(reading_recipe), own), tmp_path / "run")
+    done = call(capsys, verb, tmp_path / "run", *texts, "--with", other_run)
+    assert done.code == 2
+    assert "decoding.coverage 0.2 came, and 2 runs" in done.err
+    words = ("--with", other_run, "--decoding", "coverage=0")
+    done = call(capsys, verb, tmp_path / "run", *texts, *words)
+    assert done.code == 0, done.err
+
+
 def test_language_models_go_on_together_and_are_scored_one_by_one(
     capsys: Capture, tmp_path: Path
 ) -> None:

@@ -269,6 +269,11 @@ def test_runs_that_cannot_write_together(
     with pytest.raises(InputError, match=r"holds 8 tokens, .*; name the one that holds fewest fi"):
         large.beside([small])
     assert [*small.beside([large]).others] == [large.model]
+    covering, refused = ["beam=2", "coverage=0.3"], r"coverage 0\.3 came, and 2 runs that write tog"
+    with pytest.raises(InputError, match=refused):
+        large.with_decoding(covering).beside([large])
+    with pytest.raises(InputError, match=refused):
+        large.beside([large]).with_decoding(covering)
 
 
 # Data

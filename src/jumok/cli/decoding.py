@@ -30,12 +30,18 @@ Along = Annotated[
 ]
 
 
-def load_with(run: Path, others: Sequence[Path] | None) -> "Loaded":
-    """A run, or several as one that writes by the mean of their probabilities."""
+def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()) -> "Loaded":
+    """A run, or several as one that writes by the mean of their probabilities.
+
+    The words are laid over its settings first: they may take away what only one run can do.
+    """
     from jumok.tasks.loading import load
 
     loaded = load(run)
-    return loaded.beside([load(other) for other in others]) if others else loaded
+    if not others:
+        return loaded
+    alone = loaded.with_decoding(words) if words else loaded
+    return alone.beside([load(other) for other in others])
 
 
 def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def evaluate(
 
     if data is not None and split is not None:
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")
-    loaded = reading_in(load_with(run, along), precision)
+    loaded = reading_in(load_with(run, along, decoding or []), precision)
     if data is None:
         tables = tables_of(loaded.recipe, split, loaded.labels)
     else:

@@ -55,8 +55,8 @@ def predict(
 ) -> None:
     """Classify texts, rewrite or continue them, as the run was trained to."""
     _refuse_options(texts or [], [name for each in context.command.params for name in each.opts])
-    loaded = reading_in(load_with(run, along), precision)
     words = decoding or []
+    loaded = reading_in(load_with(run, along, words), precision)
     if n_best is not None:
         words = [*words, *_for_n_best(loaded, words, n_best)]
     if tokens or alignment:

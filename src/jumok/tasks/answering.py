@@ -153,7 +153,8 @@ class Loaded:
     def with_decoding(self, words: Sequence[str]) -> "Loaded":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
 
-        Raises InputError for a key that is not known, and when the model writes nothing.
+        Raises InputError for a key that is not known, when the model writes nothing, and for
+        coverage where several write together.
         """
         return self._with(self.recipe.with_decoding(words), self.others)
 
@@ -165,7 +166,7 @@ class Loaded:
         """One that writes by the mean of the probabilities of this model and of the others.
 
         Raises InputError when they do not read and write with the same vocabularies, for models
-        that do not write, or not all the same way, and for others that hold less.
+        that do not write, or not all the same way, for others that hold less, and for coverage.
         """
         for each in (self, *others):
             if each.recipe.task not in WRITING or type(each.model) is not type(self.model):
@@ -228,7 +229,16 @@ class Loaded:
             )
 
     def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
-        """The same model by another recipe of its task; its fast copies are to be made anew."""
+        """The same model by another recipe of its task; its fast copies are to be made anew.
+
+        Raises InputError for several models and coverage, which looks at the attention of one.
+        """
+        if others and recipe.decoding.coverage:
+            raise InputError(
+                f"decoding.coverage {recipe.decoding.coverage} came, and {1 + len(others)} runs "
+                "that write together do not tell what they attend to; set decoding.coverage=0, or "
+                "name one run"
+            )
         other = copy.copy(self)
         other.recipe, other.others = recipe, tuple(others)
         other.kernels = Kernels(recipe.decoding)
