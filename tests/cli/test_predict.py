@@ -93,6 +93,24 @@ def test_a_stream_is_the_whole_answer(capsys: Capture, reading_run: Path) -> Non
     assert call(capsys, "predict", reading_run, *texts, "--stream").out == whole.out
 
 
+def test_a_loop_is_told(capsys: Capture, reading_run: Path) -> None:
+    """In JSON and on stderr, where a long text is named by its first 40 characters."""
+    loop = "from token 1 on, 1 tokens repeat 22.0 times"
+    texts, words = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
+    lines = [f"jumok: the answer to {text[:40]!r} loops: {loop}" for text in texts]
+    done = call(capsys, "predict", reading_run, *texts, *words, "--json")
+    assert [list(row) for row in done.rows] == [["text", "output", "score", "loop"]] * 2
+    assert [(row["output"], row["loop"]) for row in done.rows] == [("3" * 23, loop)] * 2
+    assert done.err.splitlines()[1:] == lines
+    for more in ((), ("--stream",)):
+        done = call(capsys, "predict", reading_run, *texts, *words, *more)
+        assert done.out.splitlines() == ["3" * 23] * 2
+        assert done.err.splitlines()[1:] == lines
+    done = call(capsys, "predict", reading_run, *texts, "--decoding", "pattern='3{9}'", "--json")
+    assert "loop" not in done.err
+    assert all("loop" not in row for row in done.rows)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
