@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)
@@ -40,6 +41,22 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory, common_folder: Path) 
         patch.setenv("XDG_CACHE_HOME", str(cache))
         patch.delenv("JUMOK_DATA", raising=False)
         yield
+
+
+@pytest.fixture(scope="session")
+def compiled(shared_cache: None, common_folder: Path) -> Path:
+    """The native kernel for this processor, compiled by the first worker that wants it.
+
+    Where the system has no compiler the tests that want it are skipped.
+    """
+    from jumok.native import KernelError
+    from jumok.native.build import kernel
+
+    try:
+        with FileLock(common_folder / "kernels.lock"):
+            return kernel()
+    except KernelError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

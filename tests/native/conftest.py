@@ -1,14 +1,8 @@
-"""The kernel, where the system has a compiler, and models with something of everything in them."""
+"""Models with something of everything in them."""
 
-from pathlib import Path
-
-import pytest
 import torch
-from filelock import FileLock
 
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
-from jumok.native import KernelError
-from jumok.native.build import kernel
 
 SIZE = {"vocabulary_size": 77, "d_model": 24, "n_heads": 2, "d_ff": 50, "n_layers": 2}
 KINDS = {
@@ -31,16 +25,6 @@ KINDS = {
     },
 }
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
-
-
-@pytest.fixture(scope="session")
-def compiled(shared_cache: None, common_folder: Path) -> Path:
-    """The kernel for this processor, compiled by the first worker that wants it."""
-    try:
-        with FileLock(common_folder / "kernels.lock"):
-            return kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
 
 
 def config(kind: str = "the paper's", positions: str = "sinusoidal") -> TransformerConfig:

@@ -354,6 +354,81 @@ def test_a_text_longer_than_the_model_goes_on() -> None:
     assert len(vocabulary().encode(answer.output)) > loaded.recipe.model.max_length
 
 
+PROMPTS = ["이 영화", "", "연기가 너무 좋았어요", "이", "이 영화", " ".join(TEXTS[:6])]
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["max_length=4"],  # the window holds all that is written
+        ["max_length=40", "min_length=30"],  # it slides, more than once
+        ["max_length=40", "beam=3", "n_best=2"],
+        ["max_length=20", "sample=true", "n_best=2", "seed=2"],
+        ["max_length=20", "prefix=' 정말'"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("across", [False, True])
+def test_the_native_kernel_goes_on_the_same(
+    across: bool, settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float32, prompts of several lengths together, also with one longer than the window."""
+    loaded = continuer(across).with_decoding(settings)
+    lengths = [len(vocabulary().encode(text)) for text in PROMPTS]
+    assert len(set(lengths)) == len(lengths) - 1
+    assert max(lengths) > loaded.recipe.model.max_length
+    short = PROMPTS[:-1]  # which the plain model pads where no window slides
+    wanted = go_on(loaded, *short) + go_on(loaded, *PROMPTS)
+    with_native_alone(monkeypatch)
+    native = loaded.with_decoding(["kernel=native"])
+    found = go_on(native, *short) + go_on(native, *PROMPTS)
+    for ours, plain in zip(found, wanted, strict=True):
+        assert (ours.text, ours.output, ours.loop) == (plain.text, plain.output, plain.loop)
+        assert [token.id for token in ours.tokens] == [token.id for token in plain.tokens]
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)  # sums in another order
+        for one, other in zip(ours.n_best or (), plain.n_best or (), strict=True):
+            assert one.output == other.output
+            assert one.rank == pytest.approx(other.rank, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = continuer().with_decoding(["max_length=40", "min_length=30"])
+    wanted = go_on(loaded, *PROMPTS)
+    with_native_alone(monkeypatch)
+    native = loaded.with_decoding(["kernel=native"])
+    assert isinstance(native.task, Writing)
+    for text, plain in zip(PROMPTS, wanted, strict=True):
+        parts: list[str] = []
+        answer = native.task.stream(native, text, parts.append)
+        assert isinstance(answer, Rewriting)
+        assert "".join(parts) == answer.output == plain.output
+        assert len(parts) > 1
+        assert answer.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = continuer()
+    with torch.no_grad():
+        for weight in other.model.parameters():
+            weight.add_(torch.randn_like(weight) / 20)
+    both = continuer().with_decoding(["max_length=20"]).beside([other])
+    wanted = go_on(both, *PROMPTS)
+    with_native_alone(monkeypatch)
+    for ours, plain in zip(
+        go_on(both.with_decoding(["kernel=native"]), *PROMPTS), wanted, strict=True
+    ):
+        assert ours.output == plain.output
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
+
+
+def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on a plain writer fails, so that what is written comes from the kernel."""
+    monkeypatch.setattr(LanguageModelWriter, "__init__", lambda *_, **__: pytest.fail("not native"))
+
+
 # From recipe to run
 
 
