@@ -1,6 +1,8 @@
 """Draws are exact, belong to their text, and follow from the seed."""
 
+import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from tests.decoding.small import BOS, EOS, KINDS, ChainWriter, model_of, opening
 from tests.nn.drawing import noise
 
 N = 4_000
+GIVEN = [1, BOS]  # behind [BOS] the logit of one of them is above 0, the other's below
 
 
 def p_value(counts: Tensor, expected: Tensor) -> float:
@@ -26,44 +29,65 @@ def p_value(counts: Tensor, expected: Tensor) -> float:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"temperature": 1.7}, {"top_k": 4}, {"top_p": 0.7}, {"min_p": 0.2}, {"typical_p": 0.6}],
+    [
+        {},
+        {"temperature": 1.7},
+        {"top_k": 4},
+        {"top_p": 0.7},
+        {"min_p": 0.2},
+        {"typical_p": 0.6},
+        {"repetition_penalty": 3.0},
+        {"temperature": 1.7, "top_k": 5, "top_p": 0.8},
+        {"repetition_penalty": 3.0, "temperature": 1.7, "top_k": 5, "top_p": 0.8},
+        {"top_p": 0.9, "min_p": 0.12},
+        {"min_p": 0.2, "typical_p": 0.8},
+    ],
     ids=str,
 )
 def test_one_draw_has_its_distribution(settings: dict[str, float]) -> None:
     table = noise(8, 8, seed=3) * 1.5
     config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
     processors = processors_of(config, EOS)
-    [found] = generate(ChainWriter(table), opening(limit=1), config, processors)
+    start = replace(opening(limit=1), first=torch.tensor([GIVEN]))
+    [found] = generate(ChainWriter(table), start, config, processors)
     first = [EOS if one.finished else one.ids[0] for one in found]
-    probability = reference(table[BOS].double().log_softmax(-1), settings)
+    probability = reference(table[BOS].double(), settings)
     counts = torch.bincount(torch.tensor(first), minlength=8).double()
     assert p_value(counts, probability * N) > 1e-6
 
 
-def reference(log_p: Tensor, settings: dict[str, float]) -> Tensor:
-    """The distribution after one setting, token by token."""
-    probability = log_p.exp()
-    order = sorted(range(8), key=lambda token: -probability[token])
-    if "temperature" in settings:
-        probability = (log_p / settings["temperature"]).softmax(-1)
-    kept = order
-    if "top_k" in settings:
-        kept = order[: int(settings["top_k"])]
-    if "min_p" in settings:
-        least = settings["min_p"] * probability.max()
-        kept = [token for token in order if probability[token] >= least]
-    if "typical_p" in settings:
-        entropy = -(probability * log_p).sum()
-        order = sorted(range(8), key=lambda token: abs(-log_p[token] - entropy))
-    for name in ("top_p", "typical_p"):
+def reference(logits: Tensor, settings: dict[str, float]) -> Tensor:
+    """The distribution after the settings, one behind the other, token by token.
+
+    Each setting that cuts sees what the one before it left.
+    """
+    said = logits.tolist()
+    penalty = settings.get("repetition_penalty", 1.0)
+    for token in GIVEN:
+        said[token] *= penalty if said[token] < 0 else 1 / penalty
+    weights = [math.exp(logit / settings.get("temperature", 1.0)) for logit in said]
+    p = {token: weight / sum(weights) for token, weight in enumerate(weights)}
+    for name in ("top_k", "top_p", "min_p", "typical_p"):
         if name in settings:
-            kept, mass = [], 0.0
-            while mass < settings[name]:
-                kept.append(order[len(kept)])
-                mass += float(probability[kept[-1]])
-    chosen = torch.zeros(8, dtype=torch.float64)
-    chosen[kept] = probability[kept]
-    return chosen / chosen.sum()
+            kept = cut(p, name, settings[name])
+            p = {token: p[token] / sum(p[each] for each in kept) for token in kept}
+    return torch.tensor([p.get(token, 0.0) for token in range(8)], dtype=torch.float64)
+
+
+def cut(p: dict[int, float], name: str, value: float) -> list[int]:
+    """The tokens that one setting keeps of those that have a probability."""
+    order = sorted(p, key=lambda token: -p[token])
+    if name == "top_k":
+        return order[: int(value)]
+    if name == "min_p":
+        return [token for token in order if p[token] >= value * p[order[0]]]
+    if name == "typical_p":
+        entropy = -sum(each * math.log(each) for each in p.values())
+        order.sort(key=lambda token: abs(-math.log(p[token]) - entropy))
+    kept: list[int] = []
+    while sum(p[token] for token in kept) < value:
+        kept.append(order[len(kept)])
+    return kept
 
 
 def test_two_draws_are_independent() -> None:
