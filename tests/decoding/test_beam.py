@@ -1,6 +1,7 @@
 """Beam search against every sequence there is, against a plain list of lists, and by property."""
 
 import math
+from functools import cache
 from itertools import product
 
 import pytest
@@ -41,6 +42,7 @@ from tests.decoding.small import (
     write,
 )
 
+TEXT = [0, 1, 2]
 Ranked = list[tuple[float, list[int]]]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
@@ -53,20 +55,30 @@ def every_sequence(n_tokens: int, limit: int) -> list[list[int]]:
     return ended + [list(some) for some in product(others, repeat=limit)]
 
 
+@cache
+def every_score(kind: str, positions: str, limit: int) -> Ranked:
+    """The score of every sequence of four tokens that a model may write for one text."""
+    model = model_of(kind, positions, vocabulary_size=4)
+    return [(sum(rescored(model, TEXT, tokens)), tokens) for tokens in every_sequence(4, limit)]
+
+
 @every_kind
+@every_positions
 @pytest.mark.parametrize(
     ("norm", "alpha"), [("power", 0.0), ("power", 1.0), ("power", -0.7), ("gnmt", 0.8)]
 )
-def test_wide_enough_it_finds_the_best_of_all(kind: str, norm: LengthNorm, alpha: float) -> None:
-    model, text, limit = model_of(kind, vocabulary_size=4), [0, 1, 2], 3
+def test_wide_enough_it_finds_the_best_of_all(
+    kind: str, positions: str, norm: LengthNorm, alpha: float
+) -> None:
+    model, limit = model_of(kind, positions, vocabulary_size=4), 3
     config = DecodingConfig(
         beam=64, n_best=10, max_length=limit, length_norm=norm, length_penalty=alpha
     )
     ranks = sorted(
-        (sum(rescored(model, text, tokens)) / length_norm(len(tokens), config), tokens)
-        for tokens in every_sequence(4, limit)
+        (score / length_norm(len(tokens), config), tokens)
+        for score, tokens in every_score(kind, positions, limit)
     )[::-1]
-    [found] = write(model, torch.tensor([text]), None, config)
+    [found] = write(model, torch.tensor([TEXT]), None, config)
     assert [all_tokens(one) for one in found] == [tokens for _, tokens in ranks[:10]]
     assert [one.rank for one in found] == pytest.approx([rank for rank, _ in ranks[:10]], abs=1e-5)
 
