@@ -36,9 +36,9 @@ def review_vocabulary() -> SentencePieceVocabulary:
 
 
 @cache
-def reading_vocabulary() -> SentencePieceVocabulary:
+def reading_vocabulary(kind: Literal["unigram", "bpe"] = "unigram") -> SentencePieceVocabulary:
     texts = [text for pair in readings(120, 0) for text in pair]
-    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45))
+    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
 
 
 def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
@@ -163,10 +163,11 @@ def sequence_job(
     model: dict[str, Any] | None = None,
     augmentation: AugmentationConfig | None = None,
     seed: int = 0,
+    vocabulary: SentencePieceVocabulary | None = None,
     **training: Any,
 ) -> SequenceJob:
     """A model that writes, the rows both to learn from and to be scored on."""
-    vocabulary = reading_vocabulary()
+    vocabulary = vocabulary or reading_vocabulary()
     kind = {"kind": "encoder_decoder"} | (model or {})
     plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
