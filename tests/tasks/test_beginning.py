@@ -12,7 +12,7 @@ import jumok
 from jumok import tensorfile
 from jumok.errors import InputError
 from jumok.tasks.dry_run import dry_run
-from jumok.tasks.measures import MEASURES
+from jumok.tasks.measures import MEASURES, refuse_other_measures
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
 from tests.tiny import reviews
@@ -179,6 +179,18 @@ def test_a_file_that_states_both_is_taken_at_its_word(
     path.write_text(bare, encoding="utf-8")
     finished = train(load_recipe(str(path), STILL), tmp_path / "run")
     assert "begun_from" in finished.results
+
+
+def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
+    """Though it states its measures: the run's take their place, what is the task's own stays."""
+    shipped = load_recipe("nsmc").model
+    found = load_recipe("nsmc", [f'model.init="{guessing_run}"']).model
+    run = jumok.load(guessing_run).recipe.model
+    refuse_other_measures(found, run, guessing_run)
+    assert (found.d_ff, found.n_layers, found.max_length) == (24, 2, 16)
+    assert (found.pooling, found.dropout) == (shipped.pooling, shipped.dropout) == ("mean", 0.2)
+    with pytest.raises(InputError, match=r"model\.d_model 128 came, .* has 16"):
+        refuse_other_measures(shipped, run, guessing_run)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing_run: Path) -> None:
