@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ import jumok
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
-from jumok.models.pooling import compare
+from jumok.models.pooling import compare, likeness
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.recipe import load_recipe
@@ -171,9 +172,38 @@ def test_texts_are_compared_without_what_frames_them() -> None:
         assert row[:, 0].tolist() == [u, v, v - u, u * v]
 
 
+def test_likeness_is_counted_token_by_token() -> None:
+    """As a loop over the texts' own tokens counts it, wherever padding stands."""
+    hidden = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
+    real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
+    segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
+    found = likeness(hidden, real, segments)
+    for row, (firsts, seconds) in enumerate([([1, 2], [4]), ([3, 4], [6])]):
+        a, b = hidden[row, firsts], hidden[row, seconds]
+        near = torch.tensor([[F.cosine_similarity(x, y, dim=0) for y in b] for x in a])
+        wanted = [F.cosine_similarity(a.mean(0), b.mean(0), dim=0)]
+        wanted += [near.amax(1).mean(), near.amax(0).mean()]
+        torch.testing.assert_close(found[row], torch.stack(wanted))
+
+
+def test_what_is_alike_is_learnt_first() -> None:
+    """The maps begin at 0; the least that is learnt of likeness tells pairs apart."""
+    model = comparing()
+    assert not model(
+        torch.tensor([[5, 7, 4, 8, 4]]), segments=torch.tensor([[0, 0, 0, 1, 1]])
+    ).any()
+    assert model.likeness is not None
+    with torch.no_grad():
+        model.likeness.weight.add_(0.01)
+    segments = torch.tensor([[0, 0, 0, 1, 1]] * 2)
+    same, other = model(torch.tensor([[5, 7, 4, 7, 4], [5, 7, 4, 9, 4]]), segments=segments)[:, 0]
+    assert same > other + 0.005  # of 0.01 * 8 * 3 at most
+
+
 def test_a_text_compared_with_nothing() -> None:
     model = comparing()
     assert compare(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
+    assert likeness(torch.ones(1, 3, 8), None, None).eq(0).all()
     assert model(torch.tensor([[5, 7, 4, 4]])).isfinite().all()
 
 
@@ -183,6 +213,10 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
     gradient = job.model.get_parameter("output.weight").grad
     assert gradient is not None
     assert gradient.unflatten(-1, (4, -1)).abs().sum((0, 2)).gt(0).all()
+    gradient = job.model.get_parameter("likeness.weight").grad
+    assert gradient is not None
+    assert gradient.abs().sum(0).gt(0).all()
+    torch.nn.init.normal_(job.model.get_parameter("output.weight"))
     job.model.eval()
     together = answer_all(job.model, job.train.ids, job.vocabulary, CPU)
     for i in range(5):

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 import jumok
 from jumok.data.recipe_files import evaluation_table
 from jumok.errors import InputError
+from jumok.export.scale import on_the_scale_of_the_data
+from jumok.models import TextClassifier
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score
 from jumok.tasks.tables import AugmentationConfig, RegressionConfig
@@ -82,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "recipe.toml"
     path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
     words = ["task=regression", "metric=spearman", "data.pair=pair", "model.n_segments=2"]
-    words += ["model.max_length=24", "regression.highest=5.0"]
+    words += ["model.max_length=24", "model.pooling=compare", "regression.highest=5.0"]
     train(load_recipe(str(path), words), folder / "run")
     return folder / "run"
 
@@ -100,6 +102,18 @@ def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None
     assert scores["pearson"] == pytest.approx(np.corrcoef(guessed, wanted)[0, 1], abs=1e-4)
     assert answers[0].shown == f"{guessed[0]:.4f}"
     assert loaded("\t").text == "\t"
+
+
+def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
+    loaded = jumok.load(run, device="cpu")
+    assert isinstance(loaded.model, TextClassifier)
+    assert loaded.model.likeness is not None
+    assert loaded.model.likeness.weight.any()
+    alone = on_the_scale_of_the_data(loaded)
+    assert alone.recipe.regression == RegressionConfig()
+    texts = [f"{one}\t{two}" for one, two, _ in score_rows(10, 2)]
+    wanted = [answer.score for answer in loaded(texts)]
+    assert [answer.score for answer in alone(texts)] == pytest.approx(wanted, abs=1e-4)
 
 
 def test_a_range_that_is_none() -> None:

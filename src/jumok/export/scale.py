@@ -12,7 +12,7 @@ from jumok.tasks.tables import RegressionConfig
 
 
 def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:
-    """The same answers, given by the model alone: [regression] is part of its last map.
+    """The same answers, given by the model alone: [regression] is part of its last maps.
 
     Scores from 0 to 5 are learnt as 0 to 1, so 5 w and 5 b stand in the place of w and b. Other
     models, and those that were imported, are given back as they are.
@@ -28,6 +28,9 @@ def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:
         weight, bias = found.output.weight, found.output.bias
         found.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)
         found.output.bias = nn.Parameter(bias * scale.span + scale.lowest, requires_grad=False)
+        if found.likeness is not None:
+            weight = found.likeness.weight * scale.span
+            found.likeness.weight = nn.Parameter(weight, requires_grad=False)
         return found
 
     other = loaded.with_models(scaled)

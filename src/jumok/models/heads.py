@@ -11,7 +11,7 @@ from jumok.models.decoder import CAUSAL, Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
-from jumok.models.pooling import POOLERS, Pooler, Pooling, compare, pool, pool_packed
+from jumok.models.pooling import POOLERS, Pooler, Pooling, compare, likeness, pool, pool_packed
 from jumok.nn.cache import NO_STACK_CACHE, StackCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
@@ -24,7 +24,10 @@ class TextClassifier(nn.Module):
     """An encoder, one vector for the text, a linear map to the labels.
 
     A `pooler`, where there is one, is a layer of its own before that map. With the pooling
-    "compare" the vector tells of two texts beside each other (`compare`).
+    "compare" the vector tells of two texts beside each other (`compare`), and a map of its own is
+    added of how alike they are (`likeness`): times the width, or the few numbers would be learnt
+    long after the many. Both maps begin at 0, and so with what all vectors say of a pair, not with
+    the noise in those of tokens that are seldom seen.
 
     >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
@@ -50,7 +53,11 @@ class TextClassifier(nn.Module):
         )
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(width, n_labels)
+        self.likeness = nn.Linear(3, n_labels, bias=False) if pooling == "compare" else None
         initialize(self)
+        if self.likeness is not None:
+            nn.init.zeros_(self.output.weight)
+            nn.init.zeros_(self.likeness.weight)
 
     def forward(
         self,
@@ -67,7 +74,10 @@ class TextClassifier(nn.Module):
             pooled = compare(hidden, real, segments)  # (B, 4D)
         else:
             pooled = pool(hidden, real, self.pooling)  # (B, D)
-        return self.output(self.dropout(self.pooler(pooled)))  # type: ignore[no-any-return]
+        logits = self.output(self.dropout(self.pooler(pooled)))
+        if self.likeness is not None:
+            logits = logits + self.likeness(hidden.shape[-1] * likeness(hidden, real, segments))
+        return logits  # type: ignore[no-any-return]
 
     def packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).

@@ -77,6 +77,39 @@ def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Ten
     >>> compare(hidden, None, torch.tensor([[0, 0, 0, 0, 1, 1]])).tolist()
     [[2.0, 5.0, 3.0, 10.0]]
     """
+    u, v = (pool(hidden, own, "mean") for own in _both(hidden, real, segments))  # (B, D)
+    return torch.cat([u, v, (u - v).abs(), u * v], -1)
+
+
+def likeness(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
+    """How alike the two texts of a pair are, token by token: (B, T, D) -> (B, 3), -1 to 1.
+
+    The cosine of their means; of each token of the first with the nearest of the second, the mean;
+    and the other way round (late interaction, Khattab and Zaharia 2020, section 3.3). Vectors that
+    nobody trained yet tell already which tokens both texts hold. Arguments as of `compare`; a text
+    without tokens is like none.
+
+    >>> one, other, frame = [1.0, 0.0], [0.0, 1.0], [9.0, 9.0]
+    >>> hidden = torch.tensor([[frame, one, other, frame, other, frame]])
+    >>> likeness(hidden, None, torch.tensor([[0, 0, 0, 0, 1, 1]]))
+    tensor([[0.7071, 0.5000, 1.0000]])
+    """
+    first, second = _both(hidden, real, segments)  # (B, T)
+    u, v = (pool(hidden, own, "mean") for own in (first, second))  # (B, D)
+    unit = F.normalize(hidden, dim=-1)
+    cosines = unit @ unit.mT  # (B, T, T)
+    near = cosines.masked_fill(~(first[:, :, None] & second[:, None, :]), -1.0)
+    some = first.any(-1) & second.any(-1)  # (B)
+    found = [
+        F.cosine_similarity(u, v, dim=-1),
+        pool(near.amax(2)[..., None], first, "mean")[:, 0],
+        pool(near.amax(1)[..., None], second, "mean")[:, 0],
+    ]
+    return torch.stack(found, -1).masked_fill(~some[:, None], 0)
+
+
+def _both(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Which tokens are the first text's own, and which the second's: 2 x (B, T) bool."""
     if real is None:
         real = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
     if segments is None:
@@ -85,5 +118,4 @@ def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Ten
     begins = real & (real.cumsum(-1) == 1)
     ends = marked != F.pad(marked[:, 1:], (0, 1), value=-1)
     inside = real & ~begins & ~ends
-    u, v = (pool(hidden, inside & (segments == text), "mean") for text in (0, 1))  # (B, D)
-    return torch.cat([u, v, (u - v).abs(), u * v], -1)
+    return inside & (segments == 0), inside & (segments == 1)
