@@ -476,7 +476,7 @@ def measure(case: Case, chosen: Sequence[int], rounds: int, folder: Path) -> str
 def compared(what: str, ours: int, whose: str, theirs: int) -> str:
     """Bytes in int8 that are to be no more than another's."""
     verdict = "no larger" if ours <= theirs else "LARGER"
-    return f"{what} {ours / 1e6:,.1f} MB, {whose} {theirs / 1e6:,.1f} MB: {verdict}"
+    return f"{what} {ours / 1e6:,.2f} MB, {whose} {theirs / 1e6:,.2f} MB: {verdict}"
 
 
 def ratio(ours: float, other: float | None) -> str:
