@@ -109,11 +109,15 @@ def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
         ("around_feed_forward", "dropout"),
     ],
 )
+@pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("gated", [False, True])
-def test_each_part_drops_at_its_own_rate(part: str, rate: str, gated: bool) -> None:
+def test_each_part_drops_at_its_own_rate(
+    part: str, rate: str, gated: bool, norm_first: bool
+) -> None:
     """One rate alone is above 0, and one part alone is in training."""
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0} | {rate: 0.5}
-    layer = shaken(TransformerLayer(LayerConfig(**SMALL, **rates, gated=gated), cross=True)).eval()
+    config = LayerConfig(**SMALL, **rates, gated=gated, norm_first=norm_first)
+    layer = shaken(TransformerLayer(config, cross=True)).eval()
     x, memory = noise(2, 3, 4), noise(2, 5, 4, seed=1)
     assert torch.equal(layer(x, EVERYTHING, memory), layer(x, EVERYTHING, memory))
     layer.get_submodule(part).train()
