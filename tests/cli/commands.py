@@ -6,11 +6,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jumok.cli import main
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import train
 
 JUMOK = (sys.executable, "-m", "jumok")
 
@@ -56,3 +59,10 @@ def run(*words: object, stdin: bytes | None = None, **more: str) -> Done:
         env=environment(**more),
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def sibling(recipe: Path, run: Path, folder: Path, *words: str) -> Path:
+    """Another run of a recipe in `folder`, changed by the words, with the vocabulary of `run`."""
+    vocabulary = f'vocabulary.file="{run / "vocabulary.model"}"'
+    train(load_recipe(str(recipe), [vocabulary, *words]), folder)
+    return folder

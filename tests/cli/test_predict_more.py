@@ -8,10 +8,8 @@ import torch
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.errors import InputError
-from jumok.tasks.recipe import load_recipe
 from jumok.tasks.told import aligned
-from jumok.tasks.training import train
-from tests.cli.commands import call
+from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["삼 일 오", "", "구 영", "이 이 이 이 이 이"]
@@ -22,15 +20,8 @@ def draft_run(
     reading_recipe: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A narrower run with the vocabulary of `reading_run`, trained for a moment."""
-    words = [
-        f'vocabulary.file="{reading_run / "vocabulary.model"}"',
-        "model.d_model=16",
-        "training.steps=20",
-        "training.evaluate_every=20",
-    ]
-    folder = tmp_path_factory.mktemp("draft") / "run"
-    train(load_recipe(str(reading_recipe), words), folder)
-    return folder
+    words = ["model.d_model=16", "training.steps=20", "training.evaluate_every=20"]
+    return sibling(reading_recipe, reading_run, tmp_path_factory.mktemp("draft") / "run", *words)
 
 
 def test_the_log_probability_of_each_token(capsys: Capture, reading_run: Path) -> None:

@@ -10,7 +10,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.scoring import score, tables_of
 from jumok.tasks.training import train
-from tests.cli.commands import call
+from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["삼 일 오", "", "구 영"]
@@ -21,15 +21,8 @@ def other_run(
     reading_recipe: Path, reading_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A run with the vocabulary of `reading_run`, begun from another seed."""
-    words = [
-        f'vocabulary.file="{reading_run / "vocabulary.model"}"',
-        "seed=1",
-        "training.steps=20",
-        "training.evaluate_every=10",
-    ]
-    folder = tmp_path_factory.mktemp("other") / "run"
-    train(load_recipe(str(reading_recipe), words), folder)
-    return folder
+    words = ["seed=1", "training.steps=20", "training.evaluate_every=10"]
+    return sibling(reading_recipe, reading_run, tmp_path_factory.mktemp("other") / "run", *words)
 
 
 def together(*runs: Path) -> Loaded:
