@@ -31,7 +31,7 @@ import torch
 
 from jumok.storage import sha256_of, write_atomically
 from jumok.tensorfile import read_tensors
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 PROGRAM = (sys.executable, "-m", "jumok")
 SHORT = (

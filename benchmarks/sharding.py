@@ -28,15 +28,15 @@ import torch
 import torch.distributed.fsdp  # before anything is measured
 from torch import Tensor, nn
 
+from jumok.device import release_memory
 from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
+from jumok.processes import ALONE, Processes, connected
 from jumok.storage import write_atomically
 from jumok.tasks.batches import Batches
 from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Processes, connected
 from jumok.training.job import DevScore
-from jumok.training.machine import release_memory
-from jumok.training.objectives import cross_entropy
+from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
 RESULT = Path(__file__).parent / "results" / "sharding.txt"

@@ -56,13 +56,13 @@ class System:
 
 def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     """jumok's model and its training step."""
+    from jumok.device import tune_memory
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import weights_of
     from jumok.training.config import TrainingConfig
-    from jumok.training.machine import tune_memory
-    from jumok.training.objectives import cross_entropy
+    from jumok.training.losses import cross_entropy
+    from jumok.training.mixed_precision import in_precision
     from jumok.training.optimizer import Optimizer
-    from jumok.training.precision import in_precision
 
     tune_memory()
     if medium:
@@ -109,7 +109,7 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
     from transformers import BertConfig, BertForSequenceClassification
 
     if allocator:  # what jumok does for itself, lent to the other side
-        from jumok.training.machine import tune_memory
+        from jumok.device import tune_memory
 
         tune_memory()
     if medium:

@@ -84,10 +84,10 @@ def job_of(size: Size, data: Path) -> SequenceJob:
 
 def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     """jumok's training step."""
+    from jumok.device import tune_memory
     from jumok.models.weights import weights_of
-    from jumok.training.machine import tune_memory
+    from jumok.training.mixed_precision import in_precision
     from jumok.training.optimizer import Optimizer
-    from jumok.training.precision import in_precision
 
     tune_memory()
     parameters = weights_of(job.model)

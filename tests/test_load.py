@@ -12,10 +12,10 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError, StorageError
 from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextClassifier
+from jumok.processes import ALONE
 from jumok.tasks.answering import Loaded
 from jumok.tasks.origin import Origin
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from jumok.training.distributed import ALONE
 from tests.interpret.kinds import loaded_of
 
 

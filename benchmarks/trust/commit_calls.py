@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from jumok.errors import JumokError
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 from .lives import Life, begin_any
 

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from jumok.errors import CheckpointError
-from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.manifest import JSON
+from jumok.training.checkpoints.manifest import JSON
+from jumok.training.checkpoints.store import CheckpointStore
 
 from .result import Proof, parser
 from .training import workshop

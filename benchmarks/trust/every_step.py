@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 from .lives import import_parts
 from .result import Proof, parser

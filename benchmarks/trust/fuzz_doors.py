@@ -199,14 +199,14 @@ def run(files: Files) -> object:
 
 def manifest(files: Files) -> object:
     """What a checkpoint says of itself."""
-    from jumok.training.manifest import parse_manifest
+    from jumok.training.checkpoints.manifest import parse_manifest
 
     return parse_manifest(_only(files))
 
 
 def reports(files: Files) -> object:
     """The metrics.jsonl of a run, and the rows made of it."""
-    from jumok.training.history import History, best, evaluations, table, to_csv
+    from jumok.training.reporting.metrics import History, best, evaluations, table, to_csv
 
     with folder_of(files) as home:
         rows = evaluations(History(home, resumed_step=25).records)

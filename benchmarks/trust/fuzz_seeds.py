@@ -356,7 +356,7 @@ def configs() -> list[Files]:
 
 def manifests() -> list[Files]:
     """What a checkpoint says of itself."""
-    from jumok.training.manifest import JSON, FileRecord, Manifest
+    from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
 
     record = FileRecord(128, hashlib.sha256(b"").hexdigest())
     facts: dict[str, JSON] = {

@@ -22,15 +22,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from jumok.device import release_memory, tune_memory
 from jumok.models.weights import weights_of
-from jumok.training.average import WeightAverage
-from jumok.training.behind import CommitsBehind
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.machine import release_memory, tune_memory
+from jumok.training.ema import WeightAverage
 from jumok.training.optimizer import Optimizer
 from jumok.training.trainer import Trainer
-from tests.training.points import Circle, Points, points
+from tests.training.toy_job import Circle, Points, points
 
 from .result import Proof, parser
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 from .commit_calls import commit_under_strace, has_strace, sound, two_committed
 from .lives import import_parts

@@ -27,11 +27,11 @@ from torch import Tensor
 
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import TextClassifier
+from jumok.processes import ALONE, Processes, connected
 from jumok.tasks.batches import Batches
 from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Processes, connected
 from jumok.training.job import DevScore
-from jumok.training.objectives import cross_entropy
+from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
 from .lives import begin_any, import_parts

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.storage import sha256_of
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 from tests.tiny import REVIEWS, reviews, write_tsv
 
 from .lives import Life, begin

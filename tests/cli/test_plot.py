@@ -8,7 +8,7 @@ import pytest
 
 from jumok.cli import main
 from jumok.interpret.trace import Trace
-from jumok.training.history import History
+from jumok.training.reporting.metrics import History
 from jumok.typography import file_of
 from jumok.viewer.figures.figure import figure_of
 from tests.viewer.traces import trace_of

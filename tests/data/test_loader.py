@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jumok.data.loader import Loader, Position
 from jumok.data.packing import bucketed
-from jumok.training.randomness import permutation, seed_for
+from jumok.seeding import permutation, seed_for
 
 
 def loader_of(sizes: list[int], position: Position | None = None) -> Loader[tuple[int, int]]:

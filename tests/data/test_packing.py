@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from jumok.data.packing import Ints, bucketed, pack, packed, pad
-from jumok.training.randomness import permutation
+from jumok.seeding import permutation
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 PAIRS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, max_size=60)

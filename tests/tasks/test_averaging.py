@@ -14,7 +14,7 @@ from jumok.models.weights import weights_of
 from jumok.tasks.averaging import average
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 
 @pytest.fixture(scope="module")

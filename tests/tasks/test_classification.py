@@ -13,7 +13,7 @@ from jumok.tasks.classification import labelled, score_texts
 from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder, texts_of
 from jumok.tasks.whole_texts import answer_all, outputs
-from jumok.training.objectives import inconsistency
+from jumok.training.losses import inconsistency
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny import reviews
 

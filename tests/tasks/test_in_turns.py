@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from jumok.errors import InputError
+from jumok.processes import ElsewhereError
 from jumok.tasks.in_turns import PLAIN, TENSORS, in_turns
-from jumok.training.distributed import ElsewhereError
 
 
 class Table:

@@ -31,7 +31,7 @@ from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import resume, train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from jumok.training.objectives import cross_entropy
+from jumok.training.losses import cross_entropy
 from jumok.viewer.attention import draw
 from tests.shared import shared_data
 from tests.tasks.jobs import CPU, SMALL, recipe, review_vocabulary

@@ -10,6 +10,7 @@ import pytest
 
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
+from jumok.device import memory_bytes
 from jumok.errors import InputError
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.models.size import LAYER_BYTES, least_bytes, least_numbers
@@ -17,7 +18,6 @@ from jumok.models.weights import weights_of
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
-from jumok.training.machine import memory_bytes
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from jumok.tasks.pairs import PairBatch, PairEncoder
 from jumok.tasks.sequence_to_sequence import SequenceJob
 from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.writing import Output, write_all
-from jumok.training.objectives import inconsistency
+from jumok.training.losses import inconsistency
 from tests.tasks.jobs import CPU, reading_vocabulary, sequence_job
 from tests.tiny import readings
 

@@ -25,7 +25,7 @@ from jumok.tasks.tagging import (
 )
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import train
-from jumok.training.objectives import inconsistency
+from jumok.training.losses import inconsistency
 from jumok.training.trainer import Trainer
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job

@@ -10,7 +10,7 @@ from jumok.models.weights import weights_of
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import estimate
 from jumok.training.trainer import Trainer
-from tests.training.points import Circle, points
+from tests.training.toy_job import Circle, points
 
 CPU = torch.device("cpu")
 CONFIG = TrainingConfig(epochs=3, schedule="constant", warmup_steps=0, precision="float32")

@@ -11,7 +11,7 @@ from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.config import TransformerConfig
 from jumok.models.weights import weights_of
 from jumok.training.config import TrainingConfig
-from jumok.training.depth import frozen, shares
+from jumok.training.layer_decay import frozen, shares
 from jumok.training.optimizer import Named, Optimizer
 
 Array = NDArray[np.float64]

@@ -16,8 +16,8 @@ import pytest
 from jumok.errors import CheckpointError
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
-from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.history import read_records
+from jumok.training.checkpoints.store import CheckpointStore
+from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import JUMOK, Done, environment, run
 
 STEPS = 40

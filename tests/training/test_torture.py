@@ -13,7 +13,7 @@ from benchmarks.trust import corrupt, powerloss
 from benchmarks.trust.commit_calls import has_strace, sound, states, two_committed
 from benchmarks.trust.powerloss import Call, Tree, examine, parsed
 from benchmarks.trust.soak import Look, slope
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.store import CheckpointStore
 
 ROOT = Path(__file__).resolve().parents[2]
 

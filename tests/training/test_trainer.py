@@ -19,19 +19,19 @@ from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
 from jumok.models.weights import load_weights, weights_of
+from jumok.processes import ALONE, Alone, Processes
+from jumok.seeding import seed_step
 from jumok.tensorfile import read_tensors
-from jumok.training.checkpoint import Checkpoint
-from jumok.training.checkpoint_store import CheckpointStore
+from jumok.training.checkpoints.checkpoint import Checkpoint
+from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Alone, Processes
-from jumok.training.history import METRICS, History, Record, read_records
 from jumok.training.job import DevScore
-from jumok.training.progress import Progress
-from jumok.training.randomness import seed_step
+from jumok.training.reporting.metrics import METRICS, History, Record, read_records
+from jumok.training.state import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
 from tests.tiny import reviews
-from tests.training.points import Circle, Points, points
+from tests.training.toy_job import Circle, Points, points
 
 CPU = torch.device("cpu")
 CONFIG = TrainingConfig(

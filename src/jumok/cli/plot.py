@@ -43,8 +43,8 @@ def positions(
 def history(run: Run, out: Out = None) -> None:
     """Loss and score of a run over its epochs, also while it is still training."""
     from jumok.errors import InputError
-    from jumok.training.curves import figure
-    from jumok.training.history import METRICS, charts, read_records
+    from jumok.training.reporting.curves import figure
+    from jumok.training.reporting.metrics import METRICS, charts, read_records
     from jumok.typography import save
 
     if not (run / METRICS).is_file():

@@ -42,9 +42,9 @@ def train(
 ) -> None:
     """Train a recipe, score it once on the test split, and keep it all in the run's folder."""
     from jumok.errors import InputError
+    from jumok.processes import is_first, one_voice
     from jumok.tasks import training
     from jumok.tasks.recipe import load_recipe
-    from jumok.training.distributed import is_first, one_voice
 
     if dry_run:
         _estimate(recipe, words or [], resume, as_json=as_json)
@@ -74,7 +74,7 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
     from jumok.errors import InputError
     from jumok.tasks.dry_run import dry_run
     from jumok.tasks.recipe import load_recipe
-    from jumok.training.history import clock
+    from jumok.training.reporting.metrics import clock
 
     if recipe is None or resume is not None:
         raise InputError("--dry-run measures a recipe; name one, without --resume")
@@ -112,8 +112,8 @@ def _show(run: "Run", results: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from jumok.training.history import METRICS, evaluations, read_records, table
-    from jumok.training.report import SCORES
+    from jumok.training.reporting.metrics import METRICS, evaluations, read_records, table
+    from jumok.training.reporting.report import SCORES
 
     console = Console(soft_wrap=True, highlight=False)
     console.print(table(evaluations(read_records(run.folder / METRICS))))

@@ -12,6 +12,7 @@ from jumok.decoding import Draft
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
+from jumok.processes import ALONE, Processes
 from jumok.tasks import bio, from_ids
 from jumok.tasks.answers import Answer
 from jumok.tasks.choices import WRITING
@@ -22,7 +23,6 @@ from jumok.tasks.recipe import Recipe
 from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 
 
 class Loaded:

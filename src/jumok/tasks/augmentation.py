@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from jumok.data.ragged import Ragged
 from jumok.data.token_cache import encode_cached
+from jumok.seeding import seed_for
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.randomness import seed_for
 
 SAMPLED_TOGETHER = 8_192  # texts; lists of ids take ten times the memory of rows
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, weights_of
 from jumok.tasks.answering import Loaded
@@ -17,9 +18,8 @@ from jumok.tasks.loading import load
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score, tables_of, tell_bad_rows
 from jumok.tasks.training import Finished
-from jumok.training.checkpoint import Checkpoint
-from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.machine import peak_memory_bytes, versions
+from jumok.training.checkpoints.checkpoint import Checkpoint
+from jumok.training.checkpoints.store import CheckpointStore
 
 
 def average(folder: Path, last: int, out: Path) -> Finished:

@@ -15,6 +15,7 @@ from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationScores, calibration_error, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.processes import ALONE, Processes
 from jumok.tasks.answers import Prediction
 from jumok.tasks.batches import Batches
 from jumok.tasks.epochs import Epochs
@@ -24,10 +25,9 @@ from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 from jumok.training.job import DevScore
-from jumok.training.objectives import cross_entropy, inconsistency
-from jumok.training.report import Mistake
+from jumok.training.losses import cross_entropy, inconsistency
+from jumok.training.reporting.report import Mistake
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

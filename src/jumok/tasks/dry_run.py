@@ -1,9 +1,9 @@
 """A recipe as far as its first steps: what it would cost, with nothing kept."""
 
+from jumok.device import find_device
 from jumok.tasks.preparing import prepare
 from jumok.tasks.recipe import Recipe
 from jumok.training.estimate import Cost, estimate
-from jumok.training.machine import find_device
 
 
 def dry_run(recipe: Recipe) -> Cost:

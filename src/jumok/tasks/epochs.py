@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
+from jumok.seeding import permutation, seed_for
 from jumok.tasks.augmentation import replaced, sample
 from jumok.tasks.batches import Batches, PaddedIds, padded
 from jumok.tasks.frames import filler
@@ -17,7 +18,6 @@ from jumok.tasks.masking import special_ids
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.vocabulary import Vocabulary, unk_id
-from jumok.training.randomness import permutation, seed_for
 
 B = TypeVar("B")
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
+from jumok.processes import is_first
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import is_first
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor
 
 from jumok import tensorfile
-from jumok.training.distributed import Processes, together
+from jumok.processes import Processes, together
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ def in_turns(
     A part is worked on as it would be alone, so the results are the same bits however many there
     are.
 
-    >>> from jumok.training.distributed import ALONE
+    >>> from jumok.processes import ALONE
     >>> in_turns([1, 2, 3], lambda n: n * n, ALONE, PLAIN)
     [1, 4, 9]
     """

@@ -26,6 +26,8 @@ from jumok.evaluation.language_models import LanguageModelScores
 from jumok.models import LanguageModel
 from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
+from jumok.processes import ALONE, Processes
+from jumok.seeding import permutation, seed_for
 from jumok.tasks.batches import ANSWERING_TOKENS, Batches
 from jumok.tasks.continuation import continued, streamed
 from jumok.tasks.frames import filler
@@ -35,10 +37,8 @@ from jumok.tasks.tables import ModelConfig
 from jumok.tasks.task import Scored
 from jumok.tasks.windows import Windows, framed, joined
 from jumok.text.vocabulary import Vocabulary, unk_id
-from jumok.training.distributed import ALONE, Processes
+from jumok.training.fused_linear_cross_entropy import vocabulary_loss
 from jumok.training.job import DevScore
-from jumok.training.randomness import permutation, seed_for
-from jumok.training.vocabulary_loss import vocabulary_loss
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

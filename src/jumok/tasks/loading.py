@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from jumok.config import build
+from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_foreign
@@ -25,9 +26,8 @@ from jumok.tasks.vocabularies import (
 )
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.checkpoint import step_of
-from jumok.training.checkpoint_store import CHECKPOINTS, NAME, CheckpointStore
-from jumok.training.machine import find_device
+from jumok.training.checkpoints.checkpoint import step_of
+from jumok.training.checkpoints.store import CHECKPOINTS, NAME, CheckpointStore
 
 
 def load(folder: str | Path, device: str = "auto") -> Loaded:

@@ -21,6 +21,8 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import MaskedLanguageModel
 from jumok.nn.masks import AttentionMask
+from jumok.processes import ALONE, Processes
+from jumok.seeding import permutation, seed_for
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut, sampled
 from jumok.tasks.batches import ANSWERING_TOKENS, Batches, PaddedIds, in_order_of_length, padded
@@ -42,12 +44,10 @@ from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
+from jumok.training.fused_linear_cross_entropy import vocabulary_loss
 from jumok.training.job import DevScore
-from jumok.training.objectives import cross_entropy
-from jumok.training.randomness import permutation, seed_for
-from jumok.training.report import Example
-from jumok.training.vocabulary_loss import vocabulary_loss
+from jumok.training.losses import cross_entropy
+from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

@@ -13,6 +13,7 @@ from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
+from jumok.seeding import seed_for
 from jumok.tasks.beginning import Taken, begin_from, vocabularies_of
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.known import task_of
@@ -20,9 +21,8 @@ from jumok.tasks.recipe import Recipe
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.vocabularies import Vocabularies, learn, stated
 from jumok.tasks.writing import refuse_settings
-from jumok.training.depth import frozen
 from jumok.training.job import Job
-from jumok.training.randomness import seed_for
+from jumok.training.layer_decay import frozen
 
 
 @dataclass(frozen=True)

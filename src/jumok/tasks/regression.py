@@ -18,6 +18,7 @@ from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_numbers
 from jumok.models import TextClassifier
+from jumok.processes import ALONE, Processes
 from jumok.tasks.answers import Estimate
 from jumok.tasks.batches import Batches
 from jumok.tasks.epochs import Epochs
@@ -27,7 +28,6 @@ from jumok.tasks.task import Scored
 from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 from jumok.training.job import DevScore
 
 if TYPE_CHECKING:

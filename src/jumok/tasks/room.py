@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from jumok.device import memory_bytes
 from jumok.errors import InputError
 from jumok.models.size import least_bytes, least_numbers
 from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
-from jumok.training.machine import memory_bytes
 
 LEARNING = 4  # float32 for each weight: itself, its gradient, AdamW's two moments
 

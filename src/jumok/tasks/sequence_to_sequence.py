@@ -20,6 +20,8 @@ from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
 from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
+from jumok.processes import ALONE, Processes
+from jumok.seeding import permutation, seed_for
 from jumok.tasks.answers import Rewriting
 from jumok.tasks.augmentation import Cut
 from jumok.tasks.batches import ANSWERING_TOKENS, Batches, in_order_of_length
@@ -32,11 +34,9 @@ from jumok.tasks.task import Scored
 from jumok.tasks.told import rewriting
 from jumok.tasks.writing import Output, greedily, in_force, write_all
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
+from jumok.training.fused_linear_cross_entropy import vocabulary_loss
 from jumok.training.job import DevScore
-from jumok.training.randomness import permutation, seed_for
-from jumok.training.report import Example
-from jumok.training.vocabulary_loss import vocabulary_loss
+from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

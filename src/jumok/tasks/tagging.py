@@ -24,6 +24,7 @@ from jumok.evaluation import score_labels, score_tags
 from jumok.evaluation.entities import entities
 from jumok.models import TokenClassifier
 from jumok.nn.masks import AttentionMask
+from jumok.processes import ALONE, Processes
 from jumok.tasks import bio
 from jumok.tasks.answers import Named, Tagging
 from jumok.tasks.batches import ANSWERING_TOKENS, Batches, PaddedIds, in_order_of_length, padded
@@ -37,10 +38,9 @@ from jumok.tasks.texts import TextEncoder, Texts
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 from jumok.training.job import DevScore
-from jumok.training.objectives import cross_entropy, inconsistency
-from jumok.training.report import Example
+from jumok.training.losses import cross_entropy, inconsistency
+from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

@@ -14,7 +14,7 @@ from jumok.tasks.answers import Answer
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.training.job import Job
-from jumok.training.report import Example, Mistake
+from jumok.training.reporting.report import Example, Mistake
 
 if TYPE_CHECKING:
     from jumok.tasks.answering import Loaded

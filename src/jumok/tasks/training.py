@@ -15,8 +15,16 @@ from torch import nn
 
 from jumok.data.corpora import load_splits
 from jumok.data.splits import Splits
+from jumok.device import find_device, peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
+from jumok.processes import (
+    Processes,
+    connected,
+    may_start_again,
+    refuse_idle,
+    together,
+)
 from jumok.tasks.answering import Loaded
 from jumok.tasks.beginning import Taken
 from jumok.tasks.known import task_of
@@ -25,21 +33,13 @@ from jumok.tasks.recipe import Recipe
 from jumok.tasks.run import Run
 from jumok.tasks.scoring import score, tell_bad_rows
 from jumok.tasks.task import Scored
-from jumok.training.checkpoint import Checkpoint
-from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.distributed import (
-    Processes,
-    connected,
-    may_start_again,
-    refuse_idle,
-    together,
-)
-from jumok.training.history import History
+from jumok.training.checkpoints.checkpoint import Checkpoint
+from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import Job
 from jumok.training.lock import alone
-from jumok.training.machine import find_device, peak_memory_bytes, versions
-from jumok.training.progress import Progress
-from jumok.training.report import write_report
+from jumok.training.reporting.metrics import History
+from jumok.training.reporting.report import write_report
+from jumok.training.state import Progress
 from jumok.training.trainer import Trainer
 
 

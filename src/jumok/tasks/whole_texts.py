@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from jumok.data.ragged import Ragged
 from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.processes import ALONE, Processes
 from jumok.tasks.batches import ANSWERING_TOKENS, Batches, PaddedIds, in_order_of_length, padded
 from jumok.tasks.epochs import Epochs
 from jumok.tasks.frames import filler, target_begin
 from jumok.tasks.in_turns import TENSORS, in_turns
 from jumok.tasks.texts import Texts, is_told_segments, segments_of
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from jumok.decoding.processors import Processor
 from jumok.decoding.requests import plainly
 from jumok.decoding.writer import Writer
 from jumok.models import EncoderDecoder
+from jumok.processes import ALONE, Processes
 from jumok.tasks.batches import ANSWERING_TOKENS, in_order_of_length, padded
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import target_begin
@@ -27,7 +28,6 @@ from jumok.tasks.in_turns import Letter, in_turns
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.distributed import ALONE, Processes
 
 _WRITTEN: Letter[list[list[Written]]] = Letter(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),

@@ -7,11 +7,11 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
+from jumok.seeding import seed_step
 from jumok.training.config import TrainingConfig
-from jumok.training.held import Held
 from jumok.training.job import B, Job
-from jumok.training.precision import in_precision
-from jumok.training.randomness import seed_step
+from jumok.training.mixed_precision import in_precision
+from jumok.training.parallel.data_parallel import Held
 
 
 class StepGradients(Generic[B]):

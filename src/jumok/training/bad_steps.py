@@ -9,9 +9,9 @@ from torch import Tensor
 
 from jumok import tensorfile
 from jumok.errors import NonFiniteError
+from jumok.processes import Processes, together
 from jumok.storage import storage_errors, write_atomically
-from jumok.training.distributed import Processes, together
-from jumok.training.progress import Progress
+from jumok.training.state import Progress
 
 FOLDER = "bad-steps"
 MOST_IN_A_ROW = 20  # more are no accident of the data

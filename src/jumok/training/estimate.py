@@ -9,15 +9,15 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from jumok.device import choose_precision, tune_memory
 from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
-from jumok.training.average import WeightAverage
+from jumok.training.activation_checkpointing import recomputing
 from jumok.training.config import TrainingConfig
+from jumok.training.ema import WeightAverage
 from jumok.training.job import Batch, Job
-from jumok.training.machine import choose_precision, tune_memory
+from jumok.training.mixed_precision import in_precision
 from jumok.training.optimizer import Optimizer
-from jumok.training.precision import in_precision
-from jumok.training.recompute import recomputing
 
 B = TypeVar("B", bound=Batch)
 

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from torch import Tensor, nn
 
 from jumok.data.loader import Epoch
-from jumok.training.distributed import ALONE, Processes
+from jumok.processes import ALONE, Processes
 
 
 class Batch(Protocol):

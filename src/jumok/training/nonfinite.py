@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from jumok.training.distributed import Processes
+from jumok.processes import Processes
 
 
 def first_nonfinite(

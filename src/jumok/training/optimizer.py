@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.training.config import TrainingConfig
-from jumok.training.depth import frozen, shares
+from jumok.training.layer_decay import frozen, shares
 
 Named = dict[str, nn.Parameter]
 

@@ -20,33 +20,33 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.loader import Loader, Position
-from jumok.errors import StorageError
-from jumok.training.average import WeightAverage
-from jumok.training.backward import StepGradients
-from jumok.training.bad_steps import Trouble, refused, trouble_of
-from jumok.training.behind import CommitsBehind
-from jumok.training.best import best_sound, tell_lost
-from jumok.training.checkpoint import Checkpoint, refuse_another_run
-from jumok.training.checkpoint_store import CheckpointStore
-from jumok.training.config import TrainingConfig
-from jumok.training.distributed import ALONE, Processes, largest, shards_of, together
-from jumok.training.held import Copies, Held
-from jumok.training.history import History, Record, dev_record, train_record
-from jumok.training.job import B, Job
-from jumok.training.machine import (
+from jumok.device import (
     be_strict,
     choose_precision,
     release_memory,
     tune_memory,
 )
+from jumok.errors import StorageError
+from jumok.processes import ALONE, Processes, largest, shards_of, together
+from jumok.training.activation_checkpointing import recomputing
+from jumok.training.backward import StepGradients
+from jumok.training.bad_steps import Trouble, refused, trouble_of
+from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.best import best_sound, tell_lost
+from jumok.training.checkpoints.checkpoint import Checkpoint, refuse_another_run
+from jumok.training.checkpoints.store import CheckpointStore
+from jumok.training.config import TrainingConfig
+from jumok.training.ema import WeightAverage
+from jumok.training.job import B, Job
+from jumok.training.mixed_precision import in_precision
 from jumok.training.nonfinite import first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
-from jumok.training.precision import in_precision
-from jumok.training.progress import Progress
-from jumok.training.progress_line import ProgressLine, Speed
-from jumok.training.recompute import recomputing
+from jumok.training.parallel.data_parallel import Copies, Held
+from jumok.training.reporting.metrics import History, Record, dev_record, train_record
+from jumok.training.reporting.progress_bar import ProgressLine, Speed
 from jumok.training.schedules import learning_rate_share
 from jumok.training.signals import Stop, graceful
+from jumok.training.state import Progress
 
 
 class Trainer(Generic[B]):
@@ -98,7 +98,7 @@ class Trainer(Generic[B]):
         job, processes = self.job, self.processes
         if self.config.sharding == "none" or processes.size == 1:
             return Copies(job.model, job.loss, processes, strict=self.config.strict)
-        from jumok.training.sharding import Shards
+        from jumok.training.parallel.fsdp import Shards
 
         return Shards(job.model, job.loss, processes, device=self.device, dtype=self.dtype)
 

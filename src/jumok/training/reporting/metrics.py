@@ -1,0 +1,337 @@
+"""What a training said of itself: one line for each report, and a row for each evaluation.
+
+    RUN/metrics.jsonl    every report, appended at once, on disk before the checkpoint it is in;
+                         a resumed run cuts off what it will redo
+    RUN/history.csv      one row for each evaluation on the development split
+    RUN/history.png      the same as curves
+
+The files for people are made from metrics.jsonl and can be made again from it at any time.
+"""
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from jumok.errors import InputError
+from jumok.storage import storage_errors, write_atomically
+from jumok.training.better import LOWER_IS_BETTER
+from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, figure
+from jumok.typography import save
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Record: TypeAlias = Mapping[str, str | int | float | None]
+
+METRICS = "metrics.jsonl"
+REQUIRED = {
+    "train": ("step", "epoch", "loss", "learning_rate", "tokens_per_second", "seconds"),
+    "dev": ("step", "epoch", "loss", "score", "metric", "seconds"),
+}
+
+
+def train_record(
+    *,
+    step: int,
+    epoch: float,
+    loss: float,
+    learning_rate: float,
+    tokens_per_second: float,
+    seconds: float,
+) -> Record:
+    """What a training says of a step."""
+    return {
+        "kind": "train",
+        "step": step,
+        "epoch": round(epoch, 4),
+        "loss": loss,
+        "learning_rate": learning_rate,
+        "tokens_per_second": round(tokens_per_second, 1),
+        "seconds": round(seconds, 3),
+    }
+
+
+def dev_record(
+    *, step: int, epoch: float, loss: float, score: float, metric: str, seconds: float
+) -> Record:
+    """What a training says of an evaluation on the development split."""
+    return {
+        "kind": "dev",
+        "step": step,
+        "epoch": round(epoch, 4),
+        "loss": loss,
+        "score": score,
+        "metric": metric,
+        "seconds": round(seconds, 3),
+    }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One row: what was learnt since the row before, and the score then reached."""
+
+    epoch: float
+    step: int
+    loss: float | None  # mean of the reports since the last evaluation
+    dev_loss: float | None  # None: trained on, but not evaluated since
+    score: float | None
+    metric: str
+    tokens_per_second: float | None
+    seconds: float  # since the training began
+
+
+class History:
+    """The reports of the run in `folder`: written as they come, kept for the pictures.
+
+    A new run starts at step 0; a resumed one keeps the reports up to `resumed_step` and the next
+    follow them, so that an interrupted run tells the same story as one that was not. A report
+    belongs to a checkpoint when it is written before it. Of many processes one alone has a file:
+    what another reports is not `kept`.
+
+    >>> import tempfile
+    >>> history = History(Path(tempfile.mkdtemp()))
+    >>> history.write({"kind": "train", "step": 10, "epoch": 0.5, "loss": 0.7,
+    ...                "learning_rate": 1e-4, "tokens_per_second": 9000.0, "seconds": 3.0})
+    >>> history.write({"kind": "dev", "step": 20, "epoch": 1.0, "loss": 0.6, "score": 0.8,
+    ...                "metric": "accuracy", "seconds": 7.0})
+    >>> [(row.loss, row.dev_loss, row.score) for row in evaluations(history.records)]
+    [(0.7, 0.6, 0.8)]
+    """
+
+    def __init__(self, folder: Path, resumed_step: int = 0, *, kept: bool = True) -> None:
+        """Keep the reports up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
+        self.folder, self.kept = folder, kept
+        self.records: list[Record] = []
+        if not kept:
+            return
+        file = folder / METRICS
+        before = read_records(file, until=resumed_step) if file.exists() else []
+        self.records = [r for r in before if _step(r) <= resumed_step]
+        write_atomically(file, "".join(map(_line, self.records)).encode())
+
+    def write(self, record: Record) -> None:
+        """Add one report. Raises InputError for a report that lacks something."""
+        _check(record)
+        if not self.kept:
+            return
+        path = self.folder / METRICS
+        with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
+            file.write(_line(record).encode())
+        self.records.append(record)
+
+    def sync(self) -> None:
+        """Force all reports to disk: those of a committed step are never written again."""
+        if not self.kept:
+            return
+        path = self.folder / METRICS
+        with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
+            os.fsync(file.fileno())
+
+    def publish(self, title: str = "") -> None:
+        """Write history.csv and history.png anew."""
+        write_atomically(self.folder / "history.csv", to_csv(evaluations(self.records)).encode())
+        save(figure(charts(self.records), title), self.folder / "history.png")
+
+
+def read_records(file: Path, until: int | None = None) -> list[Record]:
+    """The reports in a metrics.jsonl; damage at its end, left by a kill, is none.
+
+    A power cut may leave whole lines behind the damage; where nobody wants what is after the step
+    `until`, those of later steps go with it. Raises StorageError for a file that cannot be read,
+    InputError for damage before a report that is wanted.
+    """
+    with storage_errors(f"{file}: cannot be read"):
+        lines = file.read_bytes().splitlines(keepends=True)
+    records: list[Record] = []
+    damage: InputError | None = None
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            _check(record)
+        except (ValueError, RecursionError) as error:
+            damage = damage or InputError(
+                f"{file}, line {number} is not a report ({error}); restore the file or remove it"
+            )
+            continue
+        if damage is None:
+            records.append(record)
+        elif until is None or _step(record) <= until:
+            raise damage
+    return records
+
+
+def evaluations(records: Iterable[Record]) -> list[Evaluation]:
+    """One row for each evaluation; reports after the last one make a row without a score."""
+    rows: list[Evaluation] = []
+    since: list[Record] = []
+    for record in records:
+        since.append(record)
+        if record["kind"] == "dev":
+            rows.append(_row(since))
+            since = []
+    return [*rows, _row(since)] if since else rows
+
+
+def best(rows: Sequence[Evaluation]) -> Evaluation | None:
+    """The row with the best score, the first of equals; None without any score."""
+    scored = [row for row in rows if row.score is not None]
+    if not scored:
+        return None
+    sign = -1.0 if scored[0].metric in LOWER_IS_BETTER else 1.0
+    return max(scored, key=lambda row: sign * (row.score or 0.0))
+
+
+def to_csv(rows: Iterable[Evaluation]) -> str:
+    """The rows as CSV with a header line; what is unknown is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(field.name for field in fields(Evaluation))
+    writer.writerows(astuple(row) for row in rows)
+    return text.getvalue()
+
+
+def charts(records: Iterable[Record]) -> list[Chart]:
+    """Loss and score over the epochs, as note 002 shows both; no score chart without a score."""
+    records = list(records)
+    rows = evaluations(records)
+    learnt = tuple((row.epoch, row.loss) for row in rows if row.loss is not None)
+    loss = Chart(
+        "loss",
+        (
+            Curve("train, each report", _points(records, "train", "loss"), GREY, faint=True),
+            Curve("train", learnt, BLUE),
+            Curve("dev", _points(records, "dev", "loss"), ORANGE),
+        ),
+    )
+    top = best(rows)
+    if top is None or top.score is None:
+        return [loss]
+    scores = Curve("dev", _points(records, "dev", "score"), ORANGE)
+    return [loss, Chart(top.metric, (scores,), best=(top.epoch, top.score))]
+
+
+def table(rows: Sequence[Evaluation]) -> "Table":
+    """The rows for the screen, the best one marked."""
+    from rich.table import Table
+
+    metric = next((row.metric for row in rows if row.metric), "score")
+    shown = Table(box=None, header_style="bold")
+    for heading in ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time"):
+        shown.add_column(heading, justify="right")
+    top = best(rows)
+    for row in rows:
+        mark = "★ " if row is top else ""
+        shown.add_row(
+            f"{row.epoch:.2f}",
+            f"{row.step:,}",
+            _number(row.loss),
+            _number(row.dev_loss),
+            mark + _number(row.score),
+            "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}",
+            clock(row.seconds),
+            style="bold" if row is top else None,
+        )
+    return shown
+
+
+def clock(seconds: float) -> str:
+    """A duration as hours, minutes and seconds.
+
+    >>> clock(75.4), clock(3725)
+    ('1:15', '1:02:05')
+    """
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def _row(since: Sequence[Record]) -> Evaluation:
+    """Sum up the reports since the last evaluation; the newest may be the next one."""
+    last = since[-1]
+    dev = last if last["kind"] == "dev" else None
+    return Evaluation(
+        epoch=_value(last, "epoch") or 0.0,
+        step=_step(last),
+        loss=_mean(since, "loss"),
+        dev_loss=None if dev is None else _value(dev, "loss"),
+        score=None if dev is None else _value(dev, "score"),
+        metric="" if dev is None else str(dev["metric"]),
+        tokens_per_second=_mean(since, "tokens_per_second"),
+        seconds=_value(last, "seconds") or 0.0,
+    )
+
+
+def _mean(records: Iterable[Record], key: str) -> float | None:
+    """The mean over the training reports, None where there is none."""
+    values = [_value(record, key) for record in records if record["kind"] == "train"]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _points(records: Iterable[Record], kind: str, key: str) -> tuple[tuple[float, float], ...]:
+    """(epoch, value) of every report of this kind that has a finite value."""
+    pairs = ((_value(r, "epoch"), _value(r, key)) for r in records if r["kind"] == kind)
+    return tuple((x, y) for x, y in pairs if x is not None and y is not None)
+
+
+def _value(record: Record, key: str) -> float | None:
+    """A finite number of a report, else None."""
+    value = record[key]
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _step(record: Record) -> int:
+    """The step of a checked report."""
+    return int(record["step"] or 0)
+
+
+def _check(record: object) -> None:
+    """Refuse what is no report."""
+    kind = record.get("kind") if isinstance(record, Mapping) else None
+    if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
+        raise InputError(
+            f"a report of kind {ascii(kind)[:40]} came; it is one of {', '.join(REQUIRED)}"
+        )
+    missing = [key for key in REQUIRED[kind] if key not in record]
+    if missing:
+        raise InputError(f"a {kind} report came without {', '.join(missing)}; add it")
+    if not isinstance(record["step"], int):
+        raise InputError(f"a report of step {record['step']!r} came; a step is a whole number")
+    texts = ("kind", "metric")
+    for key, value in record.items():
+        if not (_is_text(key) and _is_value(value)):
+            raise InputError(f"{ascii(key)[:40]} is {ascii(value)[:40]}; give a number or a text")
+        if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
+            raise InputError(f"{key} is {ascii(value)[:40]}; metrics are texts, others numbers")
+
+
+def _is_value(value: object) -> bool:
+    """Whether this can stand in a report: a number that a float can hold, a text, nothing."""
+    if isinstance(value, int):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, float) or _is_text(value)
+
+
+def _is_text(value: object) -> bool:
+    """Whether this is a text that can be written."""
+    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
+
+
+def _line(record: Record) -> str:
+    """One line of metrics.jsonl; NaN and infinity, which JSON does not know, become null."""
+    known = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in record.items()
+    }
+    return json.dumps(known, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _number(value: float | None) -> str:
+    """Four decimals, or a dash for what is unknown."""
+    return "–" if value is None else f"{value:.4f}"

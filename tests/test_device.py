@@ -1,0 +1,67 @@
+"""What the machine has: devices by name, precision, memory, strictness."""
+
+import pytest
+import torch
+
+from jumok.device import (
+    be_strict,
+    choose_precision,
+    find_device,
+    has_fast_bfloat16,
+    peak_memory_bytes,
+    tune_memory,
+    versions,
+)
+from jumok.errors import InputError
+
+CPU = torch.device("cpu")
+
+
+def test_devices() -> None:
+    assert find_device("cpu") == CPU
+    assert find_device("auto").type in ("cuda", "mps", "cpu")
+    there = torch.cuda.is_available() or torch.backends.mps.is_available()
+    assert there or find_device("auto") == CPU
+
+
+@pytest.mark.parametrize("wanted", ["tpu", "", "cuda:99x" if torch.cuda.is_available() else "cuda"])
+def test_a_device_that_is_not_here(wanted: str) -> None:
+    with pytest.raises(InputError, match=f"device {wanted} is not here; give auto or one of: "):
+        find_device(wanted)
+
+
+def test_precision() -> None:
+    assert choose_precision("float32", CPU) == torch.float32
+    assert choose_precision("bfloat16", CPU) == torch.bfloat16
+    fast = torch.bfloat16 if has_fast_bfloat16(CPU) else torch.float32
+    assert choose_precision("auto", CPU) == fast
+    assert choose_precision("auto", torch.device("mps")) == torch.float32
+
+
+def test_strict_is_one_thread_and_deterministic_kernels() -> None:
+    threads = torch.get_num_threads()
+    try:
+        be_strict()
+        assert torch.get_num_threads() == 1
+        assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    finally:
+        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+        torch.use_deterministic_algorithms(False)
+        torch.set_num_threads(threads)
+
+
+def test_memory() -> None:
+    before = peak_memory_bytes()
+    assert 20 * 2**20 < before < 2**40  # torch alone is more than 20 MB
+    block = torch.zeros(64 * 2**20, dtype=torch.uint8).add_(1)
+    assert peak_memory_bytes() >= before
+    del block
+    assert tune_memory() in (True, False)
+
+
+def test_versions_are_plain_words() -> None:
+    found = versions()
+    assert found["torch"].startswith(torch.__version__.partition("+")[0])
+    assert set(found) >= {"jumok", "python", "torch", "numpy", "sentencepiece", "threads"}
+    assert all(isinstance(value, str) for value in found.values())

@@ -1,0 +1,83 @@
+"""A checkpoint of another run that came into a run's folder is told, and never learnt from."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import CheckpointError, InputError
+from jumok.tasks.averaging import average
+from jumok.tasks.recipe import load_recipe
+from jumok.tasks.training import resume, train
+from jumok.training.checkpoints.store import CheckpointStore
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+WORDS = ("training.steps=4", "training.evaluate_every=2", "training.keep=2")
+
+
+def trained(recipe: Path, folder: Path, seed: int) -> Path:
+    """A run of four steps, with the checkpoints of steps 2 and 4."""
+    train(load_recipe(str(recipe), [*WORDS, f"seed={seed}"]), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def two(review_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs of one recipe whose seeds alone differ: all shapes and names are the same."""
+    home = tmp_path_factory.mktemp("two")
+    return trained(review_recipe, home / "own", 0), trained(review_recipe, home / "other", 1)
+
+
+def mixed(two: tuple[Path, Path], folder: Path, step: int) -> Path:
+    """A copy of the first run, not yet finished, in which one checkpoint is the second's."""
+    own, other = two
+    shutil.copytree(own, folder)
+    (folder / "results.json").unlink()
+    strange = folder / "checkpoints" / f"step-{step}"
+    shutil.rmtree(strange)
+    shutil.copytree(other / "checkpoints" / f"step-{step}", strange)
+    return folder
+
+
+def test_the_newest_is_of_another_run(
+    two: tuple[Path, Path], tmp_path: Path, capsys: Capture
+) -> None:
+    folder = mixed(two, tmp_path / "run", 4)
+    done = call(capsys, "train", "--resume", folder)
+    assert (done.code, done.out) == (5, "")
+    sentence = done.err.splitlines()[-1]
+    assert "step-4: its recipe is " in sentence
+    assert "they do not belong together: move it away to go on from an older one" in sentence
+    shutil.rmtree(folder / "checkpoints" / "step-4")  # what the sentence says
+    resume(folder)
+    left, right = ((each / "model.safetensors").read_bytes() for each in (folder, two[0]))
+    assert left == right
+
+
+def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+    """It is older than the one that is gone on from, and its weights are what would be kept."""
+    folder = mixed(two, tmp_path / "run", 2)
+    newest = CheckpointStore(folder).newest()
+    assert newest is not None
+    assert dict(newest.facts["progress"])["best_step"] == 2  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match=r"step-2: its recipe is .* do not belong together"):
+        resume(folder)
+
+
+def test_a_mean_is_of_one_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = mixed(two, tmp_path / "run", 2)
+    shutil.copyfile(two[0] / "results.json", folder / "results.json")
+    with pytest.raises(InputError, match=r"step-2 is not of the run whose folder it lies in"):
+        average(folder, 2, tmp_path / "mean")
+
+
+def test_a_mean_is_of_its_own_run(two: tuple[Path, Path], tmp_path: Path) -> None:
+    """All the checkpoints that are kept belong together, and to another run."""
+    own, other = two
+    folder = tmp_path / "run"
+    shutil.copytree(own, folder)
+    shutil.rmtree(folder / "checkpoints")
+    shutil.copytree(other / "checkpoints", folder / "checkpoints")
+    with pytest.raises(InputError, match=r"step-4 is not of the run whose folder it lies in"):
+        average(folder, 2, tmp_path / "mean")

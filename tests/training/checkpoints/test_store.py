@@ -1,0 +1,432 @@
+"""A checkpoint is there whole or not at all, whatever dies, fills up or rots."""
+
+import errno
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.errors import CheckpointError, InputError, StorageError
+from jumok.storage import sha256_of
+from jumok.training.checkpoints.manifest import FORMAT, FileRecord, Manifest, parse_manifest
+from jumok.training.checkpoints.store import CheckpointStore
+from tests.training.fault_injection import before_each
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
+    return {
+        "model": {"가중치": torch.full((3, 5), float(step)), "bias": torch.tensor(step)},
+        "optimizer": {"weight.mean": torch.full((15,), -float(step))},
+    }
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(tmp_path / "run")
+
+
+def names(store: CheckpointStore) -> list[str]:
+    return sorted(path.name for path in store.checkpoints.iterdir())
+
+
+# What is saved is what is loaded
+
+
+def test_loads_what_was_committed(store: CheckpointStore) -> None:
+    saved = {
+        "model": {
+            "turned": torch.arange(6.0).view(2, 3).T,
+            "half": torch.tensor([1.5, -0.0, float("inf")], dtype=torch.bfloat16),
+            "parameter": torch.nn.Parameter(torch.randn(4)),
+            "none": torch.zeros(0, 7),
+        },
+        "optimizer": {"step": torch.tensor(40.0), "mask": torch.tensor([True, False])},
+        "ema": {},
+    }
+    facts = {"recipe": {"이름": "숫자", "rate": 1e-05}, "position": [3, 2**60], "best": None}
+    path = store.commit(40, saved, facts)
+    assert path == store.folder / "checkpoints" / "step-40"
+    newest = store.newest()
+    assert newest is not None
+    assert (newest.step, newest.facts, newest.rejected) == (40, facts, ())
+    loaded = newest.load()
+    assert loaded.keys() == saved.keys()
+    for state, tensors in saved.items():
+        assert loaded[state].keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert loaded[state][name].dtype == tensor.dtype
+            assert torch.equal(loaded[state][name], tensor)
+
+
+def test_the_manifest_is_json_that_a_person_can_read(store: CheckpointStore) -> None:
+    path = store.commit(40, states(40), {"data": "한국어"})
+    text = (path / "manifest.json").read_text(encoding="utf-8")
+    content = json.loads(text)
+    assert content.keys() == {"format", "step", "files", "facts", "sha256"}
+    assert content["format"] == FORMAT
+    assert content["files"].keys() == {"state-model.safetensors", "state-optimizer.safetensors"}
+    assert "한국어" in text
+
+
+def test_the_same_training_writes_the_same_bytes(tmp_path: Path) -> None:
+    paths = [CheckpointStore(tmp_path / run).commit(7, states(7), {"a": 1}) for run in "ab"]
+    for file in paths[0].iterdir():
+        assert file.read_bytes() == (paths[1] / file.name).read_bytes()
+
+
+def test_no_checkpoint_at_all_is_none(store: CheckpointStore) -> None:
+    assert store.newest() is None
+    store.checkpoints.mkdir(parents=True)
+    assert store.newest() is None
+
+
+def test_one_step_can_be_asked_for(store: CheckpointStore) -> None:
+    for step in (1, 2):
+        store.commit(step, states(step), {"step": step})
+    assert store.checkpoint(1).facts == {"step": 1}
+    (store.checkpoints / "step-1" / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"step-1: cannot be used \(it has no manifest"):
+        store.checkpoint(1)
+    with pytest.raises(CheckpointError, match=r"step-3: cannot be used \(.*No such file"):
+        store.checkpoint(3)
+
+
+# What is kept
+
+
+def test_the_newest_and_the_protected_stay(store: CheckpointStore) -> None:
+    for step in (5, 10, 15, 100, 20):
+        store.commit(step, states(step), {}, protect=[10])
+    assert names(store) == ["step-10", "step-100", "step-20"]
+
+
+def test_more_can_be_kept_but_never_fewer_than_two(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=3)
+    for step in range(1, 6):
+        store.commit(step, states(step), {})
+    assert names(store) == ["step-3", "step-4", "step-5"]
+    with pytest.raises(InputError, match=r"keep 1 .* keep 2 or more"):
+        CheckpointStore(tmp_path, keep=1)
+
+
+def test_a_damaged_one_does_not_count_as_kept(store: CheckpointStore) -> None:
+    store.commit(1, states(1), {})
+    (store.commit(2, states(2), {}) / "manifest.json").unlink()
+    store.commit(3, states(3), {})
+    assert names(store) == ["step-1", "step-2", "step-3"]
+    store.commit(4, states(4), {})
+    assert names(store) == ["step-3", "step-4"]
+
+
+def test_what_was_sound_and_is_as_it_was_is_not_read_again(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of gigabytes would take twice as long; a byte written in place is seen all the same.
+
+    Another process, which wrote none of them, reads each once.
+    """
+    summed: list[str] = []
+
+    def counted(path: Path) -> str:
+        summed.append(path.parent.name)
+        return sha256_of(path)
+
+    monkeypatch.setattr("jumok.training.checkpoints.checkpoint.sha256_of", counted)
+    for step in (1, 2, 3):
+        store.commit(step, states(step), {})
+    assert summed == []
+    with (store.checkpoints / "step-3" / "state-model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        (last,) = file.read()
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    store.commit(4, states(4), {})
+    assert set(summed) == {"step-3"}
+    assert names(store) == ["step-2", "step-3", "step-4"]  # the damaged one does not count
+    summed.clear()
+    other = CheckpointStore(store.folder)
+    for step in (5, 6, 7):
+        other.commit(step, states(step), {})
+    assert set(summed) == {"step-4"}
+
+
+def test_two_stores_of_one_run_see_the_same_and_two_runs_do_not_meet(tmp_path: Path) -> None:
+    first, second = CheckpointStore(tmp_path / "a"), CheckpointStore(tmp_path / "a")
+    other = CheckpointStore(tmp_path / "b")
+    first.commit(1, states(1), {})
+    second.commit(2, states(2), {})
+    other.commit(9, states(9), {})
+    assert first.newest() == second.newest()
+    assert names(first) == ["step-1", "step-2"]
+    assert names(other) == ["step-9"]
+
+
+def test_a_sound_checkpoint_is_never_overwritten(store: CheckpointStore) -> None:
+    path = store.commit(1, states(1), {"by": "the first"})
+    before = {file.name: file.read_bytes() for file in path.iterdir()}
+    with pytest.raises(StorageError, match="step-1: is committed already and never overwritten"):
+        store.commit(1, states(2), {"by": "the second"})
+    assert {file.name: file.read_bytes() for file in path.iterdir()} == before
+    assert names(store) == ["step-1"]
+
+
+def test_a_damaged_checkpoint_of_the_same_step_moves_aside(store: CheckpointStore) -> None:
+    for _ in range(2):
+        path = store.commit(1, states(1), {})
+        (path / "state-model.safetensors").write_bytes(b"")
+    store.commit(1, states(1), {})
+    assert names(store) == ["damaged-1-step-1", "damaged-2-step-1", "step-1"]
+    newest = store.newest()
+    assert newest is not None
+    assert newest.rejected == ()
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(store: CheckpointStore) -> None:
+    store.commit(1, states(1), {})
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    theirs = f".tmp-{os.getppid()}-5-00000000"  # whoever started the tests is alive
+    foreign = ".tmp-somebody's own"
+    for left in (f".tmp-{dead.pid}-5-00000000", f".del-{dead.pid}-1-00000000", theirs, foreign):
+        (store.checkpoints / left).mkdir()
+        (store.checkpoints / left / "state-model.safetensors").write_bytes(b"half")
+    earlier_life_of_this_number = store.checkpoints / f".tmp-{os.getpid()}-2-00000000"
+    earlier_life_of_this_number.mkdir()
+    store.commit(2, states(2), {})
+    assert names(store) == sorted([theirs, foreign, "step-1", "step-2"])
+
+
+# What is damaged
+
+
+def halve(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def swap(folder: Path) -> None:
+    one, other = folder / "state-model.safetensors", folder / "state-optimizer.safetensors"
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def say_in_manifest(folder: Path, **changes: object) -> None:
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated": (lambda p: halve(p / "state-model.safetensors"), "has .* bytes of"),
+    "emptied": (lambda p: (p / "state-model.safetensors").write_bytes(b""), "has 0 bytes of"),
+    "missing": (lambda p: (p / "state-model.safetensors").unlink(), "missing: .*state-model"),
+    "one more": (lambda p: (p / "state-x.safetensors").write_bytes(b""), "too many: .*state-x"),
+    "swapped": (swap, "bytes of|SHA-256"),
+    "no manifest": (lambda p: (p / "manifest.json").unlink(), "no manifest"),
+    "half a manifest": (lambda p: halve(p / "manifest.json"), "not JSON"),
+    "other step": (lambda p: shutil.copy(p.parent / "step-1/manifest.json", p), "that of step 1"),
+    "older format": (lambda p: say_in_manifest(p, format="jumok checkpoint 0"), "format"),
+    "other facts": (lambda p: say_in_manifest(p, facts={"a": 1}), "changed after"),
+    "way out": (lambda p: say_in_manifest(p, files={"../x": {}}), "names no state file"),
+    "no steps": (lambda p: say_in_manifest(p, step="2"), "lacks step"),
+    "deep": (lambda p: (p / "manifest.json").write_bytes(b"[" * 100_000), "not JSON"),
+    "a file": (lambda p: (shutil.rmtree(p), p.write_bytes(b"")), "Not a directory"),
+    "empty": (lambda p: (shutil.rmtree(p), p.mkdir()), "no manifest"),
+    "a pipe": (
+        lambda p: ((p / "manifest.json").unlink(), os.mkfifo(p / "manifest.json")),
+        "not an ordinary file",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_checkpoint_gives_way_to_the_older_one(store: CheckpointStore, kind: str) -> None:
+    store.commit(1, states(1), {"a": 0})
+    path = store.commit(2, states(2), {"a": 0})
+    damage, reason = DAMAGES[kind]
+    damage(path)
+    newest = store.newest()
+    assert newest is not None
+    assert newest.step == 1
+    assert [bad.path for bad in newest.rejected] == [path]
+    assert re.search(reason, newest.rejected[0].reason), newest.rejected
+    assert path.exists()
+
+
+def test_every_truncation_and_every_flipped_bit_is_noticed(store: CheckpointStore) -> None:
+    path = store.commit(1, states(1), {"rate": 1e-05, "이름": "숫자"})
+    chance = random.Random(0)
+    for file in path.iterdir():
+        whole = file.read_bytes()
+        cuts = [whole[: len(whole) * part // 64] for part in range(64)]
+        flips = []
+        for _ in range(120):
+            flipped = bytearray(whole)
+            flipped[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+            flips.append(bytes(flipped))
+        for broken in [*cuts, *flips, whole + b"\0", whole + b"\n"]:
+            file.write_bytes(broken)
+            with pytest.raises(CheckpointError):
+                store.newest()
+        file.write_bytes(whole)
+    assert store.newest() is not None
+
+
+def test_when_all_are_damaged_the_error_says_why_and_what_to_do(store: CheckpointStore) -> None:
+    for step in (1, 2):
+        (store.commit(step, states(step), {}) / "state-model.safetensors").unlink()
+    with pytest.raises(
+        CheckpointError, match=r"no checkpoint of 2 .*step-2: .*step-1: .*copy"
+    ) as no:
+        store.newest()
+    assert no.value.exit_code == 5
+    assert names(store) == ["step-1", "step-2"]
+
+
+def test_what_changes_after_it_was_found_is_not_loaded(store: CheckpointStore) -> None:
+    path = store.commit(1, states(1), {}) / "state-model.safetensors"
+    newest = store.newest()
+    assert newest is not None
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + b"\x01")
+    with pytest.raises(CheckpointError, match="changed while it was read"):
+        newest.load()
+
+
+# What cannot be written
+
+
+@pytest.mark.parametrize("bad", [float("nan"), {1, 2}, "\ud800", [[object()]]])
+def test_facts_that_are_not_json_are_refused(store: CheckpointStore, bad: object) -> None:
+    store.commit(1, states(1), {})
+    with pytest.raises(InputError, match="facts of step 2 are not plain JSON"):
+        store.commit(2, states(2), {"bad": bad})  # type: ignore[dict-item]
+    assert names(store) == ["step-1"]
+
+
+def test_states_need_plain_names_and_memory_of_their_own(store: CheckpointStore) -> None:
+    with pytest.raises(InputError, match="names no file"):
+        store.commit(1, {"../model": {}}, {})
+    tied = torch.zeros(3)
+    with pytest.raises(InputError, match="share memory; give only one"):
+        store.commit(1, {"model": {"embedding": tied, "output": tied}}, {})
+    assert names(store) == []
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_disk_that_fails_at_any_call_is_one_sentence_and_loses_nothing(
+    tmp_path: Path, error: int
+) -> None:
+    for failing in range(1, 1000):
+        store = CheckpointStore(tmp_path / str(failing))
+        store.commit(1, states(1), {})
+        store.commit(2, states(2), {})
+
+        def fail(number: int, name: str, what: object, last: int = failing) -> None:
+            if number == last:
+                raise OSError(error, os.strerror(error))
+
+        message = ""
+        try:
+            with before_each(fail):
+                store.commit(3, states(3), {})
+        except StorageError as failure:
+            message = str(failure)
+        newest = store.newest()
+        assert newest is not None
+        assert not newest.rejected
+        assert newest.step == (3 if (store.checkpoints / "step-3").exists() else 2)
+        assert not [name for name in names(store) if name.startswith(".tmp")]
+        if not message:
+            assert names(store) == ["step-2", "step-3"]
+            assert failing > 15  # it did fail at each call before
+            return
+        assert os.strerror(error) in message
+
+
+@pytest.mark.parametrize("name", ["한글 이름", "with space", "linked"])
+def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
+    if name == "linked":
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    store = CheckpointStore(tmp_path / name)
+    store.commit(1, states(1), {})
+    assert store.newest() is not None
+
+
+def test_a_file_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("not a folder")
+    with pytest.raises(StorageError, match=r"cannot be committed .*; check the path"):
+        CheckpointStore(tmp_path / "run").commit(1, states(1), {})
+
+
+# In which order, and who dies when
+
+
+def test_the_order_of_a_commit(store: CheckpointStore) -> None:
+    """All bytes, then their folder, then its name, then the folder of names; only then deletion."""
+    store.commit(1, states(1), {})
+    store.commit(2, states(2), {})
+    calls: list[tuple[str, object]] = []
+
+    def note(number: int, name: str, what: object) -> None:
+        if name == "fsync":
+            assert isinstance(what, int)
+            calls.append((name, os.fstat(what).st_ino))
+        elif name in ("rename", "rmdir", "unlink"):
+            calls.append((name, Path(str(what)).name))
+
+    with before_each(note):
+        path = store.commit(3, states(3), {})
+    doomed = [what for name, what in calls if name == "rename"][1]
+    assert doomed == "step-1"
+    deleting = calls.index(("rename", doomed))
+    files = [file.stat().st_ino for file in path.iterdir()]
+    assert {what for _, what in calls[:3]} == set(files)
+    assert calls[3] == ("fsync", path.stat().st_ino)
+    assert calls[4][0] == "rename"
+    assert str(calls[4][1]).startswith(f".tmp-{os.getpid()}-3-")
+    assert calls[5] == ("fsync", store.checkpoints.stat().st_ino)
+    assert deleting == 6
+    assert {name for name, _ in calls[7:]} == {"unlink", "rmdir"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_before_each_call_and_at_random_moments(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.crash_worker", tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0, done.stderr
+    calls, random_steps = map(int, done.stdout.split())
+    assert calls > 15
+    assert random_steps > 30
+
+
+def test_a_manifest_is_trusted_only_in_its_one_way_of_being_written(store: CheckpointStore) -> None:
+    data = (store.commit(1, states(1), {"rate": 1e-05}) / "manifest.json").read_bytes()
+    assert parse_manifest(data).to_bytes() == data
+    for changed in (data + b" ", data.replace(b"1e-05", b"1E-05"), data.replace(b'": ', b'":  ')):
+        with pytest.raises(InputError, match="changed after it was written"):
+            parse_manifest(changed)
+
+
+@pytest.mark.parametrize("end", ["/../../model.safetensors", "\n", " ", "/"])
+def test_no_name_in_a_manifest_leads_anywhere_else(end: str) -> None:
+    record = FileRecord(1, "0" * 64)
+    manifest = Manifest(1, {"state-model.safetensors" + end: record}, {})
+    with pytest.raises(InputError, match="names no state file"):
+        parse_manifest(manifest.to_bytes())

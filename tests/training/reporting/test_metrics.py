@@ -1,0 +1,213 @@
+"""The reports of a run: written line by line, cut when resumed, summed up in rows."""
+
+import csv
+import json
+import logging
+import math
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from jumok.errors import InputError, StorageError
+from jumok.training.reporting.metrics import (
+    METRICS,
+    Evaluation,
+    History,
+    Record,
+    best,
+    charts,
+    clock,
+    evaluations,
+    read_records,
+    table,
+)
+
+
+def train(step: int, loss: float = 0.5) -> Record:
+    return {
+        "kind": "train",
+        "step": step,
+        "epoch": step / 100,
+        "loss": loss,
+        "learning_rate": 1e-4,
+        "tokens_per_second": 20_000.0 + step,
+        "seconds": step * 0.5,
+    }
+
+
+def dev(step: int, score: float, metric: str = "accuracy") -> Record:
+    return {
+        "kind": "dev",
+        "step": step,
+        "epoch": step / 100,
+        "loss": 0.4,
+        "score": score,
+        "metric": metric,
+        "macro_f1": 0.7,
+        "seconds": step * 0.5 + 1,
+    }
+
+
+STORY = [
+    train(50, 0.7),
+    train(100, 0.5),
+    dev(100, 0.80),
+    train(150, 0.4),
+    train(200, 0.2),
+    dev(200, 0.85),
+    train(250, 0.1),
+]
+
+
+def told(folder: Path, records: list[Record], resumed_step: int = 0) -> History:
+    history = History(folder, resumed_step)
+    for record in records:
+        history.write(record)
+    return history
+
+
+def test_each_report_is_on_disk_at_once(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    for count, record in enumerate(STORY, start=1):
+        history.write(record)
+        assert read_records(tmp_path / METRICS) == STORY[:count]
+
+
+@pytest.mark.parametrize("kept", range(len(STORY) + 1))
+@pytest.mark.parametrize("torn", [b"", b'{"kind": "tra', b"\x00" * 20, b"[1]\n", b"\xff\xfe"])
+def test_a_killed_and_resumed_run_tells_the_same_story(
+    tmp_path: Path, kept: int, torn: bytes
+) -> None:
+    """Whatever was reported after the checkpoint of step 100, however the last line was torn."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    told(whole, STORY)
+    told(killed, STORY[:kept])
+    with (killed / METRICS).open("ab") as file:
+        file.write(torn)
+    told(killed, STORY[min(kept, 3) :], resumed_step=100)
+    assert (killed / METRICS).read_bytes() == (whole / METRICS).read_bytes()
+
+
+def test_a_new_run_forgets_what_lay_there(tmp_path: Path) -> None:
+    told(tmp_path, STORY)
+    assert History(tmp_path).records == []
+    assert (tmp_path / METRICS).read_bytes() == b""
+
+
+def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
+    told(tmp_path, STORY)
+    lines = (tmp_path / METRICS).read_text().splitlines()
+    lines[2] = lines[2][:-5]
+    (tmp_path / METRICS).write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a report .*; restore"):
+        History(tmp_path, resumed_step=200)
+    with pytest.raises(StorageError, match="cannot be read"):
+        read_records(tmp_path / "none.jsonl")
+
+
+def test_what_a_power_cut_left_behind_the_checkpoint_is_written_anew(tmp_path: Path) -> None:
+    """Blocks of zeros and half lines, and whole lines behind them, all of steps after the 100th."""
+    told(tmp_path, STORY)
+    path = tmp_path / METRICS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"\0" * 40, lines[3][20:], b"\xff\n", *lines[4:]]))
+    with pytest.raises(InputError, match=r"line 4 is not a report"):
+        read_records(path)
+    with pytest.raises(InputError, match=r"line 4 is not a report"):
+        History(tmp_path, resumed_step=200)  # which a person must look at: it is not written anew
+    told(tmp_path, STORY[3:], resumed_step=100)
+    assert path.read_bytes() == b"".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"kind": "test", "step": 1}, "kind 'test' came; it is one of train, dev"),
+        ({**train(1), "step": 1.5}, "step 1.5 came; a step is a whole number"),
+        ({k: v for k, v in dev(1, 0.5).items() if k != "score"}, "came without score; add it"),
+        ({**train(1), "kind": ["train"]}, "kind .* came; it is one of train, dev"),
+        ({**train(1), "loss": 10**400}, "'loss' is 1000.*; give a number or a text"),
+        ({**train(1), "more": {}}, "'more' is {}; give a number or a text"),
+        ({**dev(1, 0.5), "metric": 1.0}, "metric is 1.0; metrics are texts"),
+        ({**dev(1, 0.5), "metric": "\ud800"}, "'metric' is .*; give a number or a text"),
+        ({**train(1), "seconds": "3"}, "seconds is '3'; metrics are texts, others numbers"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, record: Record, message: str) -> None:
+    history = History(tmp_path)
+    with pytest.raises(InputError, match=message):
+        history.write(record)
+    assert (tmp_path / METRICS).read_bytes() == b""
+
+
+def test_a_row_sums_up_what_was_learnt_since_the_last() -> None:
+    rows = evaluations(STORY)
+    assert rows[0] == Evaluation(1.0, 100, pytest.approx(0.6), 0.4, 0.80, "accuracy", 20_075, 51.0)
+    assert rows[1].loss == pytest.approx(0.3)
+    assert rows[2] == Evaluation(2.5, 250, 0.1, None, None, "", 20_250, 125.0)
+    assert best(rows) == rows[1]
+    assert best(evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity")])) is not None
+    assert evaluations([]) == []
+    assert best([]) is None
+
+
+def test_the_best_perplexity_is_the_lowest() -> None:
+    top = best(evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity"), dev(3, 8.0)]))
+    assert top is not None
+    assert top.step == 2
+
+
+def test_nan_becomes_null_and_leaves_a_gap(tmp_path: Path) -> None:
+    history = told(tmp_path, [train(1, math.nan), dev(2, math.inf), train(3, 0.5), dev(4, 0.8)])
+    lines = (tmp_path / METRICS).read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [None, 0.4, 0.5, 0.4]
+    for records in (history.records, read_records(tmp_path / METRICS)):
+        rows = evaluations(records)
+        assert [row.loss for row in rows] == [None, 0.5]
+        assert [row.score for row in rows] == [None, 0.8]
+        assert [len(curve.points) for curve in charts(records)[0].curves] == [1, 1, 2]
+
+
+def test_files_for_people(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    history = told(tmp_path, STORY)
+    with caplog.at_level(logging.WARNING):
+        history.publish("감정 분류")
+    assert not caplog.records
+    rows = list(csv.DictReader((tmp_path / "history.csv").read_text().splitlines()))
+    assert [row["score"] for row in rows] == ["0.8", "0.85", ""]
+    assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "history.csv",
+        "history.png",
+        METRICS,
+    ]
+
+
+def test_loss_and_score_are_drawn_both() -> None:
+    loss, score = charts(STORY)
+    assert [curve.points for curve in loss.curves][1:] == [
+        ((1.0, pytest.approx(0.6)), (2.0, pytest.approx(0.3)), (2.5, 0.1)),
+        ((1.0, 0.4), (2.0, 0.4)),
+    ]
+    assert (score.name, score.curves[0].points) == ("accuracy", ((1.0, 0.80), (2.0, 0.85)))
+    assert score.best == (2.0, 0.85)
+    assert [chart.name for chart in charts([train(1)])] == ["loss"]
+    assert [chart.name for chart in charts([])] == ["loss"]
+
+
+def test_the_table_on_the_screen() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(table(evaluations(STORY)))
+    lines = capture.get().splitlines()
+    heads = ["epoch", "step", "loss", "dev loss", "accuracy", "tokens/s", "time"]
+    assert lines[0].split() == " ".join(heads).split()
+    assert lines[2].split() == ["2.00", "200", "0.3000", "0.4000", "★", "0.8500", "20,175", "1:41"]
+    assert lines[3].split() == ["2.50", "250", "0.1000", "–", "–", "20,250", "2:05"]
+
+
+def test_clock() -> None:
+    assert [clock(s) for s in (0, 59.6, 3599.4, 36000)] == ["0:00", "1:00", "59:59", "10:00:00"]

@@ -1,0 +1,53 @@
+"""Layers that compute again what their gradients need: the same gradients from less memory."""
+
+import torch
+from torch import Tensor
+
+from jumok.models.weights import weights_of
+from jumok.nn.layer import TransformerLayer
+from jumok.seeding import seed_step
+from jumok.training.activation_checkpointing import recomputing
+from jumok.training.config import TrainingConfig
+from jumok.training.estimate import estimate
+from tests.tasks.jobs import CPU, classification_job, sequence_job
+from tests.tiny import readings, reviews
+
+DROPOUTS = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "n_layers": 2}
+
+
+def gradients(job: object, *, wanted: bool) -> dict[str, Tensor]:
+    with recomputing(job.model, wanted=wanted):
+        job.model.train()
+        seed_step(0, 1)
+        job.loss(job.epoch(0)[0]).backward()
+    found = {name: p.grad for name, p in weights_of(job.model).items() if p.grad is not None}
+    job.model.zero_grad()
+    return found
+
+
+def test_the_gradients_are_the_same_bits() -> None:
+    for job in (
+        classification_job(reviews(32, 1), DROPOUTS),
+        sequence_job(readings(32, 1), DROPOUTS),
+    ):
+        plain, again = gradients(job, wanted=False), gradients(job, wanted=True)
+        assert plain.keys() == again.keys()
+        for name, gradient in plain.items():
+            assert torch.equal(gradient, again[name]), name
+
+
+def test_afterwards_the_layers_are_as_they_were() -> None:
+    job = classification_job(reviews(32, 1), DROPOUTS)
+    gradients(job, wanted=True)
+    layers = [m for m in job.model.modules() if isinstance(m, TransformerLayer)]
+    assert len(layers) == 2
+    assert not any("forward" in vars(layer) for layer in layers)
+
+
+def test_less_is_kept_for_the_gradients() -> None:
+    kept = []
+    for recompute in (False, True):
+        job = classification_job(reviews(32, 1), DROPOUTS)
+        config = TrainingConfig(steps=1, precision="float32", recompute=recompute)
+        kept.append(estimate(job, config, CPU).activation_bytes)
+    assert kept[1] < kept[0] / 2

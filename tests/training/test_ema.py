@@ -1,0 +1,57 @@
+"""The running average of the weights against a loop in numpy, and the swap that borrows it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from jumok.training.ema import WeightAverage
+
+
+def walk(step: int) -> torch.Tensor:
+    """Weights that go somewhere."""
+    return torch.tensor([[float(step), 1 / step], [step**0.5, -1.0]])
+
+
+def test_the_average_of_two_hundred_steps() -> None:
+    weight = nn.Parameter(walk(1).clone())
+    average = WeightAverage({"w": weight}, decay=0.97)
+    wanted = walk(1).double().numpy()
+    for step in range(1, 201):
+        weight.data.copy_(walk(step))
+        average.update(step)
+        decay = min(0.97, (1 + step) / (10 + step))
+        wanted = decay * wanted + (1 - decay) * walk(step).double().numpy()
+    np.testing.assert_allclose(average.values["w"].numpy(), wanted, rtol=1e-5)  # float32 sums
+
+
+def test_inside_the_model_has_the_average_and_outside_its_own_weights() -> None:
+    model = nn.Linear(2, 2, bias=False)
+    average = WeightAverage(dict(model.named_parameters()), decay=0.5)
+    own = model.weight.detach().clone()
+    average.values["weight"].fill_(3.0)
+    with average.in_place():
+        assert model(torch.ones(1, 2)).tolist() == [[6.0, 6.0]]
+    assert torch.equal(model.weight, own)
+    assert (average.values["weight"] == 3.0).all()
+    with pytest.raises(KeyError), average.in_place():
+        raise KeyError
+    assert torch.equal(model.weight, own)
+
+
+def test_without_a_decay_there_is_no_average() -> None:
+    model = nn.Linear(2, 2)
+    average = WeightAverage(dict(model.named_parameters()), decay=0.0)
+    average.update(step=1)
+    own = model.weight.detach().clone()
+    with average.in_place():
+        assert torch.equal(model.weight, own)
+    assert average.values == {}
+
+
+def test_an_average_goes_on_from_its_values() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    average = WeightAverage({"w": weight}, decay=0.5)
+    average.load({"w": torch.tensor([1.0, 2.0])})
+    average.update(step=1000)
+    assert average.values["w"].tolist() == [0.5, 1.0]

@@ -1,0 +1,78 @@
+"""The smallest job there is: points in the plane, and on which side of a circle they lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from jumok.processes import ALONE, Processes
+from jumok.seeding import permutation
+from jumok.tasks.batches import Batches
+from jumok.training.job import DevScore
+from jumok.training.losses import cross_entropy
+
+
+@dataclass(frozen=True)
+class Points:
+    """Some points (n, 2) and their sides (n,)."""
+
+    at: Tensor
+    side: Tensor
+
+    @property
+    def tokens(self) -> int:
+        return len(self.side)
+
+    @property
+    def units(self) -> int:
+        return len(self.side)
+
+
+def points(n: int, seed: int) -> Points:
+    """Points around the unit circle, half of them inside."""
+    at = torch.randn(n, 2, generator=torch.Generator().manual_seed(seed))
+    return Points(at, (at.norm(dim=1) > 1.18).long())
+
+
+class Circle:
+    """A job of the trainer: two layers with dropout learn the circle from batches of points."""
+
+    def __init__(
+        self,
+        train: Points,
+        *,
+        batch: int | Sequence[int] = 8,
+        dropout: float = 0.1,
+        seed: int = 0,
+        shuffle: bool = True,
+    ) -> None:
+        torch.manual_seed(seed)
+        self.model: nn.Module = nn.Sequential(
+            nn.Linear(2, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 2)
+        )
+        self.train, self.dev, self.shuffle = train, points(50, seed=99), shuffle
+        n = len(train.side)
+        cuts = np.cumsum([batch] * (n // batch) if isinstance(batch, int) else batch)
+        self.cuts = [cut for cut in cuts if cut < n]
+
+    def epoch(self, number: int) -> Batches[Points]:
+        n = len(self.train.side)
+        order = permutation(n, 0, number) if self.shuffle else np.arange(n)
+
+        def make(chosen: np.ndarray) -> Points:
+            rows = torch.from_numpy(chosen)
+            return Points(self.train.at[rows], self.train.side[rows])
+
+        return Batches(np.split(order, self.cuts), make)
+
+    def loss(self, batch: Points) -> Tensor:
+        return cross_entropy(self.model(batch.at), batch.side)
+
+    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+        logits = self.model(self.dev.at)
+        loss = F.cross_entropy(logits, self.dev.side).item()
+        right = (logits.argmax(-1) == self.dev.side).float().mean().item()
+        return DevScore(loss, right, "accuracy")
