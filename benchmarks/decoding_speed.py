@@ -309,8 +309,8 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
     from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
-    from jumok.pretrained.mapped import map_file, put_down
-    from jumok.pretrained.unfilled import hold, unfilled
+    from jumok.pretrained.memory_map import map_file, put_down
+    from jumok.pretrained.meta_init import hold, unfilled
 
     plain = unfilled(lambda: ours(case))  # as checkpoints are opened
     hold(plain, map_file(folder / "jumok.safetensors"))

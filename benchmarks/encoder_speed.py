@@ -180,10 +180,10 @@ def onnxruntime(folder: Path, how: str) -> Read:
 
 def jumok(folder: Path, how: str) -> Read:
     """The plain encoder, or what `optimized` makes of it."""
+    from jumok.inference import optimized
     from jumok.nn import EVERYTHING, AttentionMask
     from jumok.pretrained.checkpoint import open_checkpoint
-    from jumok.pretrained.load import open_model
-    from jumok.serving import optimized
+    from jumok.pretrained.state_dict import open_model
 
     checkpoint = open_checkpoint(folder / "transformers")
     model = open_model(checkpoint.config, checkpoint.tensors).model.eval()

@@ -29,8 +29,8 @@ from types import TracebackType
 
 import torch
 
-from jumok.storage import sha256_of, write_atomically
-from jumok.tensorfile import read_tensors
+from jumok.atomic_io import sha256_of, write_atomically
+from jumok.safetensors_io import read_tensors
 from jumok.training.checkpoints.store import CheckpointStore
 
 PROGRAM = (sys.executable, "-m", "jumok")

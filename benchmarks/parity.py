@@ -21,9 +21,9 @@ from pathlib import Path
 import torch
 import transformers
 
-from tests.pretrained.foreign import VARIANTS
-from tests.pretrained.pairs import difference, gradient_difference, pair_of
-from tests.pretrained.writing import WRITERS, Compared, compared, ways
+from tests.pretrained.generation_parity import WRITERS, Compared, compared, ways
+from tests.pretrained.hf_variants import VARIANTS
+from tests.pretrained.model_pairs import difference, gradient_difference, pair_of
 
 RESULTS = Path(__file__).parent / "results" / "parity.txt"
 HEADING = (

@@ -28,11 +28,11 @@ import torch
 import torch.distributed.fsdp  # before anything is measured
 from torch import Tensor, nn
 
+from jumok.atomic_io import write_atomically
 from jumok.device import release_memory
 from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
 from jumok.processes import ALONE, Processes, connected
-from jumok.storage import write_atomically
 from jumok.tasks.batches import Batches
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevScore

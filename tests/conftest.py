@@ -62,7 +62,7 @@ def compiled(shared_cache: None, common_folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def review_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recipe of a classifier of tiny reviews, in a folder with its data."""
-    from tests.tiny import write_reviews
+    from tests.tiny_runs import write_reviews
 
     return write_reviews(tmp_path_factory.mktemp("reviews"))
 
@@ -70,7 +70,7 @@ def review_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def reading_recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recipe of a sequence model that writes spoken digits, in a folder with its data."""
-    from tests.tiny import write_readings
+    from tests.tiny_runs import write_readings
 
     return write_readings(tmp_path_factory.mktemp("readings"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jumok.interpret.trace import Trace
-from tests import foreign_folders
+from tests import hf_folders as foreign_folders
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MOST_LINES = 60

@@ -125,8 +125,8 @@ def _used(found: "Vocabulary") -> object:
 
 def weights(files: Files) -> object:
     """A safetensors file, read and mapped."""
-    from jumok.pretrained.mapped import map_file
-    from jumok.tensorfile import unpack
+    from jumok.pretrained.memory_map import map_file
+    from jumok.safetensors_io import unpack
 
     with folder_of(files) as home:
         map_file(home / "model.safetensors")
@@ -135,7 +135,7 @@ def weights(files: Files) -> object:
 
 def header(files: Files) -> object:
     """The header of a safetensors file alone."""
-    from jumok.tensorfile import parse_header
+    from jumok.safetensors_io import parse_header
 
     return parse_header(_only(files), len(_only(files)))
 
@@ -157,7 +157,7 @@ def trace(files: Files) -> object:
 def tokenizer(files: Files) -> object:
     """The tokeniser in a foreign folder, and texts cut and joined by it."""
     from jumok.errors import InputError
-    from jumok.jsonfile import read_json
+    from jumok.safe_json import read_json
     from jumok.text.pretrained import read_vocabulary
 
     with folder_of(files) as home:
@@ -175,8 +175,8 @@ def tokenizer(files: Files) -> object:
 
 def config(files: Files) -> object:
     """A config.json, a generation_config.json and an index of a foreign checkpoint."""
+    from jumok.pretrained.architecture import describe
     from jumok.pretrained.checkpoint import open_checkpoint
-    from jumok.pretrained.described import describe
 
     with folder_of(files) as home:
         described = describe(_config(home), [])
@@ -184,7 +184,7 @@ def config(files: Files) -> object:
 
 
 def _config(home: Path) -> dict[str, object]:
-    from jumok.jsonfile import read_json
+    from jumok.safe_json import read_json
 
     return read_json(home / "config.json")
 
@@ -230,7 +230,7 @@ def table(files: Files) -> object:
 
 def archive(files: Files) -> object:
     """The zip around a pickle; what is inside is never looked at here."""
-    from jumok.pretrained.archive import check_archive
+    from jumok.pretrained.zip_check import check_archive
 
     check_archive(io.BytesIO(_only(files)), len(_only(files)))
     return None

@@ -148,7 +148,7 @@ def weights() -> list[Files]:
     """Safetensors files of several dtypes."""
     import torch
 
-    from jumok.tensorfile import pack
+    from jumok.safetensors_io import pack
 
     tensors = {
         "encoder.embedding.weight": torch.arange(12.0).view(4, 3),
@@ -338,7 +338,7 @@ def configs() -> list[Files]:
     """The config.json of four families, each with an index of tensors in two files."""
     import torch
 
-    from jumok.tensorfile import pack
+    from jumok.safetensors_io import pack
 
     index = {"weight_map": {"a.weight": "model-1.safetensors", "b": "model-2.safetensors"}}
     generation = {"num_beams": 4, "max_length": 12, "bad_words_ids": [[1]], "eos_token_id": 2}

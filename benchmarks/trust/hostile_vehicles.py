@@ -181,7 +181,7 @@ def _script(folder: Path) -> None:
 
 
 def _tensors(metadata: Mapping[str, str] | None = None) -> bytes:
-    from jumok.tensorfile import pack
+    from jumok.safetensors_io import pack
 
     return pack({"a": torch.ones(2)}, metadata)
 
@@ -407,9 +407,9 @@ def lay_out(base: str, folder: Path) -> None:
 
 def _write_bert(folder: Path) -> None:
     """A BERT of 20 pieces with every weight there."""
-    from jumok.pretrained.described import describe
+    from jumok.pretrained.architecture import describe
     from jumok.pretrained.save import names_of, to_tensors
-    from jumok.tensorfile import pack
+    from jumok.safetensors_io import pack
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
     config = dict(fuzz_seeds.CONFIGS["bert"])

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from jumok.storage import write_atomically
+from jumok.atomic_io import write_atomically
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 UNRECORDED = "--unrecorded"

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jumok.storage import sha256_of
+from jumok.atomic_io import sha256_of
 from jumok.training.checkpoints.store import CheckpointStore
-from tests.tiny import REVIEWS, reviews, write_tsv
+from tests.tiny_runs import REVIEWS, reviews, write_tsv
 
 from .lives import Life, begin
 

@@ -19,7 +19,7 @@ from jumok.tasks.answering import Loaded
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.tables import ModelConfig
 from jumok.training.config import TrainingConfig
-from tests.nn.measure import shaken
+from tests.nn.tolerances import shaken
 
 LABELS = ("B-PS", "I-PS", "O")
 KINDS: dict[type[nn.Module], dict[str, Any]] = {

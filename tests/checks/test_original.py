@@ -16,7 +16,7 @@ from tests.checks.test_table import having, measured
 
 pytest.importorskip("transformers")
 
-from tests.pretrained.foreign import VARIANTS
+from tests.pretrained.hf_variants import VARIANTS
 
 SOME = (
     *("bert-bare", "bert-masked", "bert-texts", "roberta-tokens", "electra-discriminator"),

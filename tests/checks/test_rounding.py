@@ -9,7 +9,7 @@ from jumok.checks.rounding import BFLOAT16, INT8, bfloat16_half_step, int8_half_
 from jumok.models import EncoderDecoder, MaskedLanguageModel
 from jumok.native import quantize_rows
 from tests.checks.subjects import subject
-from tests.nn.drawing import noise, seeds
+from tests.nn.strategies import noise, seeds
 
 
 @given(seeds, st.floats(1e-20, 1e20))

@@ -22,7 +22,7 @@ from jumok.models.config import Positions
 from jumok.native import in_bfloat16
 from jumok.nn import EVERYTHING, AttentionMask, HookPoint, RelativePositionBias
 from tests.checks.subjects import KINDS, subject
-from tests.models.small import POSITIONS
+from tests.models.small_models import POSITIONS
 
 LEFT_OUT = not_to_be_had("left out")
 ALWAYS = {"compiled = eager", "native = plain", "original = ours"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]

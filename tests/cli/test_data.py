@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from jumok.cli.data import app
 from jumok.errors import InputError
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 
 
 @pytest.fixture(autouse=True)

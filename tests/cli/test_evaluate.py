@@ -12,7 +12,7 @@ import jumok
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
 from tests.cli.commands import call
-from tests.tiny import readings, reviews, write_reviews, write_tsv
+from tests.tiny_runs import readings, reviews, write_reviews, write_tsv
 
 Capture = pytest.CaptureFixture[str]
 CLASSIFICATION = ["task", "split", "n", "accuracy", "macro_f1", "calibration_error"]

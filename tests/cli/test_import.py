@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import jumok
-from tests import foreign_folders as foreign
+from tests import hf_folders as foreign
 from tests.cli.commands import call
-from tests.tiny import reviews, write_tsv
+from tests.tiny_runs import reviews, write_tsv
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()

@@ -86,7 +86,7 @@ def test_vocab_reads_no_longer_line(
 
 def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.foreign_folders import gpt2
+    from tests.hf_folders import gpt2
 
     gpt2(tmp_path / "gpt2")
     loaded = jumok.load(tmp_path / "gpt2").with_decoding(["max_length=2"])

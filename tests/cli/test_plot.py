@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from jumok.cli import main
+from jumok.fonts import file_of
 from jumok.interpret.trace import Trace
 from jumok.training.reporting.metrics import History
-from jumok.typography import file_of
 from jumok.viewer.figures.figure import figure_of
 from tests.viewer.traces import trace_of
 

@@ -9,7 +9,7 @@ import pytest
 
 import jumok
 from tests.cli.commands import JUMOK, call, environment, run
-from tests.tiny import write_reviews
+from tests.tiny_runs import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 TEXTS = ["이 영화 재미있어요", "", "결말이 정말 지루해요 ㅠㅠ", "이 영화 재미있어요"]

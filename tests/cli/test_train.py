@@ -10,7 +10,7 @@ from jumok.cli import main
 from jumok.errors import InputError
 from jumok.tasks.recipe import load_recipe
 from tests.cli.commands import call
-from tests.tiny import write_readings
+from tests.tiny_runs import write_readings
 
 Capture = pytest.CaptureFixture[str]
 QUICK = ("training.steps=6", "training.evaluate_every=3", "training.report_every=2")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from jumok.cli.vocab import app
 from jumok.errors import InputError, StorageError
 from jumok.text import SentencePieceVocabulary
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 from tests.text.samples import CORPUS, SENTENCES, kowiki_like, trained
 
 

@@ -16,7 +16,7 @@ from jumok.data.sources import survey
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.splitting import bucket
 from jumok.errors import InputError
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 
 ROWS = {
     ("ynat", CLASSIFICATION): {"train": 41_654, "dev": 2_000, "test": 2_000},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.config import build, plain
+from jumok.config_io import build, plain
 from jumok.data.config import DataConfig
 from jumok.data.corpora import load_splits
 from jumok.data.formats import Format
@@ -18,7 +18,7 @@ from jumok.data.recipe_files import evaluation_table, label_cells
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError, StorageError
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 
 COLUMNS = {"text": "document", "label": "label"}
 NSMC = DataConfig(corpus="nsmc")

@@ -16,7 +16,7 @@ from jumok.decoding import (
 )
 from jumok.decoding.processors import NEVER, Context, Processor
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
-from tests.nn.drawing import real_tokens
+from tests.nn.strategies import real_tokens
 
 PAD, BOS, EOS, V = 0, 2, 3, 12
 

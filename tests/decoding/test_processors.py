@@ -30,7 +30,7 @@ from jumok.decoding.processors import (
 )
 from jumok.errors import InputError
 from tests.decoding.small import Allowed, ChainWriter
-from tests.nn.drawing import noise, seeds
+from tests.nn.strategies import noise, seeds
 
 V = 6
 rows_of_tokens = st.lists(st.lists(st.integers(0, V - 1), max_size=9), min_size=1, max_size=3)

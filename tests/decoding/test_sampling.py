@@ -12,7 +12,7 @@ from jumok.decoding import DecodingConfig, generate
 from jumok.decoding.in_force import processors_of
 from jumok.decoding.sampling import Draws, chance_of, drawn, key_of, likeliest, uniforms
 from tests.decoding.small import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
-from tests.nn.drawing import noise
+from tests.nn.strategies import noise
 
 N = 4_000
 GIVEN = [1, BOS]  # behind [BOS] the logit of one of them is above 0, the other's below

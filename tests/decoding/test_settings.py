@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jumok.config import build, plain
+from jumok.config_io import build, plain
 from jumok.decoding import DecodingConfig
 from jumok.decoding.repetition import find_loop
 from jumok.decoding.written import Written

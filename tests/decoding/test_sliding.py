@@ -7,7 +7,7 @@ from jumok.decoding import LanguageModelWriter
 from jumok.decoding.sliding import SlidingWriter
 from jumok.errors import InputError
 from jumok.models import LanguageModel
-from tests.models.small import VOCABULARY, seeded, small
+from tests.models.small_models import VOCABULARY, seeded, small
 
 WINDOW = 6
 

@@ -34,8 +34,8 @@ from tests.decoding.small import (
     model_of,
     texts,
 )
-from tests.nn.drawing import noise, tokens
-from tests.nn.measure import FLOAT32, close
+from tests.nn.strategies import noise, tokens
+from tests.nn.tolerances import FLOAT32, close
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_positions = pytest.mark.parametrize("positions", POSITIONS)

@@ -15,7 +15,7 @@ from jumok.export.report import Cost, Unmeasured
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
 from tests.export.small import names_in
-from tests.foreign_folders import gpt2, marian
+from tests.hf_folders import gpt2, marian
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ from jumok.tasks.imported import import_checkpoint
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import train
-from tests import foreign_folders as foreign
+from tests import hf_folders as foreign
 from tests.export.small import names_in
-from tests.pretrained.foreign import VARIANTS
+from tests.pretrained.hf_variants import VARIANTS
 from tests.tasks.jobs import TAGS, tag_rows
-from tests.tiny import readings, reviews, write_tsv
+from tests.tiny_runs import readings, reviews, write_tsv
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()

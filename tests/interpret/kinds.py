@@ -9,7 +9,7 @@ from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.answering import Loaded
 from jumok.tasks.known import task_of
 from tests.tasks.jobs import LABELS, pair_rows, reading_vocabulary, recipe, review_vocabulary
-from tests.tiny import readings, reviews
+from tests.tiny_runs import readings, reviews
 
 REVIEWS = [text for text, _ in reviews(2, 3)]
 READINGS = [spoken for spoken, _ in readings(2, 5)]

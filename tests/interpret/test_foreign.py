@@ -16,8 +16,8 @@ from jumok.interpret.foreign_attention import attending
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import own_view
 from jumok.tasks.loading import load
-from tests import foreign_folders
-from tests.pretrained.foreign import LOUD, VARIANTS, V, redrawn
+from tests import hf_folders as foreign_folders
+from tests.pretrained.hf_variants import LOUD, VARIANTS, V, redrawn
 
 GROUPED = {
     "vocab_size": V,

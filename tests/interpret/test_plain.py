@@ -14,7 +14,7 @@ from jumok.interpret.bertviz import to_bertviz
 from jumok.interpret.foreign import trace_transformers
 from jumok.interpret.plain import UNKNOWN, from_attention
 from jumok.interpret.trace import Trace
-from tests.pretrained.foreign import VARIANTS
+from tests.pretrained.hf_variants import VARIANTS
 
 
 def weights(T: int, S: int, layers: int = 2, B: int = 1, *, causal: bool = False) -> list[Tensor]:

@@ -22,10 +22,10 @@ from jumok.tasks.answers import Rewriting
 from jumok.tasks.continuation import prompt
 from jumok.tasks.loading import load
 from jumok.tasks.pairs import PairEncoder
-from tests import foreign_folders
+from tests import hf_folders as foreign_folders
 from tests.decoding.small import BOS, EOS, ChainWriter
 from tests.tasks.jobs import reading_vocabulary, recipe
-from tests.tiny import readings
+from tests.tiny_runs import readings
 
 Kind = Literal["sequence_to_sequence", "language_modeling"]
 TEXTS = [spoken for spoken, _ in readings(2, 5)]

@@ -16,7 +16,7 @@ from jumok.interpret.tracing import trace
 from jumok.tasks.loading import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.text.vocabulary import Vocabulary
-from tests import foreign_folders
+from tests import hf_folders as foreign_folders
 from tests.interpret.kinds import loaded_of
 from tests.tasks.jobs import review_vocabulary
 

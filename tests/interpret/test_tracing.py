@@ -22,9 +22,9 @@ from jumok.interpret.writing import NO_PARAMETERS
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.hooks import HookPoint, record
 from jumok.tasks.answering import Loaded
-from tests import foreign_folders
+from tests import hf_folders as foreign_folders
 from tests.interpret.kinds import KINDS, READINGS, REVIEWS, loaded_of, texts_of
-from tests.models.small import POSITIONS
+from tests.models.small_models import POSITIONS
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_position = pytest.mark.parametrize("positions", POSITIONS)

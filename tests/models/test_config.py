@@ -15,8 +15,8 @@ from jumok.models import (
     TextClassifier,
     TransformerConfig,
 )
-from tests.models.small import VOCABULARY, small
-from tests.nn.drawing import tokens
+from tests.models.small_models import VOCABULARY, small
+from tests.nn.strategies import tokens
 
 BUCKETS = "came; give 4 buckets or more, and a distance beyond half of them"
 

@@ -5,9 +5,9 @@ import torch
 
 from jumok.models import Encoder
 from jumok.models.config import Positions
-from tests.models.small import POSITIONS, VOCABULARY, seeded, small
-from tests.nn.drawing import tokens
-from tests.nn.measure import close, shaken
+from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
+from tests.nn.strategies import tokens
+from tests.nn.tolerances import close, shaken
 
 IDS, PLACES = tokens(2, 4, size=VOCABULARY), torch.tensor([[0, 1, 2, 3], [5, 0, 1, 9]])
 

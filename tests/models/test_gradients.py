@@ -13,9 +13,9 @@ from jumok.models import (
 )
 from jumok.models.config import Positions
 from jumok.nn import AttentionMask
-from tests.models.small import POSITIONS, VOCABULARY, small
-from tests.nn.drawing import real_tokens, tokens
-from tests.nn.measure import gradients, shaken
+from tests.models.small_models import POSITIONS, VOCABULARY, small
+from tests.nn.strategies import real_tokens, tokens
+from tests.nn.tolerances import gradients, shaken
 
 IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
 REAL = real_tokens([3, 1], 3)

@@ -15,9 +15,9 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.nn import AttentionMask
-from tests.models.small import VOCABULARY, seeded, small
-from tests.nn.drawing import real_tokens, tokens
-from tests.nn.measure import close, gradients, shaken
+from tests.models.small_models import VOCABULARY, seeded, small
+from tests.nn.strategies import real_tokens, tokens
+from tests.nn.tolerances import close, gradients, shaken
 
 IDS = tokens(2, 4, size=VOCABULARY)
 

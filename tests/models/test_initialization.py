@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from jumok.models import EncoderDecoder, MaskedLanguageModel
-from tests.models.small import small
+from tests.models.small_models import small
 
 
 def test_linear_maps_fill_xaviers_range() -> None:

@@ -10,9 +10,9 @@ from jumok.models import Decoder, Encoder, TextClassifier
 from jumok.models.config import Positions
 from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask
-from tests.models.small import POSITIONS, VOCABULARY, small
-from tests.nn.drawing import seeds, tokens
-from tests.nn.measure import FLOAT64, close, gradients, shaken
+from tests.models.small_models import POSITIONS, VOCABULARY, small
+from tests.nn.strategies import seeds, tokens
+from tests.nn.tolerances import FLOAT64, close, gradients, shaken
 
 lengths_by_row = st.lists(
     st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=2

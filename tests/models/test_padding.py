@@ -16,9 +16,9 @@ from jumok.models import (
 from jumok.models.config import Positions
 from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask, positions_of
-from tests.models.small import POSITIONS, VOCABULARY, padded, seeded, small
-from tests.nn.drawing import real_tokens, seeds, tokens
-from tests.nn.measure import FLOAT64, close, gradients, shaken
+from tests.models.small_models import POSITIONS, VOCABULARY, padded, seeded, small
+from tests.nn.strategies import real_tokens, seeds, tokens
+from tests.nn.tolerances import FLOAT64, close, gradients, shaken
 
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.models.pooling import Pooling, pool
-from tests.nn.drawing import noise, real_tokens
-from tests.nn.measure import FLOAT64, close
+from tests.nn.strategies import noise, real_tokens
+from tests.nn.tolerances import FLOAT64, close
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.booleans())

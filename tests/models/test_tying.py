@@ -8,9 +8,9 @@ import torch.nn.functional as F
 
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, MaskedLanguageModel
-from tests.models.small import VOCABULARY, small
-from tests.nn.drawing import tokens
-from tests.nn.measure import FLOAT64, close, shaken
+from tests.models.small_models import VOCABULARY, small
+from tests.nn.strategies import tokens
+from tests.nn.tolerances import FLOAT64, close, shaken
 
 IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
 

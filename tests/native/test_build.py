@@ -67,8 +67,8 @@ def test_other_processors_compute_the_same(
 
     here = {precision: logits(precision) for precision in ("float32", "bfloat16", "int8")}
     other = load(path)
-    monkeypatch.setattr("jumok.native.packing.library", lambda: other)
-    monkeypatch.setattr("jumok.native.writer.library", lambda: other)
+    monkeypatch.setattr("jumok.native.packed_weights.library", lambda: other)
+    monkeypatch.setattr("jumok.native.decoder.library", lambda: other)
     # Sums of floats differ in order; where that tips a rounding, by one step of the format.
     for precision, tolerance in (("float32", 1e-5), ("bfloat16", 0.02), ("int8", 0.02)):
         found, wanted = logits(precision), here[precision]

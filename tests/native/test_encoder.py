@@ -1,4 +1,4 @@
-"""An encoder's layers in the kernel; `tests/serving` compares them for every config."""
+"""An encoder's layers in the kernel; `tests/inference` compares them for every config."""
 
 from copy import deepcopy
 

@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from jumok.models import TextClassifier
-from jumok.native import KernelError, NativeModel, NativeWriter, obstacle, packing
-from jumok.native.packing import PRECISIONS, Precision
+from jumok.native import KernelError, NativeModel, NativeWriter, obstacle
+from jumok.native import packed_weights as packing
+from jumok.native.packed_weights import PRECISIONS, Precision
 from jumok.nn import record
 from tests.native.conftest import KINDS, config, encoder_decoder, language_model
 

@@ -18,8 +18,8 @@ from jumok.nn import (
     record,
 )
 from jumok.nn.attention import SHORT
-from tests.nn.drawing import chances, masks, noise, seeds
-from tests.nn.measure import BFLOAT16, FLOAT32, FLOAT64, close, gradients, shaken
+from tests.nn.strategies import chances, masks, noise, seeds
+from tests.nn.tolerances import BFLOAT16, FLOAT32, FLOAT64, close, gradients, shaken
 
 KERNEL = SHORT + 3  # so many keys take the other door: the kernel that never stores the weights
 SCALE = 0.3  # not 1/sqrt(4), which kernels take by themselves

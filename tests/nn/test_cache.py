@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jumok.nn import NO_CACHE, KeyValueCache, StackCache
 from jumok.nn.cache import FIRST_ROOM, NO_STACK_CACHE
-from tests.nn.drawing import noise
+from tests.nn.strategies import noise
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2))

@@ -7,8 +7,8 @@ import torch
 
 from jumok.nn import Dropout
 from jumok.nn.dropout import LEVELS, dropout, random_bytes
-from tests.nn.drawing import noise
-from tests.nn.measure import close
+from tests.nn.strategies import noise
+from tests.nn.tolerances import close
 
 RATES = [1e-4, 1 / 256, 0.01, 0.1, 0.5, 0.9, 0.9999]
 

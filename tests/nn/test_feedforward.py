@@ -9,8 +9,8 @@ from torch import Tensor
 
 from jumok.nn import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.feedforward import Activation
-from tests.nn.drawing import noise
-from tests.nn.measure import FLOAT64, close, shaken
+from tests.nn.strategies import noise
+from tests.nn.tolerances import FLOAT64, close, shaken
 
 ACTIVATIONS = get_args(Activation)
 

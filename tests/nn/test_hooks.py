@@ -12,8 +12,8 @@ from jumok.nn import (
     TransformerStack,
     record,
 )
-from tests.nn.drawing import noise, real_tokens
-from tests.nn.measure import FLOAT64, close, gradients, shaken
+from tests.nn.strategies import noise, real_tokens
+from tests.nn.tolerances import FLOAT64, close, gradients, shaken
 
 CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=16, dropout=0.2, attention_dropout=0.2)
 MASK = AttentionMask.from_padding(real_tokens([5, 3, 0], 5), causal=True)

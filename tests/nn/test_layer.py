@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.nn import EVERYTHING, AddNorm, AttentionMask, LayerConfig, TransformerLayer
-from tests.nn.drawing import noise
-from tests.nn.measure import FLOAT64, close, shaken
+from tests.nn.strategies import noise
+from tests.nn.tolerances import FLOAT64, close, shaken
 
 SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.nn import EVERYTHING, AttentionMask, positions_of
-from tests.nn.drawing import chances, real_tokens, seeds
+from tests.nn.strategies import chances, real_tokens, seeds
 
 CPU = torch.device("cpu")
 

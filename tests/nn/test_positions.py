@@ -17,8 +17,8 @@ from jumok.nn import (
     sinusoids,
 )
 from jumok.nn.positions import LearnedPositions
-from tests.nn.drawing import noise
-from tests.nn.measure import close, shaken
+from tests.nn.strategies import noise
+from tests.nn.tolerances import close, shaken
 
 
 @given(shift=st.integers(0, 40), half=st.integers(1, 9))

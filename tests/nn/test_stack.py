@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from jumok.nn import AttentionMask, LayerConfig, StackCache, TransformerStack
 from jumok.nn.stack import Inside
-from tests.nn.drawing import noise
-from tests.nn.measure import FLOAT64, close, shaken
+from tests.nn.strategies import noise
+from tests.nn.tolerances import FLOAT64, close, shaken
 
 CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=12)
 FIRST = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=True, norm="rms")

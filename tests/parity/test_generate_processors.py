@@ -19,7 +19,7 @@ from jumok.decoding.processors import (
     Typical,
     processed,
 )
-from tests.nn.drawing import noise, seeds, tokens
+from tests.nn.strategies import noise, seeds, tokens
 
 V = 17
 CASES: list[tuple[str, tuple[Any, ...], Processor]] = [

@@ -11,7 +11,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
 from jumok.decoding.processors import Forbidden, Processor
 from jumok.models import EncoderDecoder
-from tests.parity.shapes import EOS, PAD, SHAPES, Pair, V
+from tests.parity.hf_models import EOS, PAD, SHAPES, Pair, V
 
 LIMIT = 12
 EARLY = {"likely": False, "full": True, "exact": "never"}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from jumok.nn import AddNorm, LayerConfig
-from tests.nn.drawing import noise
-from tests.nn.measure import FLOAT64, close, shaken
+from tests.nn.strategies import noise
+from tests.nn.tolerances import FLOAT64, close, shaken
 
 
 @pytest.mark.parametrize("eps", [1e-12, 1e-5, 0.1])

@@ -6,7 +6,7 @@ import torch
 
 from jumok.nn import sinusoids
 from jumok.viewer.positional_ideas import sinusoid_pairs
-from tests.nn.measure import close
+from tests.nn.tolerances import close
 
 
 def sinusoid_table(n_seq: int, d_hidn: int) -> np.ndarray:

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from jumok.nn import AttentionMask, MultiHeadAttention, attention_weights, fused_attention, record
 from jumok.nn.attention import SHORT
-from tests.nn.drawing import chances, noise, real_tokens
-from tests.nn.measure import FLOAT32, FLOAT64, close, shaken
+from tests.nn.strategies import chances, noise, real_tokens
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
 
 TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32}
 

@@ -13,8 +13,8 @@ from jumok.nn import (
     TransformerLayer,
     TransformerStack,
 )
-from tests.nn.drawing import noise, real_tokens
-from tests.nn.measure import FLOAT32, FLOAT64, close, shaken
+from tests.nn.strategies import noise, real_tokens
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
 
 TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32}
 REAL = real_tokens([5, 3], 5)

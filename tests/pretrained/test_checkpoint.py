@@ -10,7 +10,7 @@ import torch
 
 from jumok.errors import InputError
 from jumok.pretrained.checkpoint import MAX_SHARDS, open_checkpoint
-from jumok.tensorfile import pack
+from jumok.safetensors_io import pack
 
 CONFIG = {"model_type": "bert", "hidden_size": 8}
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from tests.pretrained.foreign import VARIANTS
-from tests.pretrained.pairs import (
+from tests.pretrained.generation_parity import WRITERS, compared, ways
+from tests.pretrained.hf_variants import VARIANTS
+from tests.pretrained.model_pairs import (
     Padding,
     Question,
     difference,
@@ -14,7 +15,6 @@ from tests.pretrained.pairs import (
     pair_of,
     question,
 )
-from tests.pretrained.writing import WRITERS, compared, ways
 
 pytest.importorskip("transformers")
 

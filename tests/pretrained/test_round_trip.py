@@ -9,12 +9,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
+from jumok.pretrained.architecture import describe
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.described import describe
-from jumok.pretrained.load import Pretrained, open_model
 from jumok.pretrained.save import names_of, to_tensors
-from jumok.tensorfile import pack, unpack
-from tests.pretrained.foreign import VARIANTS, Variant
+from jumok.pretrained.state_dict import Pretrained, open_model
+from jumok.safetensors_io import pack, unpack
+from tests.pretrained.hf_variants import VARIANTS, Variant
 
 transformers = pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from jumok.config import build
+from jumok.config_io import build
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
@@ -23,7 +23,7 @@ from jumok.tasks.texts import TextEncoder, Texts
 from jumok.tasks.whole_texts import KnownTexts
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
-from tests.tiny import readings, reviews
+from tests.tiny_runs import readings, reviews
 
 CPU = torch.device("cpu")
 LABELS = ("negative", "positive")

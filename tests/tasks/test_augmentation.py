@@ -5,7 +5,7 @@ import pytest
 
 from jumok.tasks.augmentation import Cut, sampled
 from tests.tasks.jobs import review_vocabulary
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 
 N = 400
 TEXTS = [" ".join(text for text, _ in reviews(20, seed)) for seed in range(N)]  # with many cuts

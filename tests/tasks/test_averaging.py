@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jumok
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import weights_of
 from jumok.tasks.averaging import average

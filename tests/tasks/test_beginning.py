@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 import jumok
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.errors import InputError
 from jumok.tasks.dry_run import dry_run
 from jumok.tasks.measures import MEASURES, refuse_other_measures
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import resume, train
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 
 STILL = ["training.steps=1", "training.evaluate_every=1", "training.learning_rate=1e-12"]
 

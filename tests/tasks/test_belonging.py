@@ -8,7 +8,7 @@ import pytest
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.errors import InputError
-from jumok.tensorfile import pack, read_tensors
+from jumok.safetensors_io import pack, read_tensors
 
 FILES = ("config.json", "model.safetensors", "recipe.toml", "vocabulary.model")
 OTHER = ("model.d_ff=12", 'data.labels=["yes", "no"]')
@@ -82,7 +82,7 @@ def test_a_file_of_another_import_is_refused(tmp_path: Path, name: str) -> None:
     """Two checkpoints of one architecture, with other weights, labels and pieces."""
     pytest.importorskip("transformers")
     from jumok.tasks.imported import import_checkpoint
-    from tests.foreign_folders import bert
+    from tests.hf_folders import bert
 
     for side in ("own", "other"):
         labels = ("no", "yes") if side == "own" else ("yes", "no")

@@ -15,7 +15,7 @@ from jumok.tasks.texts import TextEncoder, texts_of
 from jumok.tasks.whole_texts import answer_all, outputs
 from jumok.training.losses import inconsistency
 from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 
 ROWS = reviews(60, 3)
 

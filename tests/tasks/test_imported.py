@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import jumok
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.checks import samples_of
 from jumok.cli.decoding import overridden
 from jumok.data.recipe_files import evaluation_table
@@ -35,9 +35,9 @@ from jumok.tasks.scoring import score
 from jumok.tasks.tagging import PiecedTexts, TaggedTexts, likeliest_tags, named, of_characters
 from jumok.tasks.texts import TextEncoder
 from jumok.tasks.training import resume, train
-from tests import foreign_folders as foreign
+from tests import hf_folders as foreign
 from tests.tasks.jobs import TAGS, tag_rows
-from tests.tiny import readings, reviews, write_readings, write_reviews, write_tsv
+from tests.tiny_runs import readings, reviews, write_readings, write_reviews, write_tsv
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()

@@ -7,14 +7,14 @@ import torch
 
 from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
+from jumok.inference import optimized
 from jumok.native import KernelError, build, library
-from jumok.pretrained import mapped
-from jumok.serving import optimized
+from jumok.pretrained import memory_map as mapped
 from jumok.tasks.kernels import Kernels
 from jumok.tasks.loading import load
 from jumok.tasks.recipe import load_recipe
 from jumok.tasks.training import train
-from tests.tiny import readings
+from tests.tiny_runs import readings
 
 SPOKEN = [spoken for spoken, _ in readings(12, 5)]
 

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from jumok.config import build
+from jumok.config_io import build
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, LanguageModelWriter
@@ -42,7 +42,7 @@ from jumok.tasks.windows import WindowConfig
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from jumok.viewer.attention import draw
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 
 CPU = torch.device("cpu")
 TEXTS = [text for text, _ in reviews(24, 0)]

@@ -33,9 +33,9 @@ from jumok.tasks.training import resume, train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.losses import cross_entropy
 from jumok.viewer.attention import draw
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 from tests.tasks.jobs import CPU, SMALL, recipe, review_vocabulary
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 
 TEXTS = [text for text, _ in reviews(40, 0)]
 

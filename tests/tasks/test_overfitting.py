@@ -8,7 +8,7 @@ from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.sequence_to_sequence import SequenceJob
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import CPU, classification_job, sequence_job
-from tests.tiny import readings, reviews
+from tests.tiny_runs import readings, reviews
 
 LEARNING = {
     "learning_rate": 5e-3,

@@ -26,7 +26,7 @@ from jumok.tasks.training import train
 from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, text_epoch
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
-from tests.tiny import REVIEWS
+from tests.tiny_runs import REVIEWS
 
 ROWS = pair_rows(40, 3)
 SEGMENTS = {"n_segments": 2}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jumok.config import build, read_toml
+from jumok.config_io import build, read_toml
 from jumok.errors import InputError
 from jumok.tasks.recipe import Recipe, built_in, load_recipe
-from tests.tiny import REVIEWS
+from tests.tiny_runs import REVIEWS
 
 
 @pytest.mark.parametrize("name", ["nsmc", "numbers"])

@@ -19,7 +19,7 @@ from jumok.tasks.training import train
 from jumok.tasks.whole_texts import outputs
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import CPU, regression_job, score_rows
-from tests.tiny import REVIEWS
+from tests.tiny_runs import REVIEWS
 
 ROWS = score_rows(32, 1)
 LEARNING = {

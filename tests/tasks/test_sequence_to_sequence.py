@@ -17,7 +17,7 @@ from jumok.tasks.tables import AugmentationConfig
 from jumok.tasks.writing import Output, write_all
 from jumok.training.losses import inconsistency
 from tests.tasks.jobs import CPU, reading_vocabulary, sequence_job
-from tests.tiny import readings
+from tests.tiny_runs import readings
 
 ROWS = readings(40, 5)
 TWICE = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.01, consistency=15.0)

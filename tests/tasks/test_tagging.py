@@ -29,7 +29,7 @@ from jumok.training.losses import inconsistency
 from jumok.training.trainer import Trainer
 from jumok.viewer.attention import draw
 from tests.tasks.jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
-from tests.tiny import REVIEWS
+from tests.tiny_runs import REVIEWS
 
 ROWS = tag_rows(24, 1)
 

@@ -18,7 +18,7 @@ from jumok.tasks.training import train
 from jumok.tasks.vocabularies import Vocabularies
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from tests.tasks.jobs import review_vocabulary
-from tests.tiny import REVIEWS, reviews
+from tests.tiny_runs import REVIEWS, reviews
 
 SHORT = ["training.steps=4", "training.evaluate_every=4"]
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import jumok
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.data.corpora import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -21,8 +21,8 @@ from jumok.tasks.sequence_to_sequence import SequenceToSequence
 from jumok.tasks.task import Writing
 from jumok.tasks.training import resume, train
 from jumok.tasks.vocabularies import learn
-from tests.shared import shared_data
-from tests.tiny import readings, write_readings
+from tests.shared_data import shared_data
+from tests.tiny_runs import readings, write_readings
 
 TWO = ["vocabulary.joint=false", "vocabulary.size=29", "vocabulary.target_size=28"]
 SHORT = ["training.steps=4", "training.evaluate_every=2", "decoding.max_ratio=1.5"]

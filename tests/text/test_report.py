@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 
 from jumok.text import SentencePieceVocabulary, VocabularyConfig, report
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 from tests.text.samples import SENTENCES, kowiki_like, trained
 
 

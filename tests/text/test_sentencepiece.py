@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jumok.errors import InputError, StorageError
 from jumok.text import SPECIAL_PIECES, SentencePieceVocabulary, Vocabulary, VocabularyConfig
 from jumok.text.model_file import PieceType, read_model
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 from tests.text.samples import SENTENCES, foreign, kowiki_like, trained
 
 KINDS = ["unigram", "bpe"]

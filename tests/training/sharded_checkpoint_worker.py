@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.errors import JumokError
 from jumok.processes import Processes, connected
 from jumok.training.checkpoints.resharding import rows_of

@@ -10,7 +10,7 @@ from jumok.training.activation_checkpointing import recomputing
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import estimate
 from tests.tasks.jobs import CPU, classification_job, sequence_job
-from tests.tiny import readings, reviews
+from tests.tiny_runs import readings, reviews
 
 DROPOUTS = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "n_layers": 2}
 

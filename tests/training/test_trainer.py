@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
 from jumok.models.weights import load_weights, weights_of
 from jumok.processes import ALONE, Alone, Processes
+from jumok.safetensors_io import read_tensors
 from jumok.seeding import seed_step
-from jumok.tensorfile import read_tensors
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
@@ -30,7 +30,7 @@ from jumok.training.reporting.metrics import METRICS, History, Record, read_reco
 from jumok.training.state import Progress
 from jumok.training.trainer import Trainer
 from tests.tasks.jobs import classification_job
-from tests.tiny import reviews
+from tests.tiny_runs import reviews
 from tests.training.toy_job import Circle, Points, points
 
 CPU = torch.device("cpu")

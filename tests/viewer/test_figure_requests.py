@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jumok.errors import InputError
-from jumok.typography import file_of
+from jumok.fonts import file_of
 from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
 from jumok.viewer.figures.figure import figure_of
 from jumok.viewer.state import State

@@ -22,10 +22,10 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.fonts import file_of
 from jumok.interpret.header import Muted
 from jumok.interpret.merging import groups, merged, renormalised
 from jumok.interpret.trace import Trace
-from jumok.typography import file_of
 from jumok.viewer.figures.figure import figure_of, first_kind
 from jumok.viewer.figures.model_map import mosaic, tiled
 from jumok.viewer.figures.words import KINDS, Kind

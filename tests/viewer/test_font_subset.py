@@ -22,7 +22,7 @@ def test_the_font_has_what_was_asked_for_and_the_space() -> None:
 
 
 def test_a_letter_of_the_subset_is_drawn_as_in_the_whole_font() -> None:
-    from jumok.typography import FONT_FILE
+    from jumok.fonts import FONT_FILE
 
     with TTFont(io.BytesIO(subset("뷁"))) as small, TTFont(FONT_FILE) as whole:
         outlines = [font["glyf"][font.getBestCmap()[ord("뷁")]] for font in (small, whole)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jumok.errors import InputError
-from jumok.typography import save
+from jumok.fonts import save
 from jumok.viewer.positional_ideas import sinusoid_pairs
 from jumok.viewer.positional_ladder import positional_ladder
 

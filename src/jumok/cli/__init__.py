@@ -60,7 +60,7 @@ def _run(words: list[str], debug: bool) -> int:
     verb, *rest = words
     try:
         if verb not in VERBS:
-            from jumok.config import nearest
+            from jumok.config_io import nearest
 
             raise InputError(f"{verb!r} is no verb of jumok; {nearest(verb, list(VERBS))}")
         module = f"{verb}_" if keyword.iskeyword(verb) else verb

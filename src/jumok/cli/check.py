@@ -104,7 +104,7 @@ def _table(quick: bool) -> "list[Equality]":
 def _fast(precision: "Precision", otherwise: "Change | None" = None) -> "Change":
     """What makes a copy for reading; `otherwise` makes those of models that write."""
     from jumok.checks import NotApplicable
-    from jumok.serving.optimize import obstacle, optimized
+    from jumok.inference.optimization import obstacle, optimized
 
     def change(model: "nn.Module") -> "nn.Module":
         reason = obstacle(model)

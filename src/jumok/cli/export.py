@@ -21,7 +21,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Write a run in the format of another program, compared with the run itself."""
-    from jumok.config import plain
+    from jumok.config_io import plain
     from jumok.export import export
 
     def tell(what: str) -> None:

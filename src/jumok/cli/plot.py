@@ -32,7 +32,7 @@ def positions(
     width: Annotated[int, typer.Option(max=4096, help="Dimensions, an even number.")] = 32,
 ) -> None:
     """Five ideas for saying where a token stands, and which of them one matrix can shift."""
-    from jumok.typography import save
+    from jumok.fonts import save
     from jumok.viewer.positional_ladder import positional_ladder
 
     save(positional_ladder(length, width), out)
@@ -43,9 +43,9 @@ def positions(
 def history(run: Run, out: Out = None) -> None:
     """Loss and score of a run over its epochs, also while it is still training."""
     from jumok.errors import InputError
+    from jumok.fonts import save
     from jumok.training.reporting.curves import figure
     from jumok.training.reporting.metrics import METRICS, charts, read_records
-    from jumok.typography import save
 
     if not (run / METRICS).is_file():
         raise InputError(f"{run} holds no {METRICS}; name a folder of jumok train")
@@ -90,7 +90,7 @@ def attention(
     out: Out = None,
 ) -> None:
     """Who looks where: of a run while it reads a text, or of a trace that was kept."""
-    from jumok.typography import save
+    from jumok.fonts import save
     from jumok.viewer.figures.figure import figure_of, first_kind
 
     place = _head(head)

@@ -18,14 +18,14 @@ Precise = Annotated[
 
 
 def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
-    """The model as it is, or one whose encoder reads in `precision` (`jumok.serving.optimized`).
+    """The model as it is, or one whose encoder reads in `precision` (`jumok.inference.optimized`).
 
     Raises InputError for other words, and for models that have no such encoder.
     """
     if precision is None:
         return loaded
     from jumok.errors import InputError
-    from jumok.serving import optimized
+    from jumok.inference import optimized
 
     if loaded.recipe.task == "language_modeling":
         raise InputError(

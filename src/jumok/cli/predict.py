@@ -83,7 +83,7 @@ def predict(
 
 def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
     """An answer as a line of JSON, with what was asked for besides."""
-    from jumok.config import plain
+    from jumok.config_io import plain
     from jumok.tasks.answers import Rewriting
 
     tree = plain(answer)
@@ -117,7 +117,7 @@ def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
 
 def _refuse_options(texts: list[str], known: list[str]) -> None:
     """Raises InputError for a mistyped option: it must not be answered as if it were a text."""
-    from jumok.config import nearest
+    from jumok.config_io import nearest
     from jumok.errors import InputError
 
     for text in texts:

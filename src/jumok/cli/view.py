@@ -116,7 +116,7 @@ def _wanted(
         if said:
             raise InputError("a target, decoding or muted heads came without a text; add TEXT")
         return None
-    from jumok.config import override
+    from jumok.config_io import override
     from jumok.viewer.asking import TraceRequest
     from jumok.viewer.state import read_place
 

@@ -1,6 +1,6 @@
 """The corpora jumok knows by name; what is known of each stands in the catalogue."""
 
-from jumok.config import nearest
+from jumok.config_io import nearest
 from jumok.data.catalogue.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
 from jumok.data.catalogue.labelled import CHATBOT, KLUE_NER, YNAT
 from jumok.data.catalogue.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jumok.config import nearest
+from jumok.config_io import nearest
 from jumok.data.sources import Line, decoded, shown
 from jumok.errors import InputError
 

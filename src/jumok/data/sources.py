@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from jumok.atomic_io import refuse_no_name
 from jumok.errors import InputError, StorageError
-from jumok.storage import refuse_no_name
 
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20

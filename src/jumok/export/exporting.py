@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jumok.atomic_io import refuse_filled, whole_folder
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
@@ -13,7 +14,6 @@ from jumok.export.report import Outcome
 from jumok.export.samples import random_samples, samples_of
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.export.target import Quantization, Target, Tell, refuse_missing
-from jumok.storage import refuse_filled, whole_folder
 from jumok.tasks.answering import Loaded
 from jumok.tasks.loading import load
 from jumok.tasks.vocabularies import Vocabularies

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
@@ -24,7 +25,6 @@ from jumok.export.generation import generation
 from jumok.export.report import Compared, Outcome, Searched
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
-from jumok.jsonfile import read_json
 from jumok.models import (
     EncoderDecoder,
     LanguageModel,
@@ -33,12 +33,12 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.models.weights import weights_of
-from jumok.pretrained.adapting import Ours
-from jumok.pretrained.express import Expressed, express
+from jumok.pretrained.adapt import Ours
+from jumok.pretrained.config_reader import Settings
 from jumok.pretrained.family import Kind
 from jumok.pretrained.save import to_tensors
-from jumok.pretrained.settings import Settings
-from jumok.storage import write_atomically
+from jumok.pretrained.to_hf import Expressed, express
+from jumok.safe_json import read_json
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import filler, target_begin
 from jumok.tasks.imported import original

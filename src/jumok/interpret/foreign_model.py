@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.interpret.header import ModelInfo
-from jumok.pretrained.described import FAMILIES
-from jumok.pretrained.settings import ACTIVATIONS, Settings
+from jumok.pretrained.architecture import FAMILIES
+from jumok.pretrained.config_reader import ACTIVATIONS, Settings
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
 Positions = Literal[

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from jumok.errors import InputError
 from jumok.interpret.strict_json import read_dataclass
-from jumok.jsonfile import parse_json
+from jumok.safe_json import parse_json
 
 FORMAT = "jumok.trace/1"
 

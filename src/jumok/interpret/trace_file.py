@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.errors import InputError
 from jumok.interpret.header import FORMAT, TraceInfo
 

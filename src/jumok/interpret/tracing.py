@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
 from jumok.interpret import collect
 from jumok.interpret.asking import Asked, ask
@@ -35,7 +36,6 @@ from jumok.models import (
 )
 from jumok.nn.hooks import own_view
 from jumok.nn.masks import AttentionMask
-from jumok.storage import sha256_of
 from jumok.tasks.answering import Loaded
 from jumok.tasks.batches import PaddedIds
 from jumok.tasks.choices import WRITING

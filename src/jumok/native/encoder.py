@@ -5,7 +5,7 @@ from torch import Tensor
 
 from jumok.errors import InputError, JumokError
 from jumok.native.library import OUT_OF_MEMORY, Measures
-from jumok.native.packing import (
+from jumok.native.packed_weights import (
     PackedWeights,
     Precision,
     layer_measures,

@@ -11,7 +11,7 @@ from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.native.build import KernelError
 from jumok.native.library import Measures
-from jumok.native.packing import (
+from jumok.native.packed_weights import (
     Maps,
     PackedWeights,
     Precision,
@@ -112,8 +112,8 @@ def obstacle(model: nn.Module) -> str | None:
 
 
 def is_fast_copy(module: nn.Module) -> bool:
-    """Whether a module was made by `jumok.serving` or `jumok.native` from a plain one."""
-    return type(module).__module__.startswith(("jumok.native.", "jumok.serving."))
+    """Whether a module was made by `jumok.inference` or `jumok.native` from a plain one."""
+    return type(module).__module__.startswith(("jumok.native.", "jumok.inference."))
 
 
 _KNOWN = (

@@ -9,12 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from jumok.nn.bmm_attention import short_attention
 from jumok.nn.cache import KeysValues
 from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import EVERYTHING, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
-from jumok.nn.short_attention import short_attention
 
 SHORT = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
 

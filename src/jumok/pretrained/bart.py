@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.config_reader import Settings
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import ROW, Line, line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import ROW, Line, line, under
 
 OFFSET = 2  # the first rows of the table of positions nobody uses
 MOST_POSITIONS = 2**15  # tables of sines are made, whatever the file holds

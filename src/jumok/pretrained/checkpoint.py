@@ -13,12 +13,12 @@ from typing import Any
 
 from torch import Tensor
 
+from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
-from jumok.jsonfile import read_json
-from jumok.pretrained.mapped import map_file
-from jumok.pretrained.pickled import read_pickled
-from jumok.storage import sha256_of
-from jumok.tensorfile import MAX_TENSORS
+from jumok.pretrained.memory_map import map_file
+from jumok.pretrained.pickle_reader import read_pickled
+from jumok.safe_json import read_json
+from jumok.safetensors_io import MAX_TENSORS
 
 MAX_SHARDS = 1000
 _INDEX_BYTES = 32 * 2**20

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.computed import counted_from_zero
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import counted_from_zero
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import line, under
 
 LAYER = (
     line("attention.q_lin", "attention.query"),

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.bert import ENCODER, encoder_config, stored_twice, vocabulary_lines
-from jumok.pretrained.computed import counted_from_zero
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import counted_from_zero
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import line, under
 
 
 def _config(settings: Settings) -> TransformerConfig:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler
 from jumok.nn.feedforward import Activation
-from jumok.pretrained.names import Line
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.name_map import Line
 
 Kind = Literal[
     "encoder",

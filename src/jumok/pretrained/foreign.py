@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.architecture import describe
+from jumok.pretrained.assign import by_the_table, untied
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.described import describe
-from jumok.pretrained.sorting import by_the_table, untied
 
 
 def is_foreign(folder: Path) -> bool:

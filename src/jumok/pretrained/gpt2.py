@@ -6,10 +6,10 @@ Its linear maps are kept as (in, out), and query, key and value lie side by side
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.computed import large_negative, triangle
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import large_negative, triangle
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import CONV1D, line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import CONV1D, line, under
 
 LAYER = (
     line("ln_1", "around_attention.norm"),

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.bart import config_of, heads, towers
-from jumok.pretrained.computed import sinusoids_of
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import sinusoids_of
 from jumok.pretrained.family import Family
-from jumok.pretrained.settings import Settings
 
 
 def _config(settings: Settings) -> TransformerConfig:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.bert import encoder_config, heads
-from jumok.pretrained.computed import counted_from_zero
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import counted_from_zero
 from jumok.pretrained.family import Family
-from jumok.pretrained.names import line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import line, under
 
 LAYER = (
     line("attention.ln", "around_attention.norm"),

@@ -9,10 +9,10 @@ from dataclasses import replace
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.bert import ENCODER, encoder_config, stored_twice, vocabulary_lines
-from jumok.pretrained.computed import counted_from_zero, zeros
+from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.derived_buffers import counted_from_zero, zeros
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import line, under
 
 
 def _config(vocabulary_size: int, settings: Settings) -> TransformerConfig:

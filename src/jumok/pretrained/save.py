@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
-from jumok.pretrained.described import Described
-from jumok.pretrained.names import entries
+from jumok.pretrained.architecture import Described
+from jumok.pretrained.name_map import entries
 
 
 def names_of(model: nn.Module, described: Described) -> dict[str, str]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
+from jumok.pretrained.config_reader import Settings
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.names import Line, line, under
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.name_map import Line, line, under
 
 ANY_LENGTH = 2**17  # positions are relative: no table ends
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.config import build
+from jumok.config_io import build
 from jumok.errors import InputError
-from jumok.jsonfile import read_json
 from jumok.models.weights import weights_of
 from jumok.pretrained.foreign import is_foreign
+from jumok.safe_json import read_json
 from jumok.tasks.imported import open_foreign
 from jumok.tasks.measures import refuse_other_measures
 from jumok.tasks.recipe import Recipe

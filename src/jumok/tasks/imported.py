@@ -11,23 +11,23 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
-from jumok import tensorfile
-from jumok.config import plain
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import refuse_filled, sha256_of, whole_folder, write_atomically
+from jumok.config_io import plain
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStop
 from jumok.errors import InputError
-from jumok.jsonfile import read_json
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.weights import load_weights, tied_names, weights_of
+from jumok.pretrained.architecture import Described, describe
 from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
-from jumok.pretrained.described import Described, describe
+from jumok.pretrained.config_reader import Settings
 from jumok.pretrained.hub import commit_of, name_of
-from jumok.pretrained.load import Pretrained, open_model
+from jumok.pretrained.meta_init import hold
 from jumok.pretrained.reason import refuse_giants
-from jumok.pretrained.settings import Settings
-from jumok.pretrained.unfilled import hold
-from jumok.storage import refuse_filled, sha256_of, whole_folder, write_atomically
+from jumok.pretrained.state_dict import Pretrained, open_model
+from jumok.safe_json import read_json
 from jumok.tasks.choices import TaskName
 from jumok.tasks.origin import FOLDER, Origin
 from jumok.tasks.recipe import Recipe

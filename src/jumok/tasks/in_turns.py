@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
 from jumok.processes import Processes, together
 
 P = TypeVar("P")

@@ -81,7 +81,7 @@ class Kernels:
 
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
-        from jumok.pretrained.mapped import put_down
+        from jumok.pretrained.memory_map import put_down
 
         self._refuse_elsewhere(model)
         made = self._made.get(model)

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from jumok.config import build
+from jumok.atomic_io import refuse_no_name
+from jumok.config_io import build
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_foreign
 from jumok.pretrained.reason import refuse_giants
-from jumok.storage import refuse_no_name
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import model_size
 from jumok.tasks.imported import Imported, open_foreign, open_imported

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumok.config import override, read_toml
+from jumok.config_io import override, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.foreign import is_foreign, measures_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from jumok.decoding.processors import Forbidden, Forced, Processor
 from jumok.errors import InputError
-from jumok.pretrained.settings import Settings
+from jumok.pretrained.config_reader import Settings
 
 FOLDER = "origin"  # in an imported run: where it is from
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from jumok.config import build, nearest, override, plain, read_toml, to_toml
+from jumok.config_io import build, nearest, override, plain, read_toml, to_toml
 from jumok.data.config import DataConfig
 from jumok.data.known import known_corpus
 from jumok.decoding.config import DecodingConfig

@@ -9,12 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from jumok import tensorfile
-from jumok.config import build, plain, read_toml
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import read_regular, storage_errors, write_atomically
+from jumok.config_io import build, plain, read_toml
 from jumok.errors import InputError
-from jumok.jsonfile import MAX_BYTES, read_json
 from jumok.models.weights import tied_names, weights_of
-from jumok.storage import read_regular, storage_errors, write_atomically
+from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.recipe import Recipe
 from jumok.tasks.vocabularies import Vocabularies
 

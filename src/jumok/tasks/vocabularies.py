@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from jumok.atomic_io import storage_errors, write_atomically
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.jsonfile import read_json
-from jumok.pretrained.settings import Settings
-from jumok.storage import storage_errors, write_atomically
+from jumok.pretrained.config_reader import Settings
+from jumok.safe_json import read_json
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import model_size
 from jumok.tasks.known import task_of

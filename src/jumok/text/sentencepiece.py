@@ -12,8 +12,8 @@ from typing import Literal
 
 import sentencepiece
 
+from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
-from jumok.storage import read_regular, write_atomically
 from jumok.text.model_file import PieceType, read_model, with_rule, with_types, without_scores
 from jumok.text.normalization import checked, normalizer
 from jumok.text.sampling import Sampler

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import NonFiniteError
 from jumok.processes import Processes, together
-from jumok.storage import storage_errors, write_atomically
 from jumok.training.state import Progress
 
 FOLDER = "bad-steps"

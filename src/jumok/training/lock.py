@@ -9,8 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.storage import storage_errors, write_atomically
 
 LOCK = ".training.lock"
 OWNER = ".training.json"  # who holds it, for the sentence others get

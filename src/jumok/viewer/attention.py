@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from jumok.fonts import save
 from jumok.interpret.tracing import trace
 from jumok.tasks.answering import Loaded
-from jumok.typography import save
 from jumok.viewer.figures.figure import figure_of, first_kind
 from jumok.viewer.figures.words import Head
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.storage import write_atomically
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
 from jumok.viewer.page import html
 from jumok.viewer.state import State

@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from jumok.errors import InputError
+from jumok.fonts import file_of
 from jumok.interpret.header import Block, BlockName, Muted, TraceInfo
 from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
 from jumok.interpret.words import Measure, Specials, Unit
-from jumok.typography import file_of
 from jumok.viewer.figures.words import Head, Kind, Layer, Palette, Rows, Scale
 from jumok.viewer.state import State
 

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from io import BytesIO
 
-from jumok.typography import FONT_FILE
+from jumok.fonts import FONT_FILE
 
 UNITS = 256  # steps of an outline to the height of a letter: at 40 pixels a sixth of one
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError
-from jumok.typography import style
+from jumok.fonts import style
 from jumok.viewer.positional_ideas import (
     Positions,
     best_shift,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jumok.storage import storage_errors
+from jumok.atomic_io import storage_errors
 
 MOST_FILES = 32
 MOST_BYTES = 2 * 2**30

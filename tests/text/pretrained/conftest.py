@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pretrained_vocabularies import FOLDERS, Learned, learn, sample
+from tests.pretrained_tokenizers import FOLDERS, Learned, learn, sample
 
 Folders = Callable[[str], Path]
 

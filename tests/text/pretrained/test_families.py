@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jumok.text.pretrained import Framed, PretrainedVocabulary, read_vocabulary
-from tests.pretrained_vocabularies import FOLDERS, N_LINES
+from tests.pretrained_tokenizers import FOLDERS, N_LINES
 from tests.text.pretrained.conftest import Folders, config_of
 
 transformers = pytest.importorskip("transformers")

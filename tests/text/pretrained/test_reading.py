@@ -14,7 +14,7 @@ from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.pretrained import reading as reading_module
 from jumok.text.pretrained.choosing import class_name
 from jumok.text.vocabulary import Vocabulary
-from tests.pretrained_vocabularies import Learned
+from tests.pretrained_tokenizers import Learned
 from tests.text.pretrained.conftest import Folders, config_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나무", "##가", "tree", "##s", "한", "글"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jumok.text import StreamingDecoder
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.streaming import shared
-from tests import foreign_folders as foreign
+from tests import hf_folders as foreign
 
 ENGLISH = ("it", "do", "is", "n't", "'", "s", "'m", ".", ",", "?", "!", "##ing", "가", "##나",
            "n", "t")  # fmt: skip

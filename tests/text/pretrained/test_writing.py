@@ -20,7 +20,7 @@ from jumok.text.pretrained.writing import (
     tokenizer_files,
 )
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from tests.shared import shared_data
+from tests.shared_data import shared_data
 from tests.text.samples import CORPUS, foreign
 
 transformers = pytest.importorskip("transformers")

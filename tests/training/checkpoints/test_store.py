@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from jumok.atomic_io import sha256_of
 from jumok.errors import CheckpointError, InputError, StorageError
-from jumok.storage import sha256_of
 from jumok.training.checkpoints.manifest import FORMAT, FileRecord, Manifest, parse_manifest
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.training.fault_injection import before_each

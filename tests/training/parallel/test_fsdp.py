@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from jumok.errors import CheckpointError, InputError
-from jumok.tensorfile import read_tensors
+from jumok.safetensors_io import read_tensors
 from jumok.training.checkpoints.resharding import rows_of, shard_name, shards_by_state
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from jumok.fonts import save
 from jumok.training.reporting.curves import BLUE, GREY, Chart, Curve, figure, svg
-from jumok.typography import save
 
 LOSS = Curve("train", ((0.5, 0.9), (1.0, 0.4), (2.0, -0.1)), BLUE)
 MANY = Curve("every report", tuple((i / 1000, 1 / (i + 1)) for i in range(5000)), GREY, faint=True)

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.jsonfile import MAX_BYTES, parse_json
-from jumok.storage import read_regular, storage_errors, write_atomically
+from jumok.safe_json import MAX_BYTES, parse_json
 
 TOKENIZER = "tokenizer.json"
 CONFIG = "tokenizer_config.json"

@@ -17,9 +17,9 @@ from typing import Any
 
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import read_regular, sha256_of, storage_errors
 from jumok.errors import CheckpointError, InputError
-from jumok.storage import read_regular, sha256_of, storage_errors
 from jumok.training.checkpoints.manifest import (
     JSON,
     STATE_FILE,

@@ -16,9 +16,9 @@ from typing import BinaryIO
 import torch
 from torch import Tensor
 
-from jumok import tensorfile
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import open_regular
 from jumok.errors import CheckpointError
-from jumok.storage import open_regular
 from jumok.training.checkpoints.manifest import FileRecord
 
 AT_ONCE = 2**20  # bytes that are read over

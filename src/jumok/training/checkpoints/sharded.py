@@ -12,8 +12,8 @@ from pathlib import Path
 
 from torch import Tensor
 
+from jumok.atomic_io import removed_on_failure
 from jumok.processes import Processes, together
-from jumok.storage import removed_on_failure
 from jumok.training.checkpoints.manifest import JSON, FileRecord
 from jumok.training.checkpoints.resharding import shard_name
 from jumok.training.checkpoints.store import CheckpointStore, States

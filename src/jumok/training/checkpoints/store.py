@@ -14,9 +14,8 @@ from typing import BinaryIO, Protocol
 
 from torch import Tensor
 
-from jumok import tensorfile
-from jumok.errors import CheckpointError, InputError, StorageError
-from jumok.storage import (
+from jumok import safetensors_io as tensorfile
+from jumok.atomic_io import (
     remove,
     removed_on_failure,
     scratch_path,
@@ -25,6 +24,7 @@ from jumok.storage import (
     sync_folder,
     write_durably,
 )
+from jumok.errors import CheckpointError, InputError, StorageError
 from jumok.training.checkpoints.checkpoint import (
     MANIFEST,
     Checkpoint,

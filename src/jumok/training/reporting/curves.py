@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from jumok.typography import drawable, style
+from jumok.fonts import drawable, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

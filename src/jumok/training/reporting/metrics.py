@@ -18,11 +18,11 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.storage import storage_errors, write_atomically
+from jumok.fonts import save
 from jumok.training.better import LOWER_IS_BETTER
 from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, figure
-from jumok.typography import save
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
-from jumok.storage import write_atomically
 from jumok.training.reporting.curves import svg
 from jumok.training.reporting.metrics import Evaluation, Record, best, charts, clock, evaluations
 

@@ -13,9 +13,9 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
+from jumok.fonts import drawable
 from jumok.interpret.header import Classification, Explained
 from jumok.interpret.trace import Trace
-from jumok.typography import drawable
 from jumok.viewer.figures.cells import nameless
 from jumok.viewer.figures.sheet import (
     GAP,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from jumok.errors import InputError
+from jumok.fonts import style
 from jumok.interpret.header import Muted
 from jumok.interpret.merging import Showing
 from jumok.interpret.trace import Trace
 from jumok.interpret.words import Measure, Specials, Unit
-from jumok.typography import style
 from jumok.viewer.figures.alignment import alignment
 from jumok.viewer.figures.attention import attention_map, head_grid
 from jumok.viewer.figures.explanation import explanation

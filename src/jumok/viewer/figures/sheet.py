@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from jumok.errors import InputError
-from jumok.typography import FAMILY, drawable, file_of, style
+from jumok.fonts import FAMILY, drawable, file_of, style
 from jumok.viewer.colours import Ramp, table
 from jumok.viewer.figures.words import SCALES, Palette, Scale
 

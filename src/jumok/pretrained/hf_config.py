@@ -1,0 +1,112 @@
+"""The config.json of each family a model of ours may go out as."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jumok.nn.feedforward import Activation
+from jumok.pretrained.adapt import Ours
+from jumok.pretrained.bart import MOST_POSITIONS
+
+Json = dict[str, Any]
+
+WORDS: Mapping[Activation, str] = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_tanh": "gelu_new",
+    "silu": "silu",
+}
+
+
+def bert_words(ours: Ours) -> Json:
+    """BERT's and MegatronBERT's config.json."""
+    config = ours.config
+    return {
+        "vocab_size": config.vocabulary_size,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.n_layers,
+        "num_attention_heads": config.n_heads,
+        "intermediate_size": config.d_ff,
+        "hidden_act": WORDS[config.activation],
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "max_position_embeddings": config.max_length,
+        "type_vocab_size": config.n_segments,
+        "layer_norm_eps": config.norm_eps,
+        "tie_word_embeddings": config.tying != "none",
+    }
+
+
+def gpt2_words(ours: Ours) -> Json:
+    """GPT-2's config.json."""
+    config = ours.config
+    return {
+        "vocab_size": config.vocabulary_size,
+        "n_embd": config.d_model,
+        "n_layer": config.n_layers,
+        "n_head": config.n_heads,
+        "n_inner": config.d_ff,
+        "n_positions": config.max_length,
+        "activation_function": WORDS[config.activation],
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+        "layer_norm_epsilon": config.norm_eps,
+        "tie_word_embeddings": config.tying != "none",
+    }
+
+
+def bart_words(ours: Ours) -> Json:
+    """BART's, mBART's and Pegasus' config.json; what is longer than these hold is a T5."""
+    config = ours.config
+    return {
+        "vocab_size": config.vocabulary_size,
+        "d_model": config.d_model,
+        "encoder_layers": config.n_layers,
+        "decoder_layers": config.n_decoder_layers or config.n_layers,
+        "encoder_attention_heads": config.n_heads,
+        "decoder_attention_heads": config.n_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "max_position_embeddings": min(config.max_length, MOST_POSITIONS),
+        "activation_function": WORDS[config.activation],
+        "scale_embedding": config.scale_embedding,
+        "tie_word_embeddings": config.tying != "none",
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation_dropout": config.activation_dropout,
+        "is_encoder_decoder": True,
+        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
+        "forced_eos_token_id": None,
+    }
+
+
+def marian_words(ours: Ours) -> Json:
+    """Marian's config.json."""
+    config = ours.config
+    return bart_words(ours) | {
+        "share_encoder_decoder_embeddings": config.tying in ("all", "inputs"),
+        "decoder_vocab_size": config.output_size,
+    }
+
+
+def t5_words(ours: Ours) -> Json:
+    """T5's config.json."""
+    config = ours.config
+    word = "gelu" if config.gated and config.activation == "gelu_tanh" else WORDS[config.activation]
+    return {
+        "vocab_size": config.vocabulary_size,
+        "d_model": config.d_model,
+        "d_kv": config.d_head or config.d_model // config.n_heads,
+        "d_ff": config.d_ff,
+        "num_layers": config.n_layers,
+        "num_decoder_layers": config.n_decoder_layers or config.n_layers,
+        "num_heads": config.n_heads,
+        "relative_attention_num_buckets": config.relative_buckets,
+        "relative_attention_max_distance": config.relative_distance,
+        "dropout_rate": config.dropout,
+        "layer_norm_epsilon": config.norm_eps,
+        "feed_forward_proj": f"gated-{word}" if config.gated else word,
+        "tie_word_embeddings": config.scale_output,
+        "is_encoder_decoder": True,
+        "decoder_start_token_id": (ours.ids or {}).get("bos", 0),
+    }

@@ -1,0 +1,227 @@
+"""The slips of the study notes: each written once more, caught, and done right by our parts."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
+from jumok.data.known import known_corpus
+from jumok.data.splits import SEQUENCES
+from jumok.data.table import Table
+from jumok.models import Encoder, EncoderDecoder, TransformerConfig
+from jumok.nn import (
+    AttentionMask,
+    LayerConfig,
+    MultiHeadAttention,
+    PositionwiseFeedForward,
+    TransformerLayer,
+    TransformerStack,
+    attention_weights,
+    positions_of,
+)
+from tests.nn.strategies import noise, real_tokens, tokens
+from tests.nn.tolerances import close, gradients, shaken
+
+SMALL = LayerConfig(d_model=8, n_heads=2, d_ff=12)
+MODEL = TransformerConfig(vocabulary_size=11, d_model=8, n_heads=2, d_ff=12, n_layers=2)
+PLACES = torch.arange(4)[None]
+
+
+def test_return_inside_the_layer_loop() -> None:
+    """Note 001, Encoder.forward: only the first layer ran."""
+    stack, x = shaken(TransformerStack(SMALL, 3)).eval(), noise(2, 4, 8)
+
+    def slipped(x: Tensor) -> Tensor:
+        for layer in stack.layers:
+            return layer(x, AttentionMask())
+        return x
+
+    def right(x: Tensor) -> Tensor:
+        for layer in stack.layers:
+            x = layer(x, AttentionMask())
+        return x
+
+    y = stack(x, PLACES)
+    assert close(y, right(x))
+    assert not torch.allclose(y, slipped(x), atol=0.1)
+    (y * noise(2, 4, 8, seed=1)).sum().backward()
+    for i in range(3):
+        assert gradients(stack)[f"layers.{i}.feed_forward.up.weight"].any()
+    stack.zero_grad()
+    slipped(x).sum().backward()
+    assert "layers.1.feed_forward.up.weight" not in gradients(stack)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_cross_residual_adds_the_self_attentions_result(norm_first: bool) -> None:
+    """Note 001, DecoderLayer.forward: enc_dec_atten_LN(x + residual) lost the self-attention."""
+    config = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first)
+    layer = shaken(TransformerLayer(config, cross=True)).eval()
+    x, memory = noise(2, 4, 8), noise(2, 5, 8, seed=1)
+    cross, around = layer.cross, layer.around_cross
+    assert cross is not None
+    assert around is not None
+
+    def decoder(kept: str) -> Tensor:
+        own = layer.around_attention(x, lambda x: layer.attention(x, x))
+        residual = own if kept == "own" else x
+        if norm_first:
+            asked = residual + cross(around.norm(own), memory)
+        else:
+            asked = around.norm(residual + cross(own, memory))
+        y = layer.around_feed_forward(asked, layer.feed_forward)
+        assert isinstance(y, Tensor)
+        return y
+
+    y = layer(x, AttentionMask(), memory)
+    assert close(y, decoder("own"))
+    assert not torch.allclose(y, decoder("input"), atol=0.1)
+
+
+def test_masked_scores_are_not_0() -> None:
+    """Note 001's experiment: a score of 0 is e^0 = 1 in the softmax, and hides nobody."""
+    q, k = noise(1, 1, 4, 4), noise(1, 1, 4, 4, seed=1)
+    mask = AttentionMask.from_padding(real_tokens([2], 4))
+    hidden = ~real_tokens([2], 4)[:, None, None]
+    slipped = (q @ k.mT).masked_fill(hidden, 0).softmax(-1)
+    weights = attention_weights(q, k, mask, None, 1.0)
+    assert close(weights, (q @ k.mT).masked_fill(hidden, float("-inf")).softmax(-1))
+    assert not weights[..., 2:].any()
+    assert slipped[..., 2:].min() > 0
+
+
+def test_a_part_is_assigned_not_compared() -> None:
+    """Note 001, FeedForward: `self.linear == ...` compares with what is not there."""
+
+    class Slipped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear == nn.Linear(8, 12)  # noqa: B015
+
+    with pytest.raises(AttributeError, match="linear"):
+        Slipped()
+    names = {name for name, _ in PositionwiseFeedForward(8, 12).named_parameters()}
+    assert names == {"up.weight", "up.bias", "down.weight", "down.bias"}
+
+
+def test_the_output_map_is_the_one_that_was_made() -> None:
+    """Note 001, MHA: made as `fc_o`, used as `fx_o`; ours has no part that is not used."""
+
+    class Slipped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc_o = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fx_o(x)
+
+    with pytest.raises(AttributeError, match="fx_o"):
+        Slipped()(noise(1, 2, 8))
+    attention, x = shaken(MultiHeadAttention(8, 2)), noise(1, 3, 8)
+    attention(x, x).square().sum().backward()
+    used = gradients(attention)
+    assert set(used) == {name for name, _ in attention.named_parameters()}
+    assert used["output.weight"].any()
+
+
+def tensors_nobody_registered(model: nn.Module) -> list[str]:
+    return [
+        f"{place}.{name}"
+        for place, module in model.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Tensor)
+    ]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "relative"])
+def test_no_tensor_stays_behind(positions: Any) -> None:
+    """Note 001, MHA and Encoder: `self.scale` was a tensor, and stayed on the CPU."""
+
+    class Slipped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = torch.sqrt(torch.tensor(512 / 8))
+
+    assert tensors_nobody_registered(Slipped()) == [".scale"]
+    assert Slipped().to("meta").scale.device.type == "cpu"
+    config = replace(MODEL, positions=positions)
+    model = EncoderDecoder(config)
+    assert tensors_nobody_registered(model) == []
+    ids = torch.ones(1, 3, dtype=torch.int64, device="meta")
+    assert model.to("meta")(ids, ids).device.type == "meta"  # nothing on the CPU takes part
+
+
+def test_leaves_take_numbers() -> None:
+    """Note 000, PoswiseFeedForwardNet: read `self.config`, which nobody had given."""
+
+    class Slipped(nn.Module):
+        def __init__(self, d_hidn: int) -> None:
+            super().__init__()
+            self.conv1 = nn.Conv1d(self.config.d_hidn, self.config.d_hidn * 4, kernel_size=1)
+
+    with pytest.raises(AttributeError, match="config"):
+        Slipped(128)
+    assert PositionwiseFeedForward(128, 512)(noise(1, 2, 128)).shape == (1, 2, 128)
+
+
+def test_true_means_may_attend_everywhere() -> None:
+    """Notes 000 and 001: True hides. Handed to us as it is, it would show padding alone."""
+    attention, x = shaken(MultiHeadAttention(8, 2)), noise(1, 4, 8)
+    hidden = ~real_tokens([3], 4)[:, None, None]
+    alone = attention(x[:, :3], x[:, :3])
+    assert close(attention(x, x, AttentionMask(~hidden))[:, :3], alone)
+    assert not torch.allclose(attention(x, x, AttentionMask(hidden))[:, :3], alone, atol=0.1)
+    for mask in (  # every way to make one
+        AttentionMask.from_padding(real_tokens([3], 4)),
+        AttentionMask.from_segments(torch.tensor([[0, 0, 0, -1]])),
+        AttentionMask(causal=True),
+    ):
+        table = mask.table(4, 4, torch.device("cpu"))
+        assert table is not None
+        last = table.expand(1, 1, 4, 4)[0, 0, 2]
+        assert last.tolist() == [True, True, True, False]
+
+
+def test_positions_do_not_run_past_padding() -> None:
+    """Note 001, Encoder: arange over the row, padding included; wrong once padding stands left."""
+    encoder = shaken(Encoder(MODEL)).eval()
+    text = tokens(1, 3, size=11)
+    padded, real = (
+        torch.cat([torch.zeros(1, 2, dtype=torch.int64), text], 1),
+        real_tokens([3], 5, left=True),
+    )
+    mask = AttentionMask.from_padding(real)
+    alone = encoder(text)
+    assert close(encoder(padded, mask, positions=positions_of(real))[:, 2:], alone)
+    assert not torch.allclose(encoder(padded, mask)[:, 2:], alone, atol=0.01)
+    assert positions_of(real).tolist() == [[0, 0, 0, 1, 2]]
+
+
+def rows_seen_twice(choosing: Table, scoring: Table) -> int:
+    """How many rows the choice was made on and the score is told of."""
+    told = set(zip(scoring.column("source"), scoring.column("target"), strict=True))
+    chosen = zip(choosing.column("source"), choosing.column("target"), strict=True)
+    return sum(row in told for row in chosen)
+
+
+def test_the_epoch_is_chosen_on_the_development_set(tmp_path: Path) -> None:
+    """Note 002, Training: eval_epoch(config, model, test_loader) chose and told at once."""
+    for name, first in (("train", 0), ("test", 100)):
+        lines = "".join(f"말 {i}\t글 {i}\n" for i in range(first, first + 50))
+        (tmp_path / f"{name}.tsv").write_text(f"source\ttarget\n{lines}", encoding="utf-8")
+    own = load_splits(
+        DataConfig(train=str(tmp_path / "train.tsv"), test=str(tmp_path / "test.tsv")), SEQUENCES
+    )
+    assert len(own.dev) == 5  # taken from the training rows
+    assert rows_seen_twice(own.dev, own.test) == 0
+    assert rows_seen_twice(own.train, own.dev) == 0
+    assert rows_seen_twice(own.test, own.test) == 50  # the slip
+    nsmc = known_corpus("nsmc").splits
+    (train,), (dev,), (test,) = nsmc["train"], nsmc["dev"], nsmc["test"]
+    assert dev.files == train.files != test.files
+    assert dev.first == train.stop == 140_000

@@ -1,0 +1,234 @@
+"""Tiny folders in the format of Hugging Face: a random model beside a tokeniser of tiny texts.
+
+Each function fills a folder with what people find on the Hub: a model of transformers with every
+weight drawn anew, and the files of its family's tokeniser.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from tests.pretrained.hf_variants import redrawn
+from tests.tasks.jobs import tag_rows
+from tests.tiny_runs import readings, reviews
+
+MEASURES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 40,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+BART = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 40,
+    "max_position_embeddings": 40,
+    "dropout": 0.0,
+}
+END = "<|endoftext|>"
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    """Reviews, digits read aloud and written, names and places."""
+    pairs = readings(60, 0)
+    texts = [text for text, _ in reviews(80, 0)] + [text for text, _ in tag_rows(60, 0)]
+    return (*texts, *(spoken for spoken, _ in pairs), *(written for _, written in pairs))
+
+
+def bert(
+    folder: Path,
+    head: str = "ForMaskedLM",
+    labels: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+    **settings: Any,
+) -> Any:
+    """klue/bert-base with this head."""
+    size = _wordpiece(folder)
+    return _saved(folder, "Bert", head, MEASURES | {"vocab_size": size} | settings, labels, dtype)
+
+
+def klue_roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = ()) -> Any:
+    """klue/roberta-base: a RoBERTa that reads BERT's pieces."""
+    size = _wordpiece(folder)
+    settings = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 0}
+    return _saved(folder, "Roberta", head, settings | {"tokenizer_class": "BertTokenizer"}, labels)
+
+
+def roberta(
+    folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = (), **settings: Any
+) -> Any:
+    """roberta-base: pieces made of bytes."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    size = _byte_level(folder, special)
+    mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
+    _write(folder, "special_tokens_map.json", {"mask_token": mask | {"single_word": False}})
+    measures = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 1}
+    return _saved(folder, "Roberta", head, measures | settings, labels)
+
+
+def gpt2(folder: Path, head: str = "LMHeadModel", **settings: Any) -> Any:
+    """gpt2: a language model over pieces made of bytes."""
+    size = _byte_level(folder, [END])
+    measures = {"vocab_size": size, "n_embd": 24, "n_layer": 2, "n_head": 3, "n_positions": 40}
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
+    measures |= ends | {"attn_pdrop": 0.0}
+    return _saved(folder, "GPT2", head, measures | settings)
+
+
+def t5(folder: Path, head: str = "ForConditionalGeneration", **settings: Any) -> Any:
+    """pko-t5 and the like, with 100 ids to spare and some rows more."""
+    data = spm(lines(), size=260, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spiece.model").write_bytes(data)
+    measures = {"vocab_size": 368, "d_model": 24, "d_kv": 7, "d_ff": 40, "num_layers": 2}
+    measures |= {"num_heads": 3, "dropout_rate": 0.0, "decoder_start_token_id": 0}
+    return _saved(folder, "T5", head, measures | settings)
+
+
+def bart(folder: Path, **settings: Any) -> Any:
+    """facebook/bart: RoBERTa's tokeniser."""
+    size = _byte_level(folder, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    measures = BART | {"vocab_size": size, "decoder_start_token_id": 2}
+    return _saved(folder, "Bart", "ForConditionalGeneration", measures | settings)
+
+
+def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
+    """opus-mt-ko-en: two tokenisers, one table of ids; `separate`: a table for each side."""
+    spoken, written = zip(*readings(60, 0), strict=True)
+    source = spm(spoken, size=30)
+    target = spm(written, size=20)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "source.spm").write_bytes(source)
+    (folder / "target.spm").write_bytes(target)
+    first = _ids(source) if separate else _ids(source, target)
+    _write(folder, "vocab.json", first)
+    pad = first["<pad>"]
+    measures = BART | {"vocab_size": len(first), "scale_embedding": True, "eos_token_id": 0}
+    measures |= {"pad_token_id": pad, "decoder_start_token_id": pad}
+    if separate:
+        second = _ids(target)
+        _write(folder, "target_vocab.json", second)
+        _write(folder, "tokenizer_config.json", {"separate_vocabs": True})
+        measures |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(second)}
+    return _saved(folder, "Marian", "MTModel", measures | settings)
+
+
+def with_own_head(folder: Path, make: Callable[[Path], Any]) -> Path:
+    """The same folder, its map to the vocabulary a tensor of its own: v1.1 of T5, pko-t5."""
+    tensors = make(folder).state_dict()
+    head = torch.randn(tensors["shared.weight"].shape, generator=torch.Generator().manual_seed(1))
+    kept = {name: tensors[name] for name in load_file(folder / "model.safetensors")}
+    save_file(kept | {"lm_head.weight": head}, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def without_tokeniser(folder: Path) -> Path:
+    """The same folder, the model's files alone."""
+    kept = ("config.json", "generation_config.json", "model.safetensors")
+    for path in folder.iterdir():
+        if path.name not in kept:
+            path.unlink()
+    return folder
+
+
+def spm(texts: Sequence[str], size: int, **options: object) -> bytes:
+    """A SentencePiece model, of unigrams."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
+    return model.getvalue()
+
+
+def _ids(*data: bytes) -> dict[str, int]:
+    """vocab.json as opus-mt has it: </s>, <unk>, and the pieces by name."""
+    pieces: set[str] = set()
+    for model in data:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        pieces |= {processor.id_to_piece(i) for i in range(3, processor.get_piece_size())}
+    return {piece: i for i, piece in enumerate(["</s>", "<unk>", "<pad>", *sorted(pieces)])}
+
+
+def _wordpiece(folder: Path) -> int:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator(lines(), trainer)
+    ids = tokenizer.get_vocab()
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = sorted(ids, key=ids.__getitem__)
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    settings = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+    _write(folder, "tokenizer_config.json", settings | {"model_max_length": 38})
+    return len(pieces)
+
+
+def _byte_level(folder: Path, special: list[str]) -> int:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(lines(), trainer)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.model.save(str(folder))
+    return tokenizer.get_vocab_size()
+
+
+def _saved(
+    folder: Path,
+    family: str,
+    head: str,
+    settings: dict[str, Any],
+    labels: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
+) -> Any:
+    """The model, in eval mode, as it was saved into the folder."""
+    import transformers
+
+    said = dict(settings)
+    generation = said.pop("generation", {})
+    if labels:
+        said["id2label"] = dict(enumerate(labels))
+        said["label2id"] = {label: i for i, label in enumerate(labels)}
+    config = getattr(transformers, f"{family}Config")(**said)
+    model = redrawn(getattr(transformers, f"{family}{head}")(config).to(dtype).eval(), seed=0)
+    if model.can_generate():
+        model.generation_config = transformers.GenerationConfig(
+            **model.generation_config.to_diff_dict() | generation
+        )
+    model.save_pretrained(folder)
+    return model
+
+
+def _write(folder: Path, name: str, tree: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps(tree, ensure_ascii=False), encoding="utf-8")

@@ -1,0 +1,90 @@
+"""Nobody sees the future: not in values, not in gradients, watched, trained or cached."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.models.config import Positions
+from jumok.nn import AttentionMask, record
+from jumok.nn.attention import SHORT
+from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
+from tests.nn.strategies import real_tokens, seeds, tokens
+from tests.nn.tolerances import shaken
+
+every_positions = pytest.mark.parametrize("positions", POSITIONS)
+
+
+@every_positions
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@given(data=st.data())
+def test_a_later_token_changes_nothing_before(
+    positions: Positions, training: bool, data: st.DataObject
+) -> None:
+    """Bit for bit; in training with the same random numbers."""
+    T, seed = data.draw(st.integers(2, 9)), data.draw(seeds)
+    config = small(positions=positions, norm_first=data.draw(st.booleans()))
+    model = shaken(LanguageModel(config), seed).train(training)
+    ids = tokens(2, T, size=VOCABULARY, seed=seed)
+    t = data.draw(st.integers(1, T - 1))
+    changed = ids.clone()
+    changed[:, t] = (ids[:, t] + data.draw(st.integers(1, VOCABULARY - 1))) % VOCABULARY
+    seeded(seed)
+    before = model(ids)
+    seeded(seed)
+    after = model(changed)
+    assert torch.equal(after[:, :t], before[:, :t])
+    assert not torch.equal(after[:, t:], before[:, t:])
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_target_sees_the_whole_source_and_its_own_past(left: bool) -> None:
+    model = shaken(EncoderDecoder(small())).eval()
+    source, target = tokens(2, 5, size=VOCABULARY), tokens(2, 6, size=VOCABULARY, seed=1)
+    mask = AttentionMask.from_padding(real_tokens([6, 4], 6, left=left), causal=True)
+    before = model(source, target, target_mask=mask)
+    for t in range(1, 6):
+        changed = target.clone()
+        changed[:, t] = (target[:, t] + 1) % VOCABULARY
+        assert torch.equal(model(source, changed, target_mask=mask)[:, :t], before[:, :t])
+    source[:, -1] = (source[:, -1] + 1) % VOCABULARY
+    assert (model(source, target, target_mask=mask)[0] != before[0]).any(-1).all()
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("norm_first", [False, True])
+@every_positions
+def test_the_jacobian_is_zero_above_the_diagonal(
+    positions: Positions, norm_first: bool, watch: bool
+) -> None:
+    """d y[i] / d x[j] is exactly 0 for j > i, and something for every j <= i."""
+    T = 5
+    config = small(positions=positions, norm_first=norm_first)
+    stack = shaken(LanguageModel(config)).double().eval().decoder.stack
+    places = torch.arange(T)[None]
+
+    def result(x: Tensor) -> Tensor:
+        if not watch:
+            return stack(x[None], places, AttentionMask(causal=True))[0]
+        with record(stack):
+            return stack(x[None], places, AttentionMask(causal=True))[0]
+
+    x = torch.randn(T, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(result, x)  # (T, D, T, D)
+    assert isinstance(jacobian, Tensor)
+    touched = jacobian.abs().amax((1, 3)) > 0
+    assert torch.equal(touched, torch.ones(T, T, dtype=torch.bool).tril())
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
+def test_nor_through_the_fused_kernel(positions: Positions) -> None:
+    T = SHORT + 8
+    model = shaken(LanguageModel(small(positions=positions, max_length=T, n_layers=1))).eval()
+    ids = tokens(1, T, size=VOCABULARY)
+    changed = ids.clone()
+    changed[:, T - 3 :] = (ids[:, T - 3 :] + 1) % VOCABULARY
+    before, after = model(ids), model(changed)
+    assert torch.equal(after[:, : T - 3], before[:, : T - 3])
+    assert not torch.equal(after[:, T - 3 :], before[:, T - 3 :])

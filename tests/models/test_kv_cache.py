@@ -1,0 +1,135 @@
+"""Written token by token is written at once: every chunking, every kind of positions."""
+
+from itertools import pairwise, product
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.models.config import Positions
+from jumok.nn import AttentionMask, positions_of, record
+from jumok.nn.attention import SHORT
+from tests.models.small_models import POSITIONS, VOCABULARY, small
+from tests.nn.strategies import real_tokens, tokens
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
+
+T = 5
+CHUNKINGS = [
+    [t for t, cut in zip(range(1, T), cuts, strict=True) if cut] + [T]
+    for cuts in product([False, True], repeat=T - 1)
+]  # all 16 ways to cut a prompt of 5; each a list of ends
+PADDING = {
+    "none": torch.ones(3, T, dtype=torch.bool),
+    "left": real_tokens([5, 3, 1], T, left=True),
+    "right": torch.cat(  # prompts padded on the right, then two tokens written
+        [real_tokens([3, 2, 1], 3), torch.ones(3, 2, dtype=torch.bool)], 1
+    ),
+}
+every_positions = pytest.mark.parametrize("positions", POSITIONS)
+both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
+every_padding = pytest.mark.parametrize("padding", PADDING)
+
+
+def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) -> Tensor:
+    cache = model.decoder.cache(room=T)
+    places, parts, start = positions_of(real), [], 0
+    for end in ends:
+        mask = AttentionMask.from_padding(real[:, :end], causal=True)
+        new = slice(start, end)
+        parts.append(model(ids[:, new], mask, positions=places[:, new], cache=cache))
+        start = end
+    assert cache.length == T
+    return torch.cat(parts, 1)
+
+
+@torch.no_grad()
+@every_padding
+@both_orders
+@every_positions
+def test_every_chunking(positions: Positions, norm_first: bool, padding: str) -> None:
+    model = shaken(LanguageModel(small(positions=positions, norm_first=norm_first)))
+    model = model.double().eval()
+    ids, real = tokens(3, T, size=VOCABULARY), PADDING[padding]
+    mask = AttentionMask.from_padding(real, causal=True)
+    whole = model(ids, mask, positions=positions_of(real))
+    for ends in CHUNKINGS:
+        chunked = in_chunks(model, ids, real, ends)
+        assert close(chunked[real], whole[real], FLOAT64), ends
+
+
+@torch.no_grad()
+@both_orders
+@every_positions
+def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool) -> None:
+    model = shaken(LanguageModel(small(positions=positions, norm_first=norm_first)))
+    model = model.double().eval()
+    ids = tokens(2, T, size=VOCABULARY)
+    whole, cache = model(ids), model.decoder.cache(room=T + 3)
+    chunks = [model(ids[:, a:b], cache=cache) for a, b in ((0, 2), (2, 3), (3, T))]
+    assert close(torch.cat(chunks, 1), whole, FLOAT64)
+
+
+@torch.no_grad()
+@both_orders
+@every_positions
+def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
+    """The source's keys and values are made once, and padding in it stays hidden."""
+    model = shaken(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
+    model = model.double().eval()
+    source, target = tokens(2, 4, size=VOCABULARY), tokens(2, T, size=VOCABULARY, seed=1)
+    source_mask = AttentionMask.from_padding(real_tokens([4, 2], 4))
+    memory = model.encode(source, source_mask)
+    whole = model.decode(target, memory, source_mask)
+    for ends in CHUNKINGS:
+        cache, parts, start = model.decoder.cache(room=T), [], 0
+        for end in ends:
+            new = target[:, start:end]
+            parts.append(model.decode(new, memory, source_mask, cache=cache))
+            start = end
+        assert close(torch.cat(parts, 1), whole, FLOAT64), ends
+
+
+@torch.no_grad()
+def test_rows_can_be_repeated_in_the_middle() -> None:
+    """A beam goes on from any row: the same as having written that row all along."""
+    model = shaken(EncoderDecoder(small())).double().eval()
+    memory = model.encode(tokens(2, 4, size=VOCABULARY))
+    target, rows = tokens(2, 3, size=VOCABULARY, seed=1), torch.tensor([1, 1, 0])
+    new = tokens(3, 2, size=VOCABULARY, seed=2)
+    cache = model.decoder.cache(room=T)
+    model.decode(target, memory, cache=cache)
+    cache.select(rows)
+    y = model.decode(new, memory[rows], cache=cache)
+    whole = model.decode(torch.cat([target[rows], new], 1), memory[rows])
+    assert close(y, whole[:, 3:], FLOAT64)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("watch", [False, True])
+def test_float32_watched_or_not(watch: bool) -> None:
+    model = shaken(LanguageModel(small())).eval()
+    ids, real = tokens(3, T, size=VOCABULARY), PADDING["left"]
+    mask = AttentionMask.from_padding(real, causal=True)
+    whole = model(ids, mask, positions=positions_of(real))
+    if watch:
+        with record(model) as seen:
+            chunked = in_chunks(model, ids, real, [2, 3, T])
+        shapes = [tuple(w.shape) for w in seen["decoder.stack.layers.0.attention"]]
+        assert shapes == [(3, 2, 2, 2), (3, 2, 1, 3), (3, 2, 2, 5)]
+    else:
+        chunked = in_chunks(model, ids, real, [2, 3, T])
+    assert close(chunked[real], whole[real], FLOAT32)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("positions", ["rotary", "relative"])
+def test_through_the_fused_kernel(positions: Positions) -> None:
+    n = SHORT + 6
+    model = shaken(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
+    model = model.double().eval()
+    ids = tokens(1, n, size=VOCABULARY)
+    whole, cache = model(ids), model.decoder.cache(room=n)
+    ends = [0, SHORT - 1, SHORT + 1, SHORT + 5, n]  # both doors, and one token alone
+    chunks = [model(ids[:, a:b], cache=cache) for a, b in pairwise(ends)]
+    assert close(torch.cat(chunks, 1), whole, FLOAT64)

@@ -1,0 +1,494 @@
+"""Tiny random models of transformers, of every family and variant, to be compared with.
+
+All their dropouts are 0, so that train and eval mode are the same.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from jumok.nn.positions import sinusoids
+from tests.pretrained.file_changes import Change, again, holds, renamed, says
+
+V = 61
+LOUD = (  # what makes a writer vary its words, and not repeat the newest
+    (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
+    (r"position|wpe", 3.0),
+    (r"shared|embed_tokens|wte|word_embeddings", 2.0),
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A class of transformers, the name of its config and what is said in it.
+
+    Each module in `apart` has a weight of its own where transformers would tie it. `stored` is how
+    the files differ from what transformers writes.
+    """
+
+    name: str
+    architecture: str
+    config: str
+    settings: Mapping[str, Any]
+    apart: tuple[str, ...] = ()
+    stored: tuple[Change, ...] = ()
+
+    def model(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+        """The model in eval mode, every weight drawn anew: no bias is 0, no gain 1."""
+        import transformers
+
+        config = getattr(transformers, self.config)(**self.settings)
+        config._attn_implementation = "eager"
+        model = getattr(transformers, self.architecture)(config).to(dtype).eval()
+        for name in self.apart:
+            module = model.get_submodule(name)
+            module.weight = nn.Parameter(torch.empty_like(module.weight))
+        return redrawn(model, seed + zlib.crc32(self.name.encode()), LOUD)
+
+    def save(self, folder: Path, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
+        """The model, also saved as transformers saves it, or as `stored` says."""
+        model = self.model(seed, dtype)
+        model.save_pretrained(folder)
+        if self.stored:
+            said, weights = folder / "config.json", folder / "model.safetensors"
+            config, tensors = json.loads(said.read_text()), load_file(weights)
+            for change in self.stored:
+                change(config, tensors)
+            said.write_text(json.dumps(config))
+            save_file(tensors, weights)
+        return model
+
+
+@torch.no_grad()
+def redrawn(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -> Any:
+    """Every parameter and every bias kept as a buffer drawn anew.
+
+    Matrices with one of these patterns in their names are that many times louder than the rest.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    fixed = ("position_ids", "token_type_ids", "embed_positions", "attn.bias", "masked_bias")
+    learned = "embed_positions" if "bart" in type(model).__name__.lower() else "-"
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if not tensor.is_floating_point() or (
+            any(word in name for word in fixed) and learned not in name
+        ):
+            continue
+        drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        gain = "norm" in name.lower() or re.search(r"\bln(_\w+)?\.", name)
+        scale = 0.3 if tensor.ndim < 2 or "bias" in name else tensor.shape[-1] ** -0.5
+        if tensor.ndim == 2:
+            scale *= next((loud for part, loud in louder if re.search(part, name)), 1.0)
+        drawn = drawn * scale + (1.0 if gain and name.endswith("weight") else 0.0)
+        tensor.copy_(drawn.to(tensor.dtype))
+    return model
+
+
+BERT = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+ROBERTA = BERT | {"type_vocab_size": 1, "max_position_embeddings": 22, "pad_token_id": 1}
+ELECTRA = BERT | {"embedding_size": 16}
+DISTIL = {
+    "vocab_size": V,
+    "dim": 24,
+    "n_layers": 2,
+    "n_heads": 3,
+    "hidden_dim": 40,
+    "max_position_embeddings": 20,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "seq_classif_dropout": 0.0,
+}
+GPT2 = {
+    "vocab_size": V,
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 3,
+    "n_positions": 20,
+    "resid_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "attn_pdrop": 0.0,
+}
+T5 = {
+    "vocab_size": V,
+    "d_model": 24,
+    "d_kv": 7,
+    "d_ff": 40,
+    "num_layers": 2,
+    "num_heads": 3,
+    "decoder_start_token_id": 0,
+    "dropout_rate": 0.0,
+}
+BART = {
+    "vocab_size": V,
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 40,
+    "max_position_embeddings": 20,
+    "dropout": 0.0,
+}
+MARIAN = BART | {"pad_token_id": V - 1, "decoder_start_token_id": V - 1, "eos_token_id": 0}
+LABELS = {
+    "id2label": {0: "부정", 1: "중립", 2: "긍정"},
+    "label2id": {"부정": 0, "중립": 1, "긍정": 2},
+}
+
+
+POSITION_IDS = torch.arange(20)[None]
+
+
+def some(*shape: int) -> torch.Tensor:
+    """Any numbers."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(7))
+
+
+POOLER = (
+    holds("bert.pooler.dense.weight", some(24, 24)),
+    holds("bert.pooler.dense.bias", some(24)),
+)
+TRIANGLE = torch.ones(20, 20, dtype=torch.uint8).tril()[None, None]
+BUFFERS = tuple(
+    holds(f"transformer.h.{layer}.attn.{name}", tensor)
+    for layer in range(2)
+    for name, tensor in (("bias", TRIANGLE), ("masked_bias", torch.tensor(-1e4)))
+)
+TABLES = tuple(f"model.{tower}.embed_tokens.weight" for tower in ("encoder", "decoder"))
+
+
+def _of(family: str, config: str, common: Mapping[str, Any], *rows: Any) -> list[Variant]:
+    return [
+        Variant(f"{family}-{name}", architecture, config, {**common, **settings}, *files)
+        for name, architecture, settings, *files in rows
+    ]
+
+
+VARIANTS = [
+    *_of(
+        "bert",
+        "BertConfig",
+        BERT,
+        ("bare", "BertModel", {}),
+        ("masked", "BertForMaskedLM", {}),
+        ("untied", "BertForMaskedLM", {"tie_word_embeddings": False}),
+        ("pretraining", "BertForPreTraining", {"hidden_act": "gelu_new"}),
+        ("texts", "BertForSequenceClassification", LABELS),
+        ("tokens", "BertForTokenClassification", LABELS | {"hidden_act": "relu"}),
+        ("one-head", "BertForMaskedLM", {"num_attention_heads": 1, "hidden_act": "silu"}),
+        ("segments", "BertForSequenceClassification", LABELS | {"type_vocab_size": 5}),
+        ("eps", "BertModel", {"layer_norm_eps": 1e-3, "num_hidden_layers": 1}),
+        ("five-heads", "BertForMaskedLM", {"hidden_size": 35, "num_attention_heads": 5}),
+        ("one-segment", "BertForMaskedLM", {"type_vocab_size": 1}),
+        (
+            "old-names",
+            "BertForPreTraining",
+            {},
+            (),
+            (
+                renamed(r"LayerNorm\.weight$", "LayerNorm.gamma"),
+                renamed(r"LayerNorm\.bias$", "LayerNorm.beta"),
+                holds("bert.embeddings.position_ids", POSITION_IDS),
+            ),
+        ),
+        (
+            "all-stored",
+            "BertForMaskedLM",
+            {},
+            (),
+            (
+                again("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+                again("cls.predictions.decoder.bias", "cls.predictions.bias"),
+                holds("cls.seq_relationship.weight", some(2, 24)),
+                holds("cls.seq_relationship.bias", some(2)),
+                *POOLER,
+            ),
+        ),
+        ("unsaid", "BertForMaskedLM", {}, (), (says(architectures=None),)),
+        ("unsaid-bare", "BertModel", {}, (), (says(architectures=None),)),
+        ("prefixed", "BertModel", {}, (), (renamed("^", "bert."),)),
+        (
+            "headed",
+            "BertForTokenClassification",
+            LABELS,
+            (),
+            (says(architectures=["BertModel"]),),
+        ),
+    ),
+    *_of(
+        "megatron-bert",
+        "MegatronBertConfig",
+        BERT,
+        ("bare", "MegatronBertModel", {}),
+        ("masked", "MegatronBertForMaskedLM", {}),
+        ("untied", "MegatronBertForMaskedLM", {"tie_word_embeddings": False}),
+        ("texts", "MegatronBertForSequenceClassification", LABELS),
+        ("tokens", "MegatronBertForTokenClassification", LABELS | {"hidden_act": "relu"}),
+    ),
+    *_of(
+        "roberta",
+        "RobertaConfig",
+        ROBERTA,
+        ("bare", "RobertaModel", {}),
+        ("masked", "RobertaForMaskedLM", {}),
+        ("untied", "RobertaForMaskedLM", {"tie_word_embeddings": False, "hidden_act": "relu"}),
+        ("texts", "RobertaForSequenceClassification", LABELS),
+        ("tokens", "RobertaForTokenClassification", LABELS),
+        ("pad-0", "RobertaForMaskedLM", {"pad_token_id": 0}),
+        ("two-heads", "RobertaForMaskedLM", {"num_attention_heads": 2, "num_hidden_layers": 1}),
+        (
+            "all-stored",
+            "RobertaForMaskedLM",
+            {},
+            (),
+            (
+                again("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+                again("lm_head.decoder.bias", "lm_head.bias"),
+                holds("roberta.embeddings.position_ids", torch.arange(22)[None]),
+                holds("roberta.embeddings.token_type_ids", torch.zeros(1, 22, dtype=torch.long)),
+                holds("roberta.pooler.dense.weight", some(24, 24)),
+                holds("roberta.pooler.dense.bias", some(24)),
+            ),
+        ),
+    ),
+    *_of(
+        "xlm-roberta",
+        "XLMRobertaConfig",
+        ROBERTA,
+        ("masked", "XLMRobertaForMaskedLM", {}),
+        ("texts", "XLMRobertaForSequenceClassification", LABELS),
+        ("tokens", "XLMRobertaForTokenClassification", LABELS),
+        ("bare", "XLMRobertaModel", {}),
+    ),
+    *_of(
+        "electra",
+        "ElectraConfig",
+        ELECTRA,
+        ("bare", "ElectraModel", {}),
+        ("generator", "ElectraForMaskedLM", {}),
+        ("discriminator", "ElectraForPreTraining", {}),
+        ("wide", "ElectraForPreTraining", {"embedding_size": 24, "hidden_act": "gelu_new"}),
+        ("texts", "ElectraForSequenceClassification", LABELS),
+        ("tokens", "ElectraForTokenClassification", LABELS | {"embedding_size": 24}),
+        ("untied", "ElectraForMaskedLM", {"tie_word_embeddings": False}),
+        (
+            "all-stored",
+            "ElectraForMaskedLM",
+            {},
+            (),
+            (
+                again("generator_lm_head.weight", "electra.embeddings.word_embeddings.weight"),
+                holds("electra.embeddings.position_ids", POSITION_IDS),
+            ),
+        ),
+    ),
+    *_of(
+        "distilbert",
+        "DistilBertConfig",
+        DISTIL,
+        ("bare", "DistilBertModel", {}),
+        ("masked", "DistilBertForMaskedLM", {}),
+        ("texts", "DistilBertForSequenceClassification", LABELS),
+        ("tokens", "DistilBertForTokenClassification", LABELS | {"sinusoidal_pos_embds": True}),
+        ("untied", "DistilBertForMaskedLM", {"tie_word_embeddings": False, "activation": "relu"}),
+        (
+            "twice",
+            "DistilBertForMaskedLM",
+            {},
+            (),
+            (again("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),),
+        ),
+    ),
+    *_of(
+        "gpt2",
+        "GPT2Config",
+        GPT2,
+        ("bare", "GPT2Model", {}),
+        ("language", "GPT2LMHeadModel", {}),
+        ("untied", "GPT2LMHeadModel", {"tie_word_embeddings": False}),
+        ("inner", "GPT2LMHeadModel", {"n_inner": 50, "activation_function": "relu"}),
+        ("unscaled", "GPT2LMHeadModel", {"scale_attn_weights": False, "n_layer": 1}),
+        ("one-head", "GPT2LMHeadModel", {"n_head": 1, "n_layer": 1}),
+        (
+            "all-stored",
+            "GPT2LMHeadModel",
+            {},
+            (),
+            (*BUFFERS, again("lm_head.weight", "transformer.wte.weight")),
+        ),
+        ("body", "GPT2LMHeadModel", {}, (), (*BUFFERS, renamed(r"^transformer\.", ""))),
+        ("unsaid", "GPT2LMHeadModel", {}, (), (says(architectures=None),)),
+        ("headed", "GPT2LMHeadModel", {}, ("lm_head",), (says(architectures=["GPT2Model"]),)),
+    ),
+    *_of(
+        "t5",
+        "T5Config",
+        T5,
+        ("relu", "T5ForConditionalGeneration", {}),
+        ("gated", "T5ForConditionalGeneration", {"feed_forward_proj": "gated-gelu"}),
+        (
+            "v1.1",
+            "T5ForConditionalGeneration",
+            {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+        ),
+        ("silu", "T5ForConditionalGeneration", {"feed_forward_proj": "gated-silu"}),
+        (
+            "buckets",
+            "T5ForConditionalGeneration",
+            {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 10},
+        ),
+        ("deep", "T5ForConditionalGeneration", {"num_layers": 1, "num_decoder_layers": 3}),
+        (
+            "few-buckets",
+            "T5ForConditionalGeneration",
+            {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 5},
+        ),
+        ("own-head", "T5ForConditionalGeneration", {}, ("lm_head",)),
+        (
+            "v1.1-own-head",
+            "T5ForConditionalGeneration",
+            {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+            ("lm_head",),
+        ),
+        (
+            "v1.1-old-config",
+            "T5ForConditionalGeneration",
+            {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+            ("lm_head",),
+            (says(tie_word_embeddings=False, scale_decoder_outputs=None),),
+        ),
+        (
+            "all-stored",
+            "T5ForConditionalGeneration",
+            {},
+            (),
+            (
+                again("encoder.embed_tokens.weight", "shared.weight"),
+                again("decoder.embed_tokens.weight", "shared.weight"),
+                again("lm_head.weight", "shared.weight"),
+                holds(
+                    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+                    some(32, 3),
+                ),
+            ),
+        ),
+        ("second-name", "T5EncoderModel", {}, (), (renamed("^shared", "encoder.embed_tokens"),)),
+        ("unsaid", "T5ForConditionalGeneration", {}, (), (says(architectures=None),)),
+        ("unsaid-encoder", "T5EncoderModel", {}, (), (says(architectures=None),)),
+        ("bare", "T5Model", {}),
+        ("encoder", "T5EncoderModel", {}),
+    ),
+    *_of(
+        "mt5",
+        "MT5Config",
+        T5,
+        ("gated", "MT5ForConditionalGeneration", {}),
+        ("own-head", "MT5ForConditionalGeneration", {}, ("lm_head",)),
+        ("bare", "MT5Model", {"feed_forward_proj": "relu"}),
+    ),
+    *_of(
+        "bart",
+        "BartConfig",
+        BART,
+        ("plain", "BartForConditionalGeneration", {}),
+        ("scaled", "BartForConditionalGeneration", {"scale_embedding": True}),
+        ("deep", "BartForConditionalGeneration", {"encoder_layers": 1, "decoder_layers": 3}),
+        ("bare", "BartModel", {"activation_function": "relu"}),
+        ("untied", "BartForConditionalGeneration", {"tie_word_embeddings": False}),
+        (
+            "all-stored",
+            "BartForConditionalGeneration",
+            {},
+            (),
+            (
+                *(again(table, "model.shared.weight") for table in (*TABLES, "lm_head.weight")),
+                holds("model.encoder.version", torch.tensor([3.0])),
+                holds("model.decoder.version", torch.tensor([3.0])),
+            ),
+        ),
+        (
+            "headed",
+            "BartForConditionalGeneration",
+            {},
+            (),
+            (says(architectures=["BartModel"]),),
+        ),
+        ("own-head", "BartForConditionalGeneration", {}, ("lm_head",)),
+    ),
+    *_of(
+        "mbart",
+        "MBartConfig",
+        BART,
+        ("plain", "MBartForConditionalGeneration", {}),
+        ("bare", "MBartModel", {"scale_embedding": True, "activation_function": "relu"}),
+        ("untied", "MBartForConditionalGeneration", {"tie_word_embeddings": False}),
+    ),
+    *_of(
+        "marian",
+        "MarianConfig",
+        MARIAN,
+        ("plain", "MarianMTModel", {"activation_function": "swish", "scale_embedding": True}),
+        (
+            "two-tables",
+            "MarianMTModel",
+            {
+                "share_encoder_decoder_embeddings": False,
+                "decoder_vocab_size": V - 7,
+                "decoder_start_token_id": V - 8,
+                "pad_token_id": V - 8,
+            },
+        ),
+        (
+            "two-outputs",
+            "MarianMTModel",
+            {
+                "share_encoder_decoder_embeddings": False,
+                "decoder_vocab_size": V - 7,
+                "decoder_start_token_id": V - 8,
+                "pad_token_id": V - 8,
+                "tie_word_embeddings": False,
+            },
+        ),
+        ("untied", "MarianMTModel", {"tie_word_embeddings": False}),
+        ("odd-width", "MarianMTModel", {"d_model": 21, "scale_embedding": True}),
+        (
+            "all-stored",
+            "MarianMTModel",
+            {},
+            (),
+            (
+                *(again(table, "model.shared.weight") for table in (*TABLES, "lm_head.weight")),
+                *(
+                    holds(f"model.{tower}.embed_positions.weight", sinusoids(20, 24, halves=True))
+                    for tower in ("encoder", "decoder")
+                ),
+            ),
+        ),
+        ("bare", "MarianModel", {}),
+    ),
+    *_of(
+        "pegasus",
+        "PegasusConfig",
+        BART,
+        ("plain", "PegasusForConditionalGeneration", {}),
+        ("scaled", "PegasusForConditionalGeneration", {"scale_embedding": True}),
+        ("bare", "PegasusModel", {"encoder_layers": 1}),
+    ),
+]

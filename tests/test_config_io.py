@@ -1,0 +1,202 @@
+"""Recipes as data: what is written is what is built, and every mistake is told in a sentence."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from jumok.config_io import build, nearest, override, plain, read_toml, to_toml
+from jumok.errors import InputError, StorageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    steps: int = 1
+    rate: float = 0.5
+    kind: Literal["warm", "cold"] = "warm"
+    on: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError(f"training.steps {self.steps} is no number of steps; give 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    labels: tuple[str, ...] = ()
+    files: str | tuple[str, ...] = ""
+    limit: int | None = None
+    training: Inner = field(default_factory=Inner)
+
+
+def test_what_is_written_is_what_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "시험.toml"
+    path.write_text(
+        '\ufeffname = "시험"\nlabels = ["부정", "긍정"]\n'
+        '[training]\nsteps = 3\nrate = 1\nkind = "cold"\non = true\n',
+        encoding="utf-8",
+    )
+    built = build(Outer, read_toml(path))
+    wanted = Outer(
+        name="시험",
+        labels=("부정", "긍정"),
+        training=Inner(steps=3, rate=1.0, kind="cold", on=True),
+    )
+    assert built == wanted
+    assert isinstance(built.training.rate, float)
+
+
+def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
+    config = Outer(name="시험", labels=("가", "나"))
+    path = tmp_path / "recipe.toml"
+    path.write_text(to_toml(plain(config)), encoding="utf-8")
+    assert "limit" not in plain(config)  # None has no word in TOML
+    assert build(Outer, read_toml(path)) == config
+
+
+@pytest.mark.parametrize(
+    ("tree", "sentence"),
+    [
+        ({}, "name: field required"),
+        ({"nmae": "a"}, "nmae is not known; did you mean name?"),
+        ({"name": "a", "zzz": 1}, "zzz is not known; known: files, labels, limit, name, training"),
+        (
+            {"name": "a", "training": {"stpes": 3}},
+            "training.stpes is not known; did you mean training.steps?",
+        ),
+        ({"name": 3}, 'name = 3: input should be a valid string; write "3" for a text of figures'),
+        ({"name": "a", "training": 3}, "training = 3: "),
+        ({"name": "a", "training": {"steps": "3"}}, 'training.steps = "3": input should be a va'),
+        ({"name": "a", "training": {"steps": 1.5}}, "training.steps = 1.5: input should be a val"),
+        ({"name": "a", "training": {"steps": True}}, "training.steps = true: "),
+        ({"name": "a", "training": {"rate": "fast"}}, 'training.rate = "fast": '),
+        ({"name": "a", "training": {"kind": "hot"}}, 'training.kind = "hot": input should be \'wa'),
+        ({"name": "a", "training": {"on": 1}}, "training.on = 1: "),
+        ({"name": "a", "labels": "ab"}, 'labels = "ab": '),
+        ({"name": "a", "training": {"steps": 0}}, "training.steps 0 is no number of steps; give 1"),
+    ],
+)
+def test_each_mistake_is_told(tree: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        build(Outer, tree)
+    assert str(error.value).startswith(sentence)
+
+
+def test_the_place_of_a_mistake_is_named() -> None:
+    with pytest.raises(InputError, match=r"model\.training\.stpes is not known"):
+        build(Outer, {"name": "a", "training": {"stpes": 3}}, "model")
+    with pytest.raises(InputError, match=r'^model\.training\.steps = "x": '):
+        build(Outer, {"name": "a", "training": {"steps": "x"}}, "model")
+
+
+def test_words_are_laid_over() -> None:
+    tree = {"name": "a", "training": {"steps": 1}}
+    words = [
+        "training.steps=1_000",
+        "training.rate=1e-3",
+        "training.on=true",
+        "name=이 이름=새것",
+        'labels=["가", "나"]',
+        "new.deep.key=text without quotes",
+        "empty=",
+    ]
+    assert override(tree, words) == {
+        "name": "이 이름=새것",
+        "training": {"steps": 1000, "rate": 0.001, "on": True},
+        "labels": ["가", "나"],
+        "new": {"deep": {"key": "text without quotes"}},
+        "empty": "",
+    }
+    assert tree == {"name": "a", "training": {"steps": 1}}
+
+
+def test_what_toml_cannot_hold_is_text() -> None:
+    for odd in ("9" * 9000, "[" * 9000):
+        assert override({}, [f"a={odd}"]) == {"a": odd}
+
+
+def test_the_last_word_counts() -> None:
+    assert override({}, ["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
+
+
+@pytest.mark.parametrize("word", ["training.steps", "=3", "training..steps=3", ".a=1", ""])
+def test_a_word_that_is_no_assignment_is_refused(word: str) -> None:
+    with pytest.raises(InputError, match="is not key=value; write for example"):
+        override({}, [word])
+
+
+def test_a_value_is_no_table() -> None:
+    with pytest.raises(InputError, match=r"name\.x: name is a value, not a table"):
+        override({"name": "a"}, ["name.x=1"])
+
+
+def test_a_date_is_text() -> None:
+    """TOML knows dates; a name like 2024-01-01 is meant as a name."""
+    assert build(Outer, override({}, ["name=2024-01-01"])).name == "2024-01-01"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"a = 1\nb = = 2\n", "line 2"),
+        (b"a = 1\na = 2\n", "Cannot overwrite"),
+        (b"[a\n", "not TOML"),
+        (b"a = " + b"[" * 9000, "nested too deeply"),
+        (b"a = " + b"9" * 9000, "digits"),
+        ("a = '좋다'".encode("cp949"), "byte 5 is not UTF-8; save it as UTF-8"),
+    ],
+)
+def test_what_is_not_toml_is_told_with_its_place(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    path = tmp_path / "recipe.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as error:
+        read_toml(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert sentence in str(error.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.toml", tmp_path):
+        with pytest.raises(StorageError, match=r"(cannot be read|not an ordinary file).*; check"):
+            read_toml(path)
+
+
+def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read(tmp_path: Path) -> None:
+    pipe, huge = tmp_path / "pipe.toml", tmp_path / "huge.toml"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(2**40)  # a hole: it takes no room
+    for path in (pipe, huge, Path("/dev/zero"), Path("a\0b.toml"), Path("\ud800.toml")):
+        with pytest.raises(StorageError):
+            read_toml(path)
+
+
+def test_only_dataclasses_are_plain() -> None:
+    for thing in ({"a": 1}, Outer):
+        with pytest.raises(TypeError, match="is not a dataclass"):
+            plain(thing)
+
+
+def test_the_nearest_word() -> None:
+    assert nearest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
+    assert nearest("x", ["b", "a"]) == "known: a, b"
+
+
+def test_what_a_value_of_several_types_may_be_is_told_whole() -> None:
+    with pytest.raises(InputError) as told:
+        build(Outer, {"name": "x", "files": 3})
+    assert str(told.value).startswith("files = 3: input should be a valid string or a valid ")
+    with pytest.raises(InputError, match=r"training\.steps = \"삼\": input should be a valid int"):
+        build(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
+
+
+def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
+    with pytest.raises(InputError, match="thousands of digits"):
+        build(Outer, read_toml(path))

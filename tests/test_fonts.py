@@ -1,0 +1,100 @@
+"""Korean pictures: the font, the fallback glyph by glyph, and nothing left behind."""
+
+import hashlib
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from fontTools.ttLib import TTFont
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from jumok.errors import InputError, StorageError
+from jumok.fonts import FAMILY, FONT_FILE, NO_GLYPH, drawable, save, style
+
+KOREAN_AND_LATIN = "▁이 영화 −1.5 ㅋㅋㅠㅠ 뷁 「(㈜)」 … ！ model"
+
+
+def drawn(text: str) -> np.ndarray:
+    """The pixels of a text drawn in our style; a missing glyph would warn, which is an error."""
+    with style():
+        figure = Figure(figsize=(len(text) * 0.3 + 0.3, 0.5), dpi=100)
+        figure.text(0.02, 0.3, text, fontsize=16)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+def test_the_font_has_all_that_korean_needs() -> None:
+    codes = TTFont(FONT_FILE).getBestCmap()
+    assert all(code in codes for code in range(0xAC00, 0xD7A4))
+    assert all(code in codes for code in range(0x3131, 0x3164))
+    assert all(ord(c) in codes for c in "、。「」『』〈〉《》【】〜㈜！？～￦　")
+    assert FONT_FILE.stat().st_size < 2_500_000
+
+
+def test_the_font_bears_its_own_name_and_its_licence() -> None:
+    font = TTFont(FONT_FILE)
+    names = {record.nameID: record.toUnicode() for record in font["name"].names}
+    assert names[1] == FAMILY
+    assert "Pretendard" not in "".join(names.values())
+    assert "SIL Open Font License" in names[13]
+    licence = (FONT_FILE.parent / "OFL.txt").read_text(encoding="utf-8")
+    assert "Kil Hyung-jin" in licence
+    assert "SIL OPEN FONT LICENSE Version 1.1" in licence
+
+
+def test_every_character_is_drawn_by_one_of_the_two_fonts() -> None:
+    assert drawable(KOREAN_AND_LATIN) == KOREAN_AND_LATIN
+    assert (drawn(KOREAN_AND_LATIN)[..., :3] < 128).any()
+
+
+def test_no_two_syllables_look_alike() -> None:
+    """Boxes would be equal; letters are not."""
+    pictures = {hashlib.sha256(drawn(c).tobytes()).hexdigest() for c in "가각긱힣뷁ㅋㅠ▁−-"}
+    assert len(pictures) == 10
+
+
+def test_global_parameters_are_left_alone() -> None:
+    before = dict(matplotlib.rcParams)
+    drawn("가")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_dollar_is_a_dollar() -> None:
+    drawn("$a_")  # half a formula would be refused
+    assert (drawn("$a$") != drawn(" a ")).any()
+
+
+def test_what_no_font_has_becomes_a_square() -> None:
+    assert drawable("漢字🦖가") == NO_GLYPH * 3 + "가"
+    assert drawable("가") == "가"  # NFD is put together
+    drawn(drawable("漢\t\n\x00\ud800🦖"))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
+def test_saving_twice_gives_the_same_file(tmp_path: Path, ending: str) -> None:
+    with style():
+        figure = Figure()
+        figure.suptitle(KOREAN_AND_LATIN)
+    first, second = tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"
+    save(figure, first)
+    save(figure, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]
+
+
+def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None:
+    with style():
+        figure = Figure()
+        axes = figure.add_subplot()
+        axes.set_xticks(range(2), labels=["▁영화", "ㅋㅋ"])
+    figure.savefig(tmp_path / "plain.png")
+
+
+def test_a_strange_ending_and_a_missing_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be saved as 'a.docx'; end it with .png"):
+        save(Figure(), tmp_path / "a.docx")
+    with pytest.raises(StorageError, match="cannot be written"):
+        save(Figure(), tmp_path / "nowhere" / "a.png")

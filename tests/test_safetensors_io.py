@@ -1,0 +1,208 @@
+"""A safetensors file from anybody: each lie in its header is refused before a tensor is made."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from jumok.errors import InputError, StorageError
+from jumok.safetensors_io import pack, parse_header, pieces, read_header, read_tensors, unpack
+
+
+def file_of(header: object, data: bytes = b"", length: int | None = None) -> bytes:
+    """A file with this header (bytes as they are, anything else as JSON) before these data."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def one(**changes: object) -> dict[str, object]:
+    """A header of one tensor "a": two float32 numbers in 8 bytes, changed."""
+    return {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]} | changes}
+
+
+def two(first: list[int], second: list[int]) -> dict[str, object]:
+    """A header of two tensors of one float32 number each, at these places."""
+    return {
+        "a": {"dtype": "F32", "shape": [1], "data_offsets": first},
+        "b": {"dtype": "F32", "shape": [1], "data_offsets": second},
+    }
+
+
+EIGHT = bytes(8)
+BAD: dict[str, tuple[bytes, str]] = {
+    "nothing": (b"", "0 bytes, the length"),
+    "seven bytes": (bytes(7), "7 bytes, the length"),
+    "no header": (bytes(8), "not JSON"),
+    "longer than the file": (file_of({}, length=3), "3 bytes in a file of 10"),
+    "2^63": (file_of({}, length=2**63), "a header of 9,223"),
+    "8 MiB and one": (file_of(b" " * (8 * 2**20 + 1)), "8 MiB are allowed"),
+    "not UTF-8": (file_of(b'{"\xff": 1}'), "not JSON"),
+    "UTF-16": (file_of('{"a": 1}'.encode("utf-16")), "not JSON"),
+    "not JSON": (file_of(b'{"a": '), "not JSON"),
+    "a list": (file_of([]), "not a table"),
+    "deep": (file_of(b'{"a":' + b"[" * 1_000_000), "nested|not JSON"),
+    "5,000 digits": (file_of(b'{"a": ' + b"9" * 5000 + b"}"), "not JSON"),
+    "twice": (file_of(b'{"a": 1, "a": 2}'), "names something twice"),
+    "dtype twice": (file_of(b'{"a": {"dtype": "F32", "dtype": "F32"}}'), "something twice"),
+    "metadata a list": (file_of({"__metadata__": []}), "__metadata__"),
+    "metadata a number": (file_of({"__metadata__": {"a": 1}}), "__metadata__"),
+    "no table": (file_of({"a": 3}), "needs dtype"),
+    "one key more": (file_of(one(device="cuda"), EIGHT), "nothing else"),
+    "dtype of tomorrow": (file_of(one(dtype="F31"), EIGHT), "unknown dtype 'F31'"),
+    "dtype a list": (file_of(one(dtype=[]), EIGHT), "unknown dtype"),
+    "negative": (file_of(one(shape=[-2]), EIGHT), "whole numbers"),
+    "fractional": (file_of(one(shape=[2.0]), EIGHT), "whole numbers"),
+    "true": (file_of(one(shape=[True, 2]), EIGHT), "whole numbers"),
+    "text": (file_of(one(shape="2"), EIGHT), "whole numbers"),
+    "huge": (file_of(one(shape=[2**63]), EIGHT), "whole numbers"),
+    "65 dimensions": (file_of(one(shape=[1] * 64 + [2]), EIGHT), "whole numbers"),
+    "overflow": (file_of(one(shape=[2**32, 2**32]), EIGHT), "do not fit its shape"),
+    "too large": (file_of(one(shape=[3]), EIGHT), "8 bytes do not fit its shape"),
+    "other dtype": (file_of(one(dtype="F64"), EIGHT), "do not fit its shape"),
+    "fractional place": (file_of(one(data_offsets=[0, 8.0]), EIGHT), "whole numbers"),
+    "three places": (file_of(one(data_offsets=[0, 8, 8]), EIGHT), "whole numbers"),
+    "backwards": (file_of(one(data_offsets=[8, 0]), EIGHT), "do not fit"),
+    "rest": (file_of(one(), EIGHT + b"\0"), "take 8 bytes of 9"),
+    "cut": (file_of(one(), EIGHT[:-1]), "take 8 bytes of 7"),
+    "hole": (file_of(two([0, 4], [8, 12]), bytes(12)), "starts at byte 8 instead of 4"),
+    "overlap": (file_of(two([0, 4], [2, 6]), bytes(6)), "starts at byte 2 instead of 4"),
+    "same place": (file_of(two([0, 4], [0, 4]), bytes(4)), "starts at byte 0 instead of 4"),
+    "no name": (file_of({"": one()["a"]}, EIGHT), "no name for a tensor"),
+    "way out": (file_of({"../../x": one()["a"]}, EIGHT), "no name for a tensor"),
+    "backslash out": (file_of({"a\\..\\x": one()["a"]}, EIGHT), "no name for a tensor"),
+    "NUL": (file_of({"a\0": one()["a"]}, EIGHT), "no name for a tensor"),
+    "right to left": (file_of({"a\u202eb": one()["a"]}, EIGHT), "no name for a tensor"),
+    "half a pair": (file_of(b'{"\\ud800": {}}'), "no name for a tensor"),
+    "long name": (file_of({"a" * 513: one()["a"]}, EIGHT), "no name for a tensor"),
+    "pickle": (b"\x80\x02}q\x00." + bytes(20), "a header of"),
+    "zip": (b"PK\x03\x04" + bytes(40), "a header of|not JSON"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_each_lie_is_refused_quickly_and_in_one_sentence(tmp_path: Path, kind: str) -> None:
+    data, reason = BAD[kind]
+    begin = time.process_time()
+    with pytest.raises(InputError, match=reason) as refusal:
+        unpack(data)
+    assert time.process_time() - begin < 1
+    assert len(str(refusal.value)) < 300
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(data)
+    for read in (read_header, read_tensors):
+        with pytest.raises(InputError, match=f"^{path}: not a usable safetensors file: "):
+            read(path)
+
+
+def test_too_many_tensors() -> None:
+    entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    many = json.dumps({str(n): entry for n in range(100_001)}, separators=(",", ":")).encode()
+    with pytest.raises(InputError, match="100,001 tensors, 100,000 are allowed"):
+        unpack(file_of(many))
+
+
+INTEGERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS + FLOATS)
+def test_every_dtype_comes_back(dtype: torch.dtype) -> None:
+    tensors = {"층.0.weight": torch.arange(12).view(3, 4).to(dtype), "empty": torch.zeros(0, 3)}
+    loaded = unpack(pack(tensors, {"format": "pt"}))
+    assert loaded.keys() == tensors.keys()
+    assert torch.equal(loaded["층.0.weight"].float(), tensors["층.0.weight"].float())
+    assert loaded["층.0.weight"].dtype == dtype
+    assert loaded["empty"].shape == (0, 3)
+
+
+def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None:
+    tensors = {"weight": torch.randn(5, 3), "bias": torch.randn(5)}
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(pack(tensors))
+    theirs = safetensors.torch.load_file(path)
+    safetensors.torch.save_file(tensors, path)
+    ours = read_tensors(path)
+    for name, tensor in tensors.items():
+        assert torch.equal(theirs[name], tensor)
+        assert torch.equal(ours[name], tensor)
+    assert {name: entry.shape for name, entry in read_header(path).items()} == {
+        "weight": (5, 3),
+        "bias": (5,),
+    }
+
+
+def test_a_tensor_that_is_written_needs_not_lie_in_one_piece() -> None:
+    whole = torch.arange(24.0).view(4, 6)
+    for view in (whole.T, whole[:, ::2], whole[1], whole[2:4, 1:3]):
+        assert torch.equal(unpack(pack({"view": view}))["view"], view)
+
+
+def test_tied_tensors_are_to_be_given_once() -> None:
+    tied = torch.zeros(3)
+    with pytest.raises(InputError, match="share memory; give only one of them"):
+        pack({"embedding": tied, "output": tied})
+
+
+def test_random_bytes_never_do_worse_than_an_error() -> None:
+    """Bits flipped in a header give tensors of the same total size, or an InputError."""
+    chance = random.Random(0)
+    whole = pack({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
+    header = 8 + int.from_bytes(whole[:8], "little")
+    for _ in range(3000):
+        changed = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            changed[chance.randrange(header)] ^= 1 << chance.randrange(8)
+        try:
+            entries = parse_header(bytes(changed), len(changed))
+        except InputError:
+            continue
+        loaded = unpack(bytes(changed))
+        assert loaded.keys() == entries.keys()
+        assert sum(t.nbytes for t in loaded.values()) == len(whole) - header
+
+
+@pytest.mark.parametrize("read", [read_header, read_tensors])
+def test_what_cannot_be_read_is_a_storage_error(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    with pytest.raises(StorageError, match="check the path"):
+        read(tmp_path / "absent")
+    with pytest.raises(StorageError, match="not an ordinary file"):
+        read(tmp_path)
+
+
+# In pieces
+
+
+def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
+    kinds = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32]
+    tensors = {f"{kind} 텐서": torch.arange(6).view(2, 3).T.to(kind) for kind in kinds}
+    tensors |= {"none": torch.zeros(0, 7), "number": torch.tensor(2.5, dtype=torch.float64)}
+    whole = b"".join(pieces(tensors))
+    for loaded in (unpack(whole), safetensors.torch.load(whole)):
+        assert loaded.keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert loaded[name].dtype == tensor.dtype
+            assert torch.equal(loaded[name], tensor)
+
+
+def test_pieces_are_where_the_tensors_are() -> None:
+    weight = torch.zeros(5)
+    _, piece = pieces({"weight": weight})
+    weight.fill_(1.0)
+    assert bytes(piece) == torch.ones(5).numpy().tobytes()
+
+
+def test_pieces_of_shared_memory_or_of_no_plain_type_are_refused() -> None:
+    tied = torch.zeros(6)
+    for other in (tied, tied[5:], tied.view(2, 3)):
+        with pytest.raises(InputError, match="'a' and 'b' share memory; give only one of them"):
+            list(pieces({"a": tied, "b": other}))
+    list(pieces({"a": tied[:3], "b": tied[3:]}))
+    with pytest.raises(InputError, match=r"'a' is of torch\.complex64; give numbers"):
+        list(pieces({"a": torch.zeros(2, dtype=torch.complex64)}))
