@@ -309,17 +309,17 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
     from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
-    from jumok.pretrained.memory_map import map_file, put_down
-    from jumok.pretrained.meta_init import hold, unfilled
+    from jumok.pretrained.memory_map import mmap_safetensors, release_pages
+    from jumok.pretrained.meta_init import assign_weights, on_meta_device
 
-    plain = unfilled(lambda: ours(case))  # as checkpoints are opened
-    hold(plain, map_file(folder / "jumok.safetensors"))
+    plain = on_meta_device(lambda: ours(case))  # as checkpoints are opened
+    assign_weights(plain, mmap_safetensors(folder / "jumok.safetensors"))
     batches = [padded(batch) for batch in case.inputs()]
     config = DecodingConfig(beam=case.beam, max_length=OUTPUT)
     native = None
     match how:
         case "float32" | "bfloat16" | "int8":
-            native = NativeModel(plain, how, packed=put_down)
+            native = NativeModel(plain, how, packed=release_pages)
             del plain
         case "plain bf16":
             plain = in_bfloat16(plain)

@@ -183,10 +183,10 @@ def jumok(folder: Path, how: str) -> Read:
     from jumok.inference import optimized
     from jumok.nn import EVERYTHING, AttentionMask
     from jumok.pretrained.checkpoint import open_checkpoint
-    from jumok.pretrained.state_dict import open_model
+    from jumok.pretrained.state_dict import model_from_hf
 
     checkpoint = open_checkpoint(folder / "transformers")
-    model = open_model(checkpoint.config, checkpoint.tensors).model.eval()
+    model = model_from_hf(checkpoint.config, checkpoint.tensors).model.eval()
     if how != "plain":
         model = optimized(model, how)  # type: ignore[arg-type]
 

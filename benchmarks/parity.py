@@ -21,9 +21,14 @@ from pathlib import Path
 import torch
 import transformers
 
-from tests.pretrained.generation_parity import WRITERS, Compared, compared, ways
+from tests.pretrained.generation_parity import (
+    GENERATIVE_VARIANTS,
+    GenerationComparison,
+    compare_generation,
+    search_cases,
+)
 from tests.pretrained.hf_variants import VARIANTS
-from tests.pretrained.model_pairs import difference, gradient_difference, pair_of
+from tests.pretrained.model_pairs import difference, gradient_difference, make_pair
 
 RESULTS = Path(__file__).parent / "results" / "parity.txt"
 HEADING = (
@@ -52,15 +57,19 @@ def main() -> None:
     for variant in VARIANTS:
         if only and not any(word in variant.name for word in only):
             continue
-        pair = pair_of(variant.name)
-        exact = pair_of(variant.name, torch.float64)
+        pair = make_pair(variant.name)
+        exact = make_pair(variant.name, torch.float64)
         numbers = [
             max(max(difference(pair, kind).values()) for kind in ("none", "right", "left")),
             max(max(difference(exact, kind).values()) for kind in ("right", "left")),
             gradient_difference(pair)[0],
         ]
         worst = [max(pair) for pair in zip(worst, numbers, strict=True)]
-        written = [compared(pair, way) for way in ways(pair)] if variant.name in WRITERS else []
+        written = (
+            [compare_generation(pair, way) for way in search_cases(pair)]
+            if variant.name in GENERATIVE_VARIANTS
+            else []
+        )
         notes += [note for each in written for note in (*each.ties, *each.different)]
         lines.append(
             f"{variant.name:<24} {variant.architecture:<34} "
@@ -80,7 +89,7 @@ def main() -> None:
         RESULTS.write_text(text + "\n", encoding="utf-8")
 
 
-def _same(found: Compared) -> str:
+def _same(found: GenerationComparison) -> str:
     return f"{found.n - len(found.ties) - len(found.different)}/{found.n}"
 
 

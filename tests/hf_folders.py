@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from tests.pretrained.hf_variants import redrawn
+from tests.pretrained.hf_variants import randomize
 from tests.tasks.jobs import tag_rows
 from tests.tiny_runs import readings, reviews
 
@@ -220,7 +220,7 @@ def _saved(
         said["id2label"] = dict(enumerate(labels))
         said["label2id"] = {label: i for i, label in enumerate(labels)}
     config = getattr(transformers, f"{family}Config")(**said)
-    model = redrawn(getattr(transformers, f"{family}{head}")(config).to(dtype).eval(), seed=0)
+    model = randomize(getattr(transformers, f"{family}{head}")(config).to(dtype).eval(), seed=0)
     if model.can_generate():
         model.generation_config = transformers.GenerationConfig(
             **model.generation_config.to_diff_dict() | generation

@@ -125,11 +125,11 @@ def _used(found: "Vocabulary") -> object:
 
 def weights(files: Files) -> object:
     """A safetensors file, read and mapped."""
-    from jumok.pretrained.memory_map import map_file
+    from jumok.pretrained.memory_map import mmap_safetensors
     from jumok.safetensors_io import unpack
 
     with folder_of(files) as home:
-        map_file(home / "model.safetensors")
+        mmap_safetensors(home / "model.safetensors")
     return unpack(_only(files))
 
 
@@ -175,12 +175,12 @@ def tokenizer(files: Files) -> object:
 
 def config(files: Files) -> object:
     """A config.json, a generation_config.json and an index of a foreign checkpoint."""
-    from jumok.pretrained.architecture import describe
+    from jumok.pretrained.architecture import parse_config
     from jumok.pretrained.checkpoint import open_checkpoint
 
     with folder_of(files) as home:
-        described = describe(_config(home), [])
-        return described.table(), open_checkpoint(home)
+        described = parse_config(_config(home), [])
+        return described.name_rules(), open_checkpoint(home)
 
 
 def _config(home: Path) -> dict[str, object]:
@@ -230,9 +230,9 @@ def table(files: Files) -> object:
 
 def archive(files: Files) -> object:
     """The zip around a pickle; what is inside is never looked at here."""
-    from jumok.pretrained.zip_check import check_archive
+    from jumok.pretrained.zip_check import check_zip
 
-    check_archive(io.BytesIO(_only(files)), len(_only(files)))
+    check_zip(io.BytesIO(_only(files)), len(_only(files)))
     return None
 
 

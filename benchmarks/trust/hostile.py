@@ -70,11 +70,11 @@ class Watch:
 
 def _is_our_own(words: tuple[object, ...]) -> bool:
     """Whether this is the guarded door's program, begun by the interpreter that runs this."""
-    from jumok.pretrained.pickle_reader import _PROGRAM
+    from jumok.pretrained.pickle_reader import WORKER
 
     arguments = words[1]
     return isinstance(arguments, list) and arguments[:4] == [
-        sys.executable, "-P", "-B", _PROGRAM
+        sys.executable, "-P", "-B", WORKER
     ]  # fmt: skip
 
 

@@ -407,15 +407,15 @@ def lay_out(base: str, folder: Path) -> None:
 
 def _write_bert(folder: Path) -> None:
     """A BERT of 20 pieces with every weight there."""
-    from jumok.pretrained.architecture import describe
-    from jumok.pretrained.save import names_of, to_tensors
+    from jumok.pretrained.architecture import parse_config
+    from jumok.pretrained.save import hf_state_dict, hf_tensor_names
     from jumok.safetensors_io import pack
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
     config = dict(fuzz_seeds.CONFIGS["bert"])
-    described = describe(config, [])
-    model = described.module()
-    tensors = to_tensors(model, described, names_of(model, described), {})
+    described = parse_config(config, [])
+    model = described.build()
+    tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})
     (folder / "model.safetensors").write_bytes(pack(tensors))
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")

@@ -17,7 +17,7 @@ from jumok.interpret.trace import Trace
 from jumok.nn.hooks import own_view
 from jumok.tasks.loading import load
 from tests import hf_folders as foreign_folders
-from tests.pretrained.hf_variants import LOUD, VARIANTS, V, redrawn
+from tests.pretrained.hf_variants import SCALES, VARIANTS, V, randomize
 
 GROUPED = {
     "vocab_size": V,
@@ -67,7 +67,7 @@ def model_of(name: str, implementation: str = "sdpa") -> Any:
             made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings))
         else:
             made = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**settings))
-        made = redrawn(made.eval(), 5, LOUD)
+        made = randomize(made.eval(), 5, SCALES)
     else:
         made = next(variant for variant in VARIANTS if variant.name == name).model()
     made.set_attn_implementation(implementation)
@@ -393,7 +393,7 @@ def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
     config = transformers.GptOssConfig(
         **GROUPED, head_dim=8, num_local_experts=2, num_experts_per_tok=1
     )
-    model = redrawn(transformers.GptOssForCausalLM(config).eval(), 5, LOUD)
+    model = randomize(transformers.GptOssForCausalLM(config).eval(), 5, SCALES)
     trace = trace_transformers(model, IDS)
     assert any("more than the softmax" in note for note in trace.info.notes)
 
@@ -405,7 +405,7 @@ def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
     config = transformers.Gemma2Config(
         **GROUPED, head_dim=8, sliding_window=2, attn_logit_softcapping=0.01
     )
-    model = redrawn(transformers.Gemma2ForCausalLM(config).eval(), 5, LOUD)
+    model = randomize(transformers.Gemma2ForCausalLM(config).eval(), 5, SCALES)
     trace = trace_transformers(model, IDS)
     assert trace.info.block("decoder").softcap == 0.01
     assert abs(trace.scores("decoder", 0)).max() <= 0.01

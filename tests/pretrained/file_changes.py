@@ -10,7 +10,7 @@ Change = Callable[[dict[str, Any], dict[str, Tensor]], None]
 """config.json, tensors by name: changed in place."""
 
 
-def says(**keys: Any) -> Change:
+def set_config(**keys: Any) -> Change:
     """Its config.json says this; None: it does not speak of it."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -22,7 +22,7 @@ def says(**keys: Any) -> Change:
     return change
 
 
-def holds(name: str, tensor: Tensor) -> Change:
+def set_tensor(name: str, tensor: Tensor) -> Change:
     """One tensor more, or another in its place."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -31,7 +31,7 @@ def holds(name: str, tensor: Tensor) -> Change:
     return change
 
 
-def lacks(name: str) -> Change:
+def drop_tensor(name: str) -> Change:
     """One tensor less."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -40,7 +40,7 @@ def lacks(name: str) -> Change:
     return change
 
 
-def again(second: str, first: str) -> Change:
+def copy_tensor(second: str, first: str) -> Change:
     """The tensor `first` also under the name `second`."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -49,7 +49,7 @@ def again(second: str, first: str) -> Change:
     return change
 
 
-def renamed(pattern: str, replacement: str) -> Change:
+def rename_tensors(pattern: str, replacement: str) -> Change:
     """What the pattern finds in names is written otherwise."""
 
     def change(config: dict[str, Any], tensors: dict[str, Tensor]) -> None:

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
 from tests.pretrained.hf_variants import VARIANTS
-from tests.pretrained.model_pairs import HIGH, LOW, Pair
+from tests.pretrained.model_pairs import HIGH, LOW, ModelPair
 
-LIMIT = 8  # tokens
+MAX_NEW_TOKENS = 8  # tokens
 TIE = 1e-5
-WRITERS = [
+GENERATIVE_VARIANTS = [
     each.name
     for each in VARIANTS
     if "LMHead" in each.architecture
@@ -27,7 +27,7 @@ WRITERS = [
 
 
 @dataclass(frozen=True)
-class Way:
+class SearchCase:
     """How to write. Answers of a beam are ranked by sum / length^alpha.
 
     Without repetition means no two tokens in the same order twice; it is left to those who begin
@@ -40,23 +40,25 @@ class Way:
     no_repeat: int = 0
 
 
-WAYS = (
-    Way("greedy"),
-    Way("greedy without repetition", no_repeat=2),
-    Way("beam 4", beam=4),
-    Way("beam 4 without repetition, by sum", beam=4, alpha=0.0, no_repeat=2),
+SEARCH_CASES = (
+    SearchCase("greedy"),
+    SearchCase("greedy without repetition", no_repeat=2),
+    SearchCase("beam 4", beam=4),
+    SearchCase("beam 4 without repetition, by sum", beam=4, alpha=0.0, no_repeat=2),
 )
 
 
-def ways(pair: Pair) -> tuple[Way, ...]:
+def search_cases(pair: ModelPair) -> tuple[SearchCase, ...]:
     """Those in which this pair is compared."""
     if pair.kind == "encoder_decoder":
-        return WAYS
-    return tuple(replace(way, no_repeat=0) for way in WAYS if way.beam > 1 or not way.no_repeat)
+        return SEARCH_CASES
+    return tuple(
+        replace(way, no_repeat=0) for way in SEARCH_CASES if way.beam > 1 or not way.no_repeat
+    )
 
 
 @dataclass(frozen=True)
-class Compared:
+class GenerationComparison:
     """How many answers there were, how many of them ended, and which differ."""
 
     n: int
@@ -65,7 +67,7 @@ class Compared:
     different: list[str]
 
 
-def prompts(pair: Pair) -> tuple[Tensor, Tensor]:
+def prompts(pair: ModelPair) -> tuple[Tensor, Tensor]:
     """Five texts of 2 to 9 tokens: ids (5, 9), real (5, 9).
 
     Theirs counts an encoder's positions from the left of a row: sources are padded on the right.
@@ -77,7 +79,7 @@ def prompts(pair: Pair) -> tuple[Tensor, Tensor]:
     return ids.masked_fill(~real, _pad(pair)), real
 
 
-def compared(pair: Pair, way: Way) -> Compared:
+def compare_generation(pair: ModelPair, way: SearchCase) -> GenerationComparison:
     """The best answers (of a beam the two best) to all prompts."""
     ids, real = prompts(pair)
     end = _end(pair, ids, real)
@@ -92,21 +94,21 @@ def compared(pair: Pair, way: Way) -> Compared:
         line = f"{pair.variant.name}, {way.name}, answer {row}: {one.ids}, theirs {tokens}"
         gap = abs(one.rank - scores[row]) if scores else _gap(out, row, one.ids, tokens, end)
         (ties if gap <= TIE else different).append(f"{line}, apart by {gap:.1e}")
-    return Compared(len(found), sum(one.finished for one in found), ties, different)
+    return GenerationComparison(len(found), sum(one.finished for one in found), ties, different)
 
 
-def _pad(pair: Pair) -> int:
-    return int(pair.theirs.config.pad_token_id or 0)
+def _pad(pair: ModelPair) -> int:
+    return int(pair.hf_model.config.pad_token_id or 0)
 
 
-def _begin(pair: Pair) -> int:
-    start = pair.theirs.config.decoder_start_token_id
-    return int(pair.theirs.config.eos_token_id if start is None else start)
+def _begin(pair: ModelPair) -> int:
+    start = pair.hf_model.config.decoder_start_token_id
+    return int(pair.hf_model.config.eos_token_id if start is None else start)
 
 
-def _end(pair: Pair, ids: Tensor, real: Tensor) -> int:
+def _end(pair: ModelPair, ids: Tensor, real: Tensor) -> int:
     """The token that most texts write, but not at once, as long as nothing ends."""
-    varied = next(way for way in reversed(ways(pair)) if way.beam == 1)
+    varied = next(way for way in reversed(search_cases(pair)) if way.beam == 1)
     rows, _, _ = _theirs(pair, ids, real, None, varied)
     later = Counter(
         token for row in rows for token in dict.fromkeys(row) if 1 <= row.index(token) <= 6
@@ -116,25 +118,25 @@ def _end(pair: Pair, ids: Tensor, real: Tensor) -> int:
 
 
 def _theirs(
-    pair: Pair, ids: Tensor, real: Tensor, end: int | None, way: Way
+    pair: ModelPair, ids: Tensor, real: Tensor, end: int | None, way: SearchCase
 ) -> tuple[list[list[int]], list[float], Any]:
     import transformers
 
     begun = pair.kind == "encoder_decoder"
-    measures = pair.opened.described.config
+    measures = pair.opened.architecture.config
     uneven = begun and measures.n_layers != measures.n_decoder_layers  # their cache fails T5 then
     settings: Any = transformers.GenerationConfig
-    pair.theirs.generation_config = settings(
+    pair.hf_model.generation_config = settings(
         pad_token_id=_pad(pair),
         eos_token_id=end,
         decoder_start_token_id=_begin(pair) if begun else None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        out = pair.theirs.generate(
+        out = pair.hf_model.generate(
             ids,
             attention_mask=real.long(),
-            max_new_tokens=LIMIT,
+            max_new_tokens=MAX_NEW_TOKENS,
             do_sample=False,
             use_cache=not uneven,
             num_beams=way.beam,
@@ -149,13 +151,13 @@ def _theirs(
     return rows, [] if way.beam == 1 else out.sequences_scores.tolist(), out
 
 
-def _ours(pair: Pair, ids: Tensor, real: Tensor, end: int, way: Way) -> list[Written]:
+def _ours(pair: ModelPair, ids: Tensor, real: Tensor, end: int, way: SearchCase) -> list[Written]:
     config = DecodingConfig(
         beam=way.beam,
         n_best=min(way.beam, 2),
         length_penalty=way.alpha,
         no_repeat_ngram=way.no_repeat,
-        max_length=LIMIT,
+        max_length=MAX_NEW_TOKENS,
     )
     model: Any = pair.opened.model
     if pair.kind == "encoder_decoder":

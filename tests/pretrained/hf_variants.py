@@ -16,10 +16,16 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from jumok.nn.positions import sinusoids
-from tests.pretrained.file_changes import Change, again, holds, renamed, says
+from tests.pretrained.file_changes import (
+    Change,
+    copy_tensor,
+    rename_tensors,
+    set_config,
+    set_tensor,
+)
 
 V = 61
-LOUD = (  # what makes a writer vary its words, and not repeat the newest
+SCALES = (  # what makes a writer vary its words, and not repeat the newest
     (r"\b(fc1|fc2|wi|wi_0|wi_1|wo|c_fc|c_proj|intermediate|lin1|lin2)\b|output\.dense", 3.0),
     (r"position|wpe", 3.0),
     (r"shared|embed_tokens|wte|word_embeddings", 2.0),
@@ -37,30 +43,30 @@ class Variant:
     name: str
     architecture: str
     config: str
-    settings: Mapping[str, Any]
-    apart: tuple[str, ...] = ()
-    stored: tuple[Change, ...] = ()
+    config_values: Mapping[str, Any]
+    untied: tuple[str, ...] = ()
+    file_changes: tuple[Change, ...] = ()
 
     def model(self, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
         """The model in eval mode, every weight drawn anew: no bias is 0, no gain 1."""
         import transformers
 
-        config = getattr(transformers, self.config)(**self.settings)
+        config = getattr(transformers, self.config)(**self.config_values)
         config._attn_implementation = "eager"
         model = getattr(transformers, self.architecture)(config).to(dtype).eval()
-        for name in self.apart:
+        for name in self.untied:
             module = model.get_submodule(name)
             module.weight = nn.Parameter(torch.empty_like(module.weight))
-        return redrawn(model, seed + zlib.crc32(self.name.encode()), LOUD)
+        return randomize(model, seed + zlib.crc32(self.name.encode()), SCALES)
 
     def save(self, folder: Path, seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
         """The model, also saved as transformers saves it, or as `stored` says."""
         model = self.model(seed, dtype)
         model.save_pretrained(folder)
-        if self.stored:
+        if self.file_changes:
             said, weights = folder / "config.json", folder / "model.safetensors"
             config, tensors = json.loads(said.read_text()), load_file(weights)
-            for change in self.stored:
+            for change in self.file_changes:
                 change(config, tensors)
             said.write_text(json.dumps(config))
             save_file(tensors, weights)
@@ -68,7 +74,7 @@ class Variant:
 
 
 @torch.no_grad()
-def redrawn(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -> Any:
+def randomize(model: Any, seed: int, louder: Sequence[tuple[str, float]] = ()) -> Any:
     """Every parameter and every bias kept as a buffer drawn anew.
 
     Matrices with one of these patterns in their names are that many times louder than the rest.
@@ -162,12 +168,12 @@ def some(*shape: int) -> torch.Tensor:
 
 
 POOLER = (
-    holds("bert.pooler.dense.weight", some(24, 24)),
-    holds("bert.pooler.dense.bias", some(24)),
+    set_tensor("bert.pooler.dense.weight", some(24, 24)),
+    set_tensor("bert.pooler.dense.bias", some(24)),
 )
 TRIANGLE = torch.ones(20, 20, dtype=torch.uint8).tril()[None, None]
 BUFFERS = tuple(
-    holds(f"transformer.h.{layer}.attn.{name}", tensor)
+    set_tensor(f"transformer.h.{layer}.attn.{name}", tensor)
     for layer in range(2)
     for name, tensor in (("bias", TRIANGLE), ("masked_bias", torch.tensor(-1e4)))
 )
@@ -203,9 +209,9 @@ VARIANTS = [
             {},
             (),
             (
-                renamed(r"LayerNorm\.weight$", "LayerNorm.gamma"),
-                renamed(r"LayerNorm\.bias$", "LayerNorm.beta"),
-                holds("bert.embeddings.position_ids", POSITION_IDS),
+                rename_tensors(r"LayerNorm\.weight$", "LayerNorm.gamma"),
+                rename_tensors(r"LayerNorm\.bias$", "LayerNorm.beta"),
+                set_tensor("bert.embeddings.position_ids", POSITION_IDS),
             ),
         ),
         (
@@ -214,22 +220,24 @@ VARIANTS = [
             {},
             (),
             (
-                again("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
-                again("cls.predictions.decoder.bias", "cls.predictions.bias"),
-                holds("cls.seq_relationship.weight", some(2, 24)),
-                holds("cls.seq_relationship.bias", some(2)),
+                copy_tensor(
+                    "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
+                ),
+                copy_tensor("cls.predictions.decoder.bias", "cls.predictions.bias"),
+                set_tensor("cls.seq_relationship.weight", some(2, 24)),
+                set_tensor("cls.seq_relationship.bias", some(2)),
                 *POOLER,
             ),
         ),
-        ("unsaid", "BertForMaskedLM", {}, (), (says(architectures=None),)),
-        ("unsaid-bare", "BertModel", {}, (), (says(architectures=None),)),
-        ("prefixed", "BertModel", {}, (), (renamed("^", "bert."),)),
+        ("unsaid", "BertForMaskedLM", {}, (), (set_config(architectures=None),)),
+        ("unsaid-bare", "BertModel", {}, (), (set_config(architectures=None),)),
+        ("prefixed", "BertModel", {}, (), (rename_tensors("^", "bert."),)),
         (
             "headed",
             "BertForTokenClassification",
             LABELS,
             (),
-            (says(architectures=["BertModel"]),),
+            (set_config(architectures=["BertModel"]),),
         ),
     ),
     *_of(
@@ -259,12 +267,14 @@ VARIANTS = [
             {},
             (),
             (
-                again("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
-                again("lm_head.decoder.bias", "lm_head.bias"),
-                holds("roberta.embeddings.position_ids", torch.arange(22)[None]),
-                holds("roberta.embeddings.token_type_ids", torch.zeros(1, 22, dtype=torch.long)),
-                holds("roberta.pooler.dense.weight", some(24, 24)),
-                holds("roberta.pooler.dense.bias", some(24)),
+                copy_tensor("lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+                copy_tensor("lm_head.decoder.bias", "lm_head.bias"),
+                set_tensor("roberta.embeddings.position_ids", torch.arange(22)[None]),
+                set_tensor(
+                    "roberta.embeddings.token_type_ids", torch.zeros(1, 22, dtype=torch.long)
+                ),
+                set_tensor("roberta.pooler.dense.weight", some(24, 24)),
+                set_tensor("roberta.pooler.dense.bias", some(24)),
             ),
         ),
     ),
@@ -294,8 +304,10 @@ VARIANTS = [
             {},
             (),
             (
-                again("generator_lm_head.weight", "electra.embeddings.word_embeddings.weight"),
-                holds("electra.embeddings.position_ids", POSITION_IDS),
+                copy_tensor(
+                    "generator_lm_head.weight", "electra.embeddings.word_embeddings.weight"
+                ),
+                set_tensor("electra.embeddings.position_ids", POSITION_IDS),
             ),
         ),
     ),
@@ -313,7 +325,11 @@ VARIANTS = [
             "DistilBertForMaskedLM",
             {},
             (),
-            (again("vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),),
+            (
+                copy_tensor(
+                    "vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"
+                ),
+            ),
         ),
     ),
     *_of(
@@ -331,11 +347,11 @@ VARIANTS = [
             "GPT2LMHeadModel",
             {},
             (),
-            (*BUFFERS, again("lm_head.weight", "transformer.wte.weight")),
+            (*BUFFERS, copy_tensor("lm_head.weight", "transformer.wte.weight")),
         ),
-        ("body", "GPT2LMHeadModel", {}, (), (*BUFFERS, renamed(r"^transformer\.", ""))),
-        ("unsaid", "GPT2LMHeadModel", {}, (), (says(architectures=None),)),
-        ("headed", "GPT2LMHeadModel", {}, ("lm_head",), (says(architectures=["GPT2Model"]),)),
+        ("body", "GPT2LMHeadModel", {}, (), (*BUFFERS, rename_tensors(r"^transformer\.", ""))),
+        ("unsaid", "GPT2LMHeadModel", {}, (), (set_config(architectures=None),)),
+        ("headed", "GPT2LMHeadModel", {}, ("lm_head",), (set_config(architectures=["GPT2Model"]),)),
     ),
     *_of(
         "t5",
@@ -372,7 +388,7 @@ VARIANTS = [
             "T5ForConditionalGeneration",
             {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
             ("lm_head",),
-            (says(tie_word_embeddings=False, scale_decoder_outputs=None),),
+            (set_config(tie_word_embeddings=False, scale_decoder_outputs=None),),
         ),
         (
             "all-stored",
@@ -380,18 +396,24 @@ VARIANTS = [
             {},
             (),
             (
-                again("encoder.embed_tokens.weight", "shared.weight"),
-                again("decoder.embed_tokens.weight", "shared.weight"),
-                again("lm_head.weight", "shared.weight"),
-                holds(
+                copy_tensor("encoder.embed_tokens.weight", "shared.weight"),
+                copy_tensor("decoder.embed_tokens.weight", "shared.weight"),
+                copy_tensor("lm_head.weight", "shared.weight"),
+                set_tensor(
                     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
                     some(32, 3),
                 ),
             ),
         ),
-        ("second-name", "T5EncoderModel", {}, (), (renamed("^shared", "encoder.embed_tokens"),)),
-        ("unsaid", "T5ForConditionalGeneration", {}, (), (says(architectures=None),)),
-        ("unsaid-encoder", "T5EncoderModel", {}, (), (says(architectures=None),)),
+        (
+            "second-name",
+            "T5EncoderModel",
+            {},
+            (),
+            (rename_tensors("^shared", "encoder.embed_tokens"),),
+        ),
+        ("unsaid", "T5ForConditionalGeneration", {}, (), (set_config(architectures=None),)),
+        ("unsaid-encoder", "T5EncoderModel", {}, (), (set_config(architectures=None),)),
         ("bare", "T5Model", {}),
         ("encoder", "T5EncoderModel", {}),
     ),
@@ -418,9 +440,12 @@ VARIANTS = [
             {},
             (),
             (
-                *(again(table, "model.shared.weight") for table in (*TABLES, "lm_head.weight")),
-                holds("model.encoder.version", torch.tensor([3.0])),
-                holds("model.decoder.version", torch.tensor([3.0])),
+                *(
+                    copy_tensor(table, "model.shared.weight")
+                    for table in (*TABLES, "lm_head.weight")
+                ),
+                set_tensor("model.encoder.version", torch.tensor([3.0])),
+                set_tensor("model.decoder.version", torch.tensor([3.0])),
             ),
         ),
         (
@@ -428,7 +453,7 @@ VARIANTS = [
             "BartForConditionalGeneration",
             {},
             (),
-            (says(architectures=["BartModel"]),),
+            (set_config(architectures=["BartModel"]),),
         ),
         ("own-head", "BartForConditionalGeneration", {}, ("lm_head",)),
     ),
@@ -474,9 +499,14 @@ VARIANTS = [
             {},
             (),
             (
-                *(again(table, "model.shared.weight") for table in (*TABLES, "lm_head.weight")),
                 *(
-                    holds(f"model.{tower}.embed_positions.weight", sinusoids(20, 24, halves=True))
+                    copy_tensor(table, "model.shared.weight")
+                    for table in (*TABLES, "lm_head.weight")
+                ),
+                *(
+                    set_tensor(
+                        f"model.{tower}.embed_positions.weight", sinusoids(20, 24, halves=True)
+                    )
                     for tower in ("encoder", "decoder")
                 ),
             ),

@@ -40,14 +40,18 @@ def test_a_folder_is_opened(tmp_path: Path) -> None:
     write(tmp_path, config__json=CONFIG, model__safetensors=data)
     checkpoint = open_checkpoint(tmp_path)
     assert checkpoint.config == CONFIG
-    assert checkpoint.generation == {}
+    assert checkpoint.generation_config == {}
     assert torch.equal(checkpoint.tensors["bert.weight"], weight)
     assert checkpoint.tensors["half"].dtype == torch.float16
-    assert checkpoint.files["model.safetensors"] == hashlib.sha256(data).hexdigest()
+    assert checkpoint.checksums["model.safetensors"] == hashlib.sha256(data).hexdigest()
     write(tmp_path, generation_config__json={"num_beams": 4})
     checkpoint = open_checkpoint(tmp_path)
-    assert checkpoint.generation == {"num_beams": 4}
-    assert list(checkpoint.files) == ["config.json", "generation_config.json", "model.safetensors"]
+    assert checkpoint.generation_config == {"num_beams": 4}
+    assert list(checkpoint.checksums) == [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+    ]
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -102,7 +106,7 @@ def test_many_files_are_one_checkpoint(tmp_path: Path) -> None:
     sharded(tmp_path, {"a": TWO, "b": ONE, "c": TWO}, {ONE: ["b"], TWO: ["a", "c"]})
     checkpoint = open_checkpoint(tmp_path)
     assert checkpoint.tensors.keys() == {"a", "b", "c"}
-    assert list(checkpoint.files) == ["config.json", "model.safetensors.index.json", ONE, TWO]
+    assert list(checkpoint.checksums) == ["config.json", "model.safetensors.index.json", ONE, TWO]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from jumok.errors import InputError, StorageError
-from jumok.pretrained.memory_map import map_file, own, put_down
+from jumok.pretrained.memory_map import mmap_safetensors, own, release_pages
 from jumok.safetensors_io import pack, read_tensors
 
 EVERY = {
@@ -39,7 +39,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def test_every_dtype_and_shape_comes_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(pack(EVERY))
-    tensors = map_file(path)
+    tensors = mmap_safetensors(path)
     assert tensors.keys() == EVERY.keys()
     for name, tensor in EVERY.items():
         assert same(tensors[name], tensor), name
@@ -51,32 +51,32 @@ def test_a_header_of_odd_length(tmp_path: Path) -> None:
     header += b" " * (1 - len(header) % 2)
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + numbers.numpy().tobytes())
-    assert torch.equal(map_file(path)["a"], numbers)
+    assert torch.equal(mmap_safetensors(path)["a"], numbers)
 
 
 def test_writing_to_a_tensor_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(pack({"a": torch.zeros(1000), "b": torch.ones(10)}))
     before = path.read_bytes()
-    tensors = map_file(path)
+    tensors = mmap_safetensors(path)
     tensors["a"] += 1
     assert tensors["a"].sum() == 1000
     assert path.read_bytes() == before
-    assert map_file(path)["a"].sum() == 0
+    assert mmap_safetensors(path)["a"].sum() == 0
 
 
 def test_a_tensor_is_no_view_of_all_others(tmp_path: Path) -> None:
     """Whoever copies or saves one tensor copies that one, not the whole file."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(pack({"a": torch.zeros(1000), "b": torch.ones(10)}))
-    assert map_file(path)["b"].untyped_storage().nbytes() == 40
+    assert mmap_safetensors(path)["b"].untyped_storage().nbytes() == 40
 
 
 def test_the_file_may_be_replaced_and_removed(tmp_path: Path) -> None:
     path, other = tmp_path / "model.safetensors", tmp_path / "other"
     path.write_bytes(pack({"a": torch.ones(5000)}))
     other.write_bytes(pack({"a": torch.zeros(1)}))
-    tensors = map_file(path)
+    tensors = mmap_safetensors(path)
     other.replace(path)
     path.unlink()
     assert tensors["a"].sum() == 5000
@@ -85,7 +85,7 @@ def test_the_file_may_be_replaced_and_removed(tmp_path: Path) -> None:
 def test_owned_tensors_outlive_a_file_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(pack({"a": torch.ones(5000)}))
-    mapped = map_file(path)
+    mapped = mmap_safetensors(path)
     tensors = own(mapped | {"b": mapped["a"]})
     os.truncate(path, 0)
     assert tensors["a"].sum() == 5000
@@ -128,21 +128,21 @@ def test_what_is_no_safetensors_file_is_refused_by_name(tmp_path: Path) -> None:
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match=r"model\.safetensors: not a usable"):
-            map_file(path)
+            mmap_safetensors(path)
     path.write_bytes((2**63).to_bytes(8, "little") + whole)
     with pytest.raises(InputError, match="a header of 9,223"):
-        map_file(path)
+        mmap_safetensors(path)
     with pytest.raises(StorageError, match="not an ordinary file"):
-        map_file(tmp_path)
+        mmap_safetensors(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StorageError, match="not an ordinary file"):
-        map_file(tmp_path / "pipe")
+        mmap_safetensors(tmp_path / "pipe")
 
 
 def test_mapped_and_read_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     path.write_bytes(pack(EVERY))
-    read, mapped = read_tensors(path), map_file(path)
+    read, mapped = read_tensors(path), mmap_safetensors(path)
     assert all(same(read[name], mapped[name]) for name in EVERY)
 
 
@@ -162,15 +162,15 @@ def test_a_weight_that_is_put_down_leaves_the_memory_and_comes_back(tmp_path: Pa
     with path.open("rb") as file:
         os.fsync(file.fileno())  # pages that are not on the disk yet stay
     before = resident()
-    tensors = map_file(path)
+    tensors = mmap_safetensors(path)
     tensors["b"][7] = -1
     assert all(int(tensor[-1]) for tensor in tensors.values())
     opened = resident()
     if opened < before + 2 * 2**25:  # other files may have left it meanwhile
         pytest.skip("the temporary folder is not on a disk")
-    put_down(tensors["a"])
-    put_down(tensors["b"])
-    put_down(torch.zeros(10))  # mapped by nobody
+    release_pages(tensors["a"])
+    release_pages(tensors["b"])
+    release_pages(torch.zeros(10))  # mapped by nobody
     assert resident() < opened - 3 * 2**24  # of 2**26; they may have come back in part
     assert torch.equal(tensors["a"], kept["a"])
     assert torch.equal(tensors["c"], kept["c"])

@@ -8,9 +8,18 @@ from torch import Tensor
 
 from jumok.models.weights import weights_of
 from jumok.pretrained.architecture import FAMILIES
-from jumok.pretrained.name_map import CONV1D, ROW, SAME, Entry, Turn, entries, line, under
+from jumok.pretrained.name_map import (
+    CONV1D,
+    IDENTITY,
+    ROW_VECTOR,
+    TensorMapping,
+    Transform,
+    expand,
+    rule,
+    with_prefix,
+)
 from tests.pretrained.hf_variants import VARIANTS
-from tests.pretrained.model_pairs import pair_of
+from tests.pretrained.model_pairs import make_pair
 
 pytest.importorskip("transformers")
 
@@ -19,29 +28,29 @@ each_variant = pytest.mark.parametrize("name", [variant.name for variant in VARI
 
 @each_variant
 def test_each_parameter_once(name: str) -> None:
-    opened = pair_of(name).opened
+    opened = make_pair(name).opened
     wanted = weights_of(opened.model)
-    found = entries(opened.described.table(), wanted)
-    ours = [each for entry in found for each in entry.ours]
-    theirs = [entry.theirs for entry in found]
+    found = expand(opened.architecture.name_rules(), wanted)
+    ours = [each for entry in found for each in entry.jumok_names]
+    theirs = [entry.hf_name for entry in found]
     assert sorted(ours) == sorted(wanted)
     assert len(set(theirs)) == len(theirs)
 
 
 def test_every_family_is_among_the_variants() -> None:
-    found = {pair_of(variant.name).opened.described.family.model_type for variant in VARIANTS}
+    found = {make_pair(variant.name).opened.architecture.family.model_type for variant in VARIANTS}
     assert found == FAMILIES.keys()
 
 
 def test_a_parameter_without_a_line() -> None:
     with pytest.raises(AssertionError, match=r"no line for \['decoder\.norm\.bias'\]"):
-        entries([line("wte", "tokens")], ["tokens.weight", "decoder.norm.bias"])
+        expand([rule("wte", "tokens")], ["tokens.weight", "decoder.norm.bias"])
 
 
 def test_a_layer_too_many_says_nothing() -> None:
-    table = under("h.{}", "layers.{}", [line("mlp", "feed_forward")])
-    found = entries(table, ["layers.0.feed_forward.weight", "layers.11.feed_forward.weight"])
-    assert [entry.theirs for entry in found] == ["h.0.mlp.weight", "h.11.mlp.weight"]
+    table = with_prefix("h.{}", "layers.{}", [rule("mlp", "feed_forward")])
+    found = expand(table, ["layers.0.feed_forward.weight", "layers.11.feed_forward.weight"])
+    assert [entry.hf_name for entry in found] == ["h.0.mlp.weight", "h.11.mlp.weight"]
 
 
 def numbers(*shape: int) -> Tensor:
@@ -51,7 +60,7 @@ def numbers(*shape: int) -> Tensor:
 @given(inputs=st.integers(1, 7), outputs=st.integers(1, 7), parts=st.integers(1, 4))
 def test_side_by_side_and_back(inputs: int, outputs: int, parts: int) -> None:
     names = tuple(f"part{i}.weight" for i in range(parts))
-    entry, theirs = Entry("c_attn.weight", names, CONV1D), numbers(inputs, outputs * parts)
+    entry, theirs = TensorMapping("c_attn.weight", names, CONV1D), numbers(inputs, outputs * parts)
     ours = entry.split(theirs)
     x = numbers(3, inputs)
     side_by_side = torch.cat([x @ ours[name].T for name in names], -1)
@@ -62,10 +71,10 @@ def test_side_by_side_and_back(inputs: int, outputs: int, parts: int) -> None:
 
 @pytest.mark.parametrize(
     ("turn", "parts", "theirs"),
-    [(SAME, 1, numbers(3, 4)), (ROW, 1, numbers(1, 5)), (CONV1D, 3, numbers(12))],
+    [(IDENTITY, 1, numbers(3, 4)), (ROW_VECTOR, 1, numbers(1, 5)), (CONV1D, 3, numbers(12))],
 )
-def test_there_and_back(turn: Turn, parts: int, theirs: Tensor) -> None:
-    entry = Entry("x", tuple(f"part{i}" for i in range(parts)), turn)
+def test_there_and_back(turn: Transform, parts: int, theirs: Tensor) -> None:
+    entry = TensorMapping("x", tuple(f"part{i}" for i in range(parts)), turn)
     ours = entry.split(theirs)
     assert torch.equal(entry.join(ours), theirs)
     assert {part.untyped_storage().data_ptr() for part in ours.values()} == {

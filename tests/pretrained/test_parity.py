@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from tests.pretrained.generation_parity import WRITERS, compared, ways
+from tests.pretrained.generation_parity import GENERATIVE_VARIANTS, compare_generation, search_cases
 from tests.pretrained.hf_variants import VARIANTS
 from tests.pretrained.model_pairs import (
     Padding,
-    Question,
+    ParityBatch,
     difference,
     gradient_difference,
-    our_answer,
-    pair_of,
-    question,
+    jumok_outputs,
+    make_batch,
+    make_pair,
 )
 
 pytest.importorskip("transformers")
@@ -25,19 +25,19 @@ each_padding = pytest.mark.parametrize("padding", ["none", "right", "left"])
 
 def test_there_are_enough_of_them() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 80
-    assert len(WRITERS) >= 30
+    assert len(GENERATIVE_VARIANTS) >= 30
 
 
 @each_padding
 @each_variant
 def test_same_answers(name: str, padding: Padding) -> None:
-    found = difference(pair_of(name), padding)
+    found = difference(make_pair(name), padding)
     assert max(found.values()) <= 1e-5, found
 
 
 @each_variant
 def test_same_answers_in_float64(name: str) -> None:
-    pair = pair_of(name, torch.float64)
+    pair = make_pair(name, torch.float64)
     for padding in ("right", "left"):
         found = difference(pair, padding)
         assert max(found.values()) <= 1e-12, (padding, found)
@@ -45,15 +45,15 @@ def test_same_answers_in_float64(name: str) -> None:
 
 @each_variant
 def test_same_gradients(name: str) -> None:
-    worst, n = gradient_difference(pair_of(name))
+    worst, n = gradient_difference(make_pair(name))
     assert worst <= 1e-4
-    assert n >= len(pair_of(name).stored.tensors) // 2
+    assert n >= len(make_pair(name).checkpoint.tensors) // 2
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", GENERATIVE_VARIANTS)
 def test_same_words(name: str) -> None:
-    pair = pair_of(name)
-    found = [compared(pair, way) for way in ways(pair)]
+    pair = make_pair(name)
+    found = [compare_generation(pair, way) for way in search_cases(pair)]
     assert [line for each in found for line in each.different] == []
     ties = [line for each in found for line in each.ties]
     assert len(ties) <= 1, ties
@@ -64,20 +64,20 @@ def test_same_words(name: str) -> None:
     "name", ["bert-masked", "roberta-masked", "gpt2-language", "marian-plain", "bart-plain"]
 )
 def test_a_token_more_than_the_model_holds(name: str) -> None:
-    pair = pair_of(name)
-    whole = question(pair, "none")
-    more = Question(
+    pair = make_pair(name)
+    whole = make_batch(pair, "none")
+    more = ParityBatch(
         torch.cat([whole.ids, whole.ids[:, :1]], 1),
-        torch.cat([whole.real, whole.real[:, :1]], 1),
+        torch.cat([whole.attention_mask, whole.attention_mask[:, :1]], 1),
         target=whole.target,
     )
     with pytest.raises(InputError, match="the model holds"):
-        our_answer(pair, more)
+        jumok_outputs(pair, more)
 
 
 def test_the_architecture_is_the_one_whose_head_is_there() -> None:
     found = {
-        name: pair_of(name).opened.described.architecture
+        name: make_pair(name).opened.architecture.class_name
         for name in NAMES
         if name.partition("-")[2].startswith(("unsaid", "headed"))
     }

@@ -18,8 +18,8 @@ import torch
 from jumok.errors import InputError
 from jumok.pretrained import pickle_worker as unpickle
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.pickle_reader import read_pickled
-from jumok.pretrained.pickle_worker import Refused, distinct
+from jumok.pretrained.pickle_reader import read_pickle
+from jumok.pretrained.pickle_worker import RejectedError, deduplicate
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pickles are read on Linux only")
 WEIGHT = torch.arange(12.0).view(3, 4)
@@ -71,7 +71,7 @@ def test_code_is_named_and_never_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):
         torch.save({"a": WEIGHT, "b": Call(function, argument)}, path)
         with pytest.raises(InputError, match=rf"asks for code \({name}\).*never runs") as refusal:
-            read_pickled(path)
+            read_pickle(path)
         assert "\n" not in str(refusal.value)
     assert not marker.exists()
     pickle.loads(pickle.dumps(Call(os.system, f"touch '{marker}'")))
@@ -83,14 +83,14 @@ def test_what_needs_no_unpickling_is_refused_before(tmp_path: Path) -> None:
     call = Call(os.system, f"touch '{marker}'")
     path.write_bytes(pickle.dumps(call))
     with pytest.raises(InputError, match="PyTorch wrote them before"):
-        read_pickled(path)
+        read_pickle(path)
     torch.save({"a": call}, path, _use_new_zipfile_serialization=False)
     with pytest.raises(InputError, match="PyTorch wrote them before"):
-        read_pickled(path)
+        read_pickle(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a/data.pkl", pickle.dumps(call))
     with pytest.raises(InputError, match=r"pytorch_model\.bin: .*compressed"):
-        read_pickled(path)
+        read_pickle(path)
     assert not marker.exists()
 
 
@@ -98,7 +98,7 @@ def test_memory_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "pytorch_model.bin"
     torch.save({"a": Call(bytearray, 2**40)}, path)
     with pytest.raises(InputError, match="more memory than a file of its size"):
-        read_pickled(path)
+        read_pickle(path)
 
 
 def test_numbers_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_numbers_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
         for name in source.namelist():
             target.writestr(name, source.read(name)[:1000])
     with pytest.raises(InputError, match="torch cannot read it"):
-        read_pickled(path)
+        read_pickle(path)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +128,12 @@ def test_numbers_that_are_not_in_the_file_are_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_table_of_plain_tensors(state: object, reason: str) -> None:
-    with pytest.raises(Refused, match=reason):
-        distinct(state, 60)
+    with pytest.raises(RejectedError, match=reason):
+        deduplicate(state, 60)
 
 
 def test_views_of_one_storage_are_copies_but_the_same_view_is_tied() -> None:
-    kept, tied = distinct({"a": WEIGHT, "b": WEIGHT.T, "c": WEIGHT, "d": WEIGHT[2:]}, 1000)
+    kept, tied = deduplicate({"a": WEIGHT, "b": WEIGHT.T, "c": WEIGHT, "d": WEIGHT[2:]}, 1000)
     assert tied == {"c": "a"}
     assert len({tensor.data_ptr() for tensor in kept.values()}) == 3
     assert torch.equal(kept["b"], WEIGHT.T)
@@ -165,6 +165,6 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     torch.save({"a": WEIGHT}, tmp_path / "pytorch_model.bin")
-    tensors = read_pickled(tmp_path / "pytorch_model.bin")
+    tensors = read_pickle(tmp_path / "pytorch_model.bin")
     assert list(scratch.iterdir()) == []
     assert torch.equal(tensors["a"], WEIGHT)

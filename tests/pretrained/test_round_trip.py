@@ -9,10 +9,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
-from jumok.pretrained.architecture import describe
+from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import open_checkpoint
-from jumok.pretrained.save import names_of, to_tensors
-from jumok.pretrained.state_dict import Pretrained, open_model
+from jumok.pretrained.save import hf_state_dict, hf_tensor_names
+from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from jumok.safetensors_io import pack, unpack
 from tests.pretrained.hf_variants import VARIANTS, Variant
 
@@ -27,13 +27,13 @@ def same_bytes(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
 
 
-def way_back(opened: Pretrained) -> dict[str, Tensor]:
-    return to_tensors(opened.model, opened.described, opened.names, opened.carried)
+def way_back(opened: PretrainedModel) -> dict[str, Tensor]:
+    return hf_state_dict(opened.model, opened.architecture, opened.names, opened.unused)
 
 
-def opened_from(folder: Path) -> Pretrained:
+def opened_from(folder: Path) -> PretrainedModel:
     stored = open_checkpoint(folder)
-    return open_model(stored.config, stored.tensors)
+    return model_from_hf(stored.config, stored.tensors)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -63,15 +63,17 @@ def test_what_was_trained_goes_out_under_all_its_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variant", [each for each in VARIANTS if not each.stored], ids=lambda variant: variant.name
+    "variant",
+    [each for each in VARIANTS if not each.file_changes],
+    ids=lambda variant: variant.name,
 )
 def test_names_are_those_transformers_writes(variant: Variant, tmp_path: Path) -> None:
     """All but what we carry without need: poolers nobody asks, tables of sines."""
     variant.save(tmp_path)
     opened = opened_from(tmp_path)
     written = load_file(tmp_path / "model.safetensors").keys()
-    names = names_of(opened.model, opened.described)
-    needless = {name for name, canonical in opened.names.items() if canonical in opened.carried}
+    names = hf_tensor_names(opened.model, opened.architecture)
+    needless = {name for name, canonical in opened.names.items() if canonical in opened.unused}
     assert names.keys() <= written
     assert written - names.keys() <= needless
 
@@ -88,10 +90,10 @@ def test_transformers_opens_what_never_was_a_checkpoint(name: str, tmp_path: Pat
     [variant] = [each for each in VARIANTS if each.name == name]
     variant.save(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    described = describe(config, [])
-    model = described.module()
+    described = parse_config(config, [])
+    model = described.build()
     _shake(model)
-    tensors = to_tensors(model, described, names_of(model, described), {})
+    tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})
     (tmp_path / "model.safetensors").write_bytes(pack(tensors, {"format": "pt"}))
     found, told = getattr(transformers, variant.architecture).from_pretrained(
         tmp_path, output_loading_info=True, local_files_only=True

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file
 
 from jumok.errors import InputError
-from jumok.pretrained.architecture import FAMILIES, describe
-from jumok.pretrained.state_dict import Pretrained, open_model
-from tests.pretrained.file_changes import Change, holds, lacks, renamed
+from jumok.pretrained.architecture import FAMILIES, parse_config
+from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
+from tests.pretrained.file_changes import Change, drop_tensor, rename_tensors, set_tensor
 from tests.pretrained.hf_variants import VARIANTS
 
 pytest.importorskip("transformers")
@@ -43,75 +43,95 @@ def refusal(files: Files, *changes: Change) -> str:
     for change in changes:
         change(*files)
     with pytest.raises(InputError) as caught:
-        open_model(*files)
+        model_from_hf(*files)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def changed(files: Files, *changes: Change) -> Pretrained:
+def changed(files: Files, *changes: Change) -> PretrainedModel:
     for change in changes:
         change(*files)
-    return open_model(*files)
+    return model_from_hf(*files)
 
 
 @pytest.mark.parametrize(
     ("name", "change", "told"),
     [
-        ("bert-masked", lacks(QUERY), f"{QUERY} is missing"),
-        ("bert-masked", holds("bert.extra", torch.ones(2)), "bert.extra is unexpected"),
+        ("bert-masked", drop_tensor(QUERY), f"{QUERY} is missing"),
+        ("bert-masked", set_tensor("bert.extra", torch.ones(2)), "bert.extra is unexpected"),
         (
             "bert-masked",
-            renamed("layer.1", "layer.2"),
+            rename_tensors("layer.1", "layer.2"),
             "layer.1.attention.self.key.bias is missing",
         ),
-        ("bert-masked", renamed("layer.1", "layer.2"), "and 20 more"),
-        ("bert-masked", holds(QUERY, torch.ones(24, 23)), f"{QUERY} is (24, 23), its "),
-        ("bert-masked", holds(QUERY, torch.tensor(1.0)), f"{QUERY} is (), its "),
-        ("bert-masked", holds(QUERY, torch.ones(24, 24).int()), f"{QUERY} holds int32"),
-        ("bert-masked", holds(QUERY, torch.ones(24, 24, dtype=torch.bool)), "holds bool"),
+        ("bert-masked", rename_tensors("layer.1", "layer.2"), "and 20 more"),
+        ("bert-masked", set_tensor(QUERY, torch.ones(24, 23)), f"{QUERY} is (24, 23), its "),
+        ("bert-masked", set_tensor(QUERY, torch.tensor(1.0)), f"{QUERY} is (), its "),
+        ("bert-masked", set_tensor(QUERY, torch.ones(24, 24).int()), f"{QUERY} holds int32"),
+        ("bert-masked", set_tensor(QUERY, torch.ones(24, 24, dtype=torch.bool)), "holds bool"),
         (
             "bert-masked",
-            holds("cls.predictions.decoder.bias", torch.ones(61)),
+            set_tensor("cls.predictions.decoder.bias", torch.ones(61)),
             "cls.predictions.decoder.bias is not cls.predictions.bias, with which it is tied",
         ),
         (
             "bert-masked",
-            holds("bert.embeddings.position_ids", torch.ones(1, 20)),
+            set_tensor("bert.embeddings.position_ids", torch.ones(1, 20)),
             "bert.embeddings.position_ids is not what the config says it is",
         ),
         (
             "bert-masked",
-            holds("cls.predictions.transform.LayerNorm.gamma", torch.ones(24)),
+            set_tensor("cls.predictions.transform.LayerNorm.gamma", torch.ones(24)),
             "the old and the new name of one tensor",
         ),
-        ("bert-texts", lacks("classifier.bias"), "classifier.bias is missing"),
-        ("bert-bare", holds("extra.bias", torch.ones(2)), "extra.bias is unexpected"),
-        ("gpt2-language", holds("transformer.h.0.attn.c_attn.weight", torch.ones(24, 71)), "71"),
-        ("gpt2-language", holds("transformer.h.0.attn.c_attn.bias", torch.tensor(1.0)), "is ()"),
+        ("bert-texts", drop_tensor("classifier.bias"), "classifier.bias is missing"),
+        ("bert-bare", set_tensor("extra.bias", torch.ones(2)), "extra.bias is unexpected"),
         (
             "gpt2-language",
-            holds("transformer.h.0.attn.bias", torch.ones(1, 1, 20, 20)),
+            set_tensor("transformer.h.0.attn.c_attn.weight", torch.ones(24, 71)),
+            "71",
+        ),
+        (
+            "gpt2-language",
+            set_tensor("transformer.h.0.attn.c_attn.bias", torch.tensor(1.0)),
+            "is ()",
+        ),
+        (
+            "gpt2-language",
+            set_tensor("transformer.h.0.attn.bias", torch.ones(1, 1, 20, 20)),
             "attn.bias is not what",
         ),
-        ("gpt2-language", holds("transformer.h.1.attn.bias", torch.ones(2, 1, 9, 9)), "is not"),
         (
             "gpt2-language",
-            holds("transformer.h.0.attn.masked_bias", torch.tensor(0.0)),
+            set_tensor("transformer.h.1.attn.bias", torch.ones(2, 1, 9, 9)),
+            "is not",
+        ),
+        (
+            "gpt2-language",
+            set_tensor("transformer.h.0.attn.masked_bias", torch.tensor(0.0)),
             "masked_bias is not what",
         ),
         (
             "t5-relu",
-            holds("encoder.embed_tokens.weight", torch.ones(61, 24)),
+            set_tensor("encoder.embed_tokens.weight", torch.ones(61, 24)),
             "encoder.embed_tokens.weight is not shared.weight, with which it is tied",
         ),
-        ("t5-v1.1", lacks("encoder.block.0.layer.1.DenseReluDense.wi_1.weight"), "wi_1.weight is"),
+        (
+            "t5-v1.1",
+            drop_tensor("encoder.block.0.layer.1.DenseReluDense.wi_1.weight"),
+            "wi_1.weight is",
+        ),
         (
             "marian-plain",
-            holds("model.encoder.embed_positions.weight", torch.ones(20, 24)),
+            set_tensor("model.encoder.embed_positions.weight", torch.ones(20, 24)),
             "embed_positions.weight is not what",
         ),
-        ("bart-plain", holds("final_logits_bias", torch.tensor(0.0)), "final_logits_bias is ()"),
-        ("marian-two-tables", lacks("model.decoder.embed_tokens.weight"), "is missing"),
+        (
+            "bart-plain",
+            set_tensor("final_logits_bias", torch.tensor(0.0)),
+            "final_logits_bias is ()",
+        ),
+        ("marian-two-tables", drop_tensor("model.decoder.embed_tokens.weight"), "is missing"),
     ],
 )
 def test_every_tensor_is_accounted_for(
@@ -123,9 +143,9 @@ def test_every_tensor_is_accounted_for(
 def test_one_sentence_lists_them_all(stored: Callable[[str], Files]) -> None:
     told = refusal(
         stored("bert-texts"),
-        lacks("classifier.bias"),
-        holds("bert.extra", torch.ones(1)),
-        holds(QUERY, torch.ones(24, 5)),
+        drop_tensor("classifier.bias"),
+        set_tensor("bert.extra", torch.ones(1)),
+        set_tensor(QUERY, torch.ones(24, 5)),
     )
     assert all(name in told for name in ("classifier.bias", "bert.extra", QUERY))
     assert "BertForSequenceClassification" in told
@@ -135,7 +155,7 @@ def test_one_sentence_lists_them_all(stored: Callable[[str], Files]) -> None:
 def test_a_bias_that_is_not_stored_is_zero(stored: Callable[[str], Files], name: str) -> None:
     config, tensors = stored(name)
     doubles = {each: tensor.double() for each, tensor in tensors.items()}
-    opened = changed((config, doubles), lacks("final_logits_bias"))
+    opened = changed((config, doubles), drop_tensor("final_logits_bias"))
     bias = opened.model.get_submodule("output").bias
     assert isinstance(bias, torch.Tensor)
     assert not bias.any()
@@ -219,11 +239,11 @@ def test_settings_that_cannot_be(
     assert len(message) < 2_000
 
 
-@pytest.mark.parametrize("name", [variant.name for variant in VARIANTS if variant.stored])
+@pytest.mark.parametrize("name", [variant.name for variant in VARIANTS if variant.file_changes])
 def test_nothing_is_made_of_an_empty_file(stored: Callable[[str], Files], name: str) -> None:
     config, _ = stored(name)
     with pytest.raises(InputError, match="is missing"):
-        open_model(config, {})
+        model_from_hf(config, {})
 
 
 def test_dropouts_are_those_of_the_config(stored: Callable[[str], Files]) -> None:
@@ -237,21 +257,21 @@ def test_dropouts_are_those_of_the_config(stored: Callable[[str], Files]) -> Non
         config, _ = stored(name)
         rates = dict(zip(keys, (0.2, 0.3, 0.4), strict=True))
         rates.pop("", None)
-        found = describe(config | rates, []).config
+        found = parse_config(config | rates, []).config
         read = (found.dropout, found.attention_dropout, found.activation_dropout)
         assert read[: len(rates)] == tuple(rates.values()), name
     config, _ = stored("t5-relu")
-    found = describe(config | {"dropout_rate": 0.25}, []).config
+    found = parse_config(config | {"dropout_rate": 0.25}, []).config
     assert (found.dropout, found.attention_dropout, found.activation_dropout) == (0.25,) * 3
 
 
 def test_labels_keep_their_names_and_order(stored: Callable[[str], Files]) -> None:
     config, tensors = stored("bert-texts")
-    assert open_model(config, tensors).described.labels == ("부정", "중립", "긍정")
+    assert model_from_hf(config, tensors).architecture.labels == ("부정", "중립", "긍정")
     config["id2label"] = {"2": "긍정", "0": "부정", "1": "중립"}
-    assert describe(config, []).labels == ("부정", "중립", "긍정")
+    assert parse_config(config, []).labels == ("부정", "중립", "긍정")
     del config["id2label"]
-    assert describe(config | {"num_labels": 3}, []).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert parse_config(config | {"num_labels": 3}, []).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
@@ -263,19 +283,19 @@ def test_a_config_that_says_next_to_nothing_has_the_measures_of_its_family(
 
     whole = AutoConfig.for_model(model_type).to_dict() | {"architectures": None}
     family = FAMILIES[model_type]
-    bare = next(name for name, head in family.heads(_settings({})).items() if not head.lines)
+    bare = next(name for name, head in family.heads(_settings({})).items() if not head.rules)
     said = {"model_type": model_type, "architectures": [bare]}
-    assert describe(said, []).config == describe(whole | said, []).config
+    assert parse_config(said, []).config == parse_config(whole | said, []).config
 
 
 def _settings(values: Mapping[str, Any]) -> Any:
-    from jumok.pretrained.config_reader import Settings
+    from jumok.pretrained.config_reader import ConfigReader
 
-    return Settings(values)
+    return ConfigReader(values)
 
 
 def test_weights_are_those_of_the_file_not_copies(stored: Callable[[str], Files]) -> None:
     config, tensors = stored("gpt2-language")
-    opened = open_model(config, tensors)
+    opened = model_from_hf(config, tensors)
     places = {tensor.untyped_storage().data_ptr() for tensor in tensors.values()}
     assert all(p.untyped_storage().data_ptr() in places for p in opened.model.parameters())

@@ -24,10 +24,10 @@ from jumok.models import (
 )
 from jumok.models.weights import weights_of
 from jumok.nn.masks import AttentionMask
-from jumok.pretrained.adapt import Ours
-from jumok.pretrained.family import Kind
-from jumok.pretrained.state_dict import open_model
-from jumok.pretrained.to_hf import Expressed, express
+from jumok.pretrained.adapt import SourceModel
+from jumok.pretrained.family import HeadKind
+from jumok.pretrained.state_dict import model_from_hf
+from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from tests.nn.tolerances import shaken
 
 transformers = pytest.importorskip("transformers")
@@ -51,14 +51,14 @@ def config(**measures: Any) -> TransformerConfig:
     return TransformerConfig(**{**MEASURES, **measures})
 
 
-def ours(kind: Kind, model: nn.Module, measures: TransformerConfig, **more: Any) -> Ours:
+def ours(kind: HeadKind, model: nn.Module, measures: TransformerConfig, **more: Any) -> SourceModel:
     """A model with every weight drawn anew, as it is to be expressed."""
     weights = {name: p.detach() for name, p in weights_of(shaken(model).eval()).items()}
     labelled = kind in ("text_classifier", "token_classifier")
-    return Ours(kind, measures, weights, LABELS if labelled else (), ids=IDS, **more)
+    return SourceModel(kind, measures, weights, LABELS if labelled else (), ids=IDS, **more)
 
 
-def opened(found: Expressed, folder: Path) -> Any:
+def opened(found: HFModel, folder: Path) -> Any:
     """What transformers makes of it; no tensor may be missing or left over."""
     (folder / "config.json").write_text(json.dumps(found.config))
     save_file(found.tensors, folder / "model.safetensors", {"format": "pt"})
@@ -76,7 +76,7 @@ def rows() -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def difference(kind: Kind, model: Any, theirs: Any, segments: Tensor | None = None) -> float:
+def difference(kind: HeadKind, model: Any, theirs: Any, segments: Tensor | None = None) -> float:
     """max|a-b| / max(1, max|b|) of the logits of real tokens."""
     ids, real = rows()
     asked = {"input_ids": ids, "attention_mask": real.long()}
@@ -96,7 +96,7 @@ def difference(kind: Kind, model: Any, theirs: Any, segments: Tensor | None = No
     return float((a - b).abs().max() / b.abs().max().clamp(min=1))
 
 
-def family(found: Expressed) -> str:
+def family(found: HFModel) -> str:
     return str(found.config["model_type"])
 
 
@@ -116,7 +116,7 @@ def test_encoders(tmp_path: Path, measures: dict[str, Any]) -> None:
         measures = measures | {"embedding_norm": False}
     said = config(**measures, n_segments=2)
     model = TextClassifier(said, 3, "first", "tanh")
-    found = express(ours("text_classifier", model, said, pooler="tanh"))
+    found = convert_to_hf(ours("text_classifier", model, said, pooler="tanh"))
     assert family(found) == ("megatron-bert" if said.norm_first else "bert")
     theirs = opened(found, tmp_path)
     segments = (torch.arange(9) > 1).long().expand(3, 9)
@@ -130,7 +130,7 @@ def test_encoders(tmp_path: Path, measures: dict[str, Any]) -> None:
 def test_what_fills_in_blanks(tmp_path: Path, scaled: bool, tied: bool) -> None:
     said = config(scale_embedding=scaled, tie_embeddings=tied, embedding_norm=True)
     model = MaskedLanguageModel(said)
-    found = express(ours("masked_language_model", model, said))
+    found = convert_to_hf(ours("masked_language_model", model, said))
     assert found.config["architectures"] == ["BertForMaskedLM"]
     assert difference("masked_language_model", model, opened(found, tmp_path)) <= 1e-5
 
@@ -138,7 +138,7 @@ def test_what_fills_in_blanks(tmp_path: Path, scaled: bool, tied: bool) -> None:
 def test_what_tags_tokens(tmp_path: Path) -> None:
     said = config(embedding_norm=True, positions="learned", activation="relu")
     model = TokenClassifier(said, 3)
-    found = express(ours("token_classifier", model, said))
+    found = convert_to_hf(ours("token_classifier", model, said))
     assert found.config["architectures"] == ["BertForTokenClassification"]
     assert difference("token_classifier", model, opened(found, tmp_path)) <= 1e-5
 
@@ -154,7 +154,7 @@ def test_language_models(tmp_path: Path, positions: Any, activation: Any) -> Non
         scale_embedding=activation != "gelu",
     )
     model = LanguageModel(said)
-    found = express(ours("language_model", model, said))
+    found = convert_to_hf(ours("language_model", model, said))
     assert found.config["architectures"] == ["GPT2LMHeadModel"]
     assert difference("language_model", model, opened(found, tmp_path)) <= 1e-5
 
@@ -192,7 +192,7 @@ T5: Mapping[str, Any] = {
 def test_what_reads_and_writes(tmp_path: Path, wanted: str, measures: dict[str, Any]) -> None:
     said = config(**measures)
     model = EncoderDecoder(said)
-    found = express(ours("encoder_decoder", model, said))
+    found = convert_to_hf(ours("encoder_decoder", model, said))
     assert family(found) == wanted
     theirs = opened(found, tmp_path)
     assert difference("encoder_decoder", model, theirs) <= 1e-5
@@ -204,8 +204,8 @@ def test_the_way_back(tmp_path: Path) -> None:
     """What was expressed opens as a foreign checkpoint and gives the same."""
     said = config(norm_first=True)
     model = EncoderDecoder(said)
-    found = express(ours("encoder_decoder", model, said))
-    again: Any = open_model(found.config, found.tensors).model.eval()
+    found = convert_to_hf(ours("encoder_decoder", model, said))
+    again: Any = model_from_hf(found.config, found.tensors).model.eval()
     ids, real = rows()
     mask = AttentionMask.from_padding(real)
     with torch.no_grad():
@@ -217,13 +217,13 @@ def test_weights_that_came_stay_as_they_are() -> None:
     said = config(embedding_norm=True, scale_embedding=True, tie_embeddings=True)
     one = ours("masked_language_model", MaskedLanguageModel(said), said)
     before = {name: tensor.clone() for name, tensor in one.weights.items()}
-    express(one)
+    convert_to_hf(one)
     assert all(torch.equal(one.weights[name], tensor) for name, tensor in before.items())
 
 
 # What cannot be said
 
-REFUSED: list[tuple[Kind, dict[str, Any], dict[str, Any], str, list[str]]] = [
+REFUSED: list[tuple[HeadKind, dict[str, Any], dict[str, Any], str, list[str]]] = [
     ("text_classifier", {"embedding_norm": True}, {"pooling": "mean"}, "bert",
      ['model.pooling = "first"', 'model.pooler = "tanh"']),
     ("text_classifier", {"embedding_norm": True}, {"pooler": "gelu"}, "bert",
@@ -251,7 +251,7 @@ REFUSED: list[tuple[Kind, dict[str, Any], dict[str, Any], str, list[str]]] = [
     ("encoder_decoder", {"norm_first": True, "target_vocabulary_size": 44}, {}, "",
      ["model.norm_first = false"]),
 ]  # fmt: skip
-MODULES: Mapping[Kind, Any] = {
+MODULES: Mapping[HeadKind, Any] = {
     "text_classifier": lambda said: TextClassifier(said, 3),
     "token_classifier": lambda said: TokenClassifier(said, 3),
     "masked_language_model": MaskedLanguageModel,
@@ -262,12 +262,12 @@ MODULES: Mapping[Kind, Any] = {
 
 @pytest.mark.parametrize(("kind", "measures", "more", "nearest", "wanted"), REFUSED)
 def test_a_refusal_names_what_would_do(
-    kind: Kind, measures: dict[str, Any], more: dict[str, Any], nearest: str, wanted: list[str]
+    kind: HeadKind, measures: dict[str, Any], more: dict[str, Any], nearest: str, wanted: list[str]
 ) -> None:
     said = config(**measures)
     pooler = {"pooler": "tanh"} if kind == "text_classifier" and "pooling" not in more else {}
     with pytest.raises(InputError) as caught:
-        express(ours(kind, MODULES[kind](said), said, **(pooler | more)))
+        convert_to_hf(ours(kind, MODULES[kind](said), said, **(pooler | more)))
     told = re.fullmatch(
         r"transformers cannot express this model; a (\S+) could, with (.+); train it so, or "
         r"export it to onnx or ctranslate2",
@@ -281,7 +281,7 @@ def test_a_refusal_names_what_would_do(
 def test_of_some_models_nobody_has_a_like() -> None:
     said = config()
     with pytest.raises(InputError, match="transformers has no model like a replaced token detec"):
-        express(ours("replaced_token_detector", ReplacedTokenDetector(said), said))
+        convert_to_hf(ours("replaced_token_detector", ReplacedTokenDetector(said), said))
 
 
 @pytest.mark.parametrize("case", range(len(REFUSED)))
@@ -305,4 +305,4 @@ def test_what_a_refusal_names_makes_it_possible(case: int) -> None:
         if kind == "text_classifier"
         else MODULES[kind](said)
     )
-    assert express(ours(kind, model, said, **kept)).tensors
+    assert convert_to_hf(ours(kind, model, said, **kept)).tensors

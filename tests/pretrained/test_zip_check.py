@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from jumok.errors import InputError
-from jumok.pretrained.zip_check import check_archive
+from jumok.pretrained.zip_check import check_zip
 
 ENTRY = b"PK\1\2"
 PARTS = {"a/data.pkl": b"\x80\x02}q\x00.", "a/version": b"3\n", "a/data/0": bytes(100)}
 
 
 def check(data: bytes) -> None:
-    check_archive(io.BytesIO(data), len(data))
+    check_zip(io.BytesIO(data), len(data))
 
 
 def saved(value: object = None) -> bytes:

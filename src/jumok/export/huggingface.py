@@ -33,11 +33,11 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.models.weights import weights_of
-from jumok.pretrained.adapt import Ours
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.family import Kind
-from jumok.pretrained.save import to_tensors
-from jumok.pretrained.to_hf import Expressed, express
+from jumok.pretrained.adapt import SourceModel
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.family import HeadKind
+from jumok.pretrained.save import hf_state_dict
+from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import filler, target_begin
@@ -52,7 +52,7 @@ from jumok.text.vocabulary import Vocabulary
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together
 TARGET_TOKENIZER = "target_tokenizer"  # a folder, where what is written has another vocabulary
-_KINDS: dict[type, Kind] = {
+_KINDS: dict[type, HeadKind] = {
     TextClassifier: "text_classifier",
     TokenClassifier: "token_classifier",
     MaskedLanguageModel: "masked_language_model",
@@ -144,7 +144,7 @@ class HuggingFace:
         return "\n".join(lines)
 
 
-def _expressed(loaded: Loaded) -> Expressed:
+def _expressed(loaded: Loaded) -> HFModel:
     config = loaded.recipe.model
     vocabulary = loaded.target_vocabulary
     ids = {"pad": filler(vocabulary)}
@@ -154,14 +154,16 @@ def _expressed(loaded: Loaded) -> Expressed:
     weights = {name: p.detach().float().cpu() for name, p in weights_of(loaded.model).items()}
     kind = _KINDS[type(loaded.model)]
     labels = loaded.labels or (("score",) if kind == "text_classifier" else ())
-    return express(Ours(kind, config, weights, labels, config.pooling, config.pooler, ids))
+    return convert_to_hf(
+        SourceModel(kind, config, weights, labels, config.pooling, config.pooler, ids)
+    )
 
 
 def _write_back(loaded: Loaded, folder: Path) -> None:
     """An imported checkpoint as it came."""
     assert loaded.origin is not None
     found, kept = original(loaded.origin.folder)
-    tensors = to_tensors(found.model, found.described, found.names, found.carried)
+    tensors = hf_state_dict(found.model, found.architecture, found.names, found.unused)
     weights = tensorfile.pack(tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)
     for name in ("config.json", "generation_config.json"):
@@ -233,7 +235,7 @@ def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Ten
 def _pad_id(loaded: Loaded) -> int:
     """What transformers takes for padding."""
     if loaded.origin is not None:
-        return Settings(loaded.origin.config).token("pad_token_id") or 0
+        return ConfigReader(loaded.origin.config).token_id("pad_token_id") or 0
     return filler(loaded.vocabulary)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 from jumok.interpret.header import ModelInfo
 from jumok.pretrained.architecture import FAMILIES
-from jumok.pretrained.config_reader import ACTIVATIONS, Settings
+from jumok.pretrained.config_reader import ACTIVATIONS, ConfigReader
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
 Positions = Literal[
@@ -31,7 +31,7 @@ def model_info(model: nn.Module, kind: Kind, d_model: int) -> ModelInfo:
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if family in FAMILIES:
         try:
-            known = FAMILIES[family].config(Settings(values))
+            known = FAMILIES[family].read_config(ConfigReader(values))
         except InputError:  # a setting we do not follow: what can be seen is told
             pass
         else:

@@ -13,17 +13,17 @@ from torch import Tensor
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
 from jumok.nn.positions import sinusoids
-from jumok.pretrained.family import Kind
-from jumok.pretrained.t5 import ANY_LENGTH
+from jumok.pretrained.family import HeadKind
+from jumok.pretrained.t5 import UNLIMITED_LENGTH
 
 Weights = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Ours:
+class SourceModel:
     """A model of ours: its kind, measures, weights by our names, labels and special ids."""
 
-    kind: Kind
+    kind: HeadKind
     config: TransformerConfig
     weights: Mapping[str, Tensor]
     labels: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ class Ours:
     ids: Mapping[str, int] | None = None  # {"pad": 0, "bos": 2, "eos": 3}
 
 
-def as_encoder(ours: Ours) -> Ours:
+def adapt_encoder(ours: SourceModel) -> SourceModel:
     """An encoder with learned positions, a table of segments and no scale."""
-    tower = _towered(ours, "encoder")
+    tower = _adapt_backbone(ours, "encoder")
     config, weights = tower.config, dict(tower.weights)
     if not config.n_segments:
         weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.width)
@@ -42,12 +42,12 @@ def as_encoder(ours: Ours) -> Ours:
     return replace(tower, config=config, weights=weights)
 
 
-def as_decoder(ours: Ours) -> Ours:
+def adapt_decoder(ours: SourceModel) -> SourceModel:
     """A decoder with learned positions and no scale."""
-    return _towered(ours, "decoder")
+    return _adapt_backbone(ours, "decoder")
 
 
-def _towered(ours: Ours, name: str) -> Ours:
+def _adapt_backbone(ours: SourceModel, name: str) -> SourceModel:
     config, weights = ours.config, dict(ours.weights)
     tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
@@ -71,24 +71,24 @@ def _towered(ours: Ours, name: str) -> Ours:
     return replace(ours, config=config, weights=weights)
 
 
-def in_halves(ours: Ours) -> Ours:
+def concat_sinusoids(ours: SourceModel) -> SourceModel:
     """An encoder-decoder whose sines stand before its cosines, with a bias on its output."""
     config, weights = ours.config, dict(ours.weights)
     if config.positions == "sinusoidal":
         order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
-        weights = {name: _reordered(name, tensor, order) for name, tensor in weights.items()}
+        weights = {name: _permute_width(name, tensor, order) for name, tensor in weights.items()}
         config = replace(config, positions="sinusoidal_halves")
-    return _with_bias(replace(ours, config=config, weights=weights))
+    return _with_output_bias(replace(ours, config=config, weights=weights))
 
 
-def sines(ours: Ours) -> Weights:
+def position_tables(ours: SourceModel) -> Weights:
     """Tables of positions that transformers would compute, and still looks for."""
     table = sinusoids(ours.config.max_length, ours.config.d_model, halves=True)
     towers = ("encoder", "decoder")
     return {f"model.{tower}.embed_positions.weight": table.clone() for tower in towers}
 
 
-def two_rows_ahead(ours: Ours) -> Ours:
+def offset_positions(ours: SourceModel) -> SourceModel:
     """An encoder-decoder whose tables of positions begin with two rows nobody uses."""
     config, weights = ours.config, dict(ours.weights)
     if config.positions == "learned" and config.first_position == 0:
@@ -96,22 +96,26 @@ def two_rows_ahead(ours: Ours) -> Ours:
             name = f"{tower}.embedding.positions.weight"
             weights[name] = torch.cat([torch.zeros(2, config.width), weights[name]])
         config = replace(config, first_position=2)
-    return _with_bias(replace(ours, config=config, weights=weights))
+    return _with_output_bias(replace(ours, config=config, weights=weights))
 
 
-def any_length(ours: Ours) -> Ours:
+def unlimited_length(ours: SourceModel) -> SourceModel:
     """An encoder-decoder of relative positions, which no table ends."""
     relative = ours.config.positions == "relative"
-    return replace(ours, config=replace(ours.config, max_length=ANY_LENGTH)) if relative else ours
+    return (
+        replace(ours, config=replace(ours.config, max_length=UNLIMITED_LENGTH))
+        if relative
+        else ours
+    )
 
 
-def _with_bias(ours: Ours) -> Ours:
+def _with_output_bias(ours: SourceModel) -> SourceModel:
     weights = dict(ours.weights)
     weights.setdefault("output.bias", torch.zeros(ours.config.output_size))
     return replace(ours, config=replace(ours.config, output_bias=True), weights=weights)
 
 
-def _reordered(name: str, tensor: Tensor, order: Tensor) -> Tensor:
+def _permute_width(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     """A weight of a model whose width stands in another order."""
     module, _, parameter = name.rpartition(".")
     writes = module.endswith((".norm", "attention.output", "cross.output", "feed_forward.down"))

@@ -3,71 +3,71 @@
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import counted_from_zero
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_arange
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.name_map import Line, line, under
+from jumok.pretrained.name_map import NameRule, rule, with_prefix
 
 LAYER = (
-    line("attention.self.query", "attention.query"),
-    line("attention.self.key", "attention.key"),
-    line("attention.self.value", "attention.value"),
-    line("attention.output.dense", "attention.output"),
-    line("attention.output.LayerNorm", "around_attention.norm"),
-    line("intermediate.dense", "feed_forward.up"),
-    line("output.dense", "feed_forward.down"),
-    line("output.LayerNorm", "around_feed_forward.norm"),
+    rule("attention.self.query", "attention.query"),
+    rule("attention.self.key", "attention.key"),
+    rule("attention.self.value", "attention.value"),
+    rule("attention.output.dense", "attention.output"),
+    rule("attention.output.LayerNorm", "around_attention.norm"),
+    rule("intermediate.dense", "feed_forward.up"),
+    rule("output.dense", "feed_forward.down"),
+    rule("output.LayerNorm", "around_feed_forward.norm"),
 )
 ENCODER = (
-    line("embeddings.word_embeddings", "encoder.embedding.tokens"),
-    line("embeddings.position_embeddings", "encoder.embedding.positions"),
-    line("embeddings.token_type_embeddings", "encoder.embedding.segments"),
-    line("embeddings.LayerNorm", "encoder.embedding.norm"),
-    *under("encoder.layer.{}", "encoder.stack.layers.{}", LAYER),
+    rule("embeddings.word_embeddings", "encoder.embedding.tokens"),
+    rule("embeddings.position_embeddings", "encoder.embedding.positions"),
+    rule("embeddings.token_type_embeddings", "encoder.embedding.segments"),
+    rule("embeddings.LayerNorm", "encoder.embedding.norm"),
+    *with_prefix("encoder.layer.{}", "encoder.stack.layers.{}", LAYER),
 )
-POSITION_IDS = {r"(?:\w+\.)?embeddings\.position_ids": counted_from_zero}
+POSITION_IDS = {r"(?:\w+\.)?embeddings\.position_ids": is_arange}
 
 
-def encoder_config(settings: Settings) -> TransformerConfig:
+def encoder_config(settings: ConfigReader) -> TransformerConfig:
     """The measures of BERT, RoBERTa and ELECTRA, which name them alike."""
-    settings.refuse("position_embedding_type", "absolute")
-    settings.refuse("is_decoder", False)
-    settings.refuse("add_cross_attention", False)
-    settings.refuse("pruned_heads", {})
+    settings.check_supported("position_embedding_type", "absolute")
+    settings.check_supported("is_decoder", False)
+    settings.check_supported("add_cross_attention", False)
+    settings.check_supported("pruned_heads", {})
     return TransformerConfig(
-        vocabulary_size=settings.size("vocab_size", 30_522),
-        d_model=settings.size("hidden_size", 768),
-        n_layers=settings.layers("num_hidden_layers", 12),
-        n_heads=settings.size("num_attention_heads", 12),
-        d_ff=settings.size("intermediate_size", 3_072),
+        vocabulary_size=settings.positive_int("vocab_size", 30_522),
+        d_model=settings.positive_int("hidden_size", 768),
+        n_layers=settings.layer_count("num_hidden_layers", 12),
+        n_heads=settings.positive_int("num_attention_heads", 12),
+        d_ff=settings.positive_int("intermediate_size", 3_072),
         activation=settings.activation("hidden_act", "gelu"),
-        norm_eps=settings.small("layer_norm_eps", 1e-12),
+        norm_eps=settings.epsilon("layer_norm_eps", 1e-12),
         positions="learned",
-        max_length=settings.size("max_position_embeddings", 512),
-        n_segments=settings.count("type_vocab_size", 2),
+        max_length=settings.positive_int("max_position_embeddings", 512),
+        n_segments=settings.non_negative_int("type_vocab_size", 2),
         scale_embedding=False,
         embedding_norm=True,
-        tie_embeddings=settings.flag("tie_word_embeddings", True),
-        dropout=settings.share("hidden_dropout_prob", 0.1),
-        attention_dropout=settings.share("attention_probs_dropout_prob", 0.1),
+        tie_embeddings=settings.boolean("tie_word_embeddings", True),
+        dropout=settings.probability("hidden_dropout_prob", 0.1),
+        attention_dropout=settings.probability("attention_probs_dropout_prob", 0.1),
         head_activation=settings.activation("hidden_act", "gelu"),
     )
 
 
-def transform(theirs: str, norm: str) -> tuple[Line, ...]:
+def mlm_transform(theirs: str, norm: str) -> tuple[NameRule, ...]:
     """The lines of the head that fills in blanks, up to its map to the vocabulary."""
-    return (line(f"{theirs}.dense", "transform.0"), line(f"{theirs}.{norm}", "transform.2"))
+    return (rule(f"{theirs}.dense", "transform.0"), rule(f"{theirs}.{norm}", "transform.2"))
 
 
-def vocabulary_lines(decoder: str, bias: str, *, tied: bool) -> tuple[Line, ...]:
+def output_rules(decoder: str, bias: str, *, tied: bool) -> tuple[NameRule, ...]:
     """The map to the vocabulary: of an untied one the bias beside its weight is the one used."""
     return (
-        line(f"{decoder}.weight", "output.weight"),
-        line(bias if tied else f"{decoder}.bias", "output.bias"),
+        rule(f"{decoder}.weight", "output.weight"),
+        rule(bias if tied else f"{decoder}.bias", "output.bias"),
     )
 
 
-def stored_twice(words: str, decoder: str, bias: str, *, tied: bool) -> dict[str, str]:
+def tied_aliases(words: str, decoder: str, bias: str, *, tied: bool) -> dict[str, str]:
     """The second names of the table of tokens and of the output's bias."""
     first, second = bias, f"{decoder}.bias"
     if not tied:
@@ -75,44 +75,44 @@ def stored_twice(words: str, decoder: str, bias: str, *, tied: bool) -> dict[str
     return {f"{decoder}.weight": words, second: first}
 
 
-def heads(name: str, settings: Settings) -> Mapping[str, Head]:
+def heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:
     """The architectures of BERT and MegatronBERT."""
-    tied = settings.flag("tie_word_embeddings", True)
+    tied = settings.boolean("tie_word_embeddings", True)
     decoder, bias = "cls.predictions.decoder", "cls.predictions.bias"
     pooler = r"bert\.pooler\.dense\.(?:weight|bias)"
     masked = Head(
         "masked_language_model",
         (
-            *transform("cls.predictions.transform", "LayerNorm"),
-            *vocabulary_lines(decoder, bias, tied=tied),
+            *mlm_transform("cls.predictions.transform", "LayerNorm"),
+            *output_rules(decoder, bias, tied=tied),
         ),
-        carried=(
+        unused=(
             pooler,
             r"cls\.seq_relationship\.(?:weight|bias)",
             *(() if tied else (r"cls\.predictions\.bias",)),
         ),
-        same=stored_twice("bert.embeddings.word_embeddings.weight", decoder, bias, tied=tied),
+        aliases=tied_aliases("bert.embeddings.word_embeddings.weight", decoder, bias, tied=tied),
     )
     return {
         f"{name}ForMaskedLM": masked,
         f"{name}ForPreTraining": masked,
         f"{name}ForSequenceClassification": Head(
             "text_classifier",
-            (line("bert.pooler.dense", "pooler.0"), line("classifier", "output")),
+            (rule("bert.pooler.dense", "pooler.0"), rule("classifier", "output")),
             pooler="tanh",
         ),
         f"{name}ForTokenClassification": Head(
-            "token_classifier", (line("classifier", "output"),), carried=(pooler,)
+            "token_classifier", (rule("classifier", "output"),), unused=(pooler,)
         ),
-        f"{name}Model": Head("encoder", carried=(pooler,), answers=False),
+        f"{name}Model": Head("encoder", unused=(pooler,), has_task=False),
     }
 
 
 BERT = Family(
     model_type="bert",
     prefix="bert.",
-    config=encoder_config,
-    body=lambda config: under("bert", "", ENCODER),
+    read_config=encoder_config,
+    backbone=lambda config: with_prefix("bert", "", ENCODER),
     heads=lambda settings: heads("Bert", settings),
-    computed=POSITION_IDS,
+    derived_buffers=POSITION_IDS,
 )

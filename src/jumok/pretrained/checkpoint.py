@@ -15,8 +15,8 @@ from torch import Tensor
 
 from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
-from jumok.pretrained.memory_map import map_file
-from jumok.pretrained.pickle_reader import read_pickled
+from jumok.pretrained.memory_map import mmap_safetensors
+from jumok.pretrained.pickle_reader import read_pickle
 from jumok.safe_json import read_json
 from jumok.safetensors_io import MAX_TENSORS
 
@@ -27,13 +27,13 @@ Tensors = dict[str, Tensor]
 
 # The first of these that is there is read; a pickle only when there is nothing better.
 _WEIGHTS: tuple[tuple[str, Callable[[Path], Tensors]], ...] = (
-    ("model.safetensors", map_file),
-    ("pytorch_model.bin", read_pickled),
+    ("model.safetensors", mmap_safetensors),
+    ("pytorch_model.bin", read_pickle),
 )
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class HFCheckpoint:
     """What a folder holds, under its own names; see `open_checkpoint`.
 
     `sources` are the files that were read: configurations first, then those with tensors.
@@ -41,17 +41,17 @@ class Checkpoint:
 
     folder: Path
     config: Mapping[str, Any]
-    generation: Mapping[str, Any]
+    generation_config: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
-    sources: tuple[Path, ...]
+    paths: tuple[Path, ...]
 
     @cached_property
-    def files(self) -> Mapping[str, str]:
+    def checksums(self) -> Mapping[str, str]:
         """The SHA-256 of every file that was read, by its name; computed when first asked for."""
-        return {path.name: sha256_of(path) for path in self.sources}
+        return {path.name: sha256_of(path) for path in self.paths}
 
 
-def open_checkpoint(folder: Path) -> Checkpoint:
+def open_checkpoint(folder: Path) -> HFCheckpoint:
     """The checkpoint in `folder`: config.json, generation_config.json (or nothing), tensors.
 
     The tensors keep the names and dtypes of the file and are views of it (see `mapped`): opening
@@ -65,17 +65,17 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     if not config_path.exists():
         raise InputError(f"{folder}: no config.json in it; give the folder of a checkpoint")
     config = read_json(config_path)
-    _refuse_code(config_path, config)
+    _check_no_code(config_path, config)
     sources = [config_path]
     generation: dict[str, Any] = {}
     if generation_path.exists():
         generation = read_json(generation_path)
         sources.append(generation_path)
     tensors, files = _read_weights(folder)
-    return Checkpoint(folder, config, generation, tensors, (*sources, *files))
+    return HFCheckpoint(folder, config, generation, tensors, (*sources, *files))
 
 
-def _refuse_code(path: Path, config: Mapping[str, Any]) -> None:
+def _check_no_code(path: Path, config: Mapping[str, Any]) -> None:
     """Refuse a model that is Python code in somebody's repository: it is never run.
 
     A class of its own for the tokeniser alone says nothing of the model and is passed over.

@@ -7,8 +7,8 @@ from typing import Any
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
 
-MOST = 2**31 - 1  # of a size
-MOST_LAYERS = 1_000
+MAX_SIZE = 2**31 - 1  # of a size
+MAX_LAYERS = 1_000
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "relu": "relu",
@@ -22,7 +22,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class ConfigReader:
     """The keys of a config.json; one that is absent has the value its family gives it.
 
     >>> Settings({"hidden_size": 64}).size("hidden_size", 768)
@@ -31,108 +31,108 @@ class Settings:
 
     values: Mapping[str, Any]
 
-    def size(self, key: str, absent: int, most: int = MOST) -> int:
+    def positive_int(self, key: str, default: int, maximum: int = MAX_SIZE) -> int:
         """A whole number from 1."""
-        return self._whole(key, absent, 1, most)
+        return self._integer(key, default, 1, maximum)
 
-    def layers(self, key: str, absent: int) -> int:
+    def layer_count(self, key: str, default: int) -> int:
         """How many layers: 1 to 1,000."""
-        return self._whole(key, absent, 1, MOST_LAYERS)
+        return self._integer(key, default, 1, MAX_LAYERS)
 
-    def count(self, key: str, absent: int) -> int:
+    def non_negative_int(self, key: str, default: int) -> int:
         """A whole number from 0."""
-        return self._whole(key, absent, 0, MOST)
+        return self._integer(key, default, 0, MAX_SIZE)
 
-    def share(self, key: str, absent: float) -> float:
+    def probability(self, key: str, default: float) -> float:
         """A number from 0 up to 1: a dropout."""
-        return self._number(key, absent, 0.0, 0.999)
+        return self._float(key, default, 0.0, 0.999)
 
-    def small(self, key: str, absent: float) -> float:
+    def epsilon(self, key: str, default: float) -> float:
         """A number above 0 and at most 1: the epsilon of a norm."""
-        return self._number(key, absent, 1e-30, 1.0)
+        return self._float(key, default, 1e-30, 1.0)
 
-    def number(self, key: str, absent: float) -> float:
+    def number(self, key: str, default: float) -> float:
         """Any number of reasonable size."""
-        return self._number(key, absent, -1e6, 1e6)
+        return self._float(key, default, -1e6, 1e6)
 
-    def flag(self, key: str, absent: bool) -> bool:
+    def boolean(self, key: str, default: bool) -> bool:
         """True or false; null is what the family gives."""
         value = self.values.get(key)
         if value is None:
-            return absent
+            return default
         if not isinstance(value, bool):
-            raise _refusal(key, value, "true or false")
+            raise _config_error(key, value, "true or false")
         return value
 
-    def word(self, key: str, absent: str) -> str:
+    def string(self, key: str, default: str) -> str:
         """A text."""
         value = self.values.get(key)
         if value is None:
-            return absent
+            return default
         if not isinstance(value, str):
-            raise _refusal(key, value, "a text")
+            raise _config_error(key, value, "a text")
         return value
 
-    def activation(self, key: str, absent: str) -> Activation:
+    def activation(self, key: str, default: str) -> Activation:
         """The activation of the feed-forward, by our name."""
-        word = self.word(key, absent)
+        word = self.string(key, default)
         if word not in ACTIVATIONS:
-            raise _refusal(key, word, f"one of {', '.join(ACTIVATIONS)}")
+            raise _config_error(key, word, f"one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[word]
 
-    def token(self, key: str) -> int | None:
+    def token_id(self, key: str) -> int | None:
         """The id of a token, the first where a list stands; None when there is none."""
         value = self.values.get(key)
         if isinstance(value, list) and value:
             value = value[0]
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-            raise _refusal(key, value, "the id of a token")
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
+            raise _config_error(key, value, "the id of a token")
         return value
 
-    def refuse(self, key: str, *harmless: object) -> None:
+    def check_supported(self, key: str, *supported: object) -> None:
         """Raises InputError when `key` asks for what our modules do not do.
 
         `harmless` are the values that change nothing; an absent key and null are so too.
         """
         value = self.values.get(key)
-        if value is not None and value not in harmless:
+        if value is not None and value not in supported:
             raise InputError(
                 f"config.json: {key} {value!r} came, which our modules do not do; "
-                f"{harmless[0]!r} can be read"
+                f"{supported[0]!r} can be read"
             )
 
     def labels(self) -> tuple[str, ...]:
         """The names of the labels in their order: `id2label`, or LABEL_0, LABEL_1."""
         names = self.values.get("id2label")
         if names is None:
-            n = self.size("num_labels", 2, most=100_000)
+            n = self.positive_int("num_labels", 2, maximum=100_000)
             return tuple(f"LABEL_{i}" for i in range(n))
         if not isinstance(names, dict) or not all(type(name) is str for name in names.values()):
-            raise _refusal("id2label", names, "a table of names by number")
+            raise _config_error("id2label", names, "a table of names by number")
         if not names or set(names) != {str(i) for i in range(len(names))}:
-            raise _refusal("id2label", names, "a name for every number from 0")
+            raise _config_error("id2label", names, "a name for every number from 0")
         return tuple(names[str(i)] for i in range(len(names)))
 
-    def _whole(self, key: str, absent: int, least: int, most: int) -> int:
+    def _integer(self, key: str, default: int, minimum: int, maximum: int) -> int:
         value = self.values.get(key)
         if value is None:
-            return absent
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise _refusal(key, value, f"a whole number from {least} to {most:,}")
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise _config_error(key, value, f"a whole number from {minimum} to {maximum:,}")
         return value
 
-    def _number(self, key: str, absent: float, least: float, most: float) -> float:
+    def _float(self, key: str, default: float, minimum: float, maximum: float) -> float:
         value = self.values.get(key)
         if value is None:
-            return absent
+            return default
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _refusal(key, value, "a number")
-        if not least <= value <= most:
-            raise _refusal(key, value, f"a number from {least:g} to {most:g}")
+            raise _config_error(key, value, "a number")
+        if not minimum <= value <= maximum:
+            raise _config_error(key, value, f"a number from {minimum:g} to {maximum:g}")
         return float(value)
 
 
-def _refusal(key: str, value: object, wanted: str) -> InputError:
-    return InputError(f"config.json: {key} {repr(value)[:60]} came; give {wanted}")
+def _config_error(key: str, value: object, expected: str) -> InputError:
+    return InputError(f"config.json: {key} {repr(value)[:60]} came; give {expected}")

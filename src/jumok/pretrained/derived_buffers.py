@@ -5,10 +5,10 @@ from torch import Tensor, nn
 
 from jumok.nn.positions import SinusoidalPositions
 
-AS_COMPUTED = 1e-4  # tables of sines made by other code differ that much
+SINUSOID_TOLERANCE = 1e-4  # tables of sines made by other code differ that much
 
 
-def counted_from_zero(model: nn.Module, tensor: Tensor) -> bool:
+def is_arange(model: nn.Module, tensor: Tensor) -> bool:
     """0, 1, 2, ...: the numbers of the positions.
 
     >>> counted_from_zero(nn.Identity(), torch.tensor([[0, 1, 2]]))
@@ -18,27 +18,27 @@ def counted_from_zero(model: nn.Module, tensor: Tensor) -> bool:
     return torch.equal(flat.long(), torch.arange(len(flat)))
 
 
-def zeros(model: nn.Module, tensor: Tensor) -> bool:
+def is_zero(model: nn.Module, tensor: Tensor) -> bool:
     """Zero everywhere: the segments of a text alone."""
     return not bool(tensor.any())
 
 
-def triangle(model: nn.Module, tensor: Tensor) -> bool:
+def is_causal_mask(model: nn.Module, tensor: Tensor) -> bool:
     """1 where a query may attend to a key, (1, 1, T, T): GPT-2's causal mask."""
     square = tensor[0, 0] if tensor.shape[:-2] == (1, 1) else tensor
     return square.ndim == 2 and torch.equal(square.long(), torch.ones_like(square).long().tril())
 
 
-def large_negative(model: nn.Module, tensor: Tensor) -> bool:
+def is_negative_infinity(model: nn.Module, tensor: Tensor) -> bool:
     """One number that stands for minus infinity."""
     return tensor.numel() == 1 and float(tensor) <= -1e4
 
 
-def sinusoids_of(model: nn.Module, tensor: Tensor) -> bool:
+def is_sinusoidal_table(model: nn.Module, tensor: Tensor) -> bool:
     """The table of sines and cosines the model computes itself, rounded as the file is."""
     if not tensor.is_floating_point():
         return False
-    tolerance = AS_COMPUTED + torch.finfo(tensor.dtype).eps
+    tolerance = SINUSOID_TOLERANCE + torch.finfo(tensor.dtype).eps
     tables = [m.table for m in model.modules() if isinstance(m, SinusoidalPositions)]
     return any(
         table.shape == tensor.shape

@@ -3,80 +3,80 @@
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import counted_from_zero
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_arange
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.name_map import line, under
+from jumok.pretrained.name_map import rule, with_prefix
 
 LAYER = (
-    line("attention.q_lin", "attention.query"),
-    line("attention.k_lin", "attention.key"),
-    line("attention.v_lin", "attention.value"),
-    line("attention.out_lin", "attention.output"),
-    line("sa_layer_norm", "around_attention.norm"),
-    line("ffn.lin1", "feed_forward.up"),
-    line("ffn.lin2", "feed_forward.down"),
-    line("output_layer_norm", "around_feed_forward.norm"),
+    rule("attention.q_lin", "attention.query"),
+    rule("attention.k_lin", "attention.key"),
+    rule("attention.v_lin", "attention.value"),
+    rule("attention.out_lin", "attention.output"),
+    rule("sa_layer_norm", "around_attention.norm"),
+    rule("ffn.lin1", "feed_forward.up"),
+    rule("ffn.lin2", "feed_forward.down"),
+    rule("output_layer_norm", "around_feed_forward.norm"),
 )
 ENCODER = (
-    line("embeddings.word_embeddings", "encoder.embedding.tokens"),
-    line("embeddings.position_embeddings", "encoder.embedding.positions"),
-    line("embeddings.LayerNorm", "encoder.embedding.norm"),
-    *under("transformer.layer.{}", "encoder.stack.layers.{}", LAYER),
+    rule("embeddings.word_embeddings", "encoder.embedding.tokens"),
+    rule("embeddings.position_embeddings", "encoder.embedding.positions"),
+    rule("embeddings.LayerNorm", "encoder.embedding.norm"),
+    *with_prefix("transformer.layer.{}", "encoder.stack.layers.{}", LAYER),
 )
 
 
-def _config(settings: Settings) -> TransformerConfig:
+def _config(settings: ConfigReader) -> TransformerConfig:
     return TransformerConfig(
-        vocabulary_size=settings.size("vocab_size", 30_522),
-        d_model=settings.size("dim", 768),
-        n_layers=settings.layers("n_layers", 6),
-        n_heads=settings.size("n_heads", 12),
-        d_ff=settings.size("hidden_dim", 3_072),
+        vocabulary_size=settings.positive_int("vocab_size", 30_522),
+        d_model=settings.positive_int("dim", 768),
+        n_layers=settings.layer_count("n_layers", 6),
+        n_heads=settings.positive_int("n_heads", 12),
+        d_ff=settings.positive_int("hidden_dim", 3_072),
         activation=settings.activation("activation", "gelu"),
         norm_eps=1e-12,
         positions="learned",  # also where they began as sines: the file holds them
-        max_length=settings.size("max_position_embeddings", 512),
+        max_length=settings.positive_int("max_position_embeddings", 512),
         scale_embedding=False,
         embedding_norm=True,
-        tie_embeddings=settings.flag("tie_word_embeddings", True),
-        dropout=settings.share("dropout", 0.1),
-        attention_dropout=settings.share("attention_dropout", 0.1),
+        tie_embeddings=settings.boolean("tie_word_embeddings", True),
+        dropout=settings.probability("dropout", 0.1),
+        attention_dropout=settings.probability("attention_dropout", 0.1),
         activation_dropout=0.0,
         head_activation=settings.activation("activation", "gelu"),
     )
 
 
-def _heads(settings: Settings) -> Mapping[str, Head]:
+def _heads(settings: ConfigReader) -> Mapping[str, Head]:
     words = "distilbert.embeddings.word_embeddings.weight"
-    tied = settings.flag("tie_word_embeddings", True)
+    tied = settings.boolean("tie_word_embeddings", True)
     return {
         "DistilBertForMaskedLM": Head(
             "masked_language_model",
             (
-                line("vocab_transform", "transform.0"),
-                line("vocab_layer_norm", "transform.2"),
-                line("vocab_projector", "output"),
+                rule("vocab_transform", "transform.0"),
+                rule("vocab_layer_norm", "transform.2"),
+                rule("vocab_projector", "output"),
             ),
-            same={"vocab_projector.weight": words} if tied else {},
+            aliases={"vocab_projector.weight": words} if tied else {},
         ),
         "DistilBertForSequenceClassification": Head(
             "text_classifier",
-            (line("pre_classifier", "pooler.0"), line("classifier", "output")),
+            (rule("pre_classifier", "pooler.0"), rule("classifier", "output")),
             pooler="relu",
         ),
         "DistilBertForTokenClassification": Head(
-            "token_classifier", (line("classifier", "output"),)
+            "token_classifier", (rule("classifier", "output"),)
         ),
-        "DistilBertModel": Head("encoder", answers=False),
+        "DistilBertModel": Head("encoder", has_task=False),
     }
 
 
 DISTILBERT = Family(
     model_type="distilbert",
     prefix="distilbert.",
-    config=_config,
-    body=lambda config: under("distilbert", "", ENCODER),
+    read_config=_config,
+    backbone=lambda config: with_prefix("distilbert", "", ENCODER),
     heads=_heads,
-    computed={r"distilbert\.embeddings\.position_ids": counted_from_zero},
+    derived_buffers={r"distilbert\.embeddings\.position_ids": is_arange},
 )

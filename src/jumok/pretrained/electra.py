@@ -7,63 +7,63 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.bert import ENCODER, encoder_config, stored_twice, vocabulary_lines
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import counted_from_zero
+from jumok.pretrained.bert import ENCODER, encoder_config, output_rules, tied_aliases
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_arange
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.name_map import line, under
+from jumok.pretrained.name_map import rule, with_prefix
 
 
-def _config(settings: Settings) -> TransformerConfig:
+def _config(settings: ConfigReader) -> TransformerConfig:
     absent = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1_024}  # small
-    config = encoder_config(Settings({**absent, **settings.values}))
-    width = settings.size("embedding_size", 128)
+    config = encoder_config(ConfigReader({**absent, **settings.values}))
+    width = settings.positive_int("embedding_size", 128)
     narrow = None if width == config.d_model else width
     return replace(config, d_embedding=narrow)
 
 
-def _heads(settings: Settings) -> Mapping[str, Head]:
-    tied = settings.flag("tie_word_embeddings", True)
+def _heads(settings: ConfigReader) -> Mapping[str, Head]:
+    tied = settings.boolean("tie_word_embeddings", True)
     decoder, bias = "generator_lm_head", "generator_lm_head.bias"
     words = "electra.embeddings.word_embeddings.weight"
-    same = stored_twice(words, decoder, bias, tied=tied)
+    same = tied_aliases(words, decoder, bias, tied=tied)
     same.pop(bias, None)  # its bias has one name only
     return {
         "ElectraForMaskedLM": Head(
             "masked_language_model",
             (
-                line("generator_predictions.dense", "transform.0"),
-                line("generator_predictions.LayerNorm", "transform.2"),
-                *vocabulary_lines(decoder, bias, tied=tied),
+                rule("generator_predictions.dense", "transform.0"),
+                rule("generator_predictions.LayerNorm", "transform.2"),
+                *output_rules(decoder, bias, tied=tied),
             ),
-            same=same,
+            aliases=same,
             activation="gelu",
         ),
         "ElectraForPreTraining": Head(
             "replaced_token_detector",
             (
-                line("discriminator_predictions.dense", "transform.0"),
-                line("discriminator_predictions.dense_prediction", "output"),
+                rule("discriminator_predictions.dense", "transform.0"),
+                rule("discriminator_predictions.dense_prediction", "output"),
             ),
-            answers=False,
+            has_task=False,
         ),
         "ElectraForSequenceClassification": Head(
             "text_classifier",
-            (line("classifier.dense", "pooler.0"), line("classifier.out_proj", "output")),
+            (rule("classifier.dense", "pooler.0"), rule("classifier.out_proj", "output")),
             pooler="gelu",
         ),
-        "ElectraForTokenClassification": Head("token_classifier", (line("classifier", "output"),)),
-        "ElectraModel": Head("encoder", answers=False),
+        "ElectraForTokenClassification": Head("token_classifier", (rule("classifier", "output"),)),
+        "ElectraModel": Head("encoder", has_task=False),
     }
 
 
 ELECTRA = Family(
     model_type="electra",
     prefix="electra.",
-    config=_config,
-    body=lambda config: under(
-        "electra", "", (*ENCODER, line("embeddings_project", "encoder.embedding.widen"))
+    read_config=_config,
+    backbone=lambda config: with_prefix(
+        "electra", "", (*ENCODER, rule("embeddings_project", "encoder.embedding.widen"))
     ),
     heads=_heads,
-    computed={r"electra\.embeddings\.position_ids": counted_from_zero},
+    derived_buffers={r"electra\.embeddings\.position_ids": is_arange},
 )

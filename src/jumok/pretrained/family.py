@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler
 from jumok.nn.feedforward import Activation
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.name_map import Line
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.name_map import NameRule
 
-Kind = Literal[
+HeadKind = Literal[
     "encoder",
     "decoder",
     "encoder_decoder",
@@ -34,18 +34,18 @@ class Head:
     may be stored twice, each with its first name; of carried ones the two may differ.
     """
 
-    kind: Kind
-    lines: tuple[Line, ...] = ()
-    carried: tuple[str, ...] = ()
-    same: Mapping[str, str] = field(default_factory=dict)
-    absent: tuple[str, ...] = ()  # may be missing from a file: then they are zeros
+    kind: HeadKind
+    rules: tuple[NameRule, ...] = ()
+    unused: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()  # may be missing from a file: then they are zeros
     pooler: Pooler = "none"
     activation: Activation | None = None  # of the head, where it is not that of the layers
     output_bias: bool = False  # of an encoder-decoder's output
-    answers: bool = True  # False: towers alone, or a head nobody asks for answers
+    has_task: bool = True  # False: towers alone, or a head nobody asks for answers
 
 
-Check = Callable[[nn.Module, Tensor], bool]
+BufferCheck = Callable[[nn.Module, Tensor], bool]
 """Whether a tensor that is computed, not learned, is the one our module computes."""
 
 
@@ -60,7 +60,7 @@ class Family:
 
     model_type: str
     prefix: str
-    config: Callable[[Settings], TransformerConfig]
-    body: Callable[[TransformerConfig], tuple[Line, ...]]
-    heads: Callable[[Settings], Mapping[str, Head]]
-    computed: Mapping[str, Check]
+    read_config: Callable[[ConfigReader], TransformerConfig]
+    backbone: Callable[[TransformerConfig], tuple[NameRule, ...]]
+    heads: Callable[[ConfigReader], Mapping[str, Head]]
+    derived_buffers: Mapping[str, BufferCheck]

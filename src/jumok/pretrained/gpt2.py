@@ -6,70 +6,70 @@ Its linear maps are kept as (in, out), and query, key and value lie side by side
 from collections.abc import Mapping
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import large_negative, triangle
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_causal_mask, is_negative_infinity
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.name_map import CONV1D, line, under
+from jumok.pretrained.name_map import CONV1D, rule, with_prefix
 
 LAYER = (
-    line("ln_1", "around_attention.norm"),
-    line("attn.c_attn", "attention.query", "attention.key", "attention.value", turn=CONV1D),
-    line("attn.c_proj", "attention.output", turn=CONV1D),
-    line("ln_2", "around_feed_forward.norm"),
-    line("mlp.c_fc", "feed_forward.up", turn=CONV1D),
-    line("mlp.c_proj", "feed_forward.down", turn=CONV1D),
+    rule("ln_1", "around_attention.norm"),
+    rule("attn.c_attn", "attention.query", "attention.key", "attention.value", transform=CONV1D),
+    rule("attn.c_proj", "attention.output", transform=CONV1D),
+    rule("ln_2", "around_feed_forward.norm"),
+    rule("mlp.c_fc", "feed_forward.up", transform=CONV1D),
+    rule("mlp.c_proj", "feed_forward.down", transform=CONV1D),
 )
 DECODER = (
-    line("wte", "decoder.embedding.tokens"),
-    line("wpe", "decoder.embedding.positions"),
-    *under("h.{}", "decoder.stack.layers.{}", LAYER),
-    line("ln_f", "decoder.stack.norm"),
+    rule("wte", "decoder.embedding.tokens"),
+    rule("wpe", "decoder.embedding.positions"),
+    *with_prefix("h.{}", "decoder.stack.layers.{}", LAYER),
+    rule("ln_f", "decoder.stack.norm"),
 )
 
 
-def _config(settings: Settings) -> TransformerConfig:
-    settings.refuse("scale_attn_by_inverse_layer_idx", False)
-    settings.refuse("add_cross_attention", False)
-    width = settings.size("n_embd", 768)
+def _config(settings: ConfigReader) -> TransformerConfig:
+    settings.check_supported("scale_attn_by_inverse_layer_idx", False)
+    settings.check_supported("add_cross_attention", False)
+    width = settings.positive_int("n_embd", 768)
     return TransformerConfig(
-        vocabulary_size=settings.size("vocab_size", 50_257),
+        vocabulary_size=settings.positive_int("vocab_size", 50_257),
         d_model=width,
-        n_layers=settings.layers("n_layer", 12),
-        n_heads=settings.size("n_head", 12),
-        d_ff=settings.size("n_inner", 4 * width),
+        n_layers=settings.layer_count("n_layer", 12),
+        n_heads=settings.positive_int("n_head", 12),
+        d_ff=settings.positive_int("n_inner", 4 * width),
         activation=settings.activation("activation_function", "gelu_new"),
         norm_first=True,
-        norm_eps=settings.small("layer_norm_epsilon", 1e-5),
-        attention_scale=None if settings.flag("scale_attn_weights", True) else 1.0,
+        norm_eps=settings.epsilon("layer_norm_epsilon", 1e-5),
+        attention_scale=None if settings.boolean("scale_attn_weights", True) else 1.0,
         positions="learned",
-        max_length=settings.size("n_positions", 1_024),
+        max_length=settings.positive_int("n_positions", 1_024),
         scale_embedding=False,
-        tie_embeddings=settings.flag("tie_word_embeddings", True),
-        dropout=settings.share("resid_pdrop", 0.1),
-        attention_dropout=settings.share("attn_pdrop", 0.1),
+        tie_embeddings=settings.boolean("tie_word_embeddings", True),
+        dropout=settings.probability("resid_pdrop", 0.1),
+        attention_dropout=settings.probability("attn_pdrop", 0.1),
     )
 
 
-def _heads(settings: Settings) -> Mapping[str, Head]:
-    tied = settings.flag("tie_word_embeddings", True)
+def _heads(settings: ConfigReader) -> Mapping[str, Head]:
+    tied = settings.boolean("tie_word_embeddings", True)
     return {
         "GPT2LMHeadModel": Head(
             "language_model",
-            (line("lm_head", "output"),),
-            same={"lm_head.weight": "transformer.wte.weight"} if tied else {},
+            (rule("lm_head", "output"),),
+            aliases={"lm_head.weight": "transformer.wte.weight"} if tied else {},
         ),
-        "GPT2Model": Head("decoder", answers=False),
+        "GPT2Model": Head("decoder", has_task=False),
     }
 
 
 GPT2 = Family(
     model_type="gpt2",
     prefix="transformer.",
-    config=_config,
-    body=lambda config: under("transformer", "", DECODER),
+    read_config=_config,
+    backbone=lambda config: with_prefix("transformer", "", DECODER),
     heads=_heads,
-    computed={
-        r"transformer\.h\.\d+\.attn\.bias": triangle,
-        r"transformer\.h\.\d+\.attn\.masked_bias": large_negative,
+    derived_buffers={
+        r"transformer\.h\.\d+\.attn\.bias": is_causal_mask,
+        r"transformer\.h\.\d+\.attn\.masked_bias": is_negative_infinity,
     },
 )

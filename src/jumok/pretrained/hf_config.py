@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from jumok.nn.feedforward import Activation
-from jumok.pretrained.adapt import Ours
-from jumok.pretrained.bart import MOST_POSITIONS
+from jumok.pretrained.adapt import SourceModel
+from jumok.pretrained.bart import MAX_POSITIONS
 
 Json = dict[str, Any]
 
-WORDS: Mapping[Activation, str] = {
+ACTIVATION_NAMES: Mapping[Activation, str] = {
     "relu": "relu",
     "gelu": "gelu",
     "gelu_tanh": "gelu_new",
@@ -17,7 +17,7 @@ WORDS: Mapping[Activation, str] = {
 }
 
 
-def bert_words(ours: Ours) -> Json:
+def bert_config(ours: SourceModel) -> Json:
     """BERT's and MegatronBERT's config.json."""
     config = ours.config
     return {
@@ -26,7 +26,7 @@ def bert_words(ours: Ours) -> Json:
         "num_hidden_layers": config.n_layers,
         "num_attention_heads": config.n_heads,
         "intermediate_size": config.d_ff,
-        "hidden_act": WORDS[config.activation],
+        "hidden_act": ACTIVATION_NAMES[config.activation],
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
         "max_position_embeddings": config.max_length,
@@ -36,7 +36,7 @@ def bert_words(ours: Ours) -> Json:
     }
 
 
-def gpt2_words(ours: Ours) -> Json:
+def gpt2_config(ours: SourceModel) -> Json:
     """GPT-2's config.json."""
     config = ours.config
     return {
@@ -46,7 +46,7 @@ def gpt2_words(ours: Ours) -> Json:
         "n_head": config.n_heads,
         "n_inner": config.d_ff,
         "n_positions": config.max_length,
-        "activation_function": WORDS[config.activation],
+        "activation_function": ACTIVATION_NAMES[config.activation],
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": config.attention_dropout,
@@ -55,7 +55,7 @@ def gpt2_words(ours: Ours) -> Json:
     }
 
 
-def bart_words(ours: Ours) -> Json:
+def bart_config(ours: SourceModel) -> Json:
     """BART's, mBART's and Pegasus' config.json; what is longer than these hold is a T5."""
     config = ours.config
     return {
@@ -67,8 +67,8 @@ def bart_words(ours: Ours) -> Json:
         "decoder_attention_heads": config.n_heads,
         "encoder_ffn_dim": config.d_ff,
         "decoder_ffn_dim": config.d_ff,
-        "max_position_embeddings": min(config.max_length, MOST_POSITIONS),
-        "activation_function": WORDS[config.activation],
+        "max_position_embeddings": min(config.max_length, MAX_POSITIONS),
+        "activation_function": ACTIVATION_NAMES[config.activation],
         "scale_embedding": config.scale_embedding,
         "tie_word_embeddings": config.tying != "none",
         "dropout": config.dropout,
@@ -80,19 +80,23 @@ def bart_words(ours: Ours) -> Json:
     }
 
 
-def marian_words(ours: Ours) -> Json:
+def marian_config(ours: SourceModel) -> Json:
     """Marian's config.json."""
     config = ours.config
-    return bart_words(ours) | {
+    return bart_config(ours) | {
         "share_encoder_decoder_embeddings": config.tying in ("all", "inputs"),
         "decoder_vocab_size": config.output_size,
     }
 
 
-def t5_words(ours: Ours) -> Json:
+def t5_config(ours: SourceModel) -> Json:
     """T5's config.json."""
     config = ours.config
-    word = "gelu" if config.gated and config.activation == "gelu_tanh" else WORDS[config.activation]
+    word = (
+        "gelu"
+        if config.gated and config.activation == "gelu_tanh"
+        else ACTIVATION_NAMES[config.activation]
+    )
     return {
         "vocab_size": config.vocabulary_size,
         "d_model": config.d_model,

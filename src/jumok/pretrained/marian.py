@@ -7,17 +7,17 @@ pre-norm order.
 from dataclasses import replace
 
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.bart import config_of, heads, towers
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import sinusoids_of
+from jumok.pretrained.bart import backbone, common_config, heads
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_sinusoidal_table
 from jumok.pretrained.family import Family
 
 
-def _config(settings: Settings) -> TransformerConfig:
-    config = config_of(settings, layers=12, d_ff=4_096, heads=16)
-    size = settings.size("vocab_size", 58_101)
-    shared = settings.flag("share_encoder_decoder_embeddings", True)
-    tied = settings.flag("tie_word_embeddings", True)
+def _config(settings: ConfigReader) -> TransformerConfig:
+    config = common_config(settings, layers=12, d_ff=4_096, heads=16)
+    size = settings.positive_int("vocab_size", 58_101)
+    shared = settings.boolean("share_encoder_decoder_embeddings", True)
+    tied = settings.boolean("tie_word_embeddings", True)
     both = replace(
         config,
         vocabulary_size=size,
@@ -29,7 +29,7 @@ def _config(settings: Settings) -> TransformerConfig:
         return both
     return replace(
         both,
-        target_vocabulary_size=settings.size("decoder_vocab_size", size),
+        target_vocabulary_size=settings.positive_int("decoder_vocab_size", size),
         tie_embeddings="target" if tied else "none",
     )
 
@@ -37,15 +37,15 @@ def _config(settings: Settings) -> TransformerConfig:
 MARIAN = Family(
     model_type="marian",
     prefix="model.",
-    config=_config,
-    body=towers,
+    read_config=_config,
+    backbone=backbone,
     heads=lambda settings: heads("Marian", "MTModel", settings),
-    computed={r"model\.(?:encoder|decoder)\.embed_positions\.weight": sinusoids_of},
+    derived_buffers={r"model\.(?:encoder|decoder)\.embed_positions\.weight": is_sinusoidal_table},
 )
 
 
-def _pegasus(settings: Settings) -> TransformerConfig:
-    config = config_of(settings, layers=12, d_ff=4_096, heads=16)
+def _pegasus(settings: ConfigReader) -> TransformerConfig:
+    config = common_config(settings, layers=12, d_ff=4_096, heads=16)
     return replace(
         config,
         positions="sinusoidal_halves",
@@ -58,8 +58,8 @@ def _pegasus(settings: Settings) -> TransformerConfig:
 PEGASUS = Family(
     model_type="pegasus",
     prefix="model.",
-    config=_pegasus,
-    body=towers,
+    read_config=_pegasus,
+    backbone=backbone,
     heads=lambda settings: heads("Pegasus", "ForConditionalGeneration", settings),
-    computed=MARIAN.computed,
+    derived_buffers=MARIAN.derived_buffers,
 )

@@ -51,7 +51,7 @@ _DTYPES = {
 }
 
 
-def map_file(path: Path) -> dict[str, Tensor]:
+def mmap_safetensors(path: Path) -> dict[str, Tensor]:
     """The tensors of the safetensors file at `path`, each a view of the mapped file.
 
     Raises StorageError when it cannot be read, InputError when its header lies; both name it.
@@ -102,7 +102,7 @@ def own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: copies[id(tensor)] for name, tensor in tensors.items()}
 
 
-def put_down(tensor: Tensor) -> None:
+def release_pages(tensor: Tensor) -> None:
     """Let the system take back the memory of a mapped tensor; nothing is lost, and others stay.
 
     Whoever reads it again waits for the disk. What somebody has changed in it stays as it is.

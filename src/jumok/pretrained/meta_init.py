@@ -13,20 +13,20 @@ from torch.overrides import TorchFunctionMode
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
 
-SHOWN = 12  # names in an error
+MAX_NAMES = 12  # names in an error
 
 
-def unfilled(make: Callable[[], nn.Module]) -> nn.Module:
+def on_meta_device(make: Callable[[], nn.Module]) -> nn.Module:
     """The module that `make` makes, its weights without memory; tables of sines are there.
 
     >>> unfilled(lambda: nn.Linear(2, 3)).weight.device
     device(type='meta')
     """
-    with torch.device("meta"), _NoFilling():
+    with torch.device("meta"), _SkipInitialization():
         return make()
 
 
-def hold(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Let the model hold these tensors themselves, of whatever dtype, by the names of its weights.
 
     Raises InputError when one is missing or of another shape; then nothing was changed.
@@ -38,7 +38,7 @@ def hold(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         if name not in tensors or tensors[name].shape != parameter.shape
     )
     if unfit:
-        raise InputError(f"the weights do not fit the model: {listed(unfit)}; give its own")
+        raise InputError(f"the weights do not fit the model: {join_names(unfit)}; give its own")
     new = {
         id(parameter): nn.Parameter(tensors[name], requires_grad=tensors[name].is_floating_point())
         for name, parameter in wanted.items()
@@ -49,13 +49,13 @@ def hold(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
                 module._parameters[name] = new[id(held)]
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """The first names in a line."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
-class _NoFilling(TorchFunctionMode):
+class _SkipInitialization(TorchFunctionMode):
     """Weights that will be replaced are not drawn first."""
 
     def __torch_function__(

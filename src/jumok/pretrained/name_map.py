@@ -14,7 +14,7 @@ Parts = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
-class Turn:
+class Transform:
     """How numbers are laid out on both sides: theirs to the tensors of ours, and back."""
 
     split: Callable[[Tensor, int], Parts]  # theirs, how many parts of ours -> ours
@@ -29,62 +29,76 @@ def _conv1d_join(parts: Parts) -> Tensor:
     return torch.cat([part.T if part.ndim == 2 else part for part in parts], -1)
 
 
-SAME = Turn(lambda tensor, n: (tensor,), lambda parts: parts[0])
-CONV1D = Turn(_conv1d_split, _conv1d_join)  # GPT-2: weights (in, out), perhaps several side by side
-ROW = Turn(lambda tensor, n: (tensor[0],), lambda parts: parts[0][None])  # a bias kept as (1, V)
+IDENTITY = Transform(lambda tensor, n: (tensor,), lambda parts: parts[0])
+CONV1D = Transform(
+    _conv1d_split, _conv1d_join
+)  # GPT-2: weights (in, out), perhaps several side by side
+ROW_VECTOR = Transform(
+    lambda tensor, n: (tensor[0],), lambda parts: parts[0][None]
+)  # a bias kept as (1, V)
 
 
 @dataclass(frozen=True)
-class Line:
+class NameRule:
     """One line of a table: their name, our names (several where they fuse what we part)."""
 
-    theirs: str
-    ours: tuple[str, ...]
-    turn: Turn = SAME
+    hf_name: str
+    jumok_names: tuple[str, ...]
+    transform: Transform = IDENTITY
 
 
-def line(theirs: str, *ours: str, turn: Turn = SAME) -> Line:
+def rule(hf_name: str, *jumok_names: str, transform: Transform = IDENTITY) -> NameRule:
     """A line of a table, its theirs first.
 
     >>> line("wte", "decoder.embedding.tokens").ours
     ('decoder.embedding.tokens',)
     """
-    return Line(theirs, ours, turn)
+    return NameRule(hf_name, jumok_names, transform)
 
 
-def under(theirs: str, ours: str, lines: Iterable[Line]) -> tuple[Line, ...]:
+def with_prefix(
+    hf_prefix: str, jumok_prefix: str, rules: Iterable[NameRule]
+) -> tuple[NameRule, ...]:
     """The lines of a part of the model, put where the part stands on both sides.
 
     >>> under("h.{}", "decoder.stack.layers.{}", [line("mlp.c_fc", "feed_forward.up")])[0].theirs
     'h.{}.mlp.c_fc'
     """
     return tuple(
-        Line(_inside(theirs, each.theirs), tuple(_inside(ours, o) for o in each.ours), each.turn)
-        for each in lines
+        NameRule(
+            _join(hf_prefix, each.hf_name),
+            tuple(_join(jumok_prefix, o) for o in each.jumok_names),
+            each.transform,
+        )
+        for each in rules
     )
 
 
-def within(tower: str, lines: Iterable[Line]) -> tuple[Line, ...]:
+def without_prefix(prefix: str, rules: Iterable[NameRule]) -> tuple[NameRule, ...]:
     """The lines of one tower, as the tower alone names its modules.
 
     >>> within("decoder", [line("wte", "decoder.embedding.tokens"), line("x", "encoder.y")])[0].ours
     ('embedding.tokens',)
     """
-    start = f"{tower}."
+    start = f"{prefix}."
     return tuple(
-        Line(each.theirs, tuple(name.removeprefix(start) for name in each.ours), each.turn)
-        for each in lines
-        if all(name.startswith(start) for name in each.ours)
+        NameRule(
+            each.hf_name,
+            tuple(name.removeprefix(start) for name in each.jumok_names),
+            each.transform,
+        )
+        for each in rules
+        if all(name.startswith(start) for name in each.jumok_names)
     )
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorMapping:
     """One tensor of theirs, and the parameters of ours it holds."""
 
-    theirs: str
-    ours: tuple[str, ...]
-    turn: Turn
+    hf_name: str
+    jumok_names: tuple[str, ...]
+    transform: Transform
 
     def split(self, tensor: Tensor) -> Mapping[str, Tensor]:
         """Their tensor as parameters of ours: views of the same memory.
@@ -96,15 +110,15 @@ class Entry:
         >>> entry.join(parts).tolist()
         [[1, 2, 3, 4], [5, 6, 7, 8]]
         """
-        parts = self.turn.split(tensor, len(self.ours))
-        return dict(zip(self.ours, parts, strict=True))
+        parts = self.transform.split(tensor, len(self.jumok_names))
+        return dict(zip(self.jumok_names, parts, strict=True))
 
     def join(self, parameters: Mapping[str, Tensor]) -> Tensor:
         """Parameters of ours as their tensor."""
-        return self.turn.join(tuple(parameters[name] for name in self.ours))
+        return self.transform.join(tuple(parameters[name] for name in self.jumok_names))
 
 
-def entries(table: Sequence[Line], names: Iterable[str]) -> list[Entry]:
+def expand(rules: Sequence[NameRule], parameter_names: Iterable[str]) -> list[TensorMapping]:
     """The table written out for a model of ours that has these parameters, tied ones once.
 
     A line whose parameters the model has not (a layer too many, a bias it lacks) says nothing.
@@ -115,31 +129,31 @@ def entries(table: Sequence[Line], names: Iterable[str]) -> list[Entry]:
     >>> [entry.theirs for entry in found]
     ['wte.weight', 'h.0.fc.weight', 'h.0.fc.bias']
     """
-    wanted = dict.fromkeys(names)
-    numbers = range(1 + max((_number(name) for name in wanted), default=0))
+    expected = dict.fromkeys(parameter_names)
+    numbers = range(1 + max((_layer_index(name) for name in expected), default=0))
     found = [
-        Entry(theirs, ours, each.turn)
-        for each in table
-        for number in (numbers if "{}" in each.theirs else range(1))
-        for theirs, ours in _written_out(each, number)
-        if all(name in wanted for name in ours)
+        TensorMapping(theirs, ours, each.transform)
+        for each in rules
+        for number in (numbers if "{}" in each.hf_name else range(1))
+        for theirs, ours in _expand_rule(each, number)
+        if all(name in expected for name in ours)
     ]
-    rest = wanted.keys() - {name for entry in found for name in entry.ours}
-    assert not rest, f"no line for {sorted(rest)}"
+    unmapped = expected.keys() - {name for entry in found for name in entry.jumok_names}
+    assert not unmapped, f"no line for {sorted(unmapped)}"
     return found
 
 
-def _inside(outer: str, inner: str) -> str:
+def _join(outer: str, inner: str) -> str:
     return ".".join(part for part in (outer, inner) if part)
 
 
-def _number(name: str) -> int:
+def _layer_index(name: str) -> int:
     return max((int(part) for part in name.split(".") if part.isdigit()), default=0)
 
 
-def _written_out(each: Line, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    theirs = each.theirs.format(number)
-    ours = tuple(name.format(number) for name in each.ours)
+def _expand_rule(each: NameRule, number: int) -> Iterator[tuple[str, tuple[str, ...]]]:
+    theirs = each.hf_name.format(number)
+    ours = tuple(name.format(number) for name in each.jumok_names)
     yield theirs, ours
     for parameter in ("weight", "bias"):
         yield f"{theirs}.{parameter}", tuple(f"{name}.{parameter}" for name in ours)

@@ -20,14 +20,14 @@ from torch import Tensor
 from jumok.atomic_io import open_regular, storage_errors
 from jumok.errors import InputError
 from jumok.pretrained.memory_map import map_tensors
-from jumok.pretrained.zip_check import check_archive
+from jumok.pretrained.zip_check import check_zip
 from jumok.safe_json import parse_json
 
-_PROGRAM = Path(__file__).with_name("unpickle.py")
+WORKER = Path(__file__).with_name("unpickle.py")
 _ANSWER_BYTES = 32 * 2**20
 
 
-def read_pickled(path: Path) -> dict[str, Tensor]:
+def read_pickle(path: Path) -> dict[str, Tensor]:
     """The tensors of a foreign `pytorch_model.bin`; two names of one tensor stay so.
 
     They are mapped from a file without a name in the folder for temporary files (`TMPDIR`), which
@@ -40,13 +40,13 @@ def read_pickled(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path}: pickles are read on Linux only; get model.safetensors instead")
     with open_regular(path) as (file, size):
         try:
-            check_archive(file, size)
-            return _through_the_door(file, size)
+            check_zip(file, size)
+            return _read_in_subprocess(file, size)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 
 
-def _through_the_door(file: BufferedReader, size: int) -> dict[str, Tensor]:
+def _read_in_subprocess(file: BufferedReader, size: int) -> dict[str, Tensor]:
     """The tensors of a checked archive, by way of the other process."""
     with (
         storage_errors(f"{tempfile.gettempdir()}: cannot take a copy of {size:,} bytes"),
@@ -55,7 +55,7 @@ def _through_the_door(file: BufferedReader, size: int) -> dict[str, Tensor]:
     ):
         file.seek(0)
         ended = subprocess.run(  # noqa: S603  (our own program, and no shell)
-            [sys.executable, "-P", "-B", _PROGRAM, str(weights.fileno()), str(size)],
+            [sys.executable, "-P", "-B", WORKER, str(weights.fileno()), str(size)],
             stdin=file,
             stdout=answer,
             stderr=subprocess.DEVNULL,

@@ -25,17 +25,17 @@ _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000  # CLONE_NEWUSER, CLONE_NEWNET 
 _MIB = 2**20
 
 
-class Refused(Exception):  # noqa: N818  (it is an answer)
+class RejectedError(Exception):  # noqa: N818  (it is an answer)
     """Why this file is not read; half a sentence for people."""
 
 
-def answer(weights: int, size: int) -> Mapping[str, object]:
+def convert(weights: int, size: int) -> Mapping[str, object]:
     """Do the work and say how it went; code that a pickle asks for is named, never run."""
-    leave_network()
+    drop_network()
     try:
-        tensors, tied = distinct(load(size), size)
+        tensors, tied = deduplicate(load(size), size)
         write(tensors, weights)
-    except Refused as refused:
+    except RejectedError as refused:
         return {"refused": str(refused)}
     except pickle.UnpicklingError as error:
         name = re.search(r"GLOBAL ([\w.]{1,80})", str(error))
@@ -47,7 +47,7 @@ def answer(weights: int, size: int) -> Mapping[str, object]:
     return {"tied": tied}
 
 
-def leave_network() -> bool:
+def drop_network() -> bool:
     """Move this process where there is no network, when the system permits it."""
     unshare = getattr(ctypes.CDLL(None), "unshare", None)
     return unshare is not None and any(
@@ -60,11 +60,11 @@ def load(size: int) -> object:
     import torch
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit(pages * resource.getpagesize() + 4 * size + 256 * _MIB, size)
+    set_rlimits(pages * resource.getpagesize() + 4 * size + 256 * _MIB, size)
     return torch.load("/proc/self/fd/0", weights_only=True, mmap=True, map_location="cpu")
 
 
-def limit(address_space: int, size: int) -> None:
+def set_rlimits(address_space: int, size: int) -> None:
     """From here on: so many bytes of memory, time and disk for a file of `size`, no core file."""
     for what, most in (
         (resource.RLIMIT_AS, address_space),
@@ -77,27 +77,27 @@ def limit(address_space: int, size: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def distinct(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str, str]]:
+def deduplicate(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str, str]]:
     """The tensors of a table once each, and the further names of those that have several.
 
     Refused is whatever is no plain tensor, and a tensor larger than the numbers it stands on.
     """
     if not isinstance(state, dict) or len(state) > MAX_TENSORS:
-        raise Refused(f"it holds no table of at most {MAX_TENSORS:,} tensors")
+        raise RejectedError(f"it holds no table of at most {MAX_TENSORS:,} tensors")
     kept: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
     names: dict[object, str] = {}
     storages: set[int] = set()
     total = 0
     for name, value in state.items():
-        tensor = plain(name, value)
+        tensor = checked_tensor(name, value)
         place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
         if tensor.numel() and place in names:
             tied[name] = names[place]
             continue
         total += tensor.numel() * tensor.element_size()
         if total > size:
-            raise Refused("its tensors are larger than the file")
+            raise RejectedError("its tensors are larger than the file")
         storage = tensor.untyped_storage().data_ptr()
         kept[name] = tensor.clone() if storage in storages else tensor
         names[place] = name
@@ -105,18 +105,18 @@ def distinct(state: object, size: int) -> tuple[dict[str, "Tensor"], dict[str, s
     return kept, tied
 
 
-def plain(name: object, value: object) -> "Tensor":
+def checked_tensor(name: object, value: object) -> "Tensor":
     """The tensor `value`, when it is a plain one whose numbers are all in the file."""
     import torch
 
     label = ascii(name)[:80]
     if not isinstance(name, str) or type(value) not in (torch.Tensor, torch.nn.Parameter):
-        raise Refused(f"{label} is of the type {type(value).__name__}, not a tensor")
+        raise RejectedError(f"{label} is of the type {type(value).__name__}, not a tensor")
     assert isinstance(value, torch.Tensor)
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-        raise Refused(f"{label} is no plain tensor but sparse, quantised or empty of numbers")
+        raise RejectedError(f"{label} is no plain tensor but sparse, quantised or empty of numbers")
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
-        raise Refused(f"{label} of shape {list(value.shape)} is larger than its numbers")
+        raise RejectedError(f"{label} of shape {list(value.shape)} is larger than its numbers")
     return value.detach().resolve_neg().contiguous()
 
 
@@ -128,8 +128,10 @@ def write(tensors: dict[str, "Tensor"], weights: int) -> None:
         with open(weights, "wb", closefd=False) as file:
             file.write(safetensors.torch.save(tensors))
     except OSError as error:
-        raise Refused(f"no room for its tensors where TMPDIR points ({error.strerror})") from error
+        raise RejectedError(
+            f"no room for its tensors where TMPDIR points ({error.strerror})"
+        ) from error
 
 
 if __name__ == "__main__":
-    print(json.dumps(answer(int(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(convert(int(sys.argv[1]), int(sys.argv[2]))))

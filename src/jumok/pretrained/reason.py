@@ -4,14 +4,16 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.size import least_numbers
 
-FREE = 10_000_000  # numbers that may be asked for beyond what came: wrong shapes are listed then
+MAX_EXTRA_WEIGHTS = (
+    10_000_000  # numbers that may be asked for beyond what came: wrong shapes are listed then
+)
 
 
-def refuse_giants(config: TransformerConfig, held: int) -> None:
+def check_model_size(config: TransformerConfig, n_stored: int) -> None:
     """Raises InputError when the config asks for far more than the `held` numbers that came."""
     wanted = least_numbers(config)
-    if wanted > max(4 * held, FREE):
+    if wanted > max(4 * n_stored, MAX_EXTRA_WEIGHTS):
         raise InputError(
-            f"config.json describes {wanted:,} numbers or more, and {held:,} came; give the "
+            f"config.json describes {wanted:,} numbers or more, and {n_stored:,} came; give the "
             "checkpoint's own config.json and weights"
         )

@@ -8,17 +8,17 @@ from dataclasses import replace
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.bert import ENCODER, encoder_config, stored_twice, vocabulary_lines
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.derived_buffers import counted_from_zero, zeros
+from jumok.pretrained.bert import ENCODER, encoder_config, output_rules, tied_aliases
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.derived_buffers import is_arange, is_zero
 from jumok.pretrained.family import Family, Head
-from jumok.pretrained.name_map import line, under
+from jumok.pretrained.name_map import rule, with_prefix
 
 
-def _config(vocabulary_size: int, settings: Settings) -> TransformerConfig:
-    pad = settings.token("pad_token_id")
+def _config(vocabulary_size: int, settings: ConfigReader) -> TransformerConfig:
+    pad = settings.token_id("pad_token_id")
     first = 1 + (1 if pad is None else pad)
-    config = encoder_config(Settings({"vocab_size": vocabulary_size, **settings.values}))
+    config = encoder_config(ConfigReader({"vocab_size": vocabulary_size, **settings.values}))
     if config.max_length <= first:
         raise InputError(
             f"config.json: max_position_embeddings {config.max_length} came, and {first} rows of "
@@ -27,34 +27,34 @@ def _config(vocabulary_size: int, settings: Settings) -> TransformerConfig:
     return replace(config, first_position=first, max_length=config.max_length - first)
 
 
-def _heads(name: str, settings: Settings) -> Mapping[str, Head]:
-    tied = settings.flag("tie_word_embeddings", True)
+def _heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:
+    tied = settings.boolean("tie_word_embeddings", True)
     decoder, bias = "lm_head.decoder", "lm_head.bias"
     pooler = r"roberta\.pooler\.dense\.(?:weight|bias)"
     return {
         f"{name}ForMaskedLM": Head(
             "masked_language_model",
             (
-                line("lm_head.dense", "transform.0"),
-                line("lm_head.layer_norm", "transform.2"),
-                *vocabulary_lines(decoder, bias, tied=tied),
+                rule("lm_head.dense", "transform.0"),
+                rule("lm_head.layer_norm", "transform.2"),
+                *output_rules(decoder, bias, tied=tied),
             ),
-            carried=(pooler, *(() if tied else (r"lm_head\.bias",))),
-            same=stored_twice(
+            unused=(pooler, *(() if tied else (r"lm_head\.bias",))),
+            aliases=tied_aliases(
                 "roberta.embeddings.word_embeddings.weight", decoder, bias, tied=tied
             ),
             activation="gelu",
         ),
         f"{name}ForSequenceClassification": Head(
             "text_classifier",
-            (line("classifier.dense", "pooler.0"), line("classifier.out_proj", "output")),
-            carried=(pooler,),
+            (rule("classifier.dense", "pooler.0"), rule("classifier.out_proj", "output")),
+            unused=(pooler,),
             pooler="tanh",
         ),
         f"{name}ForTokenClassification": Head(
-            "token_classifier", (line("classifier", "output"),), carried=(pooler,)
+            "token_classifier", (rule("classifier", "output"),), unused=(pooler,)
         ),
-        f"{name}Model": Head("encoder", carried=(pooler,), answers=False),
+        f"{name}Model": Head("encoder", unused=(pooler,), has_task=False),
     }
 
 
@@ -62,12 +62,12 @@ def _family(model_type: str, name: str, vocabulary_size: int) -> Family:
     return Family(
         model_type=model_type,
         prefix="roberta.",
-        config=lambda settings: _config(vocabulary_size, settings),
-        body=lambda config: under("roberta", "", ENCODER),
+        read_config=lambda settings: _config(vocabulary_size, settings),
+        backbone=lambda config: with_prefix("roberta", "", ENCODER),
         heads=lambda settings: _heads(name, settings),
-        computed={
-            r"roberta\.embeddings\.position_ids": counted_from_zero,
-            r"roberta\.embeddings\.token_type_ids": zeros,
+        derived_buffers={
+            r"roberta\.embeddings\.position_ids": is_arange,
+            r"roberta\.embeddings\.token_type_ids": is_zero,
         },
     )
 

@@ -7,29 +7,31 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
-from jumok.pretrained.architecture import Described
-from jumok.pretrained.name_map import entries
+from jumok.pretrained.architecture import HFArchitecture
+from jumok.pretrained.name_map import expand
 
 
-def names_of(model: nn.Module, described: Described) -> dict[str, str]:
+def hf_tensor_names(model: nn.Module, architecture: HFArchitecture) -> dict[str, str]:
     """The names of a model that came from no checkpoint: those transformers itself would write.
 
     Each is mapped to the name the table gives it. Tied tensors have their first name only, and
     towers that stand alone no prefix.
     """
-    head = described.head
-    names = [entry.theirs for entry in entries(described.table(), weights_of(model))]
-    names += [name for name in head.same if any(re.fullmatch(kept, name) for kept in head.carried)]
-    prefix = "" if head.lines else described.family.prefix
+    head = architecture.head
+    names = [entry.hf_name for entry in expand(architecture.name_rules(), weights_of(model))]
+    names += [
+        name for name in head.aliases if any(re.fullmatch(kept, name) for kept in head.unused)
+    ]
+    prefix = "" if head.rules else architecture.family.prefix
     return {name.removeprefix(prefix): name for name in names}
 
 
 @torch.no_grad()
-def to_tensors(
+def hf_state_dict(
     model: nn.Module,
-    described: Described,
+    architecture: HFArchitecture,
     names: Mapping[str, str],
-    carried: Mapping[str, Tensor],
+    unused: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """The tensors of a checkpoint of which `described` tells, under the keys of `names`.
 
@@ -39,14 +41,14 @@ def to_tensors(
     that the result can be packed.
     """
     weights = {name: parameter.detach() for name, parameter in weights_of(model).items()}
-    lines = {entry.theirs: entry for entry in entries(described.table(), weights)}
+    lines = {entry.hf_name: entry for entry in expand(architecture.name_rules(), weights)}
     tensors: dict[str, Tensor] = {}
     gone: set[str] = set()  # first names that are out already
     for name, canonical in names.items():
-        if canonical in carried:
-            tensors[name] = carried[canonical].contiguous()
+        if canonical in unused:
+            tensors[name] = unused[canonical].contiguous()
             continue
-        first = canonical if canonical in lines else described.head.same[canonical]
+        first = canonical if canonical in lines else architecture.head.aliases[canonical]
         tensor = lines[first].join(weights).contiguous()
         tensors[name] = tensor.clone() if first in gone else tensor
         gone.add(first)

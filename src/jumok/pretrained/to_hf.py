@@ -10,54 +10,54 @@ from dataclasses import dataclass, fields, replace
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.adapt import (
-    Ours,
+    SourceModel,
     Weights,
-    any_length,
-    as_decoder,
-    as_encoder,
-    in_halves,
-    sines,
-    two_rows_ahead,
+    adapt_decoder,
+    adapt_encoder,
+    concat_sinusoids,
+    offset_positions,
+    position_tables,
+    unlimited_length,
 )
-from jumok.pretrained.architecture import Described, describe
-from jumok.pretrained.config_reader import Settings
-from jumok.pretrained.family import Kind
+from jumok.pretrained.architecture import HFArchitecture, parse_config
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.pretrained.family import HeadKind
 from jumok.pretrained.hf_config import (
     Json,
-    bart_words,
-    bert_words,
-    gpt2_words,
-    marian_words,
-    t5_words,
+    bart_config,
+    bert_config,
+    gpt2_config,
+    marian_config,
+    t5_config,
 )
-from jumok.pretrained.name_map import entries
+from jumok.pretrained.name_map import expand
 
-_OF_TRAINING = {"dropout", "attention_dropout", "activation_dropout"}
+_TRAINING_ONLY = {"dropout", "attention_dropout", "activation_dropout"}
 
 
 @dataclass(frozen=True)
-class Expressed:
+class HFModel:
     """The same model as a family of transformers has it."""
 
-    described: Described
+    architecture: HFArchitecture
     config: Json
     tensors: Weights
 
 
-def express(ours: Ours) -> Expressed:
+def convert_to_hf(source: SourceModel) -> HFModel:
     """The config.json and the tensors of the family that can say what this model is.
 
     Raises InputError that tells for the nearest family which measures stand in the way.
     """
-    attempts = [_attempt(ours, way) for way in _WAYS.get(ours.kind, ())]
+    attempts = [_try_target(source, way) for way in _TARGETS.get(source.kind, ())]
     for found in attempts:
-        if isinstance(found, Expressed):
+        if isinstance(found, HFModel):
             return found
     obstacles = min(
-        (each for each in attempts if isinstance(each, _Obstacles)), key=len, default=None
+        (each for each in attempts if isinstance(each, _Mismatch)), key=len, default=None
     )
     if obstacles is None:
-        raise InputError(f"transformers has no model like a {ours.kind.replace('_', ' ')}")
+        raise InputError(f"transformers has no model like a {source.kind.replace('_', ' ')}")
     raise InputError(
         f"transformers cannot express this model; a {obstacles.family} could, with "
         f"{', '.join(obstacles.wanted)}; train it so, or export it to onnx or ctranslate2"
@@ -65,17 +65,17 @@ def express(ours: Ours) -> Expressed:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Target:
     """One family a kind of model may go out as."""
 
     model_type: str
-    adapted: Callable[[Ours], Ours]  # said as the family says it
-    config: Callable[[Ours], Json]  # without what all have in common
-    computed: Callable[[Ours], Weights] = lambda ours: {}  # what it stores without need
+    adapt: Callable[[SourceModel], SourceModel]  # said as the family says it
+    config: Callable[[SourceModel], Json]  # without what all have in common
+    extra_tensors: Callable[[SourceModel], Weights] = lambda ours: {}  # what it stores without need
 
 
 @dataclass(frozen=True)
-class _Obstacles:
+class _Mismatch:
     family: str
     wanted: tuple[str, ...]
 
@@ -83,53 +83,53 @@ class _Obstacles:
         return len(self.wanted)
 
 
-def _attempt(ours: Ours, way: _Way) -> Expressed | _Obstacles:
-    adapted = way.adapted(ours)
-    config: Json = {"model_type": way.model_type, "dtype": "float32"} | way.config(adapted)
-    config |= {f"{name}_token_id": number for name, number in (ours.ids or {}).items()}
-    if ours.labels:
-        config["id2label"] = {str(i): name for i, name in enumerate(ours.labels)}
-        config["label2id"] = {name: i for i, name in enumerate(ours.labels)}
-    described = describe(config, ())
+def _try_target(source: SourceModel, target: _Target) -> HFModel | _Mismatch:
+    adapted = target.adapt(source)
+    config: Json = {"model_type": target.model_type, "dtype": "float32"} | target.config(adapted)
+    config |= {f"{name}_token_id": number for name, number in (source.ids or {}).items()}
+    if source.labels:
+        config["id2label"] = {str(i): name for i, name in enumerate(source.labels)}
+        config["label2id"] = {name: i for i, name in enumerate(source.labels)}
+    described = parse_config(config, ())
     wanted = []
-    for name, head in described.family.heads(Settings(config)).items():
-        if head.kind == ours.kind and head.answers:
-            if head.kind == "text_classifier" and ours.pooling != "first":
+    for name, head in described.family.heads(ConfigReader(config)).items():
+        if head.kind == source.kind and head.has_task:
+            if head.kind == "text_classifier" and source.pooling != "first":
                 wanted.append('model.pooling = "first"')
-            if head.pooler != ours.pooler:
+            if head.pooler != source.pooler:
                 wanted.append(f'model.pooler = "{head.pooler}"')
             config["architectures"] = [name]
             break
-    described = describe(config, ())
+    described = parse_config(config, ())
     if described.head.kind == "encoder_decoder" and adapted.config.tying == "inputs":
         described = described.with_tying("inputs")  # an output of its own, which the file tells
-    wanted += _differences(ours.kind, adapted.config, described.config)
+    wanted += _differences(source.kind, adapted.config, described.config)
     if wanted:
-        return _Obstacles(way.model_type, tuple(wanted))
-    lines = entries(described.table(), adapted.weights)
-    tensors = {entry.theirs: entry.join(adapted.weights).contiguous() for entry in lines}
-    for second, first in described.head.same.items():  # written by transformers, never read
-        if any(re.fullmatch(name, second) for name in described.head.carried) and first in tensors:
+        return _Mismatch(target.model_type, tuple(wanted))
+    lines = expand(described.name_rules(), adapted.weights)
+    tensors = {entry.hf_name: entry.join(adapted.weights).contiguous() for entry in lines}
+    for second, first in described.head.aliases.items():  # written by transformers, never read
+        if any(re.fullmatch(name, second) for name in described.head.unused) and first in tensors:
             tensors[second] = tensors[first].clone()
-    return Expressed(described, config, tensors | way.computed(adapted))
+    return HFModel(described, config, tensors | target.extra_tensors(adapted))
 
 
-def _differences(kind: Kind, ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
+def _differences(kind: HeadKind, ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
     """The measures in which the two differ, as the recipe would have to have them."""
-    plain, other = _plain(ours), _plain(theirs)
+    plain, other = _canonical(ours), _canonical(theirs)
     if kind != "masked_language_model":  # no other head has an activation of its own
         plain = replace(plain, head_activation=other.head_activation)
     if kind in ("text_classifier", "token_classifier"):  # they write no tokens
         plain = replace(plain, tie_embeddings=other.tie_embeddings)
     return [
-        _wanted(field.name, getattr(other, field.name))
+        _recipe_setting(field.name, getattr(other, field.name))
         for field in fields(TransformerConfig)
-        if field.name not in _OF_TRAINING
+        if field.name not in _TRAINING_ONLY
         and getattr(plain, field.name) != getattr(other, field.name)
     ]
 
 
-def _plain(config: TransformerConfig) -> TransformerConfig:
+def _canonical(config: TransformerConfig) -> TransformerConfig:
     """The same measures, each said in one way."""
     own_head = config.d_head == config.d_model // config.n_heads
     relative = config.positions == "relative"
@@ -146,7 +146,7 @@ def _plain(config: TransformerConfig) -> TransformerConfig:
     )
 
 
-def _wanted(name: str, value: object) -> str:
+def _recipe_setting(name: str, value: object) -> str:
     """What a recipe has to say.
 
     >>> _wanted("norm_first", True), _wanted("norm", "layer"), _wanted("d_head", None)
@@ -160,19 +160,19 @@ def _wanted(name: str, value: object) -> str:
 
 
 _ENCODERS = (
-    _Way("bert", as_encoder, bert_words),
-    _Way("megatron-bert", as_encoder, bert_words),
+    _Target("bert", adapt_encoder, bert_config),
+    _Target("megatron-bert", adapt_encoder, bert_config),
 )
-_WAYS: Mapping[Kind, tuple[_Way, ...]] = {
+_TARGETS: Mapping[HeadKind, tuple[_Target, ...]] = {
     "text_classifier": _ENCODERS,
     "token_classifier": _ENCODERS,
     "masked_language_model": _ENCODERS,
-    "language_model": (_Way("gpt2", as_decoder, gpt2_words),),
+    "language_model": (_Target("gpt2", adapt_decoder, gpt2_config),),
     "encoder_decoder": (
-        _Way("marian", in_halves, marian_words),
-        _Way("pegasus", in_halves, bart_words, sines),
-        _Way("bart", two_rows_ahead, bart_words),
-        _Way("mbart", two_rows_ahead, bart_words),
-        _Way("t5", any_length, t5_words),
+        _Target("marian", concat_sinusoids, marian_config),
+        _Target("pegasus", concat_sinusoids, bart_config, position_tables),
+        _Target("bart", offset_positions, bart_config),
+        _Target("mbart", offset_positions, bart_config),
+        _Target("t5", unlimited_length, t5_config),
     ),
 }

@@ -32,7 +32,7 @@ _END_64_FORMAT = struct.Struct("<4sQHHLLQQQQ")
 _LOCATOR_64_FORMAT = struct.Struct("<4sLQL")
 
 
-def check_archive(file: BinaryIO, size: int) -> None:
+def check_zip(file: BinaryIO, size: int) -> None:
     """Refuse what is not a whole, undamaged archive as `torch.save` writes it.
 
     `file` is open at any place and has `size` bytes; every byte of its entries is read once, for

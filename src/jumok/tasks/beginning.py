@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from jumok.config_io import build
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
-from jumok.pretrained.foreign import is_foreign
+from jumok.pretrained.foreign import is_hf_folder
 from jumok.safe_json import read_json
 from jumok.tasks.imported import open_foreign
 from jumok.tasks.measures import refuse_other_measures
@@ -81,7 +81,7 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
 
 def vocabularies_of(folder: Path) -> Vocabularies:
     """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
-    if not is_foreign(folder):
+    if not is_hf_folder(folder):
         return Run.existing(folder).vocabularies()
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
@@ -115,7 +115,7 @@ class _Start:
 
 
 def _start(folder: Path) -> _Start:
-    if is_foreign(folder):
+    if is_hf_folder(folder):
         found = open_foreign(folder)
         weights = _of_towers(weights_of(found.model), found.recipe.model)
         return _Start(found.recipe.task, found.recipe.model, found.labels, weights)

@@ -20,13 +20,13 @@ from jumok.errors import InputError
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
 from jumok.models.weights import load_weights, tied_names, weights_of
-from jumok.pretrained.architecture import Described, describe
-from jumok.pretrained.checkpoint import Checkpoint, open_checkpoint
-from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.architecture import HFArchitecture, parse_config
+from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
+from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.hub import commit_of, name_of
-from jumok.pretrained.meta_init import hold
-from jumok.pretrained.reason import refuse_giants
-from jumok.pretrained.state_dict import Pretrained, open_model
+from jumok.pretrained.meta_init import assign_weights
+from jumok.pretrained.reason import check_model_size
+from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from jumok.safe_json import read_json
 from jumok.tasks.choices import TaskName
 from jumok.tasks.origin import FOLDER, Origin
@@ -77,9 +77,9 @@ def open_foreign(folder: Path) -> Imported:
     """
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
-    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation)
+    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
-    return _imported(found.described, found.model.float(), vocabulary, origin, folder)
+    return _imported(found.architecture, found.model.float(), vocabulary, origin, folder)
 
 
 def open_imported(run: Run) -> Imported:
@@ -94,10 +94,10 @@ def open_imported(run: Run) -> Imported:
     config = read_json(folder / "config.json")
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
-    described = describe(config, list(facts.names)).with_tying(facts.tying)
+    described = parse_config(config, list(facts.names)).with_tying(facts.tying)
     weights = run.read_weights()
-    refuse_giants(described.config, sum(tensor.numel() for tensor in weights.values()))
-    model = described.module()
+    check_model_size(described.config, sum(tensor.numel() for tensor in weights.values()))
+    model = described.build()
     load_weights(model, weights)
     vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     told = run.read_model_config()
@@ -130,9 +130,9 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
     refuse_filled(out)
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
-    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation)
+    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
-    imported = _imported(found.described, found.model, vocabulary, origin, out)
+    imported = _imported(found.architecture, found.model, vocabulary, origin, out)
     with whole_folder(out) as scratch:
         _write(Run(scratch), checkpoint, found, vocabulary, imported)
     return imported
@@ -140,8 +140,8 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
 
 def _write(
     run: Run,
-    checkpoint: Checkpoint,
-    found: Pretrained,
+    checkpoint: HFCheckpoint,
+    found: PretrainedModel,
     vocabulary: PretrainedVocabulary | None,
     imported: Imported,
 ) -> None:
@@ -153,16 +153,16 @@ def _write(
     for name in ("config.json", "generation_config.json"):
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
-    carried = tensorfile.pack(_apart(found.carried))
+    carried = tensorfile.pack(_apart(found.unused))
     write_atomically(origin / CARRIED, carried)
     facts = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
-        "family": found.described.family.model_type,
-        "architecture": found.described.architecture,
-        "tying": found.described.config.tying,
+        "family": found.architecture.family.model_type,
+        "architecture": found.architecture.class_name,
+        "tying": found.architecture.config.tying,
         "names": dict(found.names),
-        "sha256": dict(checkpoint.files) | {CARRIED: hashlib.sha256(carried).hexdigest()},
+        "sha256": dict(checkpoint.checksums) | {CARRIED: hashlib.sha256(carried).hexdigest()},
     }
     run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in weights_of(found.model).items()}
@@ -220,7 +220,7 @@ def _refuse_others(folder: Path, facts: _Facts) -> None:
             )
 
 
-def original(folder: Path) -> tuple[Pretrained, Path]:
+def original(folder: Path) -> tuple[PretrainedModel, Path]:
     """A checkpoint as it came, every tensor in its own dtype, and the folder of its JSON files.
 
     `folder` is that of an `Origin`: a foreign one, or the one an imported run keeps.
@@ -229,41 +229,45 @@ def original(folder: Path) -> tuple[Pretrained, Path]:
         return _opened(open_checkpoint(folder)), folder
     facts = _facts(folder)
     _refuse_others(folder, facts)
-    described = describe(read_json(folder / "config.json"), list(facts.names))
+    described = parse_config(read_json(folder / "config.json"), list(facts.names))
     described = described.with_tying(facts.tying)
-    model = described.unfilled()
-    hold(model, Run(folder.parent).read_weights())
+    model = described.build_on_meta()
+    assign_weights(model, Run(folder.parent).read_weights())
     carried = tensorfile.read_tensors(folder / CARRIED)
-    return Pretrained(described, model, facts.names, carried), folder
+    return PretrainedModel(described, model, facts.names, carried), folder
 
 
-def _opened(checkpoint: Checkpoint) -> Pretrained:
+def _opened(checkpoint: HFCheckpoint) -> PretrainedModel:
     try:
-        return open_model(checkpoint.config, checkpoint.tensors)
+        return model_from_hf(checkpoint.config, checkpoint.tensors)
     except InputError as error:
         raise InputError(f"{checkpoint.folder}: {error}") from error
 
 
-def _origin_of(checkpoint: Checkpoint, found: Pretrained) -> Origin:
+def _origin_of(checkpoint: HFCheckpoint, found: PretrainedModel) -> Origin:
     return _origin(
-        checkpoint.folder, found.described, checkpoint.config, checkpoint.generation, found.names
+        checkpoint.folder,
+        found.architecture,
+        checkpoint.config,
+        checkpoint.generation_config,
+        found.names,
     )
 
 
 def _origin(
     folder: Path,
-    described: Described,
+    described: HFArchitecture,
     config: Mapping[str, Any],
     generation: Mapping[str, Any],
     names: Mapping[str, str],
 ) -> Origin:
     return Origin(
         folder,
-        described.architecture,
+        described.class_name,
         config,
         generation or _legacy(config),
         names,
-        answers=described.head.answers,
+        answers=described.head.has_task,
         rewrites=described.head.kind == "encoder_decoder",
     )
 
@@ -277,7 +281,7 @@ def _legacy(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _imported(
-    described: Described,
+    described: HFArchitecture,
     model: nn.Module,
     vocabulary: PretrainedVocabulary | None,
     origin: Origin,
@@ -302,7 +306,7 @@ def _imported(
     return Imported(recipe, model, described.labels, vocabularies, origin)
 
 
-def _model_config(described: Described) -> ModelConfig:
+def _model_config(described: HFArchitecture) -> ModelConfig:
     kinds = {
         "encoder_decoder": "encoder_decoder",
         "decoder": "decoder",
@@ -318,19 +322,24 @@ def _model_config(described: Described) -> ModelConfig:
     )
 
 
-def _decoding(generation: Mapping[str, Any], described: Described) -> DecodingConfig:
+def _decoding(generation: Mapping[str, Any], described: HFArchitecture) -> DecodingConfig:
     """What a generation_config.json says, in our words; what it would draw by lot is left out."""
-    said = Settings(generation)
+    said = ConfigReader(generation)
     given = int(described.head.kind == "encoder_decoder")  # its lengths count what is given first
-    longest = said.count("max_new_tokens", max(said.count("max_length", 257), 2) - 1)
+    longest = said.non_negative_int(
+        "max_new_tokens", max(said.non_negative_int("max_length", 257), 2) - 1
+    )
     longest = min(longest, described.config.max_length)
-    least = max(said.count("min_new_tokens", 0), (said.count("min_length", 0) - 1) * given)
-    beam = said.size("num_beams", 1, most=1_000)
+    least = max(
+        said.non_negative_int("min_new_tokens", 0),
+        (said.non_negative_int("min_length", 0) - 1) * given,
+    )
+    beam = said.positive_int("num_beams", 1, maximum=1_000)
     return DecodingConfig(
         beam=beam,
         length_penalty=said.number("length_penalty", 1.0) if beam > 1 else 1.0,
         early_stop=_early_stop(generation.get("early_stopping")) if beam > 1 else "likely",
-        no_repeat_ngram=said.count("no_repeat_ngram_size", 0),
+        no_repeat_ngram=said.non_negative_int("no_repeat_ngram_size", 0),
         repetition_penalty=said.number("repetition_penalty", 1.0),
         min_length=min(max(least, 0), longest),
         max_length=longest,

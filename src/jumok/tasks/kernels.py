@@ -81,12 +81,14 @@ class Kernels:
 
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
-        from jumok.pretrained.memory_map import put_down
+        from jumok.pretrained.memory_map import release_pages
 
         self._refuse_elsewhere(model)
         made = self._made.get(model)
         if made is None:
-            made = self._made[model] = NativeModel(model, self.config.precision, packed=put_down)
+            made = self._made[model] = NativeModel(
+                model, self.config.precision, packed=release_pages
+            )
         return made
 
     def _refuse_elsewhere(self, model: nn.Module) -> None:

@@ -7,8 +7,8 @@ from jumok.config_io import build
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
-from jumok.pretrained.foreign import is_foreign
-from jumok.pretrained.reason import refuse_giants
+from jumok.pretrained.foreign import is_hf_folder
+from jumok.pretrained.reason import check_model_size
 from jumok.tasks.answering import Loaded
 from jumok.tasks.frames import model_size
 from jumok.tasks.imported import Imported, open_foreign, open_imported
@@ -46,7 +46,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     here = folder.absolute()
     if here.parent.name == CHECKPOINTS and NAME.fullmatch(here.name):
         return _as_it_was(here, device)
-    if is_foreign(folder):
+    if is_hf_folder(folder):
         return _loaded(open_foreign(folder), device, folder / "model.safetensors")
     run = Run.existing(folder)
     if (folder / FOLDER).is_dir():
@@ -79,7 +79,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
         )
     labels = tuple(config["labels"])
     weights = run.read_weights()
-    refuse_giants(recipe.model, sum(tensor.numel() for tensor in weights.values()))
+    check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = task_of(recipe).model(recipe.model, labels)
     load_weights(model, weights)
     loaded = Loaded(model, source, recipe, labels, find_device(device), target)

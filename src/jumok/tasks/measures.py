@@ -8,7 +8,7 @@ from typing import Any
 from jumok.config_io import override, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.pretrained.foreign import is_foreign, measures_of
+from jumok.pretrained.foreign import hf_model_config, is_hf_folder
 from jumok.tasks.origin import FOLDER
 
 # What is a matter of the task, of its vocabularies or of how it is learnt.
@@ -63,8 +63,8 @@ def refuse_other_measures(config: TransformerConfig, run: TransformerConfig, fol
 
 def _measures_of(folder: Path) -> dict[str, Any]:
     path = folder / "recipe.toml"
-    if is_foreign(folder):
-        found = measures_of(folder)
+    if is_hf_folder(folder):
+        found = hf_model_config(folder)
         measures = {name: getattr(found, name) for name in (*MEASURES, *_OF_FOREIGN)}
         return {name: value for name, value in measures.items() if value is not None}
     if not path.is_file():

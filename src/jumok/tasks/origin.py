@@ -7,7 +7,7 @@ from typing import Any
 
 from jumok.decoding.processors import Forbidden, Forced, Processor
 from jumok.errors import InputError
-from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.config_reader import ConfigReader
 
 FOLDER = "origin"  # in an imported run: where it is from
 
@@ -47,7 +47,7 @@ def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
     At most `most` tokens are written, each below `size`. What is forced costs a beam nothing, and
     the end is never forbidden, as in transformers. Raises InputError for ids that are none.
     """
-    settings = Settings(origin.generation)
+    settings = ConfigReader(origin.generation)
     found: list[Processor] = []
     ends = _words("eos_token_id", origin.generation)  # one that no model writes does no harm
     words = _rows("bad_words_ids", origin.generation, size)
@@ -56,11 +56,11 @@ def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
     if forbidden:
         found.append(Forbidden(forbidden))
     if origin.rewrites:
-        start = settings.token("decoder_start_token_id")
+        start = settings.token_id("decoder_start_token_id")
         if start is not None:
             _check("decoder_start_token_id", [start], size)
         for name, place in (("forced_bos_token_id", 0), ("forced_eos_token_id", most - 1)):
-            token = settings.token(name)
+            token = settings.token_id(name)
             if token is not None:
                 _check(name, [token], size)
                 found.append(Forced(token, place))

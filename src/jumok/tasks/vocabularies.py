@@ -13,7 +13,7 @@ from typing import Any
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.pretrained.config_reader import Settings
+from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
 from jumok.tasks.choices import WRITING
 from jumok.tasks.frames import model_size
@@ -120,7 +120,7 @@ def read_foreign(
 
     What its decoder is given first generation_config.json says, else config.json.
     """
-    start = Settings(generation).token("decoder_start_token_id")
+    start = ConfigReader(generation).token_id("decoder_start_token_id")
     told = {} if start is None else {"decoder_start_token_id": start}
     return read_vocabulary(folder, {**config, **told})
 
