@@ -37,7 +37,7 @@ check: lint test
 # with the figures that are promised, in some 18 minutes; for hours.
 torture: $(READY)
 	$(BIN)/python -m benchmarks.trust short
-	$(BIN)/pytest -m long tests/training
+	$(BIN)/pytest -m slow tests/training
 
 trust: $(READY)
 	$(BIN)/python -m benchmarks.trust
@@ -47,7 +47,7 @@ trust-long: $(READY)
 
 # Every view, every gesture and every export of the page, with pictures; `make test` has a short choice of them.
 browser-tests: $(READY)
-	$(BIN)/pytest -m "film or not film" tests/browser
+	$(BIN)/pytest -m "browser or not browser" tests/browser
 
 # The page's TypeScript, for those who change it: Node 20 or newer. What is built is committed.
 web: web/node_modules

@@ -160,8 +160,8 @@ def test_hostile_text_is_text(
     [
         ("light", "ko"),
         ("dark", "en"),
-        pytest.param("light", "en", marks=pytest.mark.film),
-        pytest.param("dark", "ko", marks=pytest.mark.film),
+        pytest.param("light", "en", marks=pytest.mark.browser),
+        pytest.param("dark", "ko", marks=pytest.mark.browser),
     ],
 )
 def test_axe_finds_nothing(

@@ -59,10 +59,10 @@ def check_neuron(window: Window, trace: Trace, folder: Path, block: str, layer: 
         ("classifier", "sinusoidal"),
         ("language model", "rotary"),
         ("sequences", "relative"),
-        pytest.param("sequences", "sinusoidal", marks=pytest.mark.film),
-        pytest.param("classifier", "relative", marks=pytest.mark.film),
-        pytest.param("language model", "learned", marks=pytest.mark.film),
-        pytest.param("note 002", "sinusoidal", marks=pytest.mark.film),
+        pytest.param("sequences", "sinusoidal", marks=pytest.mark.browser),
+        pytest.param("classifier", "relative", marks=pytest.mark.browser),
+        pytest.param("language model", "learned", marks=pytest.mark.browser),
+        pytest.param("note 002", "sinusoidal", marks=pytest.mark.browser),
     ],
 )
 def test_a_neuron_is_computed_as_numpy_does(
@@ -83,7 +83,7 @@ def test_a_neuron_is_computed_as_numpy_does(
         ("classifier", "sinusoidal"),
         ("sequences", "relative"),
         *(
-            pytest.param(kind, positions, marks=pytest.mark.film)
+            pytest.param(kind, positions, marks=pytest.mark.browser)
             for kind in ("classifier", "pairs", "language model", "sequences", "note 002", "masked")
             for positions in POSITIONS
             if (kind, positions) not in (("classifier", "sinusoidal"), ("sequences", "relative"))
@@ -252,7 +252,8 @@ def test_masks_are_the_masks(windows: Windows, serve: Serve, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "positions", [POSITIONS[0], *(pytest.param(p, marks=pytest.mark.film) for p in POSITIONS[1:])]
+    "positions",
+    [POSITIONS[0], *(pytest.param(p, marks=pytest.mark.browser) for p in POSITIONS[1:])],
 )
 def test_the_ladder_of_positions_is_climbed(
     windows: Windows, serve: Serve, tmp_path: Path, positions: str

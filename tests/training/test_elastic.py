@@ -23,21 +23,21 @@ def proof(name: str, *words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, found
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_strict_bits_outlive_a_change_of_processes() -> None:
     code, found = proof("elastic", "--paths", "1", "--seed", "3")
     assert (code, found["different"], found["stuck"]) == (0, 0, 0)
     assert found["changes"] >= 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_proof_sees_other_bits() -> None:
     """Ordinary sums are other sums with another number of processes."""
     code, found = proof("elastic", "--paths", "0", "--ordinary")
     assert (code, found["different"], found["stuck"]) == (1, 2, 0)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_costs_are_measured() -> None:
     """Whether they are low is for a quiet machine to say."""
     _, found = proof("overhead", "--millions", "5")

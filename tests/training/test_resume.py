@@ -101,7 +101,7 @@ def go_on(folder: Path) -> dict[str, Any]:
     ("number", "code"),
     [
         (signal.SIGTERM, 143),
-        pytest.param(signal.SIGINT, 130, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
         (signal.SIGKILL, -9),
     ],
 )

@@ -112,7 +112,7 @@ def test_strict_gives_the_same_bits_with_any_number_of_processes(
     assert sentence.startswith("jumok: stopped by SIGTERM after step ")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe: Path) -> None:
     """The same gradients and loss curve but for rounding, also when the number changes."""
     runs = Runs(review_recipe, tmp_path)
@@ -141,7 +141,7 @@ def first_gradients(folder: Path) -> dict[str, Tensor]:
     return {key: 10 * value for key, value in state.items() if key.startswith("exp_avg:")}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_all_stop_early_together(tmp_path: Path, review_recipe: Path) -> None:
     words = ["training.steps=50", "training.evaluate_every=1", "training.patience=2", STRICT]
     runs = Runs(review_recipe, tmp_path)
@@ -155,7 +155,7 @@ def test_all_stop_early_together(tmp_path: Path, review_recipe: Path) -> None:
     assert first["steps"] == second["steps"] < 50
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_written_is_shared_too(tmp_path: Path, reading_recipe: Path) -> None:
     """Every answer of the test is in the results once, whoever wrote it."""
     runs = Runs(reading_recipe, tmp_path)
@@ -226,7 +226,7 @@ def test_a_model_that_one_cannot_write_ends_all_with_its_sentence(
     assert not second
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe: Path) -> None:
     """The same words each time: the second time there is a run to go on with."""
     folder = tmp_path / "run"

@@ -103,7 +103,7 @@ def test_a_process_that_dies_while_it_writes_leaves_the_checkpoint_before(tmp_pa
     assert sorted(path.name for path in newest.path.parent.iterdir()) == ["step-1", "step-2"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "words", "within"),
     [
@@ -124,7 +124,7 @@ def test_other_ways_to_train_know_parts(
     assert_same_curve(tmp_path / str(size), tmp_path / "1", within)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_frozen_stays_in_parts_too(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
     runs.begin("run", 2, *SHARDED, 'training.freeze=["embeddings"]', "training.ema=0")
@@ -136,7 +136,7 @@ def test_what_is_frozen_stays_in_parts_too(tmp_path: Path, review_recipe: Path) 
     assert f"exp_avg:{name}" not in last["optimizer"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_written_is_written_by_a_whole_model(tmp_path: Path, reading_recipe: Path) -> None:
     """An encoder and a decoder with tied tables: beams of different lengths, each answer once."""
     runs = Runs(reading_recipe, tmp_path)
@@ -148,7 +148,7 @@ def test_what_is_written_is_written_by_a_whole_model(tmp_path: Path, reading_rec
     assert results["n"] == 40
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_killed_process_ends_the_others_and_the_run_goes_on(
     tmp_path: Path, review_recipe: Path
 ) -> None:
@@ -168,7 +168,7 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
         assert_same_curve(tmp_path / f"lost {victim}", tmp_path / "whole")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe: Path) -> None:
     """The same words each time: the second time there is a run to go on with."""
     folder = tmp_path / "run"
@@ -191,7 +191,7 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
     assert json.loads((folder / "results.json").read_text())["steps"] == STEPS
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path) -> None:
     """Begun whole, gone on in parts, ended whole: `recipe.toml` may say otherwise each time."""
     plain = ("training.precision=float32", f"training.keep={STEPS}")
@@ -211,7 +211,7 @@ def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path)
     assert_same_curve(tmp_path / "run", tmp_path / "whole")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_parts_are_less_memory(tmp_path: Path) -> None:
     """Of each process, measured by the system: weights of 52 MB, which are saved once at least."""
     words = [

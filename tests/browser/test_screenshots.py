@@ -1,6 +1,6 @@
 """The film: every view of every kind of model, light and dark, Korean and English, wide and narrow.
 
-The pictures go where JUMOK_FILM says, to be looked at; without it nobody sees them, and the page
+The pictures go where JUMOK_SCREENSHOTS says, to be looked at; without it nobody sees them, and the page
 must only open, complain of nothing and be found accessible.
 """
 
@@ -15,7 +15,7 @@ from tests.browser.test_page import VIEWS
 from tests.browser.test_views import traced
 from tests.viewer.made import HOSTILE, made
 
-pytestmark = pytest.mark.film
+pytestmark = pytest.mark.browser
 
 KINDS = {
     "classifier": ("classifier", "sinusoidal"),
@@ -27,7 +27,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = Path(os.environ.get("JUMOK_FILM") or tmp_path_factory.mktemp("film"))
+    folder = Path(os.environ.get("JUMOK_SCREENSHOTS") or tmp_path_factory.mktemp("film"))
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
