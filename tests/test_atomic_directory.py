@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.atomic_io import whole_folder
+from jumok.atomic_io import atomic_directory
 from jumok.errors import InputError, JumokError, StorageError
 
 
@@ -16,7 +16,7 @@ def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def fail() -> None:
-        with whole_folder(out) as scratch:
+        with atomic_directory(out) as scratch:
             (scratch / "model.bin").write_bytes(b"half")
             raise JumokError("the rest did not come")
 
@@ -28,7 +28,7 @@ def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
 def test_an_empty_folder_is_filled_with_folders_too(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    with whole_folder(out) as scratch:
+    with atomic_directory(out) as scratch:
         (scratch / "more").mkdir()
         (scratch / "more" / "file").write_bytes(b"")
         assert names_in(out) == []
@@ -38,11 +38,11 @@ def test_an_empty_folder_is_filled_with_folders_too(tmp_path: Path) -> None:
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(InputError, match="is not empty; name a folder"), whole_folder(tmp_path):
+    with pytest.raises(InputError, match="is not empty; name a folder"), atomic_directory(tmp_path):
         pass
     with (
         pytest.raises(InputError, match="is not a folder; name one"),
-        whole_folder(tmp_path / "mine"),
+        atomic_directory(tmp_path / "mine"),
     ):
         pass
     assert names_in(tmp_path) == ["mine"]
@@ -52,7 +52,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(StorageError, match="cannot be written"),
-        whole_folder(tmp_path / "file" / "out"),
+        atomic_directory(tmp_path / "file" / "out"),
     ):
         pass
 
@@ -64,6 +64,6 @@ def test_the_folder_one_is_in_is_refused_at_once(
     for here in (".", ".."):
         with (
             pytest.raises(InputError, match="is no name of a new folder; give one, such as"),
-            whole_folder(Path(here)),
+            atomic_directory(Path(here)),
         ):
             pass

@@ -12,10 +12,10 @@ import pytest
 from jumok.atomic_io import (
     read_regular,
     remove,
-    scratch_path,
+    remove_stale_temp,
     sha256_of,
     storage_errors,
-    sweep,
+    temp_path,
     write_atomically,
     write_durably,
 )
@@ -162,11 +162,11 @@ def test_sums_and_bytes_of_ordinary_files_only(tmp_path: Path) -> None:
 
 
 def test_sweeping_takes_the_leftovers_of_earlier_lives_only(tmp_path: Path) -> None:
-    ours = scratch_path(tmp_path, "tmp", "40")
+    ours = temp_path(tmp_path, "tmp", "40")
     for name in (ours.name, f".tmp-{os.getpid()}-40-00000000", ".tmp-40", ".hidden", "step-40"):
         (tmp_path / name).mkdir()
     (tmp_path / f".del-{os.getpid()}-7-ffffffff").write_bytes(b"")
-    sweep(tmp_path)
+    remove_stale_temp(tmp_path)
     assert sorted(os.listdir(tmp_path)) == sorted([ours.name, ".tmp-40", ".hidden", "step-40"])
 
 

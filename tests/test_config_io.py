@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from jumok.config_io import build, nearest, override, plain, read_toml, to_toml
+from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.errors import InputError, StorageError
 
 
@@ -39,7 +39,7 @@ def test_what_is_written_is_what_is_built(tmp_path: Path) -> None:
         '[training]\nsteps = 3\nrate = 1\nkind = "cold"\non = true\n',
         encoding="utf-8",
     )
-    built = build(Outer, read_toml(path))
+    built = from_dict(Outer, read_toml(path))
     wanted = Outer(
         name="시험",
         labels=("부정", "긍정"),
@@ -52,9 +52,9 @@ def test_what_is_written_is_what_is_built(tmp_path: Path) -> None:
 def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
     config = Outer(name="시험", labels=("가", "나"))
     path = tmp_path / "recipe.toml"
-    path.write_text(to_toml(plain(config)), encoding="utf-8")
-    assert "limit" not in plain(config)  # None has no word in TOML
-    assert build(Outer, read_toml(path)) == config
+    path.write_text(to_toml(to_dict(config)), encoding="utf-8")
+    assert "limit" not in to_dict(config)  # None has no word in TOML
+    assert from_dict(Outer, read_toml(path)) == config
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_the_defaults_written_out_build_the_same(tmp_path: Path) -> None:
 )
 def test_each_mistake_is_told(tree: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError) as error:
-        build(Outer, tree)
+        from_dict(Outer, tree)
     assert str(error.value).startswith(sentence)
 
 
 def test_the_place_of_a_mistake_is_named() -> None:
     with pytest.raises(InputError, match=r"model\.training\.stpes is not known"):
-        build(Outer, {"name": "a", "training": {"stpes": 3}}, "model")
+        from_dict(Outer, {"name": "a", "training": {"stpes": 3}}, "model")
     with pytest.raises(InputError, match=r'^model\.training\.steps = "x": '):
-        build(Outer, {"name": "a", "training": {"steps": "x"}}, "model")
+        from_dict(Outer, {"name": "a", "training": {"steps": "x"}}, "model")
 
 
 def test_words_are_laid_over() -> None:
@@ -103,7 +103,7 @@ def test_words_are_laid_over() -> None:
         "new.deep.key=text without quotes",
         "empty=",
     ]
-    assert override(tree, words) == {
+    assert apply_overrides(tree, words) == {
         "name": "이 이름=새것",
         "training": {"steps": 1000, "rate": 0.001, "on": True},
         "labels": ["가", "나"],
@@ -115,27 +115,27 @@ def test_words_are_laid_over() -> None:
 
 def test_what_toml_cannot_hold_is_text() -> None:
     for odd in ("9" * 9000, "[" * 9000):
-        assert override({}, [f"a={odd}"]) == {"a": odd}
+        assert apply_overrides({}, [f"a={odd}"]) == {"a": odd}
 
 
 def test_the_last_word_counts() -> None:
-    assert override({}, ["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
+    assert apply_overrides({}, ["a.b=1", "a.b=2"]) == {"a": {"b": 2}}
 
 
 @pytest.mark.parametrize("word", ["training.steps", "=3", "training..steps=3", ".a=1", ""])
 def test_a_word_that_is_no_assignment_is_refused(word: str) -> None:
     with pytest.raises(InputError, match="is not key=value; write for example"):
-        override({}, [word])
+        apply_overrides({}, [word])
 
 
 def test_a_value_is_no_table() -> None:
     with pytest.raises(InputError, match=r"name\.x: name is a value, not a table"):
-        override({"name": "a"}, ["name.x=1"])
+        apply_overrides({"name": "a"}, ["name.x=1"])
 
 
 def test_a_date_is_text() -> None:
     """TOML knows dates; a name like 2024-01-01 is meant as a name."""
-    assert build(Outer, override({}, ["name=2024-01-01"])).name == "2024-01-01"
+    assert from_dict(Outer, apply_overrides({}, ["name=2024-01-01"])).name == "2024-01-01"
 
 
 @pytest.mark.parametrize(
@@ -179,24 +179,24 @@ def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read(tmp_path: Path) -> No
 def test_only_dataclasses_are_plain() -> None:
     for thing in ({"a": 1}, Outer):
         with pytest.raises(TypeError, match="is not a dataclass"):
-            plain(thing)
+            to_dict(thing)
 
 
 def test_the_nearest_word() -> None:
-    assert nearest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
-    assert nearest("x", ["b", "a"]) == "known: a, b"
+    assert suggest("lerning_rate", ["learning_rate", "steps"]) == "did you mean learning_rate?"
+    assert suggest("x", ["b", "a"]) == "known: a, b"
 
 
 def test_what_a_value_of_several_types_may_be_is_told_whole() -> None:
     with pytest.raises(InputError) as told:
-        build(Outer, {"name": "x", "files": 3})
+        from_dict(Outer, {"name": "x", "files": 3})
     assert str(told.value).startswith("files = 3: input should be a valid string or a valid ")
     with pytest.raises(InputError, match=r"training\.steps = \"삼\": input should be a valid int"):
-        build(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
+        from_dict(Outer, {"name": "x", "training": {"steps": "삼", "rate": "삼"}})
 
 
 def test_a_number_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(f'name = "x"\nlimit = 0x{"f" * 4000}\n')
     with pytest.raises(InputError, match="thousands of digits"):
-        build(Outer, read_toml(path))
+        from_dict(Outer, read_toml(path))

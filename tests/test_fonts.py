@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from jumok.errors import InputError, StorageError
-from jumok.fonts import FAMILY, FONT_FILE, NO_GLYPH, drawable, save, style
+from jumok.fonts import FAMILY, FONT_FILE, MISSING_GLYPH, replace_missing_glyphs, save_figure, style
 
 KOREAN_AND_LATIN = "▁이 영화 −1.5 ㅋㅋㅠㅠ 뷁 「(㈜)」 … ！ model"
 
@@ -46,7 +46,7 @@ def test_the_font_bears_its_own_name_and_its_licence() -> None:
 
 
 def test_every_character_is_drawn_by_one_of_the_two_fonts() -> None:
-    assert drawable(KOREAN_AND_LATIN) == KOREAN_AND_LATIN
+    assert replace_missing_glyphs(KOREAN_AND_LATIN) == KOREAN_AND_LATIN
     assert (drawn(KOREAN_AND_LATIN)[..., :3] < 128).any()
 
 
@@ -68,9 +68,9 @@ def test_a_dollar_is_a_dollar() -> None:
 
 
 def test_what_no_font_has_becomes_a_square() -> None:
-    assert drawable("漢字🦖가") == NO_GLYPH * 3 + "가"
-    assert drawable("가") == "가"  # NFD is put together
-    drawn(drawable("漢\t\n\x00\ud800🦖"))
+    assert replace_missing_glyphs("漢字🦖가") == MISSING_GLYPH * 3 + "가"
+    assert replace_missing_glyphs("가") == "가"  # NFD is put together
+    drawn(replace_missing_glyphs("漢\t\n\x00\ud800🦖"))
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
@@ -79,8 +79,8 @@ def test_saving_twice_gives_the_same_file(tmp_path: Path, ending: str) -> None:
         figure = Figure()
         figure.suptitle(KOREAN_AND_LATIN)
     first, second = tmp_path / f"1.{ending}", tmp_path / f"2.{ending}"
-    save(figure, first)
-    save(figure, second)
+    save_figure(figure, first)
+    save_figure(figure, second)
     assert first.read_bytes() == second.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]
 
@@ -95,6 +95,6 @@ def test_a_figure_saved_outside_the_style_keeps_its_font(tmp_path: Path) -> None
 
 def test_a_strange_ending_and_a_missing_folder_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot be saved as 'a.docx'; end it with .png"):
-        save(Figure(), tmp_path / "a.docx")
+        save_figure(Figure(), tmp_path / "a.docx")
     with pytest.raises(StorageError, match="cannot be written"):
-        save(Figure(), tmp_path / "nowhere" / "a.png")
+        save_figure(Figure(), tmp_path / "nowhere" / "a.png")

@@ -11,7 +11,14 @@ import safetensors.torch
 import torch
 
 from jumok.errors import InputError, StorageError
-from jumok.safetensors_io import pack, parse_header, pieces, read_header, read_tensors, unpack
+from jumok.safetensors_io import (
+    deserialize,
+    iter_chunks,
+    parse_header,
+    read_header,
+    read_tensors,
+    serialize,
+)
 
 
 def file_of(header: object, data: bytes = b"", length: int | None = None) -> bytes:
@@ -89,7 +96,7 @@ def test_each_lie_is_refused_quickly_and_in_one_sentence(tmp_path: Path, kind: s
     data, reason = BAD[kind]
     begin = time.process_time()
     with pytest.raises(InputError, match=reason) as refusal:
-        unpack(data)
+        deserialize(data)
     assert time.process_time() - begin < 1
     assert len(str(refusal.value)) < 300
     path = tmp_path / "model.safetensors"
@@ -103,7 +110,7 @@ def test_too_many_tensors() -> None:
     entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
     many = json.dumps({str(n): entry for n in range(100_001)}, separators=(",", ":")).encode()
     with pytest.raises(InputError, match="100,001 tensors, 100,000 are allowed"):
-        unpack(file_of(many))
+        deserialize(file_of(many))
 
 
 INTEGERS = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
@@ -113,7 +120,7 @@ FLOATS = [torch.float8_e4m3fn, torch.float16, torch.bfloat16, torch.float32, tor
 @pytest.mark.parametrize("dtype", INTEGERS + FLOATS)
 def test_every_dtype_comes_back(dtype: torch.dtype) -> None:
     tensors = {"층.0.weight": torch.arange(12).view(3, 4).to(dtype), "empty": torch.zeros(0, 3)}
-    loaded = unpack(pack(tensors, {"format": "pt"}))
+    loaded = deserialize(serialize(tensors, {"format": "pt"}))
     assert loaded.keys() == tensors.keys()
     assert torch.equal(loaded["층.0.weight"].float(), tensors["층.0.weight"].float())
     assert loaded["층.0.weight"].dtype == dtype
@@ -123,7 +130,7 @@ def test_every_dtype_comes_back(dtype: torch.dtype) -> None:
 def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None:
     tensors = {"weight": torch.randn(5, 3), "bias": torch.randn(5)}
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack(tensors))
+    path.write_bytes(serialize(tensors))
     theirs = safetensors.torch.load_file(path)
     safetensors.torch.save_file(tensors, path)
     ours = read_tensors(path)
@@ -139,19 +146,19 @@ def test_the_library_reads_ours_and_we_read_the_librarys(tmp_path: Path) -> None
 def test_a_tensor_that_is_written_needs_not_lie_in_one_piece() -> None:
     whole = torch.arange(24.0).view(4, 6)
     for view in (whole.T, whole[:, ::2], whole[1], whole[2:4, 1:3]):
-        assert torch.equal(unpack(pack({"view": view}))["view"], view)
+        assert torch.equal(deserialize(serialize({"view": view}))["view"], view)
 
 
 def test_tied_tensors_are_to_be_given_once() -> None:
     tied = torch.zeros(3)
     with pytest.raises(InputError, match="share memory; give only one of them"):
-        pack({"embedding": tied, "output": tied})
+        serialize({"embedding": tied, "output": tied})
 
 
 def test_random_bytes_never_do_worse_than_an_error() -> None:
     """Bits flipped in a header give tensors of the same total size, or an InputError."""
     chance = random.Random(0)
-    whole = pack({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
+    whole = serialize({"weight": torch.randn(3, 5), "bias": torch.arange(3)})
     header = 8 + int.from_bytes(whole[:8], "little")
     for _ in range(3000):
         changed = bytearray(whole)
@@ -161,7 +168,7 @@ def test_random_bytes_never_do_worse_than_an_error() -> None:
             entries = parse_header(bytes(changed), len(changed))
         except InputError:
             continue
-        loaded = unpack(bytes(changed))
+        loaded = deserialize(bytes(changed))
         assert loaded.keys() == entries.keys()
         assert sum(t.nbytes for t in loaded.values()) == len(whole) - header
 
@@ -183,8 +190,8 @@ def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
     kinds = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32]
     tensors = {f"{kind} 텐서": torch.arange(6).view(2, 3).T.to(kind) for kind in kinds}
     tensors |= {"none": torch.zeros(0, 7), "number": torch.tensor(2.5, dtype=torch.float64)}
-    whole = b"".join(pieces(tensors))
-    for loaded in (unpack(whole), safetensors.torch.load(whole)):
+    whole = b"".join(iter_chunks(tensors))
+    for loaded in (deserialize(whole), safetensors.torch.load(whole)):
         assert loaded.keys() == tensors.keys()
         for name, tensor in tensors.items():
             assert loaded[name].dtype == tensor.dtype
@@ -193,7 +200,7 @@ def test_in_pieces_it_is_a_file_that_the_library_reads() -> None:
 
 def test_pieces_are_where_the_tensors_are() -> None:
     weight = torch.zeros(5)
-    _, piece = pieces({"weight": weight})
+    _, piece = iter_chunks({"weight": weight})
     weight.fill_(1.0)
     assert bytes(piece) == torch.ones(5).numpy().tobytes()
 
@@ -202,7 +209,7 @@ def test_pieces_of_shared_memory_or_of_no_plain_type_are_refused() -> None:
     tied = torch.zeros(6)
     for other in (tied, tied[5:], tied.view(2, 3)):
         with pytest.raises(InputError, match="'a' and 'b' share memory; give only one of them"):
-            list(pieces({"a": tied, "b": other}))
-    list(pieces({"a": tied[:3], "b": tied[3:]}))
+            list(iter_chunks({"a": tied, "b": other}))
+    list(iter_chunks({"a": tied[:3], "b": tied[3:]}))
     with pytest.raises(InputError, match=r"'a' is of torch\.complex64; give numbers"):
-        list(pieces({"a": torch.zeros(2, dtype=torch.complex64)}))
+        list(iter_chunks({"a": torch.zeros(2, dtype=torch.complex64)}))

@@ -126,11 +126,11 @@ def _used(found: "Vocabulary") -> object:
 def weights(files: Files) -> object:
     """A safetensors file, read and mapped."""
     from jumok.pretrained.memory_map import mmap_safetensors
-    from jumok.safetensors_io import unpack
+    from jumok.safetensors_io import deserialize
 
     with folder_of(files) as home:
         mmap_safetensors(home / "model.safetensors")
-    return unpack(_only(files))
+    return deserialize(_only(files))
 
 
 def header(files: Files) -> object:

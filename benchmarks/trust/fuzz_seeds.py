@@ -148,7 +148,7 @@ def weights() -> list[Files]:
     """Safetensors files of several dtypes."""
     import torch
 
-    from jumok.safetensors_io import pack
+    from jumok.safetensors_io import serialize
 
     tensors = {
         "encoder.embedding.weight": torch.arange(12.0).view(4, 3),
@@ -158,8 +158,8 @@ def weights() -> list[Files]:
         "e": torch.ones(5, dtype=torch.float8_e4m3fn),
     }
     return [
-        {"model.safetensors": pack(tensors, {"tied": '{"a": "b"}'})},
-        {"model.safetensors": pack({"x": torch.zeros(2)})},
+        {"model.safetensors": serialize(tensors, {"tied": '{"a": "b"}'})},
+        {"model.safetensors": serialize({"x": torch.zeros(2)})},
     ]
 
 
@@ -338,7 +338,7 @@ def configs() -> list[Files]:
     """The config.json of four families, each with an index of tensors in two files."""
     import torch
 
-    from jumok.safetensors_io import pack
+    from jumok.safetensors_io import serialize
 
     index = {"weight_map": {"a.weight": "model-1.safetensors", "b": "model-2.safetensors"}}
     generation = {"num_beams": 4, "max_length": 12, "bad_words_ids": [[1]], "eos_token_id": 2}
@@ -347,8 +347,8 @@ def configs() -> list[Files]:
             "config.json": _json(config),
             "generation_config.json": _json(generation),
             "model.safetensors.index.json": _json(index | {"metadata": {"total_size": 8}}),
-            "model-1.safetensors": pack({"a.weight": torch.zeros(1)}),
-            "model-2.safetensors": pack({"b": torch.ones(1)}),
+            "model-1.safetensors": serialize({"a.weight": torch.zeros(1)}),
+            "model-2.safetensors": serialize({"b": torch.ones(1)}),
         }
         for config in CONFIGS.values()
     ]

@@ -181,9 +181,9 @@ def _script(folder: Path) -> None:
 
 
 def _tensors(metadata: Mapping[str, str] | None = None) -> bytes:
-    from jumok.safetensors_io import pack
+    from jumok.safetensors_io import serialize
 
-    return pack({"a": torch.ones(2)}, metadata)
+    return serialize({"a": torch.ones(2)}, metadata)
 
 
 def _header(header: object, rest: bytes = b"") -> Change:
@@ -409,13 +409,13 @@ def _write_bert(folder: Path) -> None:
     """A BERT of 20 pieces with every weight there."""
     from jumok.pretrained.architecture import parse_config
     from jumok.pretrained.save import hf_state_dict, hf_tensor_names
-    from jumok.safetensors_io import pack
+    from jumok.safetensors_io import serialize
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
     config = dict(fuzz_seeds.CONFIGS["bert"])
     described = parse_config(config, [])
     model = described.build()
     tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})
-    (folder / "model.safetensors").write_bytes(pack(tensors))
+    (folder / "model.safetensors").write_bytes(serialize(tensors))
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")

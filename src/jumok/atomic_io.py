@@ -16,7 +16,7 @@ from typing import BinaryIO, Literal
 
 from jumok.errors import InputError, StorageError
 
-MOST_NAME = 255  # bytes, on every file system in use
+MAX_NAME_BYTES = 255  # bytes, on every file system in use
 
 Writer = Callable[[BinaryIO], object]
 
@@ -53,8 +53,8 @@ def write_atomically(path: Path, content: bytes | Writer) -> None:
     ...     path.read_text(), len(os.listdir(folder))
     ('{"accuracy": 0.88}', 1)
     """
-    scratch = scratch_path(path.parent, "tmp", str(next(_COUNT)))
-    with storage_errors(f"{path}: cannot be written"), removed_on_failure(scratch):
+    scratch = temp_path(path.parent, "tmp", str(next(_COUNT)))
+    with storage_errors(f"{path}: cannot be written"), cleanup_on_error(scratch):
         write_durably(scratch, content)
         scratch.replace(path)
         sync_folder(path.parent)
@@ -108,7 +108,7 @@ def sha256_of(path: Path) -> str:
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
     """An ordinary file open for reading, and its size in bytes. Raises StorageError."""
-    refuse_no_name(path)
+    check_path_name(path)
     with storage_errors(f"{path}: cannot be read"):
         if not stat.S_ISREG(path.stat().st_mode):
             raise StorageError(f"{path}: not an ordinary file; check the path")
@@ -116,7 +116,7 @@ def open_regular(path: Path) -> Iterator[tuple[BufferedReader, int]]:
             yield file, os.fstat(file.fileno()).st_size
 
 
-def refuse_no_name(path: Path) -> None:
+def check_path_name(path: Path) -> None:
     r"""Raises StorageError for what can name no file: too long, with a NUL, half a surrogate pair.
 
     >>> refuse_no_name(Path("a\0b"))
@@ -125,7 +125,7 @@ def refuse_no_name(path: Path) -> None:
     """
     try:
         parts = [os.fsencode(part) for part in path.parts]
-        named = not any(b"\0" in part or len(part) > MOST_NAME for part in parts)
+        named = not any(b"\0" in part or len(part) > MAX_NAME_BYTES for part in parts)
     except UnicodeEncodeError:
         named = False
     if not named:
@@ -150,7 +150,7 @@ space or choose another folder
 
 
 @contextlib.contextmanager
-def removed_on_failure(path: Path) -> Iterator[None]:
+def cleanup_on_error(path: Path) -> Iterator[None]:
     """Remove the file or folder `path` when what is inside fails, then fail the same way."""
     try:
         yield
@@ -160,7 +160,7 @@ def removed_on_failure(path: Path) -> Iterator[None]:
         raise
 
 
-def refuse_filled(out: Path) -> None:
+def check_empty(out: Path) -> None:
     """Raises InputError when something stands at `out` already; an empty folder may.
 
     Nor may it be the folder one is in, whose place no other can take.
@@ -174,7 +174,7 @@ def refuse_filled(out: Path) -> None:
 
 
 @contextlib.contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
+def atomic_directory(out: Path) -> Iterator[Path]:
     """A folder to fill, which becomes `out` when all went well; else nothing is left of it.
 
     Raises InputError when `out` holds something already, StorageError when it cannot be written.
@@ -188,9 +188,9 @@ def whole_folder(out: Path) -> Iterator[Path]:
     ...     before, [path.name for path in out.iterdir()], len(os.listdir(home))
     (False, ['README.md'], 1)
     """
-    refuse_filled(out)
-    scratch = scratch_path(out.parent, "tmp", out.name)
-    with storage_errors(f"{out}: cannot be written"), removed_on_failure(scratch):
+    check_empty(out)
+    scratch = temp_path(out.parent, "tmp", out.name)
+    with storage_errors(f"{out}: cannot be written"), cleanup_on_error(scratch):
         scratch.mkdir(parents=True)
         yield scratch
         for path in scratch.rglob("*"):
@@ -217,7 +217,7 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def scratch_path(folder: Path, kind: Literal["tmp", "del"], label: str) -> Path:
+def temp_path(folder: Path, kind: Literal["tmp", "del"], label: str) -> Path:
     """A hidden name for what is not finished (tmp) or not wanted any more (del).
 
     It says whose it is: `.tmp-PROCESS-LABEL-LIFE`, so that `sweep` knows when nobody needs it.
@@ -225,7 +225,7 @@ def scratch_path(folder: Path, kind: Literal["tmp", "del"], label: str) -> Path:
     return folder / f".{kind}-{os.getpid()}-{label}-{_LIFE}"
 
 
-def sweep(folder: Path) -> None:
+def remove_stale_temp(folder: Path) -> None:
     """Remove what processes that are no longer alive left under scratch names in `folder`.
 
     Only for folders that are jumok's own: a run, its checkpoints. What cannot be removed stays.

@@ -17,20 +17,20 @@ from jumok.errors import InputError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-MOST_TOML = 2**20  # bytes
+MAX_TOML_BYTES = 2**20  # bytes
 
-Tree = dict[str, Any]
+ConfigDict = dict[str, Any]
 T = TypeVar("T")
 
 
-def read_toml(path: Path) -> Tree:
+def read_toml(path: Path) -> ConfigDict:
     """The tables of a TOML file of at most 1 MiB.
 
     Raises StorageError when it cannot be read, InputError (with line and column) when it is not
     TOML.
     """
     try:
-        return tomllib.loads(read_regular(path, MOST_TOML).decode("utf-8-sig"))
+        return tomllib.loads(read_regular(path, MAX_TOML_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from error
     except RecursionError as error:
@@ -39,14 +39,14 @@ def read_toml(path: Path) -> Tree:
         raise InputError(f"{path}: not TOML: {error}; correct that line") from error
 
 
-def override(tree: Mapping[str, Any], words: Sequence[str]) -> Tree:
+def apply_overrides(tree: Mapping[str, Any], overrides: Sequence[str]) -> ConfigDict:
     """A copy of `tree` with `a.b=value` words laid over it; values are TOML, or else plain text.
 
     >>> override({"training": {"steps": 10}}, ["training.steps=20", "name=시험"])
     {'training': {'steps': 20}, 'name': '시험'}
     """
     changed = deepcopy(dict(tree))
-    for word in words:
+    for word in overrides:
         key, equals, text = word.partition("=")
         if not equals or not all(key.split(".")):
             raise InputError(f"{word!r} is not key=value; write for example training.steps=1000")
@@ -64,7 +64,7 @@ def override(tree: Mapping[str, Any], words: Sequence[str]) -> Tree:
     return changed
 
 
-def build(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
+def from_dict(cls: type[T], tree: Mapping[str, Any], where: str = "") -> T:
     """A frozen dataclass of type `cls` from plain tables, every field checked.
 
     Raises InputError for an unknown key (naming the nearest known one), a wrong type, a missing
@@ -135,11 +135,11 @@ def _checker(cls: type) -> "TypeAdapter[Any]":
     return TypeAdapter(cls)
 
 
-def plain(config: object) -> Tree:
+def to_dict(config: object) -> ConfigDict:
     """A dataclass as plain tables, ready for JSON or TOML; fields that are None are left out."""
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise TypeError(f"{config!r} is not a dataclass")
-    tree: Tree = _plain(dataclasses.asdict(config))
+    tree: ConfigDict = _plain(dataclasses.asdict(config))
     return tree
 
 
@@ -150,7 +150,7 @@ def to_toml(tree: Mapping[str, Any]) -> str:
     return tomli_w.dumps(tree)
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
+def suggest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence that helps: the nearest known word, or the list of all.
 
     >>> nearest("traning", ["training", "model"])
@@ -183,7 +183,7 @@ def _refuse_unknown(cls: type, tree: Mapping[str, Any], where: str) -> None:
     for key, value in tree.items():
         here = f"{where}.{key}" if where else key
         if key not in known:
-            close = nearest(key, list(known))
+            close = suggest(key, list(known))
             if where and close.startswith("did you mean"):
                 close = close.replace("mean ", f"mean {where}.")
             raise InputError(f"{here} is not known; {close}")

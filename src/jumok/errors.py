@@ -34,7 +34,7 @@ class CheckpointError(JumokError):
     exit_code = 5
 
 
-class LostProcessError(JumokError):
+class ProcessLostError(JumokError):
     """Another process of the same training ended, or did not answer in time."""
 
     exit_code = 6

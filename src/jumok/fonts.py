@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FAMILY = "Jumok Hangul"
 FONT_FILE = Path(__file__).parent / "fonts" / "JumokHangul-Regular.ttf"
-NO_GLYPH = "□"  # stands for a character that neither font can draw
+MISSING_GLYPH = "□"  # stands for a character that neither font can draw
 FORMATS = ("pdf", "svg", "png")  # what papers and pages take
 
 
@@ -59,7 +59,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def drawable(text: str) -> str:
+def replace_missing_glyphs(text: str) -> str:
     r"""The text as it can be drawn on one line: NFC, with □ for what no font here has.
 
     So are the marks that turn a line around or vanish in it.
@@ -68,10 +68,10 @@ def drawable(text: str) -> str:
     'ㅋㅋ ▁영화 □□□'
     """
     known = _characters()
-    return "".join(c if c in known else NO_GLYPH for c in unicodedata.normalize("NFC", text))
+    return "".join(c if c in known else MISSING_GLYPH for c in unicodedata.normalize("NFC", text))
 
 
-def save(figure: "Figure", path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write the figure to `path`, in the format its ending names; whole or not at all.
 
     Raises InputError for an ending that matplotlib does not know, StorageError when it cannot be
@@ -83,10 +83,10 @@ def save(figure: "Figure", path: Path) -> None:
         raise InputError(
             f"a picture cannot be saved as {path.name!r}; end it with .png, .svg or .pdf"
         )
-    write_atomically(path, file_of(figure, ending))
+    write_atomically(path, figure_bytes(figure, ending))
 
 
-def file_of(figure: "Figure", ending: str) -> bytes:
+def figure_bytes(figure: "Figure", ending: str) -> bytes:
     r"""The bytes of a figure as a file of this kind; the same figure always gives the same bytes.
 
     An SVG holds nothing but shapes: no script, no date, no address that a reader might fetch.

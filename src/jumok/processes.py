@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from jumok.errors import InputError, JumokError, LostProcessError
+from jumok.errors import InputError, JumokError, ProcessLostError
 from jumok.rendezvous import meet
 
 
@@ -27,7 +27,7 @@ class Processes(Protocol):
     """All processes that train one model, as one of them sees them.
 
     Everybody calls the same methods in the same order, and waits in them for the others. Each
-    raises LostProcessError when one of them has ended, or did not answer in time.
+    raises ProcessLostError when one of them has ended, or did not answer in time.
     """
 
     @property
@@ -173,8 +173,8 @@ class Connected:
         except RuntimeError as error:
             raise self._lost() from error
 
-    def _lost(self) -> LostProcessError:
-        return LostProcessError(
+    def _lost(self) -> ProcessLostError:
+        return ProcessLostError(
             f"process {self.rank} of 0 to {self.size - 1} lost contact: another one ended, or "
             f"did not answer for {self.timeout:g} s (training.timeout); go on from the newest "
             "checkpoint with jumok train --resume and the run's folder"
@@ -193,7 +193,7 @@ class ElsewhereError(JumokError):
 def connected(device: torch.device, timeout: float) -> Iterator[Processes]:
     """The processes that torchrun started, connected until the end; ALONE where it did not.
 
-    Raises InputError for a device whose tensors cannot be exchanged, LostProcessError when the
+    Raises InputError for a device whose tensors cannot be exchanged, ProcessLostError when the
     others do not come within `timeout` seconds. An ElsewhereError leaves it as SystemExit.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
@@ -237,7 +237,7 @@ def together(processes: Processes) -> Iterator[None]:
     wrong: Exception | None = None
     try:
         yield
-    except LostProcessError:
+    except ProcessLostError:
         raise
     except Exception as error:
         wrong = error

@@ -56,7 +56,7 @@ _NAMES = {  # of the types in torch
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """What the header says of one tensor; `start` and `end` count bytes after the header."""
 
     dtype: str
@@ -65,7 +65,7 @@ class Entry:
     end: int
 
 
-def pack(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None) -> bytes:
+def serialize(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = None) -> bytes:
     """A safetensors file of `tensors`, from any device, contiguous or not.
 
     Raises InputError when two names share memory: of tied weights, give one.
@@ -86,7 +86,7 @@ def pack(tensors: "Mapping[str, Tensor]", metadata: Mapping[str, str] | None = N
         ) from error
 
 
-def pieces(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]:
+def iter_chunks(tensors: "Mapping[str, Tensor]") -> Iterator[bytes | memoryview]:
     """A safetensors file of `tensors`, piece by piece: the header, then the bytes of each.
 
     What `pack` gives, but a tensor that lies on the CPU is not copied. The widest types come first
@@ -131,7 +131,7 @@ def _refuse_shared(plain: "Mapping[str, Tensor]") -> None:
             raise InputError(f"tensors {name!r} and {other!r} share memory; give only one of them")
 
 
-def torch_type(name: str) -> "torch.dtype":
+def torch_dtype(name: str) -> "torch.dtype":
     """The type that a header calls by this name.
 
     >>> torch_type("BF16")
@@ -144,7 +144,7 @@ def torch_type(name: str) -> "torch.dtype":
     return dtype
 
 
-def unpack(data: bytes) -> "dict[str, Tensor]":
+def deserialize(data: bytes) -> "dict[str, Tensor]":
     """The tensors of a whole safetensors file, copied into memory of their own.
 
     Raises InputError when anything about the file is not as it must be.
@@ -162,12 +162,12 @@ def read_tensors(path: Path, limit: int = 2**40) -> "dict[str, Tensor]":
     """The tensors of the file at `path`. Raises StorageError or InputError, which name it."""
     data = read_regular(path, limit)
     try:
-        return unpack(data)
+        return deserialize(data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def read_header(path: Path) -> dict[str, Entry]:
+def read_header(path: Path) -> dict[str, TensorEntry]:
     """What the file at `path` holds, read from its header alone.
 
     Raises StorageError or InputError, which name the file.
@@ -183,7 +183,7 @@ def read_metadata(path: Path) -> dict[str, str]:
     return _read(path)[1]
 
 
-def _read(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
+def _read(path: Path) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     with open_regular(path) as (file, size):
         start = file.read(8)
         start += file.read(min(int.from_bytes(start, "little"), MAX_HEADER_BYTES))
@@ -193,7 +193,7 @@ def _read(path: Path) -> tuple[dict[str, Entry], dict[str, str]]:
         raise InputError(f"{path}: {error}") from error
 
 
-def parse_header(start: bytes, size: int) -> dict[str, Entry]:
+def parse_header(start: bytes, size: int) -> dict[str, TensorEntry]:
     """The checked header of a file of `size` bytes that begins with `start`.
 
     Names once each, printable and without `..`; known dtypes; the places of the tensors fill what
@@ -208,7 +208,7 @@ def parse_header(start: bytes, size: int) -> dict[str, Entry]:
     return _parse(start, size)[0]
 
 
-def _parse(start: bytes, size: int) -> tuple[dict[str, Entry], dict[str, str]]:
+def _parse(start: bytes, size: int) -> tuple[dict[str, TensorEntry], dict[str, str]]:
     """The entries and the texts of a checked header."""
     length = int.from_bytes(start[:8], "little")
     if size < 8:
@@ -232,7 +232,7 @@ def _parse(start: bytes, size: int) -> tuple[dict[str, Entry], dict[str, str]]:
     return entries, metadata
 
 
-def _entry(name: str, fields: object) -> Entry:
+def _entry(name: str, fields: object) -> TensorEntry:
     """One line of the header, checked for itself."""
     label = f"tensor {name[:80]!r}"
     if not 0 < len(name) <= MAX_NAME or not name.isprintable() or ".." in re.split(r"[/\\]", name):
@@ -247,7 +247,7 @@ def _entry(name: str, fields: object) -> Entry:
     elements, has = math.prod(shape), offsets[1] - offsets[0]
     if elements * _BYTES[dtype] != has:
         raise _refusal(f"{label}: {has:,} bytes do not fit its shape {repr(shape)[:40]} of {dtype}")
-    return Entry(dtype, tuple(shape), offsets[0], offsets[1])
+    return TensorEntry(dtype, tuple(shape), offsets[0], offsets[1])
 
 
 def _are_sizes(numbers: object) -> bool:

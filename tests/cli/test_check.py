@@ -70,7 +70,7 @@ def test_a_model_that_is_broken(capsys: Capture, own_copy: Path) -> None:
     weights = own_copy / "model.safetensors"
     tensors = tensorfile.read_tensors(weights)
     tensors["output.bias"][0] = float("nan")
-    weights.write_bytes(tensorfile.pack(tensors))
+    weights.write_bytes(tensorfile.serialize(tensors))
     config = json.loads((own_copy / "config.json").read_text(encoding="utf-8"))
     config["weights_sha256"] = hashlib.sha256(weights.read_bytes()).hexdigest()
     (own_copy / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jumok.cli import main
-from jumok.fonts import file_of
+from jumok.fonts import figure_bytes
 from jumok.interpret.trace import Trace
 from jumok.training.reporting.metrics import History
 from jumok.viewer.figures.figure import figure_of
@@ -96,7 +96,7 @@ def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str
         query=2,
         width=3.3,
     )
-    assert out.read_bytes() == file_of(wanted, "svg")
+    assert out.read_bytes() == figure_bytes(wanted, "svg")
 
 
 def test_a_kept_trace_has_read_its_text(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.config_io import build, plain
+from jumok.config_io import from_dict, to_dict
 from jumok.data.config import DataConfig
 from jumok.data.corpora import load_splits
 from jumok.data.formats import Format
@@ -258,9 +258,9 @@ def test_recipes_that_do_not_fit() -> None:
 
 def test_recipes_are_plain_tables() -> None:
     tree = {"train": ["a.ko", "a.en"], "dev": "dev.tsv", "on_bad_rows": "skip", "format": "tsv"}
-    config = build(DataConfig, tree, "data")
+    config = from_dict(DataConfig, tree, "data")
     assert config.train == ("a.ko", "a.en")
-    assert build(DataConfig, plain(config), "data") == config
+    assert from_dict(DataConfig, to_dict(config), "data") == config
 
 
 def test_own_pairs_and_scores(tmp_path: Path) -> None:

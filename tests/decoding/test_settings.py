@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jumok.config_io import build, plain
+from jumok.config_io import from_dict, to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.repetition import find_loop
 from jumok.decoding.written import Written
@@ -41,7 +41,7 @@ def test_every_field_is_shown_when_it_is_set() -> None:
         others: dict[str, object] = needed.get(field.name, {})  # type: ignore[assignment]
         config = DecodingConfig(**others | {field.name: value})  # type: ignore[arg-type]
         assert f"{field.name}={value!r}" in str(config).replace("), ", ")")
-        assert build(DecodingConfig, plain(config)) == config
+        assert from_dict(DecodingConfig, to_dict(config)) == config
 
 
 @pytest.mark.parametrize(

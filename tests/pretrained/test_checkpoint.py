@@ -10,7 +10,7 @@ import torch
 
 from jumok.errors import InputError
 from jumok.pretrained.checkpoint import MAX_SHARDS, open_checkpoint
-from jumok.safetensors_io import pack
+from jumok.safetensors_io import serialize
 
 CONFIG = {"model_type": "bert", "hidden_size": 8}
 ONE, TWO = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
@@ -29,14 +29,14 @@ def sharded(
 ) -> Path:
     """A checkpoint in several files, each holding a tensor of ones of every name given."""
     for shard, names in shards.items():
-        (folder / shard).write_bytes(pack({name: torch.ones(2) for name in names}))
+        (folder / shard).write_bytes(serialize({name: torch.ones(2) for name in names}))
     index = {"metadata": {"total_size": 8}, "weight_map": weight_map}
     return write(folder, config__json=CONFIG, model__safetensors__index__json=index)
 
 
 def test_a_folder_is_opened(tmp_path: Path) -> None:
     weight = torch.randn(3, 4, dtype=torch.float64)
-    data = pack({"bert.weight": weight, "half": torch.ones(2).half()})
+    data = serialize({"bert.weight": weight, "half": torch.ones(2).half()})
     write(tmp_path, config__json=CONFIG, model__safetensors=data)
     checkpoint = open_checkpoint(tmp_path)
     assert checkpoint.config == CONFIG
@@ -82,7 +82,7 @@ def test_json_that_lies_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_is_code_is_refused(tmp_path: Path, auto_map: object) -> None:
-    write(tmp_path, config__json=CONFIG | {"auto_map": auto_map}, model__safetensors=pack({}))
+    write(tmp_path, config__json=CONFIG | {"auto_map": auto_map}, model__safetensors=serialize({}))
     write(tmp_path, evil__py=b"raise SystemExit")
     with pytest.raises(InputError, match=r"auto_map names code of its own .*evil"):
         open_checkpoint(tmp_path)
@@ -90,7 +90,7 @@ def test_a_model_that_is_code_is_refused(tmp_path: Path, auto_map: object) -> No
 
 def test_a_tokeniser_that_is_code_says_nothing_of_the_model(tmp_path: Path) -> None:
     named = {"auto_map": {"AutoTokenizer": ["tokenization.Own", None]}}
-    write(tmp_path, config__json=CONFIG | named, model__safetensors=pack({"a": torch.ones(1)}))
+    write(tmp_path, config__json=CONFIG | named, model__safetensors=serialize({"a": torch.ones(1)}))
     assert open_checkpoint(tmp_path).tensors.keys() == {"a"}
 
 
@@ -98,7 +98,7 @@ def test_one_file_goes_before_many_and_both_before_a_pickle(tmp_path: Path) -> N
     sharded(tmp_path, {"a": ONE}, {ONE: ["a"]})
     write(tmp_path, pytorch_model__bin=b"not even a zip")
     assert open_checkpoint(tmp_path).tensors.keys() == {"a"}
-    write(tmp_path, model__safetensors=pack({"b": torch.ones(1)}))
+    write(tmp_path, model__safetensors=serialize({"b": torch.ones(1)}))
     assert open_checkpoint(tmp_path).tensors.keys() == {"b"}
 
 
@@ -145,7 +145,7 @@ def test_a_long_list_of_differences_is_cut(tmp_path: Path) -> None:
 def test_names_of_files_that_are_not_plain(tmp_path: Path, shard: object) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
-    (tmp_path / "model.safetensors").write_bytes(pack({"a": torch.ones(2)}))
+    (tmp_path / "model.safetensors").write_bytes(serialize({"a": torch.ones(2)}))
     sharded(inside, {"a": shard}, {})
     with pytest.raises(InputError, match="no plain name of a"):
         open_checkpoint(inside)

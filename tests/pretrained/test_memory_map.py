@@ -11,7 +11,7 @@ import torch
 
 from jumok.errors import InputError, StorageError
 from jumok.pretrained.memory_map import mmap_safetensors, own, release_pages
-from jumok.safetensors_io import pack, read_tensors
+from jumok.safetensors_io import read_tensors, serialize
 
 EVERY = {
     "bool": torch.tensor([True, False, True]),
@@ -38,7 +38,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def test_every_dtype_and_shape_comes_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack(EVERY))
+    path.write_bytes(serialize(EVERY))
     tensors = mmap_safetensors(path)
     assert tensors.keys() == EVERY.keys()
     for name, tensor in EVERY.items():
@@ -56,7 +56,7 @@ def test_a_header_of_odd_length(tmp_path: Path) -> None:
 
 def test_writing_to_a_tensor_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack({"a": torch.zeros(1000), "b": torch.ones(10)}))
+    path.write_bytes(serialize({"a": torch.zeros(1000), "b": torch.ones(10)}))
     before = path.read_bytes()
     tensors = mmap_safetensors(path)
     tensors["a"] += 1
@@ -68,14 +68,14 @@ def test_writing_to_a_tensor_leaves_the_file_alone(tmp_path: Path) -> None:
 def test_a_tensor_is_no_view_of_all_others(tmp_path: Path) -> None:
     """Whoever copies or saves one tensor copies that one, not the whole file."""
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack({"a": torch.zeros(1000), "b": torch.ones(10)}))
+    path.write_bytes(serialize({"a": torch.zeros(1000), "b": torch.ones(10)}))
     assert mmap_safetensors(path)["b"].untyped_storage().nbytes() == 40
 
 
 def test_the_file_may_be_replaced_and_removed(tmp_path: Path) -> None:
     path, other = tmp_path / "model.safetensors", tmp_path / "other"
-    path.write_bytes(pack({"a": torch.ones(5000)}))
-    other.write_bytes(pack({"a": torch.zeros(1)}))
+    path.write_bytes(serialize({"a": torch.ones(5000)}))
+    other.write_bytes(serialize({"a": torch.zeros(1)}))
     tensors = mmap_safetensors(path)
     other.replace(path)
     path.unlink()
@@ -84,7 +84,7 @@ def test_the_file_may_be_replaced_and_removed(tmp_path: Path) -> None:
 
 def test_owned_tensors_outlive_a_file_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack({"a": torch.ones(5000)}))
+    path.write_bytes(serialize({"a": torch.ones(5000)}))
     mapped = mmap_safetensors(path)
     tensors = own(mapped | {"b": mapped["a"]})
     os.truncate(path, 0)
@@ -109,7 +109,7 @@ print(anonymous() - before, total)
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory of a process")
 def test_reading_every_number_takes_no_memory_of_our_own(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack({str(number): torch.ones(2**20) for number in range(16)}))  # 64 MiB
+    path.write_bytes(serialize({str(number): torch.ones(2**20) for number in range(16)}))  # 64 MiB
     done = subprocess.run(
         [sys.executable, "-c", ANONYMOUS, path],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -124,7 +124,7 @@ def test_reading_every_number_takes_no_memory_of_our_own(tmp_path: Path) -> None
 
 def test_what_is_no_safetensors_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    whole = pack({"a": torch.ones(50)})
+    whole = serialize({"a": torch.ones(50)})
     for length in range(0, len(whole), 7):
         path.write_bytes(whole[:length])
         with pytest.raises(InputError, match=r"model\.safetensors: not a usable"):
@@ -141,7 +141,7 @@ def test_what_is_no_safetensors_file_is_refused_by_name(tmp_path: Path) -> None:
 
 def test_mapped_and_read_are_the_same(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(pack(EVERY))
+    path.write_bytes(serialize(EVERY))
     read, mapped = read_tensors(path), mmap_safetensors(path)
     assert all(same(read[name], mapped[name]) for name in EVERY)
 
@@ -158,7 +158,7 @@ def test_a_weight_that_is_put_down_leaves_the_memory_and_comes_back(tmp_path: Pa
     """All but what stands on a page with something else; of what was changed nothing is lost."""
     path = tmp_path / "model.safetensors"
     kept = {name: torch.arange(2**22) + i for i, name in enumerate("abc")}  # 32 MiB each
-    path.write_bytes(pack(kept))
+    path.write_bytes(serialize(kept))
     with path.open("rb") as file:
         os.fsync(file.fileno())  # pages that are not on the disk yet stay
     before = resident()

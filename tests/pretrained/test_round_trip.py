@@ -13,7 +13,7 @@ from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.save import hf_state_dict, hf_tensor_names
 from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
-from jumok.safetensors_io import pack, unpack
+from jumok.safetensors_io import deserialize, serialize
 from tests.pretrained.hf_variants import VARIANTS, Variant
 
 transformers = pytest.importorskip("transformers")
@@ -43,7 +43,7 @@ def test_same_bytes_under_the_same_names(
 ) -> None:
     variant.save(tmp_path, dtype=dtype)
     came = load_file(tmp_path / "model.safetensors")
-    gone = unpack(pack(way_back(opened_from(tmp_path))))
+    gone = deserialize(serialize(way_back(opened_from(tmp_path))))
     assert gone.keys() == came.keys()
     assert [name for name in came if not same_bytes(gone[name], came[name])] == []
     assert any(tensor.dtype == dtype for tensor in gone.values())
@@ -94,7 +94,7 @@ def test_transformers_opens_what_never_was_a_checkpoint(name: str, tmp_path: Pat
     model = described.build()
     _shake(model)
     tensors = hf_state_dict(model, described, hf_tensor_names(model, described), {})
-    (tmp_path / "model.safetensors").write_bytes(pack(tensors, {"format": "pt"}))
+    (tmp_path / "model.safetensors").write_bytes(serialize(tensors, {"format": "pt"}))
     found, told = getattr(transformers, variant.architecture).from_pretrained(
         tmp_path, output_loading_info=True, local_files_only=True
     )

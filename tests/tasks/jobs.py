@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from jumok.config_io import build
+from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
@@ -46,7 +46,7 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
         name="tiny",
         task=task,
         data=DataConfig(pair="pair" if "n_segments" in model else ""),
-        model=build(ModelConfig, SMALL | model),
+        model=from_dict(ModelConfig, SMALL | model),
         training=TrainingConfig(**{"steps": 10, "batch_tokens": 256} | training),
     )
 

@@ -8,7 +8,7 @@ import pytest
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.errors import InputError
-from jumok.safetensors_io import pack, read_tensors
+from jumok.safetensors_io import read_tensors, serialize
 
 FILES = ("config.json", "model.safetensors", "recipe.toml", "vocabulary.model")
 OTHER = ("model.d_ff=12", 'data.labels=["yes", "no"]')
@@ -93,7 +93,7 @@ def test_a_file_of_another_import_is_refused(tmp_path: Path, name: str) -> None:
     vocab.write_text("\n".join(pieces), encoding="utf-8")
     weights = tmp_path / "from-other" / "model.safetensors"
     turned = {name: -tensor for name, tensor in read_tensors(weights).items()}
-    weights.write_bytes(pack(turned))
+    weights.write_bytes(serialize(turned))
     for side in ("own", "other"):
         import_checkpoint(tmp_path / f"from-{side}", tmp_path / side)
     jumok.load(tmp_path / "other")

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from jumok.config_io import build
+from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, LanguageModelWriter
@@ -63,7 +63,7 @@ def recipe(across: bool = False, overlap: float = 0.5, **changes: Any) -> Recipe
         data=DataConfig(),
         windows=WindowConfig(across_documents=across, overlap=overlap),
         decoding=DecodingConfig(max_length=12),
-        model=build(ModelConfig, model | changes),
+        model=from_dict(ModelConfig, model | changes),
         training=TrainingConfig(steps=10, batch_tokens=64),
     )
 

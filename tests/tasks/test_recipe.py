@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.config_io import build, read_toml
+from jumok.config_io import from_dict, read_toml
 from jumok.errors import InputError
 from jumok.tasks.recipe import Recipe, built_in, load_recipe
 from tests.tiny_runs import REVIEWS
@@ -22,7 +22,7 @@ def test_a_recipe_written_out_is_the_same_recipe(tmp_path: Path) -> None:
         recipe = load_recipe(name, ["seed=7"]).with_vocabulary(500)
         path = tmp_path / f"{name}.toml"
         path.write_text(recipe.to_toml(), encoding="utf-8")
-        assert build(Recipe, read_toml(path)) == recipe
+        assert from_dict(Recipe, read_toml(path)) == recipe
 
 
 def test_stable_keys_are_laid_over() -> None:

@@ -63,13 +63,13 @@ def _write(processes: Processes, folder: Path, victim: int, last: int) -> int:
 
 def _die_in_the_middle() -> None:
     """From here on the first piece of a file is the last."""
-    pieces = tensorfile.pieces
+    pieces = tensorfile.iter_chunks
 
     def some(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
         yield next(iter(pieces(tensors)))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    tensorfile.pieces = some
+    tensorfile.iter_chunks = some
 
 
 def gang(size: int, live: Callable[[Processes], int]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jumok.errors import InputError
-from jumok.fonts import file_of
+from jumok.fonts import figure_bytes
 from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
 from jumok.viewer.figures.figure import figure_of
 from jumok.viewer.state import State
@@ -30,7 +30,7 @@ def test_what_the_page_asks_for_is_drawn() -> None:
     request = FigureRequest.of_json(ASKED)
     assert (request.trace, request.media_type) == ("00ff", "application/pdf")
     figure = figure_of(TRACE, block="decoder", layer=1, head=2, query=3, width=6.9)
-    assert write_figure(TRACE, request) == file_of(figure, "pdf")
+    assert write_figure(TRACE, request) == figure_bytes(figure, "pdf")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.fonts import file_of
+from jumok.fonts import figure_bytes
 from jumok.interpret.header import Muted
 from jumok.interpret.merging import groups, merged, renormalised
 from jumok.interpret.trace import Trace
@@ -381,8 +381,8 @@ def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> Non
     np.testing.assert_array_equal(cells(figure), trace.weights("encoder", 1)[0])
     assert 15 < len(rows(figure)) < 150
     assert_fits(figure)
-    assert len(file_of(figure, "pdf")) < 1_000_000
-    assert file_of(figure, "svg").count(b"<image") == 2  # the cells and the colour bar
+    assert len(figure_bytes(figure, "pdf")) < 1_000_000
+    assert figure_bytes(figure, "svg").count(b"<image") == 2  # the cells and the colour bar
 
 
 @pytest.mark.parametrize(("n_read", "n_written"), [(1, 1), (1, 40), (60, 1)])
@@ -425,7 +425,7 @@ def test_a_root_lifts_small_weights_and_changes_no_number() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vector_picture_is_inert(kind: Kind) -> None:
-    svg = file_of(figure_of(hostile(), kind, width=3.3), "svg")
+    svg = figure_bytes(figure_of(hostile(), kind, width=3.3), "svg")
     tree = ElementTree.fromstring(svg)  # it parses
     names = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert not names & {"script", "foreignObject", "a", "iframe", "text"}  # outlines alone
@@ -441,7 +441,7 @@ def test_a_vector_picture_is_inert(kind: Kind) -> None:
 def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
     figure = figure_of(TRACE, head=0, width=3.3)
     figure.savefig(tmp_path / "own.pdf")  # by matplotlib's own door, outside our style
-    for pdf in (file_of(figure, "pdf"), (tmp_path / "own.pdf").read_bytes()):
+    for pdf in (figure_bytes(figure, "pdf"), (tmp_path / "own.pdf").read_bytes()):
         assert b"/Type3" not in pdf
         assert pdf.count(b"/FontFile2") >= 2  # TrueType, embedded: what a press calls Type 42
         fonts = set(re.findall(rb"/BaseFont /(?:[A-Z]{6}\+)?([\w-]+)", pdf))
@@ -450,12 +450,12 @@ def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
 def test_the_same_figure_is_the_same_file(ending: str) -> None:
-    first, second = (file_of(figure_of(TRACE, head=0, width=3.3), ending) for _ in range(2))
+    first, second = (figure_bytes(figure_of(TRACE, head=0, width=3.3), ending) for _ in range(2))
     assert first == second
 
 
 def test_a_png_for_print_has_300_dots_an_inch() -> None:
-    png = file_of(figure_of(TRACE, head=0, width=3.3), "png")
+    png = figure_bytes(figure_of(TRACE, head=0, width=3.3), "png")
     assert int.from_bytes(png[16:20], "big") == 990
 
 
@@ -481,7 +481,7 @@ def test_a_trace_draws_itself() -> None:
     assert [(p.name, p.default) for p in theirs.values()] == [(p.name, p.default) for p in ours]
     one = TRACE.figure("heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
     two = figure_of(TRACE, "heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
-    assert file_of(one, "svg") == file_of(two, "svg")
+    assert figure_bytes(one, "svg") == figure_bytes(two, "svg")
 
 
 # What is refused

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jumok.errors import InputError
-from jumok.fonts import save
+from jumok.fonts import save_figure
 from jumok.viewer.positional_ideas import sinusoid_pairs
 from jumok.viewer.positional_ladder import positional_ladder
 
@@ -17,7 +17,7 @@ def test_the_ladder_is_drawn_without_a_word(
     tmp_path: Path, length: int, width: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        save(positional_ladder(length, width), tmp_path / "positions.png")
+        save_figure(positional_ladder(length, width), tmp_path / "positions.png")
     assert not caplog.records
 
 

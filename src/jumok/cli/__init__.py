@@ -60,9 +60,9 @@ def _run(words: list[str], debug: bool) -> int:
     verb, *rest = words
     try:
         if verb not in VERBS:
-            from jumok.config_io import nearest
+            from jumok.config_io import suggest
 
-            raise InputError(f"{verb!r} is no verb of jumok; {nearest(verb, list(VERBS))}")
+            raise InputError(f"{verb!r} is no verb of jumok; {suggest(verb, list(VERBS))}")
         module = f"{verb}_" if keyword.iskeyword(verb) else verb
         import_module(f"jumok.cli.{module}").app(rest, prog_name=f"jumok {verb}")
     except JumokError as error:

@@ -21,7 +21,7 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Write a run in the format of another program, compared with the run itself."""
-    from jumok.config_io import plain
+    from jumok.config_io import to_dict
     from jumok.export import export
 
     def tell(what: str) -> None:
@@ -30,7 +30,7 @@ def export(
     done = export(run, to, out, quantize, tell)
     if as_json:
         told = {"folder": str(done.folder), "to": done.to, "numbers": done.numbers}
-        typer.echo(json.dumps(told | plain(done.outcome), ensure_ascii=False))
+        typer.echo(json.dumps(told | to_dict(done.outcome), ensure_ascii=False))
         return
     typer.echo(f"{done.folder}: {done.to} in {done.numbers}")
     for line in done.outcome.lines():

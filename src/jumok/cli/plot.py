@@ -32,10 +32,10 @@ def positions(
     width: Annotated[int, typer.Option(max=4096, help="Dimensions, an even number.")] = 32,
 ) -> None:
     """Five ideas for saying where a token stands, and which of them one matrix can shift."""
-    from jumok.fonts import save
+    from jumok.fonts import save_figure
     from jumok.viewer.positional_ladder import positional_ladder
 
-    save(positional_ladder(length, width), out)
+    save_figure(positional_ladder(length, width), out)
     typer.echo(os.fsencode(out))
 
 
@@ -43,14 +43,14 @@ def positions(
 def history(run: Run, out: Out = None) -> None:
     """Loss and score of a run over its epochs, also while it is still training."""
     from jumok.errors import InputError
-    from jumok.fonts import save
+    from jumok.fonts import save_figure
     from jumok.training.reporting.curves import figure
     from jumok.training.reporting.metrics import METRICS, charts, read_records
 
     if not (run / METRICS).is_file():
         raise InputError(f"{run} holds no {METRICS}; name a folder of jumok train")
     path = out or run / "history.png"
-    save(figure(charts(read_records(run / METRICS)), run.resolve().name), path)
+    save_figure(figure(charts(read_records(run / METRICS)), run.resolve().name), path)
     typer.echo(os.fsencode(path))
 
 
@@ -90,7 +90,7 @@ def attention(
     out: Out = None,
 ) -> None:
     """Who looks where: of a run while it reads a text, or of a trace that was kept."""
-    from jumok.fonts import save
+    from jumok.fonts import save_figure
     from jumok.viewer.figures.figure import figure_of, first_kind
 
     place = _head(head)
@@ -109,7 +109,7 @@ def attention(
         title=title,
     )
     path = out or (run.with_suffix(".png") if run.is_file() else run / "attention.png")
-    save(figure, path)
+    save_figure(figure, path)
     typer.echo(os.fsencode(path))
 
 

@@ -83,16 +83,16 @@ def predict(
 
 def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
     """An answer as a line of JSON, with what was asked for besides."""
-    from jumok.config_io import plain
+    from jumok.config_io import to_dict
     from jumok.tasks.answers import Rewriting
 
-    tree = plain(answer)
+    tree = to_dict(answer)
     if not tokens:
         tree.pop("tokens", None)
     if alignment and isinstance(answer, Rewriting):
         from jumok.tasks.told import aligned
 
-        tree |= plain(aligned(loaded, answer))
+        tree |= to_dict(aligned(loaded, answer))
     return json.dumps(tree, ensure_ascii=False)
 
 
@@ -117,13 +117,13 @@ def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
 
 def _refuse_options(texts: list[str], known: list[str]) -> None:
     """Raises InputError for a mistyped option: it must not be answered as if it were a text."""
-    from jumok.config_io import nearest
+    from jumok.config_io import suggest
     from jumok.errors import InputError
 
     for text in texts:
         if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", text):
             raise InputError(
-                f"{text} is no option of jumok predict ({nearest(text.partition('=')[0], known)}); "
+                f"{text} is no option of jumok predict ({suggest(text.partition('=')[0], known)}); "
                 "a text that looks like one is read from stdin"
             )
 

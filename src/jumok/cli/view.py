@@ -116,11 +116,13 @@ def _wanted(
         if said:
             raise InputError("a target, decoding or muted heads came without a text; add TEXT")
         return None
-    from jumok.config_io import override
+    from jumok.config_io import apply_overrides
     from jumok.viewer.asking import TraceRequest
     from jumok.viewer.state import read_place
 
-    return TraceRequest(texts, target, override({}, decode) or None, tuple(map(read_place, mute)))
+    return TraceRequest(
+        texts, target, apply_overrides({}, decode) or None, tuple(map(read_place, mute))
+    )
 
 
 def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":

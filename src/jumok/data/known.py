@@ -1,6 +1,6 @@
 """The corpora jumok knows by name; what is known of each stands in the catalogue."""
 
-from jumok.config_io import nearest
+from jumok.config_io import suggest
 from jumok.data.catalogue.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
 from jumok.data.catalogue.labelled import CHATBOT, KLUE_NER, YNAT
 from jumok.data.catalogue.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
@@ -53,5 +53,5 @@ def known_corpus(name: str) -> Corpus:
     jumok.errors.InputError: no corpus is called 'nscm'; did you mean nsmc?
     """
     if name not in CORPORA:
-        raise InputError(f"no corpus is called {name!r}; {nearest(name, list(CORPORA))}")
+        raise InputError(f"no corpus is called {name!r}; {suggest(name, list(CORPORA))}")
     return CORPORA[name]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jumok.config_io import nearest
+from jumok.config_io import suggest
 from jumok.data.sources import Line, decoded, shown
 from jumok.errors import InputError
 
@@ -52,7 +52,7 @@ def places_of(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[
         if unicodedata.normalize("NFC", name) not in composed:
             raise InputError(
                 f"{path}:1: no column {name!r} in the header (seen {shown(' | '.join(header))}); "
-                f"{nearest(name, header)}"
+                f"{suggest(name, header)}"
             )
         places.append(composed.index(unicodedata.normalize("NFC", name)))
     return places

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from jumok.atomic_io import refuse_no_name
+from jumok.atomic_io import check_path_name
 from jumok.errors import InputError, StorageError
 
 COMPRESSED = (".xz", ".gz")
@@ -167,7 +167,7 @@ def shown(text: str | bytes, limit: int = 60) -> str:
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
     """Refuses what is no regular file (a FIFO would hang), and names the file in errors."""
-    refuse_no_name(path)
+    check_path_name(path)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path} is not a file; name a file")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jumok.atomic_io import refuse_filled, whole_folder
+from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
 from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
@@ -48,13 +48,13 @@ def export(
     is not empty; JumokError when the numbers are others; StorageError. Then nothing is left behind.
     """
     target = target_named(to)
-    refuse_filled(out)
+    check_empty(out)
     loaded = load(folder, device="cpu")
     refuse(target, loaded)
     loaded = on_the_scale_of_the_data(loaded)
     samples = samples_of(loaded)
     numbers = quantize or "float32"
-    with whole_folder(out) as scratch:
+    with atomic_directory(out) as scratch:
         outcome = target.write(loaded, scratch, samples, quantize, tell)
         _save_vocabularies(loaded, scratch)
         text = card(

@@ -120,7 +120,7 @@ class HuggingFace:
             config["problem_type"] = "regression"
         _write_json(folder / "config.json", config)
         _write_json(folder / "generation_config.json", generation(loaded, found.config))
-        weights = tensorfile.pack(found.tensors, {"format": "pt"})
+        weights = tensorfile.serialize(found.tensors, {"format": "pt"})
         write_atomically(folder / "model.safetensors", weights)
         _write_tokenizer(loaded, folder)
 
@@ -164,7 +164,7 @@ def _write_back(loaded: Loaded, folder: Path) -> None:
     assert loaded.origin is not None
     found, kept = original(loaded.origin.folder)
     tensors = hf_state_dict(found.model, found.architecture, found.names, found.unused)
-    weights = tensorfile.pack(tensors, {"format": "pt"})
+    weights = tensorfile.serialize(tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)
     for name in ("config.json", "generation_config.json"):
         if (kept / name).is_file():

@@ -313,7 +313,7 @@ class _InMemory:
 class _InFile:
     """Tensors in a safetensors file, mapped."""
 
-    def __init__(self, path: Path, entries: dict[str, tensorfile.Entry]) -> None:
+    def __init__(self, path: Path, entries: dict[str, tensorfile.TensorEntry]) -> None:
         self._path, self._entries = path, entries
         try:
             self._file: Any = safetensors.safe_open(path, framework="numpy")

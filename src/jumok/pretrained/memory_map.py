@@ -25,7 +25,7 @@ from torch import Tensor
 
 from jumok.atomic_io import open_regular
 from jumok.errors import InputError
-from jumok.safetensors_io import MAX_HEADER_BYTES, Entry, parse_header
+from jumok.safetensors_io import MAX_HEADER_BYTES, TensorEntry, parse_header
 
 FETCHED_AT_ONCE = 2**31  # bytes; of a larger file pages are fetched when they are needed
 _PAGE_OUT, _POPULATE_READ = 21, 22  # MADV_... of Linux, which Python 3.11 has no names for
@@ -117,7 +117,7 @@ def release_pages(tensor: Tensor) -> None:
                     pages.madvise(_PAGE_OUT, first, whole)
 
 
-def _view(pages: mmap.mmap, start: int, entry: Entry) -> Tensor:
+def _view(pages: mmap.mmap, start: int, entry: TensorEntry) -> Tensor:
     """One tensor, from byte `start` on."""
     dtype = _DTYPES[entry.dtype]
     if entry.start == entry.end:

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.config_io import build
+from jumok.config_io import from_dict
 from jumok.errors import InputError
 from jumok.models.weights import weights_of
 from jumok.pretrained.foreign import is_hf_folder
@@ -121,7 +121,7 @@ def _start(folder: Path) -> _Start:
         return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
     run = Run.existing(folder)
     config = run.read_model_config()
-    described = build(ModelConfig, config["model"], "model")
+    described = from_dict(ModelConfig, config["model"], "model")
     weights = _of_towers(run.read_weights(), described)
     return _Start(str(config.get("task")), described, tuple(config["labels"]), weights)
 

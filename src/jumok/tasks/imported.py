@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from jumok import safetensors_io as tensorfile
-from jumok.atomic_io import refuse_filled, sha256_of, whole_folder, write_atomically
-from jumok.config_io import plain
+from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
+from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
 from jumok.decoding.config import EarlyStop
 from jumok.errors import InputError
@@ -127,13 +127,13 @@ def import_checkpoint(folder: Path, out: Path) -> Imported:
     Weights keep their dtype, the tokeniser its very files. Raises InputError when `out` holds
     something already; of an import that fails nothing is left.
     """
-    refuse_filled(out)
+    check_empty(out)
     checkpoint = open_checkpoint(folder)
     found = _opened(checkpoint)
     vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
     imported = _imported(found.architecture, found.model, vocabulary, origin, out)
-    with whole_folder(out) as scratch:
+    with atomic_directory(out) as scratch:
         _write(Run(scratch), checkpoint, found, vocabulary, imported)
     return imported
 
@@ -153,7 +153,7 @@ def _write(
     for name in ("config.json", "generation_config.json"):
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
-    carried = tensorfile.pack(_apart(found.unused))
+    carried = tensorfile.serialize(_apart(found.unused))
     write_atomically(origin / CARRIED, carried)
     facts = {
         "from": name_of(checkpoint.folder),
@@ -167,7 +167,7 @@ def _write(
     run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in weights_of(found.model).items()}
     tied = json.dumps(tied_names(found.model), sort_keys=True)
-    data = tensorfile.pack(_apart(weights), {"tied": tied})
+    data = tensorfile.serialize(_apart(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
     sums = imported.vocabularies.sums if imported.vocabularies else {}
     run.write_json(
@@ -175,7 +175,7 @@ def _write(
         {
             "format": FORMAT,
             "task": imported.recipe.task,
-            "model": plain(imported.recipe.model),
+            "model": to_dict(imported.recipe.model),
             "labels": list(imported.labels),
             "weights_sha256": hashlib.sha256(data).hexdigest(),
             "vocabulary_sha256": sums.get("vocabulary"),

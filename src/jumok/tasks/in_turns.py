@@ -22,7 +22,7 @@ class Letter(Generic[R]):
     unpack: Callable[[bytes], R]
 
 
-TENSORS: Letter[Mapping[str, Tensor]] = Letter(tensorfile.pack, tensorfile.unpack)
+TENSORS: Letter[Mapping[str, Tensor]] = Letter(tensorfile.serialize, tensorfile.deserialize)
 PLAIN: Letter[Any] = Letter(lambda value: json.dumps(value).encode(), json.loads)
 
 

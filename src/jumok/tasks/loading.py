@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from jumok.atomic_io import refuse_no_name
-from jumok.config_io import build
+from jumok.atomic_io import check_path_name
+from jumok.config_io import from_dict
 from jumok.device import find_device
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
@@ -42,7 +42,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     files of different runs.
     """
     folder = Path(folder)
-    refuse_no_name(folder)
+    check_path_name(folder)
     here = folder.absolute()
     if here.parent.name == CHECKPOINTS and NAME.fullmatch(here.name):
         return _as_it_was(here, device)
@@ -53,7 +53,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
         return _loaded(open_imported(run), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
-    described = build(ModelConfig, config["model"], "model")
+    described = from_dict(ModelConfig, config["model"], "model")
     source, target = _vocabularies(folder, joint=recipe.vocabulary.joint)
     for file, name, vocabulary in (
         (SOURCE, "vocabulary", source),

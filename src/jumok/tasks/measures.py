@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jumok.config_io import override, read_toml
+from jumok.config_io import apply_overrides, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.foreign import hf_model_config, is_hf_folder
@@ -41,7 +41,7 @@ def with_measures(recipe: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     ...     "n_layers": 4, "dropout": 0.2, "init": run}
     True
     """
-    tree, spoken = override(recipe, words), override({}, words)
+    tree, spoken = apply_overrides(recipe, words), apply_overrides({}, words)
     stated, said = tree.get("model"), spoken.get("model")
     folder = stated.get("init") if isinstance(stated, dict) else None
     if isinstance(stated, dict) and isinstance(folder, str) and folder:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from jumok.config_io import build, nearest, override, plain, read_toml, to_toml
+from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.data.config import DataConfig
 from jumok.data.known import known_corpus
 from jumok.decoding.config import DecodingConfig
@@ -76,12 +76,14 @@ class Recipe:
         """The same recipe, `key=value` words laid over its [decoding] table."""
         if self.task not in WRITING:
             raise InputError(f"a model of the task {self.task} writes nothing; leave decoding out")
-        decoding = build(DecodingConfig, override(plain(self.decoding), words), "decoding")
+        decoding = from_dict(
+            DecodingConfig, apply_overrides(to_dict(self.decoding), words), "decoding"
+        )
         return replace(self, decoding=decoding)
 
     def to_toml(self) -> str:
         """The recipe as text, every default written out."""
-        return to_toml(plain(self))
+        return to_toml(to_dict(self))
 
 
 def built_in() -> dict[str, Path]:
@@ -102,9 +104,9 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
         known = built_in()
         if source not in known:
             raise InputError(
-                f"{source!r} is no built-in recipe ({nearest(source, list(known))}) and no .toml "
+                f"{source!r} is no built-in recipe ({suggest(source, list(known))}) and no .toml "
                 "file; name one of them"
             )
         path = known[source]
     tree = with_measures({"name": path.stem} | read_toml(path), overrides)
-    return build(Recipe, tree)
+    return from_dict(Recipe, tree)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
-from jumok.config_io import build, plain, read_toml
+from jumok.config_io import from_dict, read_toml, to_dict
 from jumok.errors import InputError
 from jumok.models.weights import tied_names, weights_of
 from jumok.safe_json import MAX_BYTES, read_json
@@ -101,7 +101,7 @@ class Run:
         """The recipe the run was made by. Raises InputError, with the file, for what is none."""
         tree = read_toml(self.recipe_path)
         try:
-            return build(Recipe, tree)
+            return from_dict(Recipe, tree)
         except InputError as error:
             raise InputError(f"{self.recipe_path}: {error}") from error
 
@@ -152,14 +152,14 @@ class Run:
         """The weights, and beside them what they are weights of, with the sums of all files."""
         tied = json.dumps(tied_names(model), sort_keys=True)
         weights = {name: p.detach() for name, p in weights_of(model).items()}
-        data = tensorfile.pack(weights, {"tied": tied})
+        data = tensorfile.serialize(weights, {"tied": tied})
         write_atomically(self.weights_path, data)
         self.write_json(
             self.config_path,
             {
                 "format": FORMAT,
                 "task": recipe.task,
-                "model": plain(recipe.model),
+                "model": to_dict(recipe.model),
                 "labels": list(labels),
                 "weights_sha256": hashlib.sha256(data).hexdigest(),
                 **{f"{name}_sha256": value for name, value in sums.items()},
@@ -201,7 +201,7 @@ class Run:
                 "restore the run's own files"
             )
         try:
-            return tensorfile.unpack(data)
+            return tensorfile.deserialize(data)
         except InputError as error:
             raise InputError(f"{self.weights_path}: {error}") from error
 

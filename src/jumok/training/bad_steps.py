@@ -98,7 +98,7 @@ def write_out(
     with storage_errors(f"{path.parent}: cannot be made"):
         path.parent.mkdir(parents=True, exist_ok=True)
     words = {key: str(value) for key, value in story.items()}
-    write_atomically(path, tensorfile.pack(tensors, words))
+    write_atomically(path, tensorfile.serialize(tensors, words))
     return path
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from jumok.fonts import save
+from jumok.fonts import save_figure
 from jumok.interpret.tracing import trace
 from jumok.tasks.answering import Loaded
 from jumok.viewer.figures.figure import figure_of, first_kind
@@ -12,5 +12,5 @@ from jumok.viewer.figures.words import Head
 def draw(loaded: Loaded, text: str, path: Path, layer: int = -1, head: Head | None = None) -> Path:
     """Draw the attention to `text` into `path` and return it; see `first_kind`."""
     made = trace(loaded, text, explain=False)
-    save(figure_of(made, first_kind(made, head), layer=layer, head=head), path)
+    save_figure(figure_of(made, first_kind(made, head), layer=layer, head=head), path)
     return path

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from jumok.errors import InputError
-from jumok.fonts import file_of
+from jumok.fonts import figure_bytes
 from jumok.interpret.header import Block, BlockName, Muted, TraceInfo
 from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
@@ -170,4 +170,4 @@ def write_figure(trace: Trace, figure: FigureRequest) -> bytes:
         pins=figure.pins,
         mass=figure.mass,
     )
-    return file_of(drawn, figure.format)
+    return figure_bytes(drawn, figure.format)

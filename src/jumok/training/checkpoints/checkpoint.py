@@ -89,7 +89,7 @@ class Checkpoint:
         data = read_regular(self.path / name, record.bytes)
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
-        return tensorfile.unpack(data)
+        return tensorfile.deserialize(data)
 
 
 def refuse_another_run(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:

@@ -83,7 +83,7 @@ class _File:
     path: Path
     record: FileRecord
     begin: int
-    entries: Mapping[str, tensorfile.Entry]
+    entries: Mapping[str, tensorfile.TensorEntry]
     pieces: list[_Piece] = field(default_factory=list)
 
 
@@ -99,7 +99,7 @@ def read_rows(files: Mapping[Path, FileRecord], rank: int = 0, size: int = 1) ->
     for name in {name: None for file in opened for name in file.entries}:
         holders = [file for file in opened if name in file.entries]
         first = holders[0].entries[name]
-        dtype = tensorfile.torch_type(first.dtype)
+        dtype = tensorfile.torch_dtype(first.dtype)
         if not first.shape:
             tensors[name] = torch.empty((), dtype=dtype)
             _want(holders[0], name, tensors[name], 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from jumok.atomic_io import removed_on_failure
+from jumok.atomic_io import cleanup_on_error
 from jumok.processes import Processes, together
 from jumok.training.checkpoints.manifest import JSON, FileRecord
 from jumok.training.checkpoints.resharding import shard_name
@@ -45,7 +45,7 @@ class ShardedCommits:
             with together(processes):
                 if rank == 0:
                     scratch = self.store.begin(step)
-                    undone.enter_context(removed_on_failure(scratch))
+                    undone.enter_context(cleanup_on_error(scratch))
                     made = scratch.name.encode()
             scratch = self.store.checkpoints / processes.gather(made)[0].decode()
             with together(processes):

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import (
+    cleanup_on_error,
     remove,
-    removed_on_failure,
-    scratch_path,
+    remove_stale_temp,
     storage_errors,
-    sweep,
     sync_folder,
+    temp_path,
     write_durably,
 )
 from jumok.errors import CheckpointError, InputError, StorageError
@@ -95,7 +95,7 @@ class CheckpointStore:
         is there already is never overwritten: a sound one is an error, a damaged one moves aside.
         """
         scratch = self.begin(step)
-        with removed_on_failure(scratch):
+        with cleanup_on_error(scratch):
             records = self.write(step, scratch, states)
             return self.finish(step, scratch, records, facts, protect)
 
@@ -105,7 +105,7 @@ class CheckpointStore:
         with storage_errors(f"{final}: cannot be committed"):
             self._prepare()
             self._make_way(final)
-            scratch = scratch_path(self.checkpoints, "tmp", str(step))
+            scratch = temp_path(self.checkpoints, "tmp", str(step))
             scratch.mkdir()
         return scratch
 
@@ -191,7 +191,7 @@ class CheckpointStore:
         if not self.checkpoints.is_dir():
             self.checkpoints.mkdir(parents=True)
             sync_folder(self.folder)
-        sweep(self.checkpoints)
+        remove_stale_temp(self.checkpoints)
 
     def _make_way(self, final: Path) -> None:
         """Move a damaged checkpoint of the same name aside; a sound one stays and is an error."""
@@ -224,7 +224,7 @@ class CheckpointStore:
             if sound < self.keep:
                 sound += self._is_sound(path)
             elif step not in protect:
-                doomed = scratch_path(self.checkpoints, "del", str(step))
+                doomed = temp_path(self.checkpoints, "del", str(step))
                 path.rename(doomed)
                 remove(doomed)
 
@@ -255,7 +255,7 @@ def _write_state(path: Path, tensors: Mapping[str, Tensor]) -> FileRecord:
 
     def write(file: BinaryIO) -> None:
         nonlocal size
-        for piece in tensorfile.pieces(tensors):
+        for piece in tensorfile.iter_chunks(tensors):
             file.write(piece)
             total.update(piece)
             size += len(piece)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
-from jumok.fonts import drawable, style
+from jumok.fonts import replace_missing_glyphs, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def figure(charts: Sequence[Chart], title: str = "") -> "Figure":
         for axes, chart in zip(panels, charts, strict=True):
             _draw(axes, chart)
         if title:
-            drawn.suptitle(drawable(title))
+            drawn.suptitle(replace_missing_glyphs(title))
     return drawn
 
 
@@ -166,7 +166,7 @@ def _draw(axes: "Axes", chart: Chart) -> None:
             textcoords="offset points",
             ha="center",
         )
-    axes.set_title(drawable(chart.name))
+    axes.set_title(replace_missing_glyphs(chart.name))
     axes.set_xlabel("epoch")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.fonts import save
+from jumok.fonts import save_figure
 from jumok.training.better import LOWER_IS_BETTER
 from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, figure
 
@@ -136,7 +136,7 @@ class History:
     def publish(self, title: str = "") -> None:
         """Write history.csv and history.png anew."""
         write_atomically(self.folder / "history.csv", to_csv(evaluations(self.records)).encode())
-        save(figure(charts(self.records), title), self.folder / "history.png")
+        save_figure(figure(charts(self.records), title), self.folder / "history.png")
 
 
 def read_records(file: Path, until: int | None = None) -> list[Record]:

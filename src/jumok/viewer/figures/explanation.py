@@ -13,7 +13,7 @@ from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.fonts import drawable
+from jumok.fonts import replace_missing_glyphs
 from jumok.interpret.header import Classification, Explained
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import nameless
@@ -151,7 +151,7 @@ def _draw_word(
     axes.text(
         0.5,
         0.46,
-        drawable(word.text),
+        replace_missing_glyphs(word.text),
         transform=axes.transAxes,
         fontsize=size,
         ha="center",

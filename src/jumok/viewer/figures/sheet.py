@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from jumok.errors import InputError
-from jumok.fonts import FAMILY, drawable, file_of, style
+from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs, style
 from jumok.viewer.colours import Ramp, table
 from jumok.viewer.figures.words import SCALES, Palette, Scale
 
@@ -104,7 +104,7 @@ class Picture(Figure):
 
     def _repr_png_(self) -> bytes:
         """What a notebook shows."""
-        return file_of(self, "png")
+        return figure_bytes(self, "png")
 
 
 class Sheet:
@@ -144,7 +144,7 @@ class Sheet:
         self.figure.text(
             left / self.width,
             1 - top / self.height,
-            drawable(text),
+            replace_missing_glyphs(text),
             fontsize=size,
             color=colour,
             ha=align,
@@ -184,7 +184,7 @@ def small(look: Look) -> float:
 
 def width_of(text: str, size: float) -> float:
     """The inches that a line of text takes in letters of so many points."""
-    return _width(drawable(text)) * size
+    return _width(replace_missing_glyphs(text)) * size
 
 
 def fitted(text: str, room: float, size: float) -> str:
@@ -193,7 +193,7 @@ def fitted(text: str, room: float, size: float) -> str:
     >>> fitted("이 영화", 2.0, 7.0), fitted("이 영화 정말 재미있어요", 0.7, 7.0)
     ('이 영화', '이 영화 정말 재…')
     """
-    text = drawable(text[:1000])
+    text = replace_missing_glyphs(text[:1000])
     if width_of(text, size) <= room:
         return text
     low, high = 0, len(text)  # the longest beginning that fits lies between
