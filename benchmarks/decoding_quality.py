@@ -20,15 +20,15 @@ import jumok
 from jumok.data.corpora import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.decoding import generate
-from jumok.decoding.in_force import stopping_and_processors
-from jumok.decoding.opening import Opening
-from jumok.decoding.writer import EncoderDecoderWriter, Writer
+from jumok.decoding.build import stopping_and_processors
+from jumok.decoding.incremental.decoder import EncoderDecoderWriter, Writer
+from jumok.decoding.inputs import Opening
 from jumok.evaluation.sequences import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
-from jumok.tasks.answering import Loaded
-from jumok.tasks.pairs import PairBatch, PairEncoder
-from jumok.tasks.writing import in_force
+from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
+from jumok.tasks.pipeline.generation import in_force
+from jumok.tasks.pipeline.pipeline import Loaded
 
 RESULTS = Path(__file__).parent / "results" / "decoding_quality.txt"
 ROWS = 32
@@ -72,7 +72,7 @@ def quality(begin: Begin, batches: list[PairBatch], loaded: Loaded, beam: int) -
         logits = begin(source.ids, source.real, target.ids.shape[1]).steps(target.ids)  # (B, T, V)
         log_p = logits.log_softmax(-1).gather(-1, batch.wanted[..., None])[..., 0]  # (B, T)
         total -= float(log_p.sum() if target.real is None else log_p[target.real].sum())
-        units += batch.units
+        units += batch.n_targets
         outputs += written(begin, batch, loaded, beam)
     return Quality(total / units, outputs)
 

@@ -32,10 +32,10 @@ from jumok.atomic_io import write_atomically
 from jumok.device import release_memory
 from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
-from jumok.processes import ALONE, Processes, connected
-from jumok.tasks.batches import Batches
+from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
+from jumok.tasks.inputs.batches import Batches
 from jumok.training.config import TrainingConfig
-from jumok.training.job import DevScore
+from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
@@ -58,7 +58,7 @@ class Texts:
         return self.ids.numel()
 
     @property
-    def units(self) -> int:
+    def n_targets(self) -> int:
         """One a text."""
         return len(self.labels)
 
@@ -92,10 +92,10 @@ class Job:
         """Of the labels."""
         return cross_entropy(self.model(batch.ids), batch.labels)
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """One text."""
         self.model(torch.zeros(1, LENGTH, dtype=torch.long))
-        return DevScore(0.0, 0.0, "accuracy")
+        return DevResult(0.0, 0.0, "accuracy")
 
 
 class Watched(Trainer[Texts]):
@@ -132,7 +132,7 @@ def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
         sharding=sharding,  # type: ignore[arg-type]
         timeout=300,
     )
-    with connected(CPU, 300) as processes:
+    with init_process_group(CPU, 300) as processes:
         nn.Linear(64, 64)(torch.ones(1, 64)).sum().backward()
         reset()
         before = resident("VmRSS")

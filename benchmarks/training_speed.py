@@ -56,15 +56,15 @@ class System:
 
 def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     """jumok's model and its training step."""
-    from jumok.device import tune_memory
+    from jumok.device import tune_allocator
     from jumok.models import TextClassifier, TransformerConfig
     from jumok.models.weights import weights_of
     from jumok.training.config import TrainingConfig
     from jumok.training.losses import cross_entropy
-    from jumok.training.mixed_precision import in_precision
+    from jumok.training.mixed_precision import autocast_model
     from jumok.training.optimizer import Optimizer
 
-    tune_memory()
+    tune_allocator()
     if medium:
         torch.set_float32_matmul_precision("medium")
     config = TransformerConfig(
@@ -94,7 +94,7 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
         return model(ids, mask)  # type: ignore[no-any-return]
 
     def step(batch: Reviews) -> None:
-        with in_precision(model, cpu, dtype):
+        with autocast_model(model, cpu, dtype):
             labels = torch.from_numpy(batch.labels)
             loss = cross_entropy(logits_of(batch), labels) / len(labels)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -109,9 +109,9 @@ def theirs(dtype: torch.dtype, *, medium: bool = False, allocator: bool = False)
     from transformers import BertConfig, BertForSequenceClassification
 
     if allocator:  # what jumok does for itself, lent to the other side
-        from jumok.device import tune_memory
+        from jumok.device import tune_allocator
 
-        tune_memory()
+        tune_allocator()
     if medium:
         torch.set_float32_matmul_precision("medium")
     config = BertConfig(
@@ -201,7 +201,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     from jumok.data.corpora import load_splits
     from jumok.data.packing import bucketed, pack, packed, pad
     from jumok.data.splits import CLASSIFICATION
-    from jumok.tasks.texts import TextEncoder
+    from jumok.tasks.inputs.text_encoder import TextEncoder
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 
     train = load_splits(DataConfig(corpus="nsmc"), CLASSIFICATION, only=["train"]).train

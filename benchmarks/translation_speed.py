@@ -20,8 +20,8 @@ import torch
 from torch import nn
 from turns import Speeds, answer, heading, speed_lines, take_turns
 
-from jumok.tasks.pairs import PairBatch, Pairs
-from jumok.tasks.sequence_to_sequence import SequenceJob
+from jumok.tasks.inputs.seq2seq_encoder import PairBatch, Pairs
+from jumok.tasks.seq2seq import SequenceJob
 
 RESULTS = Path(__file__).parent / "results" / "translation_speed.txt"
 PIECES, LONGEST, BATCH_TOKENS, PAIRS = 8000, 160, 4096, 20_000
@@ -49,12 +49,13 @@ SIZES = (Size("3+3 d=256", 3, 256, 4, 1024, 1.7), Size("6+6 d=512", 6, 512, 8, 2
 def job_of(size: Size, data: Path) -> SequenceJob:
     """jumok's model and job on the first pairs of the corpus."""
     os.environ["JUMOK_DATA"] = str(data)
+    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+    from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+
     from jumok.data.config import DataConfig
     from jumok.data.corpora import load_splits
     from jumok.data.splits import SEQUENCES
     from jumok.models import EncoderDecoder
-    from jumok.tasks.recipe import Recipe
-    from jumok.tasks.tables import ModelConfig
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
     from jumok.training.config import TrainingConfig
 
@@ -84,18 +85,18 @@ def job_of(size: Size, data: Path) -> SequenceJob:
 
 def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     """jumok's training step."""
-    from jumok.device import tune_memory
+    from jumok.device import tune_allocator
     from jumok.models.weights import weights_of
-    from jumok.training.mixed_precision import in_precision
+    from jumok.training.mixed_precision import autocast_model
     from jumok.training.optimizer import Optimizer
 
-    tune_memory()
+    tune_allocator()
     parameters = weights_of(job.model)
     optimizer = Optimizer(parameters, job.recipe.training)
 
     def step(batch: PairBatch) -> None:
-        with in_precision(job.model, CPU, dtype):
-            loss = job.loss(batch) / batch.units
+        with autocast_model(job.model, CPU, dtype):
+            loss = job.loss(batch) / batch.n_targets
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(parameters.values(), 1.0).item()
         optimizer.step(1e-4)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from jumok.device import (
-    be_strict,
-    choose_precision,
     find_device,
     has_fast_bfloat16,
     peak_memory_bytes,
-    tune_memory,
+    resolve_dtype,
+    set_deterministic,
+    tune_allocator,
     versions,
 )
 from jumok.errors import InputError
@@ -31,17 +31,17 @@ def test_a_device_that_is_not_here(wanted: str) -> None:
 
 
 def test_precision() -> None:
-    assert choose_precision("float32", CPU) == torch.float32
-    assert choose_precision("bfloat16", CPU) == torch.bfloat16
+    assert resolve_dtype("float32", CPU) == torch.float32
+    assert resolve_dtype("bfloat16", CPU) == torch.bfloat16
     fast = torch.bfloat16 if has_fast_bfloat16(CPU) else torch.float32
-    assert choose_precision("auto", CPU) == fast
-    assert choose_precision("auto", torch.device("mps")) == torch.float32
+    assert resolve_dtype("auto", CPU) == fast
+    assert resolve_dtype("auto", torch.device("mps")) == torch.float32
 
 
 def test_strict_is_one_thread_and_deterministic_kernels() -> None:
     threads = torch.get_num_threads()
     try:
-        be_strict()
+        set_deterministic()
         assert torch.get_num_threads() == 1
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
@@ -57,7 +57,7 @@ def test_memory() -> None:
     block = torch.zeros(64 * 2**20, dtype=torch.uint8).add_(1)
     assert peak_memory_bytes() >= before
     del block
-    assert tune_memory() in (True, False)
+    assert tune_allocator() in (True, False)
 
 
 def test_versions_are_plain_words() -> None:

@@ -12,11 +12,11 @@ from torch import Tensor
 import jumok
 from jumok.errors import InputError, StorageError
 from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextClassifier
-from jumok.processes import ALONE
-from jumok.tasks.answering import Loaded
-from jumok.tasks.origin import Origin
+from jumok.processes import SINGLE_PROCESS
+from jumok.tasks.pipeline.origin import Origin
+from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from tests.interpret.kinds import loaded_of
+from tests.interpret.random_models import loaded_of
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_a_head_may_have_logits_and_answer_no_texts(classifier: Loaded, writer: 
 
 def test_other_settings_change_nothing_else(writer: Loaded) -> None:
     one = copy.copy(writer)
-    one.processes = copy.copy(ALONE)
+    one.processes = copy.copy(SINGLE_PROCESS)
     wide = one.with_decoding(["beam=7"])
     assert wide.recipe.decoding.beam == wide.kernels.config.beam == 7
     for name in ("model", "vocabulary", "labels", "processes", "weights_path", "draft", "origin"):
@@ -220,8 +220,9 @@ def test_other_settings_change_nothing_else(writer: Loaded) -> None:
 
 
 def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:
-    from jumok.tasks.recipe import load_recipe
-    from jumok.tasks.training import train
+    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+
+    from jumok.tasks.runs.train import train
 
     words = ["model.kind=encoder_decoder", "training.steps=2"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from jumok.seeding import permutation, seed_for, seed_step
+from jumok.seeding import derive_seed, permutation, set_step_seed
 
 
 def test_seeds_are_fixed_for_ever() -> None:
     """A checkpoint of last year must go on with the same numbers: these may never change."""
-    assert seed_for(0, "step", 1) == 7426281450441659682
+    assert derive_seed(0, "step", 1) == 7426281450441659682
     assert permutation(5, seed=0, epoch=0).tolist() == [3, 2, 0, 4, 1]
 
 
 def test_seeds_differ_where_the_words_do() -> None:
     words = [(0, "a", 1), (0, "a1"), (0, 1, "a"), (1, "a"), (0, "a"), (0,), (-1, "a"), (0, "가")]
-    seeds = {seed_for(*word) for word in words}
+    seeds = {derive_seed(*word) for word in words}
     assert len(seeds) == len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
 
@@ -26,7 +26,7 @@ def test_seeds_differ_where_the_words_do() -> None:
 def test_steps_next_to_each_other_are_unrelated() -> None:
     draws = []
     for step in range(200):
-        seed_step(0, step)
+        set_step_seed(0, step)
         draws.append(torch.randn(50))
     correlation = torch.corrcoef(torch.stack(draws)) - torch.eye(200)
     assert correlation.abs().max() < 0.75  # about 5 standard deviations of 1 / sqrt(50)
@@ -34,19 +34,19 @@ def test_steps_next_to_each_other_are_unrelated() -> None:
 
 
 def test_a_step_draws_what_torch_draws_from_its_seed() -> None:
-    seed_step(5, 4, shard=3)
+    set_step_seed(5, 4, shard=3)
     drawn = torch.randn(9)
-    torch.manual_seed(seed_for(5, "step", 4, 3))
+    torch.manual_seed(derive_seed(5, "step", 4, 3))
     assert torch.equal(drawn, torch.randn(9))
 
 
 @pytest.mark.parametrize("before", [0, 1, 7, 1000])
 def test_a_step_does_not_remember(before: int) -> None:
-    seed_step(3, 10)
+    set_step_seed(3, 10)
     uninterrupted = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
-    seed_step(3, 9, shard=1)
+    set_step_seed(3, 9, shard=1)
     torch.randn(before)  # an odd count leaves half a pair of normal numbers behind
-    seed_step(3, 10)
+    set_step_seed(3, 10)
     again = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
     assert all(torch.equal(a, b) for a, b in zip(uninterrupted, again, strict=True))
 
@@ -54,7 +54,7 @@ def test_a_step_does_not_remember(before: int) -> None:
 def test_seed_step_and_shard_each_matter() -> None:
     draws = set()
     for seed, step, shard in ((0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 0, 0)):
-        seed_step(seed, step, shard)
+        set_step_seed(seed, step, shard)
         draws.add(tuple(torch.rand(4).tolist()))
     assert len(draws) == 4
 
@@ -80,10 +80,10 @@ def test_every_place_is_as_likely() -> None:
 
 def test_another_process_draws_the_same() -> None:
     program = (
-        "import torch; from jumok.seeding import permutation, seed_step;"
-        "seed_step(5, 6); print(torch.rand(3).tolist(), permutation(9, 5, 6).tolist())"
+        "import torch; from jumok.seeding import permutation, set_step_seed;"
+        "set_step_seed(5, 6); print(torch.rand(3).tolist(), permutation(9, 5, 6).tolist())"
     )
-    seed_step(5, 6)
+    set_step_seed(5, 6)
     here = f"{torch.rand(3).tolist()} {permutation(9, 5, 6).tolist()}"
     there = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert there.stdout.strip() == here

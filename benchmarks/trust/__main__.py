@@ -69,7 +69,7 @@ LANES: dict[str, tuple[Sequence[Words], Sequence[Words]]] = {
         ],
     ),
 }
-ALONE: dict[str, Sequence[Words]] = {
+SINGLE_PROCESS: dict[str, Sequence[Words]] = {
     "short": [],
     "bars": [("overhead",), ("strict", "--rounds", "5")],
     "long": [],
@@ -113,7 +113,7 @@ def main() -> int:
 
         with ThreadPoolExecutor(max_workers=2) as lanes:
             done = [one for many in lanes.map(lane, LANES[how]) for one in many]
-        done += lane(ALONE[how])
+        done += lane(SINGLE_PROCESS[how])
         good = sum(not one.code for one in done)
         print(f"{good} of {len(done)} good, {(time.monotonic() - begun) / 60:.1f} minutes in all")
         for one in done:

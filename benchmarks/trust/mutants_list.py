@@ -23,19 +23,26 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "nn/attention": ("nn/test_attention.py", "nn/test_hooks.py", "models/test_cached.py"),
     "nn/short_attention": ("nn/test_attention.py", "nn/test_layer.py"),
     "nn/masks": ("nn/test_masks.py", "models/test_future.py", "models/test_cached.py"),
-    "nn/cache": ("nn/test_cache.py", "models/test_cached.py", "decoding/test_writer.py"),
+    "nn/cache": (
+        "nn/test_cache.py",
+        "models/test_cached.py",
+        "decoding/incremental/test_decoder.py",
+    ),
     "nn/dropout": ("nn/test_dropout.py",),
     "nn/layer": ("nn/test_layer.py", "models/test_cached.py", "models/test_padding.py"),
     "nn/stack": ("nn/test_stack.py", "models/test_cached.py"),
     "nn/positions": ("nn/test_positions.py", "models/test_cached.py"),
     "models/decoder": ("models/test_cached.py",),
     "decoding/beam": ("decoding/test_beam.py",),
-    "decoding/writer": ("decoding/test_writer.py", "decoding/test_generate.py"),
+    "decoding/incremental/decoder": (
+        "decoding/incremental/test_decoder.py",
+        "decoding/test_generate.py",
+    ),
     "decoding/generate": ("decoding/test_generate.py",),
     "decoding/sampling": ("decoding/test_sampling.py",),
-    "decoding/sliding": ("decoding/test_sliding.py",),
+    "decoding/incremental/sliding_window": ("decoding/incremental/test_sliding_window.py",),
     "decoding/speculative": ("decoding/test_speculative.py",),
-    "decoding/in_force": ("decoding/test_words.py", "decoding/test_constraints.py"),
+    "decoding/build": ("decoding/test_build.py", "decoding/constraints/test_constraint.py"),
     "decoding/stopping": ("decoding/test_generate.py", "decoding/test_beam.py"),
     "decoding/processors": ("decoding/test_processors.py",),
     "storage": ("test_storage.py", "training/test_checkpoint.py"),
@@ -55,7 +62,7 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "training/backward": ("training/test_trainer.py",),
     "training/objectives": ("training/test_objectives.py",),
     "models/heads": ("models/test_heads.py",),
-    "decoding/alignment": ("decoding/test_writer.py",),
+    "decoding/alignment": ("decoding/incremental/test_decoder.py",),
     "tasks/augmentation": ("tasks/test_augmentation.py",),
     "tasks/classification": ("tasks/test_classification.py",),
     "tasks/regression": ("tasks/test_regression.py",),
@@ -387,7 +394,7 @@ CACHE = _of(
         "self.length -= positions",
         "self.length = 0",
         "taking back one token forgets the whole text",
-        "decoding/test_writer.py::test_rows_repeated_reordered_left_out_and_rewound",
+        "decoding/incremental/test_decoder.py::test_rows_repeated_reordered_left_out_and_rewound",
     ),
     (
         "return self.caches[0].length if self.caches else 0",
@@ -399,7 +406,7 @@ CACHE = _of(
         "self.spare = cache.select_rows(rows, self.spare)",
         "cache.select_rows(rows)",
         "every reordering takes new memory",
-        "decoding/test_writer.py::test_a_reordering_takes_no_memory_of_its_own",
+        "decoding/incremental/test_decoder.py::test_a_reordering_takes_no_memory_of_its_own",
     ),
     (
         "S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)",
@@ -615,8 +622,8 @@ BEAM = _of(
 
 DECODING = (
     _of(
-        "decoding/writer",
-        "decoding/test_writer.py",
+        "decoding/incremental/decoder",
+        "decoding/incremental/test_decoder.py",
         (
             "positions = places[:, start:].clamp(min=0)",
             "positions = torch.arange(start, end, device=ids.device).expand_as(ids)",
@@ -672,12 +679,12 @@ DECODING = (
             "before = self.prompts[text] if self.prompts else ()",
             "before = ()",
             "a stop text misses the space of the first word behind a prompt",
-            "decoding/test_words.py::test_a_stop_text_that_begins_with_the_space_of_the_first_word",
+            "decoding/test_build.py::test_a_stop_text_that_begins_with_the_space_of_the_first_word",
         ),
     )
     + _of(
-        "decoding/in_force",
-        "decoding/test_words.py",
+        "decoding/build",
+        "decoding/test_build.py",
         (
             "ids = spelling.fewest(written[1:])",
             "pass",
@@ -688,7 +695,7 @@ DECODING = (
             "rest = [limit - forced for limit in limits]",
             "rest = limits",
             "a pattern is promised the room of a token that is forced to come first",
-            "decoding/test_constraints.py::test_a_forced_token_takes_its_room",
+            "decoding/constraints/test_constraint.py::test_a_forced_token_takes_its_room",
         ),
     )
     + _of(
@@ -752,8 +759,8 @@ DECODING = (
         ),
     )
     + _of(
-        "decoding/sliding",
-        "decoding/test_sliding.py",
+        "decoding/incremental/sliding_window",
+        "decoding/incremental/test_sliding_window.py",
         (
             "self._forgotten, self._writer = self.length - self._half, self._fresh()",
             "self._forgotten, self._writer = self.length - self._room, self._fresh()",
@@ -1009,14 +1016,14 @@ TRAINING = (
         "training/randomness",
         "training/test_randomness.py",
         (
-            'seed_for(seed, "step", step, shard)',
-            'seed_for(seed, "step", step)',
+            'derive_seed(seed, "step", step, shard)',
+            'derive_seed(seed, "step", step)',
             "the batches of a step drop the same numbers",
             "test_seed_step_and_shard_each_matter",
         ),
         (
-            'seed_for(seed, "order", epoch)',
-            'seed_for(seed, "order")',
+            'derive_seed(seed, "order", epoch)',
+            'derive_seed(seed, "order")',
             "every epoch comes in the same order",
             "test_orders_differ_by_seed_and_epoch",
         ),
@@ -1068,14 +1075,14 @@ LEARNING = (
         "training/backward",
         "training/test_trainer.py",
         (
-            "seed_step(self.seed, step, shard)",
-            "seed_step(self.seed, step, 0)",
+            "set_step_seed(self.seed, step, shard)",
+            "set_step_seed(self.seed, step, 0)",
             "the batches of a step drop the same numbers",
             "test_every_batch_draws_numbers_of_its_own",
         ),
         (
-            "seed_step(self.seed, step, shard)",
-            "seed_step(0, step, shard)",
+            "set_step_seed(self.seed, step, shard)",
+            "set_step_seed(0, step, shard)",
             "every seed drops the same numbers",
             "test_every_batch_draws_numbers_of_its_own",
         ),
@@ -1134,7 +1141,7 @@ LEARNING = (
     )
     + _of(
         "decoding/alignment",
-        "decoding/test_writer.py",
+        "decoding/incremental/test_decoder.py",
         (
             "layers if layer is None else [layers[layer]]",
             "layers if layer is None else [layers[0]]",
@@ -1152,8 +1159,8 @@ LEARNING = (
             "test_a_share_of_the_texts_is_cut_at_random",
         ),
         (
-            'seed_for(cut.seed, "chosen")',
-            'seed_for(0, "chosen")',
+            'derive_seed(cut.seed, "chosen")',
+            'derive_seed(0, "chosen")',
             "the same texts are cut at random with every seed",
             "test_a_share_of_the_texts_is_cut_at_random",
         ),

@@ -22,12 +22,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.device import release_memory, tune_memory
+from jumok.device import release_memory, tune_allocator
 from jumok.models.weights import weights_of
 from jumok.training.checkpoints.async_writer import CommitsBehind
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import WeightAverage
+from jumok.training.ema import EMA
 from jumok.training.optimizer import Optimizer
 from jumok.training.trainer import Trainer
 from tests.training.toy_job import Circle, Points, points
@@ -65,13 +65,13 @@ class Large:
         self.job.model = layers(max(1, round(millions * 1e6 / WIDTH / WIDTH)), WIDTH)
         self.parameters = weights_of(self.job.model)
         self.optimizer = Optimizer(self.parameters, CONFIG)
-        self.average = WeightAverage(self.parameters, decay=0.999)
+        self.average = EMA(self.parameters, decay=0.999)
         self.batch = self.job.epoch(0)[0]
 
     def step(self, behind: CommitsBehind | None = None) -> tuple[float, float]:
         """How long a step took, in s, and how long of it the optimizer waited for a copy."""
         begun, waited = time.perf_counter(), 0.0
-        (self.job.loss(self.batch) / self.batch.units).backward()  # type: ignore[no-untyped-call]
+        (self.job.loss(self.batch) / self.batch.n_targets).backward()  # type: ignore[no-untyped-call]
         if behind is not None:
             asked = time.perf_counter()
             behind.wait_for_copy()
@@ -163,7 +163,7 @@ class InTurn(Circle):
     def _step(self) -> None:
         """One step of a loop that only learns."""
         batch = next(self._batches)
-        loss = self._other.loss(batch) / batch.units
+        loss = self._other.loss(batch) / batch.n_targets
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self._parameters.values(), CONFIG.clip_norm)
         self._optimizer.step(CONFIG.learning_rate)
@@ -184,7 +184,7 @@ def main() -> int:
     words.add_argument("--millions", type=float, default=100.0, help="of parameters")
     options = words.parse_args()
     proof = Proof("overhead", f"a checkpoint of {options.millions:g} million parameters; a step")
-    tune_memory()
+    tune_allocator()
     held = pauses(options.millions, proof)
     rounds = [guarded_and_bare() for _ in range(ROUNDS)]
     shares = [guarded / bare - 1 for guarded, bare in rounds]

@@ -27,10 +27,10 @@ from torch import Tensor
 
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import TextClassifier
-from jumok.processes import ALONE, Processes, connected
-from jumok.tasks.batches import Batches
+from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
+from jumok.tasks.inputs.batches import Batches
 from jumok.training.config import TrainingConfig
-from jumok.training.job import DevScore
+from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
 from jumok.training.trainer import Trainer
 
@@ -78,7 +78,7 @@ class Reviews:
         return self.ids.numel()
 
     @property
-    def units(self) -> int:
+    def n_targets(self) -> int:
         """Texts."""
         return len(self.labels)
 
@@ -107,12 +107,12 @@ class Reading:
         self.moments.append((time.perf_counter(), time.process_time()))
         return cross_entropy(self.model(batch.ids), batch.labels)
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Nothing is asked."""
-        return DevScore(0.0, 0.0, "accuracy")
+        return DevResult(0.0, 0.0, "accuracy")
 
 
-def seconds(strict: bool, processes: Processes, folder: Path) -> list[float]:
+def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
     """The median step of one round: by the clock, and of this process's processor time."""
     folder.mkdir(exist_ok=True)
     job = Reading()
@@ -140,7 +140,7 @@ def measured(size: int, rounds: int, folder: Path) -> list[list[list[float]]]:
         def take() -> None:
             os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
             os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            with connected(torch.device("cpu"), CONFIG.timeout) as processes:
+            with init_process_group(torch.device("cpu"), CONFIG.timeout) as processes:
                 found = [
                     [seconds(strict, processes, folder / f"{number}-{strict}") for strict in order]
                     for number in range(rounds)

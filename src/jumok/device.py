@@ -54,14 +54,14 @@ def has_fast_bfloat16(device: torch.device) -> bool:
     return False
 
 
-def choose_precision(wanted: Precision, device: torch.device) -> torch.dtype:
+def resolve_dtype(wanted: Precision, device: torch.device) -> torch.dtype:
     """The type of matrix products; weights and sums stay in float32 either way."""
     if wanted == "auto":
         return torch.bfloat16 if has_fast_bfloat16(device) else torch.float32
     return torch.bfloat16 if wanted == "bfloat16" else torch.float32
 
 
-def tune_memory() -> bool:
+def tune_allocator() -> bool:
     """Ask the libraries below for less memory and fewer system calls; True where glibc listens.
 
     oneDNN keeps what it compiled for 1,024 shapes of matrix products, and batches of like length
@@ -82,7 +82,7 @@ def release_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def be_strict() -> None:
+def set_deterministic() -> None:
     """One thread and deterministic kernels: the same bits whatever the number of cores."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS repeats itself only so
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
     torchrun --nproc-per-node 4 -m jumok train nsmc training.accumulate=4
 
 starts four that find each other by their environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
-and MASTER_PORT). A process without that environment is `ALONE`, and all sums are its own. What
+and MASTER_PORT). A process without that environment is `SINGLE_PROCESS`, and all sums are its own. What
 they tell each other is numbers and texts, never pickled objects.
 """
 
@@ -23,7 +23,7 @@ from jumok.errors import InputError, JumokError, ProcessLostError
 from jumok.rendezvous import meet
 
 
-class Processes(Protocol):
+class ProcessGroup(Protocol):
     """All processes that train one model, as one of them sees them.
 
     Everybody calls the same methods in the same order, and waits in them for the others. Each
@@ -38,74 +38,74 @@ class Processes(Protocol):
     def size(self) -> int:
         """How many there are."""
 
-    def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+    def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
         """What everybody gave, as many numbers each, in the order of the ranks."""
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
         """What everybody gave, of any length, in the order of the ranks."""
 
-    def sum(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """Everybody's tensor becomes the sum of all."""
 
     def send(self, tensor: Tensor, to: int) -> None:
         """Give a tensor to another one, which receives it."""
 
-    def receive(self, tensor: Tensor, source: int) -> None:
+    def recv(self, tensor: Tensor, source: int) -> None:
         """Fill a tensor with what another one sends."""
 
     def broadcast(self, tensor: Tensor) -> None:
         """Everybody's tensor becomes that of rank 0."""
 
-    def beside(self) -> "Processes":
+    def new_group(self) -> "ProcessGroup":
         """The same ones by a connection of its own, for what a thread tells the others."""
 
-    def in_contact(self) -> AbstractContextManager[None]:
+    def translate_errors(self) -> AbstractContextManager[None]:
         """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleProcess:
     """One process: what it says is what everybody says."""
 
     rank: int = 0
     size: int = 1
 
-    def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+    def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
         """The one row there is."""
         return [[float(number) for number in numbers]]
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
         """The one text there is."""
         return [data]
 
-    def sum(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """It is the sum already."""
 
     def send(self, tensor: Tensor, to: int) -> None:
         """Nobody is there to send to."""
         raise AssertionError("a process alone sends nothing")
 
-    def receive(self, tensor: Tensor, source: int) -> None:
+    def recv(self, tensor: Tensor, source: int) -> None:
         """Nobody is there to receive from."""
         raise AssertionError("a process alone receives nothing")
 
     def broadcast(self, tensor: Tensor) -> None:
         """It is that of rank 0 already."""
 
-    def beside(self) -> Processes:
+    def new_group(self) -> ProcessGroup:
         """Nobody is there to speak to."""
         return self
 
-    def in_contact(self) -> AbstractContextManager[None]:
+    def translate_errors(self) -> AbstractContextManager[None]:
         """Nobody is there to lose."""
         return nullcontext()
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()
 
 
 @dataclass(frozen=True)
-class Connected:
+class TorchProcessGroup:
     """Processes connected by torch.distributed: gloo on the CPU, nccl between GPUs."""
 
     rank: int
@@ -113,7 +113,7 @@ class Connected:
     timeout: float  # seconds
     group: dist.ProcessGroup | None = None  # None: the one all were connected by
 
-    def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+    def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
         """Rows of float64, which nothing is lost in."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
@@ -121,16 +121,16 @@ class Connected:
             dist.all_gather(rows, mine, group=self.group)
         return [row.tolist() for row in rows]
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
         """Filled up to the longest on the way."""
-        lengths = [int(length) for (length,) in self.exchange([len(data)])]
+        lengths = [int(length) for (length,) in self.all_gather_floats([len(data)])]
         mine = torch.frombuffer(bytearray(data.ljust(max(*lengths, 1), b"\0")), dtype=torch.uint8)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         with self._in_contact():
             dist.all_gather(rows, mine, group=self.group)
         return [bytes(row.numpy())[:length] for row, length in zip(rows, lengths, strict=True)]
 
-    def sum(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         """In an order that the library chooses; the same bits for everybody."""
         with self._in_contact():
             dist.all_reduce(tensor, group=self.group)
@@ -140,7 +140,7 @@ class Connected:
         with self._in_contact():
             dist.send(tensor, to, group=self.group)
 
-    def receive(self, tensor: Tensor, source: int) -> None:
+    def recv(self, tensor: Tensor, source: int) -> None:
         """Return when it is there."""
         with self._in_contact():
             dist.recv(tensor, source, group=self.group)
@@ -150,14 +150,14 @@ class Connected:
         with self._in_contact():
             dist.broadcast(tensor, 0, group=self.group)
 
-    def beside(self) -> "Connected":
+    def new_group(self) -> "TorchProcessGroup":
         """Between the memories of the machines: all say this together, nobody in a thread."""
         with self._in_contact():
             group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
         return replace(self, group=group)
 
     @contextmanager
-    def in_contact(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
         try:
             yield
@@ -181,7 +181,7 @@ class Connected:
         )
 
 
-class ElsewhereError(JumokError):
+class PeerError(JumokError):
     """Something went wrong with another process, which says what."""
 
     def __init__(self, exit_code: int) -> None:
@@ -190,15 +190,15 @@ class ElsewhereError(JumokError):
 
 
 @contextmanager
-def connected(device: torch.device, timeout: float) -> Iterator[Processes]:
-    """The processes that torchrun started, connected until the end; ALONE where it did not.
+def init_process_group(device: torch.device, timeout: float) -> Iterator[ProcessGroup]:
+    """The processes that torchrun started, connected until the end; SINGLE_PROCESS where it did not.
 
     Raises InputError for a device whose tensors cannot be exchanged, ProcessLostError when the
-    others do not come within `timeout` seconds. An ElsewhereError leaves it as SystemExit.
+    others do not come within `timeout` seconds. An PeerError leaves it as SystemExit.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     backends = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
     if device.type not in backends:
@@ -208,7 +208,7 @@ def connected(device: torch.device, timeout: float) -> Iterator[Processes]:
         )
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    processes = Connected(int(os.environ["RANK"]), size, timeout)
+    processes = TorchProcessGroup(int(os.environ["RANK"]), size, timeout)
     patience = timedelta(seconds=timeout)
     with processes._in_contact():
         store, rank, _ = next(rendezvous("env://", timeout=patience))
@@ -221,18 +221,18 @@ def connected(device: torch.device, timeout: float) -> Iterator[Processes]:
         )
     try:
         yield processes
-    except ElsewhereError as error:
+    except PeerError as error:
         raise SystemExit(error.exit_code) from None
     finally:
         dist.destroy_process_group()
 
 
 @contextmanager
-def together(processes: Processes) -> Iterator[None]:
+def raise_together(processes: ProcessGroup) -> Iterator[None]:
     """Inside, each works for itself; what goes wrong with one ends all, and it alone says why.
 
     The error comes out where it happened, of several at the lowest rank; the others raise
-    ElsewhereError with its code. So it is also a meeting: nobody leaves before all are done.
+    PeerError with its code. So it is also a meeting: nobody leaves before all are done.
     """
     wrong: Exception | None = None
     try:
@@ -242,23 +242,23 @@ def together(processes: Processes) -> Iterator[None]:
     except Exception as error:
         wrong = error
     code = 0
-    if wrong is not None and not isinstance(wrong, ElsewhereError):
+    if wrong is not None and not isinstance(wrong, PeerError):
         code = wrong.exit_code if isinstance(wrong, JumokError) else 1
-    codes = [int(row[0]) for row in processes.exchange([code])]
+    codes = [int(row[0]) for row in processes.all_gather_floats([code])]
     speaker = next((rank for rank, code in enumerate(codes) if code), None)
     if wrong is not None and speaker == processes.rank:
         raise wrong
     if speaker is not None:
-        raise ElsewhereError(codes[speaker])
+        raise PeerError(codes[speaker])
 
 
-def largest(processes: Processes, numbers: Sequence[float]) -> list[float]:
+def all_reduce_max(processes: ProcessGroup, numbers: Sequence[float]) -> list[float]:
     """The largest that any process gave, of each."""
-    return [max(column) for column in zip(*processes.exchange(numbers), strict=True)]
+    return [max(column) for column in zip(*processes.all_gather_floats(numbers), strict=True)]
 
 
 @contextmanager
-def one_voice() -> Iterator[None]:
+def report_errors_once() -> Iterator[None]:
     """Before processes are connected: of an error that all make, one a machine says the words."""
     try:
         yield
@@ -268,26 +268,26 @@ def one_voice() -> Iterator[None]:
         raise
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this is the process that writes files and speaks: rank 0, or the only one."""
     return os.environ.get("RANK", "0") == "0"
 
 
-def may_start_again() -> bool:
+def is_elastic() -> bool:
     """Whether torchrun says these words again (`--max-restarts`) after a process was lost."""
     return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
 
 
-def shards_of(rank: int, size: int, n: int) -> range:
+def microbatches_of_rank(rank: int, size: int, n: int) -> range:
     """Which of the n batches of a step are a process's own: neighbours, as many for each.
 
-    >>> [list(shards_of(rank, 3, 4)) for rank in range(3)]
+    >>> [list(microbatches_of_rank(rank, 3, 4)) for rank in range(3)]
     [[0], [1], [2, 3]]
     """
     return range(rank * n // size, (rank + 1) * n // size)
 
 
-def refuse_idle(size: int, accumulate: int) -> None:
+def check_world_size(size: int, accumulate: int) -> None:
     """Raises InputError when a step has fewer batches than there are processes."""
     if size > accumulate:
         raise InputError(

@@ -12,32 +12,32 @@ import torch
 from numpy.typing import NDArray
 
 
-def seed_for(seed: int, *words: int | str) -> int:
+def derive_seed(seed: int, *words: int | str) -> int:
     """A seed from 0 to 2**63 - 1 for the purpose that the words name.
 
     Another word, another order or another division of the words gives an unrelated seed; the same
     words give the same seed on every machine and in every version.
 
-    >>> seed_for(0, "step", 1)
+    >>> derive_seed(0, "step", 1)
     7426281450441659682
-    >>> seed_for(0, "step", 1) == seed_for(0, "step1")
+    >>> derive_seed(0, "step", 1) == derive_seed(0, "step1")
     False
     """
     text = json.dumps([seed, *words], ensure_ascii=True)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def seed_step(seed: int, step: int, shard: int = 0) -> None:
+def set_step_seed(seed: int, step: int, shard: int = 0) -> None:
     """Start torch's random numbers anew for one step, on the CPU and the accelerator in use.
 
     Called before each step it makes all that torch draws in it (dropout above all) a function of
     (seed, step, shard), whatever was drawn before; `shard` numbers the parts of a large batch.
 
-    >>> seed_step(0, 7); first = torch.rand(3)
-    >>> _ = torch.rand(100); seed_step(0, 7); bool((torch.rand(3) == first).all())
+    >>> set_step_seed(0, 7); first = torch.rand(3)
+    >>> _ = torch.rand(100); set_step_seed(0, 7); bool((torch.rand(3) == first).all())
     True
     """
-    number = seed_for(seed, "step", step, shard)
+    number = derive_seed(seed, "step", step, shard)
     # As torch.manual_seed, without a formatted traceback for each accelerator that is not in use.
     torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -55,5 +55,5 @@ def permutation(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
     >>> permutation(5, seed=0, epoch=0).tolist()
     [3, 2, 0, 4, 1]
     """
-    draws = np.random.Philox(key=seed_for(seed, "order", epoch)).random_raw(n)
+    draws = np.random.Philox(key=derive_seed(seed, "order", epoch)).random_raw(n)
     return np.argsort(draws, kind="stable").astype(np.int64, copy=False)

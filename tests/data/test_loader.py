@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jumok.data.loader import Loader, Position
 from jumok.data.packing import bucketed
-from jumok.seeding import permutation, seed_for
+from jumok.seeding import derive_seed, permutation
 
 
 def loader_of(sizes: list[int], position: Position | None = None) -> Loader[tuple[int, int]]:
@@ -49,7 +49,7 @@ def test_every_example_once_an_epoch_also_across_a_stop(lengths: list[int], stop
 
     def epoch(number: int) -> list[list[int]]:
         order = permutation(len(table), 0, number)
-        rng = np.random.default_rng(seed_for(0, "batches", number))
+        rng = np.random.default_rng(derive_seed(0, "batches", number))
         return [batch.tolist() for batch in bucketed(table, order, 60, rng)]
 
     n = len(epoch(0))

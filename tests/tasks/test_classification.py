@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
 
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.classification import labelled, score_texts
-from jumok.tasks.tables import AugmentationConfig
-from jumok.tasks.texts import TextEncoder, texts_of
-from jumok.tasks.whole_texts import answer_all, outputs
-from jumok.training.losses import inconsistency
-from tests.tasks.jobs import CPU, LABELS, classification_job, review_vocabulary
+from jumok.tasks.inputs.text_encoder import TextEncoder, texts_of
+from jumok.tasks.pipeline.sequence_classification import answer_all, outputs
+from jumok.training.losses import rdrop_kl
+from tests.tasks.tiny_jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny_runs import reviews
 
 ROWS = reviews(60, 3)
@@ -116,7 +116,7 @@ def test_batches_keep_the_budget() -> None:
     epoch = classification_job(ROWS, batch_tokens=40).epoch(0)
     batches = [epoch[index] for index in range(len(epoch))]
     assert all(batch.texts.ids.numel() <= 40 for batch in batches)
-    assert sum(batch.units for batch in batches) == len(ROWS)
+    assert sum(batch.n_targets for batch in batches) == len(ROWS)
     assert sum(batch.tokens for batch in batches) == len(encoder()([t for t, _ in ROWS]).ids)
 
 
@@ -184,7 +184,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     assert batch.twice
     logits = outputs(job.model, batch.texts, job.vocabulary)
     plain = F.cross_entropy(logits, batch.wanted, reduction="sum")
-    apart = inconsistency(*logits.chunk(2))
+    apart = rdrop_kl(*logits.chunk(2))
     term = 2 * 1.5 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
@@ -213,7 +213,7 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
     together = answer_all(job.model, rows, job.vocabulary, CPU)
     assert together.dtype == torch.float32
     with torch.inference_mode():
-        from jumok.tasks.batches import padded
+        from jumok.tasks.inputs.batches import padded
 
         alone = torch.cat(
             [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
 
 import jumok
 from jumok import safetensors_io as tensorfile
@@ -14,13 +15,12 @@ from jumok.data.corpora import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.answering import Loaded
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.scoring import score, tables_of
-from jumok.tasks.sequence_to_sequence import SequenceToSequence
-from jumok.tasks.task import Writing
-from jumok.tasks.training import resume, train
-from jumok.tasks.vocabularies import learn
+from jumok.tasks.inputs.tokenizer_pair import learn
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.train import resume, train
+from jumok.tasks.seq2seq import SequenceToSequence
 from tests.shared_data import shared_data
 from tests.tiny_runs import readings, write_readings
 
@@ -315,7 +315,7 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     assert batch.twice == name.startswith("multi30k")
     padded = batch.source.ids.numel() + batch.target.ids.numel()
     assert padded <= recipe.training.batch_tokens * (2 if batch.twice else 1)
-    assert torch.isfinite(job.loss(batch) / batch.units)
+    assert torch.isfinite(job.loss(batch) / batch.n_targets)
     assert recipe.decoding.beam == 5
 
 

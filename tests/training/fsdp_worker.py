@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.weights import weights_of
-from jumok.processes import Processes, shards_of
+from jumok.processes import ProcessGroup, microbatches_of_rank
 from jumok.training.checkpoints.resharding import rows_of
 from jumok.training.checkpoints.store import CheckpointStore
-from jumok.training.ema import WeightAverage
-from jumok.training.parallel.fsdp import Shards
+from jumok.training.ema import EMA
+from jumok.training.parallel.fsdp import FullyShardedDataParallel
 from tests.training.sharded_checkpoint_worker import gang
 
 CONFIG = TransformerConfig(vocabulary_size=50, d_model=16, n_heads=2, d_ff=32, n_layers=2)
@@ -32,7 +32,7 @@ def _refuse_pickle(event: str, arguments: tuple[object, ...]) -> None:
         os._exit(99)
 
 
-def _hold(processes: Processes, folder: Path) -> int:
+def _hold(processes: ProcessGroup, folder: Path) -> int:
     """Whole, in parts, whole, in parts ... the same bits; in the end as if nothing had been.
 
     In between a step of 4 texts, whose gradients are those of a plain model, and their norm is.
@@ -52,11 +52,11 @@ def _hold(processes: Processes, folder: Path) -> int:
     norm = nn.utils.get_total_norm(list(gradients.values()))
     model.zero_grad()
     cpu, store = torch.device("cpu"), CheckpointStore(folder)
-    held = Shards(model, loss, processes, device=cpu, dtype=torch.float32)
-    average = WeightAverage(held.parameters, 0.5)
+    held = FullyShardedDataParallel(model, loss, processes, device=cpu, dtype=torch.float32)
+    average = EMA(held.parameters, 0.5)
     for value in average.values.values():
         value.zero_()
-    mine = shards_of(processes.rank, processes.size, len(ids))  # 1, 1 and 2 of the texts
+    mine = microbatches_of_rank(processes.rank, processes.size, len(ids))  # 1, 1 and 2 of the texts
 
     def find(shard: int, *, idle: bool = False) -> None:
         share = 0.0 if idle else 1.0

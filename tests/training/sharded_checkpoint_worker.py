@@ -18,7 +18,7 @@ from torch import Tensor
 
 from jumok import safetensors_io as tensorfile
 from jumok.errors import JumokError
-from jumok.processes import Processes, connected
+from jumok.processes import ProcessGroup, init_process_group
 from jumok.training.checkpoints.resharding import rows_of
 from jumok.training.checkpoints.sharded import ShardedCommits
 from jumok.training.checkpoints.store import CheckpointStore
@@ -47,9 +47,9 @@ def _ends(rows: range) -> tuple[int, int]:
     return rows.start, rows.stop
 
 
-def _write(processes: Processes, folder: Path, victim: int, last: int) -> int:
+def _write(processes: ProcessGroup, folder: Path, victim: int, last: int) -> int:
     """One process; its exit code."""
-    commits = ShardedCommits(CheckpointStore(folder), processes.beside())
+    commits = ShardedCommits(CheckpointStore(folder), processes.new_group())
     rank, size = processes.rank, processes.size
     try:
         for step in range(1, last + 1):
@@ -72,7 +72,7 @@ def _die_in_the_middle() -> None:
     tensorfile.iter_chunks = some
 
 
-def gang(size: int, live: Callable[[Processes], int]) -> None:
+def gang(size: int, live: Callable[[ProcessGroup], int]) -> None:
     """So many connected processes that do the same; printed is how each ended."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -83,7 +83,7 @@ def gang(size: int, live: Callable[[Processes], int]) -> None:
         process = os.fork()
         if process == 0:
             os.environ["RANK"] = str(rank)
-            with connected(torch.device("cpu"), 30.0) as processes:
+            with init_process_group(torch.device("cpu"), 30.0) as processes:
                 code = live(processes)
             os._exit(code)
         lives.append(process)

@@ -5,20 +5,20 @@ from torch import Tensor
 
 from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
-from jumok.seeding import seed_step
-from jumok.training.activation_checkpointing import recomputing
+from jumok.seeding import set_step_seed
+from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import estimate
-from tests.tasks.jobs import CPU, classification_job, sequence_job
+from tests.tasks.tiny_jobs import CPU, classification_job, sequence_job
 from tests.tiny_runs import readings, reviews
 
 DROPOUTS = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "n_layers": 2}
 
 
 def gradients(job: object, *, wanted: bool) -> dict[str, Tensor]:
-    with recomputing(job.model, wanted=wanted):
+    with activation_checkpointing(job.model, wanted=wanted):
         job.model.train()
-        seed_step(0, 1)
+        set_step_seed(0, 1)
         job.loss(job.epoch(0)[0]).backward()
     found = {name: p.grad for name, p in weights_of(job.model).items() if p.grad is not None}
     job.model.zero_grad()

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from jumok.training.ema import WeightAverage
+from jumok.training.ema import EMA
 
 
 def walk(step: int) -> torch.Tensor:
@@ -15,7 +15,7 @@ def walk(step: int) -> torch.Tensor:
 
 def test_the_average_of_two_hundred_steps() -> None:
     weight = nn.Parameter(walk(1).clone())
-    average = WeightAverage({"w": weight}, decay=0.97)
+    average = EMA({"w": weight}, decay=0.97)
     wanted = walk(1).double().numpy()
     for step in range(1, 201):
         weight.data.copy_(walk(step))
@@ -27,7 +27,7 @@ def test_the_average_of_two_hundred_steps() -> None:
 
 def test_inside_the_model_has_the_average_and_outside_its_own_weights() -> None:
     model = nn.Linear(2, 2, bias=False)
-    average = WeightAverage(dict(model.named_parameters()), decay=0.5)
+    average = EMA(dict(model.named_parameters()), decay=0.5)
     own = model.weight.detach().clone()
     average.values["weight"].fill_(3.0)
     with average.in_place():
@@ -41,7 +41,7 @@ def test_inside_the_model_has_the_average_and_outside_its_own_weights() -> None:
 
 def test_without_a_decay_there_is_no_average() -> None:
     model = nn.Linear(2, 2)
-    average = WeightAverage(dict(model.named_parameters()), decay=0.0)
+    average = EMA(dict(model.named_parameters()), decay=0.0)
     average.update(step=1)
     own = model.weight.detach().clone()
     with average.in_place():
@@ -51,7 +51,7 @@ def test_without_a_decay_there_is_no_average() -> None:
 
 def test_an_average_goes_on_from_its_values() -> None:
     weight = nn.Parameter(torch.zeros(2))
-    average = WeightAverage({"w": weight}, decay=0.5)
+    average = EMA({"w": weight}, decay=0.5)
     average.load({"w": torch.tensor([1.0, 2.0])})
     average.update(step=1000)
     assert average.values["w"].tolist() == [0.5, 1.0]

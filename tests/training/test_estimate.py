@@ -67,10 +67,10 @@ def test_what_a_part_holds() -> None:
     found = estimate(Circle(points(64, 0)), CONFIG, CPU)
     assert (found.outside_bytes, found.layer_bytes) == (found.weight_bytes, 0)
     w, rest = found.weight_bytes, found.activation_bytes
-    assert found.bytes_of_a_part(4) == 7 * w // 4 + 2 * w + rest
+    assert found.bytes_per_rank(4) == 7 * w // 4 + 2 * w + rest
     deep = replace(found, outside_bytes=0, layer_bytes=8, activation_bytes=0)
-    assert deep.bytes_of_a_part(8) == 6 * w // 8 + w  # an evaluation, of all weights
-    assert deep.bytes_of_a_part(8) < deep.bytes / 3
+    assert deep.bytes_per_rank(8) == 6 * w // 8 + w  # an evaluation, of all weights
+    assert deep.bytes_per_rank(8) < deep.bytes / 3
 
 
 def test_minutes_are_an_end() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.training.fused_linear_cross_entropy import PART, vocabulary_loss
-from jumok.training.losses import cross_entropy, inconsistency
+from jumok.training.fused_linear_cross_entropy import PART, fused_linear_cross_entropy
+from jumok.training.losses import cross_entropy, rdrop_kl
 
 
 def written_out(
@@ -33,7 +33,7 @@ def test_the_same_loss_and_derivatives(
     hidden = torch.randn(n, 6, dtype=torch.float64, requires_grad=True)
     wanted = torch.randint(11, (n // 2,)).repeat(2)
     inputs = [hidden, *output.parameters()]
-    ours = vocabulary_loss(
+    ours = fused_linear_cross_entropy(
         hidden, output, wanted, label_smoothing=smoothing, consistency=consistency
     )
     theirs = written_out(hidden, output, wanted, smoothing, consistency)
@@ -52,8 +52,8 @@ def test_the_same_as_the_objectives() -> None:
     output, hidden = nn.Linear(6, 11, bias=False), torch.randn(40, 6)
     wanted = torch.randint(11, (20,)).repeat(2)
     logits = output(hidden)
-    plain = cross_entropy(logits, wanted, 0.1) + 2 * inconsistency(*logits.chunk(2))
-    ours = vocabulary_loss(hidden, output, wanted, label_smoothing=0.1, consistency=2)
+    plain = cross_entropy(logits, wanted, 0.1) + 2 * rdrop_kl(*logits.chunk(2))
+    ours = fused_linear_cross_entropy(hidden, output, wanted, label_smoothing=0.1, consistency=2)
     assert torch.allclose(ours, plain, rtol=1e-5)  # both sum in float32
 
 
@@ -62,7 +62,7 @@ def test_in_bfloat16_the_sums_are_float32() -> None:
     output, wanted = nn.Linear(32, 500, bias=False), torch.randint(500, (600,))
     hidden = torch.randn(600, 32, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        ours = vocabulary_loss(hidden, output, wanted)
+        ours = fused_linear_cross_entropy(hidden, output, wanted)
         plain = cross_entropy(output(hidden), wanted)
     assert ours.dtype == torch.float32
     assert torch.allclose(ours, plain, rtol=1e-5)  # the same bfloat16 logits
@@ -79,7 +79,7 @@ def test_in_bfloat16_the_sums_are_float32() -> None:
 def test_nothing_is_learned_without_gradients() -> None:
     output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with torch.inference_mode():
-        loss = vocabulary_loss(torch.ones(3, 4), output, wanted)
+        loss = fused_linear_cross_entropy(torch.ones(3, 4), output, wanted)
     assert not loss.requires_grad
     assert torch.allclose(loss, cross_entropy(output(torch.ones(3, 4)), wanted))
 
@@ -88,14 +88,14 @@ def test_tokens_seen_twice_are_an_even_number() -> None:
     """One without its like would be left out of the loss, its derivative never written."""
     output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with pytest.raises(AssertionError, match="an even number"):
-        vocabulary_loss(torch.ones(3, 4), output, wanted, consistency=1.0)
+        fused_linear_cross_entropy(torch.ones(3, 4), output, wanted, consistency=1.0)
 
 
 @pytest.mark.parametrize("consistency", [0.0, 1.0])
 def test_of_no_tokens_there_is_nothing_to_learn(consistency: float) -> None:
     output, hidden = nn.Linear(4, 5), torch.empty(0, 4, requires_grad=True)
     none = torch.empty(0, dtype=torch.int64)
-    loss = vocabulary_loss(hidden, output, none, consistency=consistency)
+    loss = fused_linear_cross_entropy(hidden, output, none, consistency=consistency)
     assert loss.item() == 0.0
     found = torch.autograd.grad(loss, [hidden, output.weight, output.bias])
     assert found[0].shape == (0, 4)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError, StorageError
-from jumok.training.lock import OWNER, alone
+from jumok.training.lock import OWNER, run_lock
 from tests.cli.commands import JUMOK, environment, run
 
 ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.batch_tokens=200")
@@ -20,29 +20,29 @@ ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.ba
 
 def test_nobody_else_within(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with alone(folder):
+    with run_lock(folder):
         refused(folder, rf"being trained in by process {os.getpid()} on ")
         (folder / OWNER).write_text("half a fi")
         refused(folder, "being trained in by another process; wait for it")
-    with alone(folder):
+    with run_lock(folder):
         pass
 
 
 def refused(folder: Path, words: str) -> None:
-    with pytest.raises(InputError, match=words), alone(folder):
+    with pytest.raises(InputError, match=words), run_lock(folder):
         pass
 
 
 def test_a_failure_gives_it_back(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), alone(tmp_path):
+    with pytest.raises(ZeroDivisionError), run_lock(tmp_path):
         raise ZeroDivisionError
-    with alone(tmp_path):
+    with run_lock(tmp_path):
         pass
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be locked"), alone(tmp_path / "file"):
+    with pytest.raises(StorageError, match="cannot be locked"), run_lock(tmp_path / "file"):
         pass
 
 

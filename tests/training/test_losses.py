@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from jumok.training.losses import cross_entropy, inconsistency
+from jumok.training.losses import cross_entropy, rdrop_kl
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -42,4 +42,4 @@ def test_inconsistency_is_half_of_both_divergences() -> None:
     p, q = once.log_softmax(-1), again.log_softmax(-1)
     both = [F.kl_div(*pair, reduction="sum", log_target=True) for pair in ((q, p), (p, q))]
     wanted = sum(both) / 2
-    torch.testing.assert_close(inconsistency(once, again), wanted, rtol=1e-5, atol=0)  # float32
+    torch.testing.assert_close(rdrop_kl(once, again), wanted, rtol=1e-5, atol=0)  # float32

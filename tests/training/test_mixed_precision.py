@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
-from jumok.training.mixed_precision import in_precision
+from jumok.training.mixed_precision import autocast_model
 
 CPU = torch.device("cpu")
 SMALL = TransformerConfig(
@@ -35,7 +35,7 @@ def stream_types(model: TextClassifier) -> set[torch.dtype]:
 def test_inside_the_stream_is_bfloat16_and_outside_nothing_is_left_of_it() -> None:
     model = classifier()
     exact = model(IDS)
-    with in_precision(model, CPU, torch.bfloat16):
+    with autocast_model(model, CPU, torch.bfloat16):
         assert torch.bfloat16 in stream_types(model)
         rough = model(IDS)
     assert stream_types(model) == {torch.float32}
@@ -47,7 +47,7 @@ def test_inside_the_stream_is_bfloat16_and_outside_nothing_is_left_of_it() -> No
 
 def test_weights_and_gradients_stay_float32() -> None:
     model = classifier()
-    with in_precision(model, CPU, torch.bfloat16):
+    with autocast_model(model, CPU, torch.bfloat16):
         loss = model(IDS).float().logsumexp(-1).sum()
     loss.backward()  # type: ignore[no-untyped-call]
     assert {p.dtype for p in model.parameters()} == {torch.float32}
@@ -57,7 +57,7 @@ def test_weights_and_gradients_stay_float32() -> None:
 def test_float32_changes_no_bit() -> None:
     model = classifier()
     exact = model(IDS)
-    with in_precision(model, CPU, torch.float32):
+    with autocast_model(model, CPU, torch.float32):
         assert torch.equal(model(IDS), exact)
 
 
@@ -65,7 +65,7 @@ def test_hooks_go_also_after_an_error() -> None:
     model = classifier()
     with (
         pytest.raises(IndexError, match="out of range"),
-        in_precision(model, CPU, torch.bfloat16),
+        autocast_model(model, CPU, torch.bfloat16),
     ):
         model(torch.tensor([[99]]))
     assert stream_types(model) == {torch.float32}

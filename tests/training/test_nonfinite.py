@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.training.nonfinite import first_nonfinite
+from jumok.training.nonfinite import find_first_nonfinite
 
 
 def network() -> nn.Sequential:
@@ -22,8 +22,8 @@ def test_the_first_layer_is_named_and_no_hook_stays() -> None:
     model = network()
     with torch.no_grad():
         model[1][1].bias[0] = torch.inf
-    assert first_nonfinite(model, lambda: model(torch.ones(1, 2))) == "1.1"
-    assert first_nonfinite(model, lambda: model(torch.full((1, 2), torch.nan))) == "0"
+    assert find_first_nonfinite(model, lambda: model(torch.ones(1, 2))) == "1.1"
+    assert find_first_nonfinite(model, lambda: model(torch.full((1, 2), torch.nan))) == "0"
     assert n_hooks(model) == 0
 
 
@@ -32,12 +32,14 @@ def test_a_gradient_is_named_when_every_output_is_finite() -> None:
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     model[2].weight.grad[0, 1] = torch.nan
-    assert first_nonfinite(model, lambda: model(torch.ones(1, 2))) == "the gradient of 2.weight"
+    assert (
+        find_first_nonfinite(model, lambda: model(torch.ones(1, 2))) == "the gradient of 2.weight"
+    )
 
 
 def test_the_loss_itself() -> None:
     model = network()
-    assert first_nonfinite(model, lambda: model(torch.ones(1, 2)).log()) == "the loss itself"
+    assert find_first_nonfinite(model, lambda: model(torch.ones(1, 2)).log()) == "the loss itself"
 
 
 def test_the_model_itself() -> None:
@@ -46,11 +48,11 @@ def test_the_model_itself() -> None:
             return x.sqrt()
 
     model = Root()
-    assert first_nonfinite(model, lambda: model(torch.tensor(-1.0))) == "the model"
+    assert find_first_nonfinite(model, lambda: model(torch.tensor(-1.0))) == "the model"
 
 
 def test_hooks_go_also_when_the_forward_fails() -> None:
     model = network()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
-        first_nonfinite(model, lambda: model(torch.ones(1, 5)))
+        find_first_nonfinite(model, lambda: model(torch.ones(1, 5)))
     assert n_hooks(model) == 0

@@ -11,7 +11,7 @@ from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.config import TransformerConfig
 from jumok.models.weights import weights_of
 from jumok.training.config import TrainingConfig
-from jumok.training.layer_decay import frozen, shares
+from jumok.training.layer_decay import frozen_parameters, lr_multipliers
 from jumok.training.optimizer import Named, Optimizer
 
 Array = NDArray[np.float64]
@@ -154,9 +154,9 @@ def test_the_bias_of_relative_positions_is_one_of_the_embeddings() -> None:
         names = weights_of(model)
         biases = {name for name in names if name.endswith("stack.relative.bias.weight")}
         assert len(biases) == towers
-        assert {shares(names, 0.5)[name] for name in biases} == {1 / 8}
-        assert biases < frozen(names, ["embeddings"])
-        assert not biases & frozen(names, ["layers.0-2"])
+        assert {lr_multipliers(names, 0.5)[name] for name in biases} == {1 / 8}
+        assert biases < frozen_parameters(names, ["embeddings"])
+        assert not biases & frozen_parameters(names, ["layers.0-2"])
 
 
 def test_without_layer_decay_all_learn_alike() -> None:

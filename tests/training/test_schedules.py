@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jumok.training.config import TrainingConfig
-from jumok.training.schedules import Schedule, learning_rate_share
+from jumok.training.schedules import Schedule, lr_multiplier
 
 STEPS = 10_000
 step = np.arange(1, STEPS + 1)
@@ -14,7 +14,7 @@ step = np.arange(1, STEPS + 1)
 
 def shares(schedule: Schedule, warmup: int) -> np.ndarray:  # type: ignore[type-arg]
     """The share of every step of a training of STEPS steps."""
-    return np.array([learning_rate_share(schedule, s, warmup, (s - 1) / STEPS) for s in step])
+    return np.array([lr_multiplier(schedule, s, warmup, (s - 1) / STEPS) for s in step])
 
 
 def test_inverse_square_root_is_the_paper_s() -> None:
@@ -48,8 +48,8 @@ def test_up_then_never_up_again(schedule: Schedule) -> None:
 
 def test_without_warm_up_the_first_step_is_the_highest() -> None:
     for schedule in ("inverse_sqrt", "cosine", "linear", "constant"):
-        assert learning_rate_share(schedule, 1, 0, 0.0) == 1.0
-    assert math.isclose(learning_rate_share("inverse_sqrt", 4, 0, 0.0), 0.5)
+        assert lr_multiplier(schedule, 1, 0, 0.0) == 1.0
+    assert math.isclose(lr_multiplier("inverse_sqrt", 4, 0, 0.0), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_without_warm_up_the_first_step_is_the_highest() -> None:
 def test_how_much_is_done(
     config: TrainingConfig, step: int, epochs: float, seconds: float, progress: float
 ) -> None:
-    assert math.isclose(config.share_done(step, epochs, seconds), progress)
+    assert math.isclose(config.progress(step, epochs, seconds), progress)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from jumok.training.signals import graceful
+from jumok.training.signals import handle_signals
 
 BOTH = [signal.SIGINT, signal.SIGTERM]
 
 PATIENT = """
 import time
-from jumok.training.signals import graceful
-with graceful() as stop:
+from jumok.training.signals import handle_signals
+with handle_signals() as stop:
     print("ready", flush=True)
     while stop.requested is None:
         time.sleep(0.01)
@@ -27,7 +27,7 @@ raise SystemExit(128 + stop.requested)
 
 @pytest.mark.parametrize("number", BOTH)
 def test_the_first_signal_only_leaves_its_number(number: signal.Signals) -> None:
-    with graceful() as stop:
+    with handle_signals() as stop:
         assert stop.requested is None
         signal.raise_signal(number)
         assert stop.requested == number
@@ -36,14 +36,14 @@ def test_the_first_signal_only_leaves_its_number(number: signal.Signals) -> None
 @pytest.mark.parametrize("number", BOTH)
 def test_the_old_handlers_return_also_after_an_error(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(RuntimeError, match="in a step"), graceful():
+    with pytest.raises(RuntimeError, match="in a step"), handle_signals():
         raise RuntimeError("in a step")
     assert signal.getsignal(number) == before
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_error_says_how_to_go_on(number: signal.Signals, code: int) -> None:
-    with graceful() as stop:
+    with handle_signals() as stop:
         signal.raise_signal(number)
     error = stop.interruption(40, Path("runs/나의 실험"))
     assert error.exit_code == code
@@ -58,7 +58,7 @@ def test_in_another_thread_nothing_happens() -> None:
     seen: list[object] = []
 
     def work() -> None:
-        with graceful() as stop:
+        with handle_signals() as stop:
             seen.append(stop.requested)
             seen.append([signal.getsignal(number) for number in BOTH])
 

@@ -19,17 +19,17 @@ from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
 from jumok.models.weights import load_weights, weights_of
-from jumok.processes import ALONE, Alone, Processes
+from jumok.processes import SINGLE_PROCESS, ProcessGroup, SingleProcess
 from jumok.safetensors_io import read_tensors
-from jumok.seeding import seed_step
+from jumok.seeding import set_step_seed
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.job import DevScore
+from jumok.training.job import DevResult
 from jumok.training.reporting.metrics import METRICS, History, Record, read_records
-from jumok.training.state import Progress
+from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
-from tests.tasks.jobs import classification_job
+from tests.tasks.tiny_jobs import classification_job
 from tests.tiny_runs import reviews
 from tests.training.toy_job import Circle, Points, points
 
@@ -265,10 +265,10 @@ def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
     """One of many fails to write, so it goes on until all hear of it: nobody waits for it."""
     told: list[list[float]] = []
 
-    class Heard(Alone):
-        def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+    class Heard(SingleProcess):
+        def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
             told.append(list(numbers))
-            return super().exchange(numbers)
+            return super().all_gather_floats(numbers)
 
     def write(history: History, record: Record) -> None:
         raise StorageError(f"no room for step {record['step']}")
@@ -348,7 +348,7 @@ def test_every_batch_draws_numbers_of_its_own(tmp_path: Path) -> None:
         trainer(job, tmp_path / str(seed), config, seed=seed).fit()
         wanted = []
         for step, shard in product((1, 2, 3), (0, 1)):
-            seed_step(seed, step, shard)
+            set_step_seed(seed, step, shard)
             wanted.append(torch.rand(1).item())
         assert job.drawn == wanted
         drawn += job.drawn
@@ -490,7 +490,7 @@ class Interrupting(Circle):
             signal.raise_signal(self.number)
         return super().loss(batch)
 
-    def evaluate(self, processes: Processes = ALONE) -> Any:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> Any:
         if self.left <= 0 and self.evaluating:
             signal.raise_signal(self.number)
         return super().evaluate(processes)
@@ -678,7 +678,7 @@ def test_the_newest_is_kept_where_no_score_is_a_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Unscored(Circle):
-        def evaluate(self, processes: Processes = ALONE) -> DevScore:
+        def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
             return replace(super().evaluate(processes), score=math.nan)
 
     job = Unscored(points(32, 0))
@@ -721,10 +721,10 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_progress_is_plain_json() -> None:
-    for progress in (Progress(), Progress(step=3, best_score=0.5, ended="done")):
-        facts = json.loads(json.dumps(progress.facts(), allow_nan=False))
-        assert Progress.from_facts(facts) == progress
-    assert math.isnan(Progress().best_score)
+    for progress in (TrainerState(), TrainerState(step=3, best_score=0.5, ended="done")):
+        facts = json.loads(json.dumps(progress.to_dict(), allow_nan=False))
+        assert TrainerState.from_dict(facts) == progress
+    assert math.isnan(TrainerState().best_score)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own modules

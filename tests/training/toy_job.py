@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.processes import ALONE, Processes
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import permutation
-from jumok.tasks.batches import Batches
-from jumok.training.job import DevScore
+from jumok.tasks.inputs.batches import Batches
+from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
 
 
@@ -27,7 +27,7 @@ class Points:
         return len(self.side)
 
     @property
-    def units(self) -> int:
+    def n_targets(self) -> int:
         return len(self.side)
 
 
@@ -71,8 +71,8 @@ class Circle:
     def loss(self, batch: Points) -> Tensor:
         return cross_entropy(self.model(batch.at), batch.side)
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         logits = self.model(self.dev.at)
         loss = F.cross_entropy(logits, self.dev.side).item()
         right = (logits.argmax(-1) == self.dev.side).float().mean().item()
-        return DevScore(loss, right, "accuracy")
+        return DevResult(loss, right, "accuracy")

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.fonts import figure_bytes
-from jumok.interpret.header import Muted
-from jumok.interpret.merging import groups, merged, renormalised
+from jumok.interpret.aggregate import groups, merged, renormalised
+from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import figure_of, first_kind
 from jumok.viewer.figures.model_map import mosaic, tiled
@@ -32,7 +32,7 @@ from jumok.viewer.figures.words import KINDS, Kind
 from tests.viewer.traces import HOSTILE, READ, WRITTEN, trace_of
 
 TRACE = trace_of(classifies=True)
-ALONE = trace_of(written=None, padding=3)
+SINGLE_PROCESS = trace_of(written=None, padding=3)
 
 
 def cells(figure: Figure, panel: int = 0) -> NDArray[np.float64]:
@@ -152,8 +152,8 @@ def test_lines_and_layers_that_make_no_sense(asked: dict[str, Any], sentence: st
 
 
 def test_padding_is_not_drawn() -> None:
-    figure = figure_of(ALONE, head=0)
-    np.testing.assert_array_equal(cells(figure), ALONE.weights("encoder", 1)[0, :9, :9])
+    figure = figure_of(SINGLE_PROCESS, head=0)
+    np.testing.assert_array_equal(cells(figure), SINGLE_PROCESS.weights("encoder", 1)[0, :9, :9])
     assert "[PAD]" not in rows(figure)
 
 
@@ -175,7 +175,7 @@ def test_the_map_of_a_model_has_every_head() -> None:
 
 def test_tiles_are_those_of_the_thumbnails() -> None:
     heads = np.random.default_rng(0).random((2, 150, 70)).astype(np.float32)
-    from jumok.interpret.summaries import thumbnail
+    from jumok.interpret.thumbnails import thumbnail
 
     shown = np.rint(255 * np.sqrt(tiled(heads))).astype(np.uint8)
     np.testing.assert_array_equal(shown, thumbnail(heads))
@@ -236,10 +236,10 @@ def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
 
 
 def test_a_cap_of_the_scores_is_a_column_of_its_own() -> None:
-    blocks = tuple(replace(block, softcap=0.5) for block in ALONE.info.blocks)
-    capped = ALONE.with_info(replace(ALONE.info, blocks=blocks))
+    blocks = tuple(replace(block, softcap=0.5) for block in SINGLE_PROCESS.info.blocks)
+    capped = SINGLE_PROCESS.with_info(replace(SINGLE_PROCESS.info, blocks=blocks))
     figure = figure_of(capped, "neuron", block="encoder", layer=0, head=0, query=3)
-    plain = figure_of(ALONE, "neuron", block="encoder", layer=0, head=0, query=3)
+    plain = figure_of(SINGLE_PROCESS, "neuron", block="encoder", layer=0, head=0, query=3)
     assert len(figure.axes) == len(plain.axes) + 1
     scaled, found, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
     np.testing.assert_allclose(found, 0.5 * np.tanh(np.array(scaled) / 0.5), rtol=1e-6)
@@ -279,7 +279,7 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     np.testing.assert_allclose(widths, wanted, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
     with pytest.raises(InputError, match="no answer of a classifier"):
-        figure_of(ALONE, "explanation")
+        figure_of(SINGLE_PROCESS, "explanation")
 
 
 # As they are to be shown
@@ -515,11 +515,11 @@ def test_what_is_not_there_is_refused(choice: dict[str, object], sentence: str) 
 
 def test_a_trace_without_what_a_figure_needs() -> None:
     with pytest.raises(InputError, match="alignment is read from cross-attention"):
-        figure_of(ALONE, "alignment")
+        figure_of(SINGLE_PROCESS, "alignment")
 
 
 def test_the_first_figure_to_look_at() -> None:
     assert first_kind(TRACE) == "alignment"
-    assert (first_kind(ALONE), first_kind(ALONE, 2)) == ("heads", "attention")
+    assert (first_kind(SINGLE_PROCESS), first_kind(SINGLE_PROCESS, 2)) == ("heads", "attention")
     assert len(WRITTEN) == len(TRACE.info.tokens("target"))
     assert first_kind(trace_of(written=WRITTEN[:1])) == "heads"  # nothing was written

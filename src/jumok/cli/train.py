@@ -9,7 +9,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from jumok.tasks.run import Run
+    from jumok.tasks.runs.run import Run
 
 # From 0 to 1, shown in per cent.
 SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
@@ -42,9 +42,9 @@ def train(
 ) -> None:
     """Train a recipe, score it once on the test split, and keep it all in the run's folder."""
     from jumok.errors import InputError
-    from jumok.processes import is_first, one_voice
-    from jumok.tasks import training
-    from jumok.tasks.recipe import load_recipe
+    from jumok.processes import is_main_process, report_errors_once
+    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+    from jumok.tasks.runs import train as training
 
     if dry_run:
         _estimate(recipe, words or [], resume, as_json=as_json)
@@ -56,10 +56,10 @@ def train(
     elif recipe is None:
         raise InputError("no recipe was named; try jumok train numbers, or --resume RUN")
     else:
-        with one_voice():
+        with report_errors_once():
             plan = load_recipe(recipe, words or [])
         finished = training.train(plan, out or Path("runs") / plan.name)
-    if not is_first():
+    if not is_main_process():
         return
     if as_json:
         typer.echo(json.dumps(finished.results, ensure_ascii=False))
@@ -73,16 +73,16 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
 
     from jumok.errors import InputError
     from jumok.tasks.dry_run import dry_run
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
     from jumok.training.reporting.metrics import clock
 
     if recipe is None or resume is not None:
         raise InputError("--dry-run measures a recipe; name one, without --resume")
     plan = load_recipe(recipe, words)
     found = dry_run(plan)
-    parts = {n: found.bytes_of_a_part(n) for n in PARTS if plan.training.sharding == "full"}
+    parts = {n: found.bytes_per_rank(n) for n in PARTS if plan.training.sharding == "full"}
     if as_json:
-        parted = {"bytes_of_a_part": parts} if parts else {}
+        parted = {"bytes_per_rank": parts} if parts else {}
         typer.echo(json.dumps(asdict(found) | {"bytes": found.bytes} | parted))
         return
     for name, value in (
@@ -146,8 +146,8 @@ def _show_answers(run: "Run", console: "Console") -> None:
     from rich.markup import escape
 
     from jumok.errors import JumokError
-    from jumok.tasks.examples import examples
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.examples import examples
+    from jumok.tasks.runs.load import load
 
     loaded = load(run.folder)
     texts = examples(loaded.recipe)

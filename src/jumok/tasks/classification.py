@@ -15,23 +15,29 @@ from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationScores, calibration_error, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
-from jumok.processes import ALONE, Processes
-from jumok.tasks.answers import Prediction
-from jumok.tasks.batches import Batches
-from jumok.tasks.epochs import Epochs
-from jumok.tasks.recipe import Recipe
-from jumok.tasks.tables import ModelConfig
-from jumok.tasks.task import Scored
-from jumok.tasks.texts import TextEncoder, Texts
-from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.pipeline.outputs import Prediction
+from jumok.tasks.pipeline.sequence_classification import (
+    KnownTexts,
+    TextBatch,
+    answer_all,
+    outputs,
+    text_epoch,
+)
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.job import DevScore
-from jumok.training.losses import cross_entropy, inconsistency
+from jumok.training.job import DevResult
+from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Mistake
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
-    from jumok.tasks.vocabularies import Vocabularies
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 SHOWN = 30  # mistakes in a report
 
@@ -63,17 +69,17 @@ class ClassificationJob:
         loss = cross_entropy(logits, batch.wanted, self.recipe.training.label_smoothing)
         if batch.twice:
             weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
-            loss = loss + weight * inconsistency(*logits.chunk(2))
+            loss = loss + weight * rdrop_kl(*logits.chunk(2))
         return loss
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean loss."""
         logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         wanted = torch.from_numpy(self.dev.wanted)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
         scores = score_labels(self.dev.wanted.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
         metric = self.recipe.score
-        return DevScore(loss, float(getattr(scores, metric)), metric)
+        return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
 class Classification:
@@ -171,7 +177,7 @@ def score_texts(
     wanted: Sequence[int],
     vocabulary: Vocabulary,
     device: torch.device,
-    processes: Processes = ALONE,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> tuple[ClassificationScores, Tensor]:
     """Scores against the labels wanted, and the probabilities (n, L) behind them."""
     logits = answer_all(model, rows, vocabulary, device, processes)

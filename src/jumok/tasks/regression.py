@@ -18,21 +18,27 @@ from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_numbers
 from jumok.models import TextClassifier
-from jumok.processes import ALONE, Processes
-from jumok.tasks.answers import Estimate
-from jumok.tasks.batches import Batches
-from jumok.tasks.epochs import Epochs
-from jumok.tasks.recipe import Recipe
-from jumok.tasks.tables import ModelConfig
-from jumok.tasks.task import Scored
-from jumok.tasks.texts import TextEncoder, Texts
-from jumok.tasks.whole_texts import KnownTexts, TextBatch, answer_all, outputs, text_epoch
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.pipeline.outputs import Estimate
+from jumok.tasks.pipeline.sequence_classification import (
+    KnownTexts,
+    TextBatch,
+    answer_all,
+    outputs,
+    text_epoch,
+)
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.job import DevScore
+from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
-    from jumok.tasks.vocabularies import Vocabularies
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 
 class RegressionJob:
@@ -69,13 +75,13 @@ class RegressionJob:
             loss = loss + weight * F.mse_loss(once, again, reduction="sum")
         return loss
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean squared error as scaled."""
         answered = answers(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         loss = float(np.mean((answered - self.dev.wanted) ** 2))
         metric = self.recipe.score
         scores = score_numbers(self.dev.wanted.tolist(), answered.tolist())
-        return DevScore(loss, float(getattr(scores, metric)), metric)
+        return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
 class Regression:
@@ -151,7 +157,7 @@ def answers(
     rows: Ragged,
     vocabulary: Vocabulary,
     device: torch.device,
-    processes: Processes = ALONE,
+    processes: ProcessGroup = SINGLE_PROCESS,
 ) -> NDArray[np.float64]:
     """What the model answers to every row, (n,), in the order of the rows, as it learnt it."""
     found = answer_all(model, rows, vocabulary, device, processes)

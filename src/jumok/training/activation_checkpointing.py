@@ -18,7 +18,7 @@ from jumok.nn.layer import TransformerLayer
 
 
 @contextmanager
-def recomputing(model: nn.Module, *, wanted: bool = True) -> Iterator[None]:
+def activation_checkpointing(model: nn.Module, *, wanted: bool = True) -> Iterator[None]:
     """Inside, the layers of the model that learn recompute; outside they are as they were."""
     layers = [m for m in model.modules() if isinstance(m, TransformerLayer)] if wanted else []
     for layer in layers:

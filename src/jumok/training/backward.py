@@ -7,11 +7,11 @@ from typing import Generic
 import torch
 from torch import Tensor, nn
 
-from jumok.seeding import seed_step
+from jumok.seeding import set_step_seed
 from jumok.training.config import TrainingConfig
-from jumok.training.job import B, Job
-from jumok.training.mixed_precision import in_precision
-from jumok.training.parallel.data_parallel import Held
+from jumok.training.job import B, TrainingJob
+from jumok.training.mixed_precision import autocast_model
+from jumok.training.parallel.data_parallel import ParallelStrategy
 
 
 class StepGradients(Generic[B]):
@@ -19,8 +19,8 @@ class StepGradients(Generic[B]):
 
     def __init__(
         self,
-        job: Job[B],
-        held: Held[B],
+        job: TrainingJob[B],
+        held: ParallelStrategy[B],
         config: TrainingConfig,
         shards: Sequence[int],
         *,
@@ -52,8 +52,8 @@ class StepGradients(Generic[B]):
 
     def loss(self, step: int, shard: int, part: B) -> Tensor:
         """The loss of one batch of a step, summed over its units: ()."""
-        seed_step(self.seed, step, shard)
-        with in_precision(self.job.model, self.device, self.dtype):
+        set_step_seed(self.seed, step, shard)
+        with autocast_model(self.job.model, self.device, self.dtype):
             return self.held.loss(part)
 
     def _backward(self, step: int, shard: int, part: B, units: float) -> float:

@@ -10,8 +10,8 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import NonFiniteError
-from jumok.processes import Processes, together
-from jumok.training.state import Progress
+from jumok.processes import ProcessGroup, raise_together
+from jumok.training.state import TrainerState
 
 FOLDER = "bad-steps"
 MOST_IN_A_ROW = 20  # more are no accident of the data
@@ -31,7 +31,7 @@ class Trouble:
         return replace(self, why=f"{self.why}, first in {where}")
 
 
-def trouble_of(loss: float, norm: float, progress: Progress, spike: float) -> Trouble | None:
+def trouble_of(loss: float, norm: float, progress: TrainerState, spike: float) -> Trouble | None:
     """What is wrong with a step of this loss and norm of the gradients; None: it may be taken."""
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return Trouble(loss, "the loss or a gradient is not finite", finite=False)
@@ -48,7 +48,7 @@ def refused(
     parts: Mapping[int, object],
     trouble: Trouble,
     in_a_row: int,
-    processes: Processes,
+    processes: ProcessGroup,
     *,
     stop: bool,
 ) -> str:
@@ -58,13 +58,13 @@ def refused(
     many steps in a row were refused; StorageError when the batches cannot be written.
     """
     several = f"-process-{processes.rank}" if processes.size > 1 else ""
-    with together(processes):
+    with raise_together(processes):
         story: dict[str, str | float] = {"why": trouble.why, "loss": trouble.loss}
         path = write_out(folder, f"step-{step}{several}", parts, story)
     told = f"step {step}: {trouble.why}; the step was not taken, its batch is in {path}"
     if stop or in_a_row > MOST_IN_A_ROW:
         rows = f", {in_a_row} in a row" if in_a_row > 1 else ""
-        with together(processes):
+        with raise_together(processes):
             raise NonFiniteError(
                 f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
                 "training.warmup_steps, or pass over such steps with "

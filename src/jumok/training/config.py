@@ -95,10 +95,10 @@ class TrainingConfig:
         if self.keep < 2:
             raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
 
-    def share_done(self, step: int, epochs: float, seconds: float) -> float:
+    def progress(self, step: int, epochs: float, seconds: float) -> float:
         """How much of the training is done, from 0 to 1; time counts where nothing else does.
 
-        >>> TrainingConfig(minutes=3).share_done(step=500, epochs=0.5, seconds=90)
+        >>> TrainingConfig(minutes=3).progress(step=500, epochs=0.5, seconds=90)
         0.5
         """
         parts = [0.0]

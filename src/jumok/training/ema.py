@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 
 
-class WeightAverage:
+class EMA:
     """average <- decay * average + (1 - decay) * weights, after every step.
 
     Early on the decay is smaller, (1 + step) / (10 + step), so the first weights are forgotten.
 
     >>> weight = nn.Parameter(torch.zeros(1))
-    >>> average = WeightAverage({"w": weight}, decay=0.5)
+    >>> average = EMA({"w": weight}, decay=0.5)
     >>> _ = weight.data.fill_(1.0); average.update(step=100); average.values["w"]
     tensor([0.5000])
     """

@@ -9,14 +9,14 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from jumok.device import choose_precision, tune_memory
+from jumok.device import resolve_dtype, tune_allocator
 from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
-from jumok.training.activation_checkpointing import recomputing
+from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import WeightAverage
-from jumok.training.job import Batch, Job
-from jumok.training.mixed_precision import in_precision
+from jumok.training.ema import EMA
+from jumok.training.job import Batch, TrainingJob
+from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
 
 B = TypeVar("B", bound=Batch)
@@ -51,7 +51,7 @@ class Cost:
         held = self.weight_bytes + self.gradient_bytes + self.optimizer_bytes
         return held + self.activation_bytes + self.copy_bytes
 
-    def bytes_of_a_part(self, processes: int) -> int:
+    def bytes_per_rank(self, processes: int) -> int:
         """What each of so many processes holds with `training.sharding = "full"`.
 
         While it takes a step: its part of everything, what is in no layer whole with its
@@ -64,16 +64,16 @@ class Cost:
         return max(step, part // processes + self.weight_bytes)
 
 
-def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Cost:
+def estimate(job: TrainingJob[B], config: TrainingConfig, device: torch.device) -> Cost:
     """Measure some steps of the first epoch. The weights of the job's model change.
 
     The speed is that of this machine as busy as it is now.
     """
-    tune_memory()
+    tune_allocator()
     parameters = weights_of(job.model)
     optimizer = Optimizer(parameters, config)
-    average = WeightAverage(parameters, config.ema)
-    dtype = choose_precision(config.precision, device)
+    average = EMA(parameters, config.ema)
+    dtype = resolve_dtype(config.precision, device)
     job.model.train()
     epoch = job.epoch(0)
     looked_at = [epoch[i] for i in _spread(len(epoch), LOOKED_AT)]
@@ -82,10 +82,10 @@ def estimate(job: Job[B], config: TrainingConfig, device: torch.device) -> Cost:
 
     def step(batch: B) -> None:
         with (
-            in_precision(job.model, device, dtype),
-            recomputing(job.model, wanted=config.recompute),
+            autocast_model(job.model, device, dtype),
+            activation_checkpointing(job.model, wanted=config.recompute),
         ):
-            loss = job.loss(batch) / max(batch.units, 1)
+            loss = job.loss(batch) / max(batch.n_targets, 1)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step(0.0)
         average.update(1)

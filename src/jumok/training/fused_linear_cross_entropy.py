@@ -18,7 +18,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 PART = 256  # tokens: their float32 logits of 8,000 pieces take 8 MB
 
 
-def vocabulary_loss(
+def fused_linear_cross_entropy(
     hidden: Tensor,
     output: nn.Linear,
     wanted: Tensor,
@@ -30,12 +30,12 @@ def vocabulary_loss(
 
     The same as `cross_entropy(output(hidden), wanted, label_smoothing)`. With `consistency` the
     second half of the tokens are those of the first half seen again, and
-    `consistency * inconsistency(first, second)` is added (R-Drop). Products are of the type
+    `consistency * rdrop_kl(first, second)` is added (R-Drop). Products are of the type
     autocast asks for, sums of float32 at least.
 
     >>> output = nn.Linear(8, 4, bias=False)
     >>> _ = nn.init.zeros_(output.weight)
-    >>> loss = vocabulary_loss(torch.ones(2, 8), output, torch.tensor([0, 3]))
+    >>> loss = fused_linear_cross_entropy(torch.ones(2, 8), output, torch.tensor([0, 3]))
     >>> round(loss.item(), 4)  # 2 log 4
     2.7726
     """

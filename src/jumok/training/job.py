@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from torch import Tensor, nn
 
 from jumok.data.loader import Epoch
-from jumok.processes import ALONE, Processes
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
 
 
 class Batch(Protocol):
@@ -17,7 +17,7 @@ class Batch(Protocol):
         """How many real tokens are in it: what speed is counted in."""
 
     @property
-    def units(self) -> int:
+    def n_targets(self) -> int:
         """How many texts or real target tokens its loss is the sum of."""
 
 
@@ -25,7 +25,7 @@ B = TypeVar("B", bound=Batch)
 
 
 @dataclass(frozen=True)
-class DevScore:
+class DevResult:
     """What an evaluation on the development split found."""
 
     loss: float
@@ -33,7 +33,7 @@ class DevScore:
     metric: str
 
 
-class Job(Protocol[B]):
+class TrainingJob(Protocol[B]):
     """What there is to learn: a model, data in epochs, a loss and a score."""
 
     @property
@@ -46,5 +46,5 @@ class Job(Protocol[B]):
     def loss(self, batch: B) -> Tensor:
         """The loss of a batch, summed over its units: ()."""
 
-    def evaluate(self, processes: Processes = ALONE) -> DevScore:
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The score on the development split, in eval mode; the processes share the work."""

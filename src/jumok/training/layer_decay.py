@@ -18,7 +18,7 @@ _PLACE = re.compile(
 _LAYERS = re.compile(r"layers\.(\d+)(?:-(\d+))?")
 
 
-def shares(names: Collection[str], decay: float) -> dict[str, float]:
+def lr_multipliers(names: Collection[str], decay: float) -> dict[str, float]:
     """Which share of the learning rate each weight learns at.
 
     >>> names = ["encoder.embedding.tokens.weight", "encoder.stack.layers.0.norm.weight",
@@ -37,7 +37,7 @@ def shares(names: Collection[str], decay: float) -> dict[str, float]:
     }
 
 
-def frozen(names: Collection[str], words: Iterable[str]) -> set[str]:
+def frozen_parameters(names: Collection[str], words: Iterable[str]) -> set[str]:
     """The weights that do not learn: those the words of `training.freeze` mean.
 
     "embeddings", "layers.2" and "layers.0-3" speak of every tower; any other word is the beginning

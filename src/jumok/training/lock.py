@@ -17,7 +17,7 @@ OWNER = ".training.json"  # who holds it, for the sentence others get
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[None]:
     """Within it no other process trains in `folder`, which is made if need be.
 
     The operating system keeps the lock (flock), so a process that is killed leaves none behind.

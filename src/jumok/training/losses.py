@@ -19,7 +19,7 @@ def cross_entropy(logits: Tensor, wanted: Tensor, label_smoothing: float = 0.0) 
     return F.cross_entropy(logits.float(), wanted, reduction="sum", label_smoothing=label_smoothing)
 
 
-def inconsistency(logits: Tensor, others: Tensor) -> Tensor:
+def rdrop_kl(logits: Tensor, others: Tensor) -> Tensor:
     """How differently the same N texts were answered twice: logits 2 x (N, L) -> ().
 
     KL(p||q) and KL(q||p), half of each, summed over the texts: the extra term of R-Drop (Liang et
@@ -27,7 +27,7 @@ def inconsistency(logits: Tensor, others: Tensor) -> Tensor:
 
     >>> import torch
     >>> once, again = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.0, 2.0]])
-    >>> inconsistency(once, once).item(), round(inconsistency(once, again).item(), 4)
+    >>> rdrop_kl(once, once).item(), round(rdrop_kl(once, again).item(), 4)
     (0.0, 0.0749)
     """
     p, q = logits.float().log_softmax(-1), others.float().log_softmax(-1)

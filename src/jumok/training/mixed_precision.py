@@ -15,7 +15,7 @@ from jumok.models.embedding import InputEmbedding
 
 
 @contextmanager
-def in_precision(model: nn.Module, device: torch.device, dtype: torch.dtype) -> Iterator[None]:
+def autocast_model(model: nn.Module, device: torch.device, dtype: torch.dtype) -> Iterator[None]:
     """Inside, `model` computes in `dtype`; float32 changes nothing."""
     if dtype == torch.float32:
         yield

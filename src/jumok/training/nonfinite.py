@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from jumok.processes import Processes
+from jumok.processes import ProcessGroup
 
 
-def first_nonfinite(
+def find_first_nonfinite(
     model: nn.Module,
     forward: Callable[[], object],
     parameters: Mapping[str, nn.Parameter] | None = None,
@@ -40,9 +40,9 @@ def first_nonfinite(
     return found[0] if found else "the loss itself"
 
 
-def first_said(where: str, processes: Processes) -> str:
-    """What some process found (see `first_nonfinite`): a layer, or else a gradient, or the loss."""
-    said = [text.decode() for text in processes.gather(where.encode())]
+def first_said(where: str, processes: ProcessGroup) -> str:
+    """What some process found (see `find_first_nonfinite`): a layer, or else a gradient, or the loss."""
+    said = [text.decode() for text in processes.all_gather_bytes(where.encode())]
     named = [text for text in said if not text.startswith("the ")]
     gradients = [text for text in said if text.startswith("the gradient")]
     return (named or gradients or said)[0]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.training.config import TrainingConfig
-from jumok.training.layer_decay import frozen, shares
+from jumok.training.layer_decay import frozen_parameters, lr_multipliers
 
 Named = dict[str, nn.Parameter]
 
@@ -22,9 +22,9 @@ class Optimizer:
 
     def __init__(self, parameters: Named, config: TrainingConfig) -> None:
         self.parameters = parameters
-        still = frozen(parameters, config.freeze)
+        still = frozen_parameters(parameters, config.freeze)
         groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
-        for name, share in shares(parameters, config.layer_decay).items():
+        for name, share in lr_multipliers(parameters, config.layer_decay).items():
             parameter = parameters[name]
             parameter.requires_grad_(name not in still)
             if parameter.requires_grad:

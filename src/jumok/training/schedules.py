@@ -6,16 +6,16 @@ from typing import Literal
 Schedule = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
-def learning_rate_share(schedule: Schedule, step: int, warmup_steps: int, progress: float) -> float:
+def lr_multiplier(schedule: Schedule, step: int, warmup_steps: int, progress: float) -> float:
     """The share (0 to 1) of the highest learning rate that step 1, 2, ... takes.
 
     inverse_sqrt is equation (3) of the paper, its peak at the end of the warm-up scaled to 1;
     cosine and linear fall to 0 at progress 1, the end of the training; as progress counts from the
     first step, they are below 1 where the warm-up ends: linear at 0.8 after one of a fifth.
 
-    >>> [round(learning_rate_share("inverse_sqrt", s, 4, 0.0), 3) for s in (1, 4, 16)]
+    >>> [round(lr_multiplier("inverse_sqrt", s, 4, 0.0), 3) for s in (1, 4, 16)]
     [0.25, 1.0, 0.5]
-    >>> [round(learning_rate_share("linear", 10, 0, p), 2) for p in (0.0, 0.75, 1.0)]
+    >>> [round(lr_multiplier("linear", 10, 0, p), 2) for p in (0.0, 0.75, 1.0)]
     [1.0, 0.25, 0.0]
     """
     if step < warmup_steps:

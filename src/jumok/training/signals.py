@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass
-class Stop:
+class StopRequest:
     """Whether somebody asked the work to stop: the number of the signal, or None."""
 
     requested: int | None = None
@@ -39,18 +39,18 @@ runs/nsmc 143
 
 
 @contextlib.contextmanager
-def graceful() -> Iterator[Stop]:
+def handle_signals() -> Iterator[StopRequest]:
     """Inside, the first SIGINT or SIGTERM only marks `requested`; a second one ends at once.
 
     The old handlers are back on leaving. Only the main thread can listen to signals: in any other
     this does nothing, and `requested` stays None.
 
-    >>> with graceful() as stop:
+    >>> with handle_signals() as stop:
     ...     signal.raise_signal(signal.SIGTERM)
     ...     stop.requested == signal.SIGTERM
     True
     """
-    stop = Stop()
+    stop = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return

@@ -11,7 +11,7 @@ KEPT = 0.98  # of the running mean, each step
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainerState:
     """Counts, the best score so far, and why the training ended, if it did."""
 
     step: int = 0
@@ -27,7 +27,7 @@ class Progress:
     skipped_in_a_row: int = 0
     ended: str = ""  # why the training is over; empty while it goes on
 
-    def taken(self, loss: float) -> "Progress":
+    def after_step(self, loss: float) -> "TrainerState":
         """After a step with this loss: its mean, old ones fading.
 
         >>> Progress().taken(5.0).mean_loss, Progress().taken(5.0).taken(4.0).mean_loss
@@ -37,12 +37,12 @@ class Progress:
         mean = loss if first else KEPT * self.mean_loss + (1 - KEPT) * loss
         return replace(self, mean_loss=mean, skipped_in_a_row=0)
 
-    def refused(self) -> "Progress":
+    def after_skip(self) -> "TrainerState":
         """After a step that was not taken."""
         in_a_row = self.skipped_in_a_row + 1
         return replace(self, skipped=self.skipped + 1, skipped_in_a_row=in_a_row)
 
-    def evaluated(self, metric: str, score: float) -> "Progress":
+    def after_eval(self, metric: str, score: float) -> "TrainerState":
         """After an evaluation at this step.
 
         >>> first = Progress(step=10).evaluated("accuracy", 0.8)
@@ -63,12 +63,12 @@ class Progress:
         """The steps whose checkpoints must stay."""
         return self.best_step, self.best_step_before
 
-    def facts(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As JSON; a score or a loss that is not there yet is null."""
         return {name: _null(value) for name, value in asdict(self).items()}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> "Progress":
+    def from_dict(cls, facts: Mapping[str, Any]) -> "TrainerState":
         """What `facts` wrote."""
         known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}
         return cls(**known)

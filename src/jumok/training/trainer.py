@@ -21,14 +21,20 @@ from torch import Tensor, nn
 
 from jumok.data.loader import Loader, Position
 from jumok.device import (
-    be_strict,
-    choose_precision,
     release_memory,
-    tune_memory,
+    resolve_dtype,
+    set_deterministic,
+    tune_allocator,
 )
 from jumok.errors import StorageError
-from jumok.processes import ALONE, Processes, largest, shards_of, together
-from jumok.training.activation_checkpointing import recomputing
+from jumok.processes import (
+    SINGLE_PROCESS,
+    ProcessGroup,
+    all_reduce_max,
+    microbatches_of_rank,
+    raise_together,
+)
+from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.backward import StepGradients
 from jumok.training.bad_steps import Trouble, refused, trouble_of
 from jumok.training.checkpoints.async_writer import CommitsBehind
@@ -36,17 +42,17 @@ from jumok.training.checkpoints.best import best_sound, tell_lost
 from jumok.training.checkpoints.checkpoint import Checkpoint, refuse_another_run
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import WeightAverage
-from jumok.training.job import B, Job
-from jumok.training.mixed_precision import in_precision
-from jumok.training.nonfinite import first_nonfinite, first_said
+from jumok.training.ema import EMA
+from jumok.training.job import B, TrainingJob
+from jumok.training.mixed_precision import autocast_model
+from jumok.training.nonfinite import find_first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
-from jumok.training.parallel.data_parallel import Copies, Held
+from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
 from jumok.training.reporting.metrics import History, Record, dev_record, train_record
 from jumok.training.reporting.progress_bar import ProgressLine, Speed
-from jumok.training.schedules import learning_rate_share
-from jumok.training.signals import Stop, graceful
-from jumok.training.state import Progress
+from jumok.training.schedules import lr_multiplier
+from jumok.training.signals import StopRequest, handle_signals
+from jumok.training.state import TrainerState
 
 
 class Trainer(Generic[B]):
@@ -57,7 +63,7 @@ class Trainer(Generic[B]):
 
     def __init__(
         self,
-        job: Job[B],
+        job: TrainingJob[B],
         config: TrainingConfig,
         folder: Path,
         *,
@@ -65,20 +71,20 @@ class Trainer(Generic[B]):
         device: torch.device,
         facts: Mapping[str, Any],
         resume: Checkpoint | None = None,
-        processes: Processes = ALONE,
+        processes: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
-        self.shards = shards_of(processes.rank, processes.size, config.accumulate)
+        self.shards = microbatches_of_rank(processes.rank, processes.size, config.accumulate)
         self.facts = dict(facts)
-        self.dtype = choose_precision(config.precision, device)
+        self.dtype = resolve_dtype(config.precision, device)
         self.store = CheckpointStore(folder, config.keep)
         self.held = self._hold()  # here processes meet; what one alone may fail with comes after
         self.commits = CommitsBehind(self.held.commits_to(self.store))
         self.parameters = self.held.parameters
         self.optimizer = Optimizer(self.parameters, config)
-        self.average = WeightAverage(self.parameters, config.ema)
-        self.progress = Progress()
+        self.average = EMA(self.parameters, config.ema)
+        self.progress = TrainerState()
         self.rejected = resume.rejected if resume is not None else ()
         if resume is not None:
             self._restore(resume)
@@ -93,28 +99,30 @@ class Trainer(Generic[B]):
         self.learning = False  # whether the model was told so since it was last asked
         self.unwritten: StorageError | None = None  # a report that could not be kept, and why
 
-    def _hold(self) -> Held[B]:
+    def _hold(self) -> ParallelStrategy[B]:
         """All of the model, or this process's part of it."""
         job, processes = self.job, self.processes
         if self.config.sharding == "none" or processes.size == 1:
-            return Copies(job.model, job.loss, processes, strict=self.config.strict)
-        from jumok.training.parallel.fsdp import Shards
+            return DataParallel(job.model, job.loss, processes, strict=self.config.strict)
+        from jumok.training.parallel.fsdp import FullyShardedDataParallel
 
-        return Shards(job.model, job.loss, processes, device=self.device, dtype=self.dtype)
+        return FullyShardedDataParallel(
+            job.model, job.loss, processes, device=self.device, dtype=self.dtype
+        )
 
-    def fit(self) -> Progress:
+    def fit(self) -> TrainerState:
         """Train until the end, then leave the best weights in the model.
 
         Raises NonFiniteError (the step is not taken) and Interrupted (after a commit).
         """
-        tune_memory()
+        tune_allocator()
         if self.config.strict:
-            be_strict()
+            set_deterministic()
         share = self._share(self.progress.step)
         with (
-            graceful() as stop,
+            handle_signals() as stop,
             ProgressLine(share, quiet=self.processes.rank > 0) as line,
-            recomputing(self.job.model, wanted=self.config.recompute),
+            activation_checkpointing(self.job.model, wanted=self.config.recompute),
             self.commits,
         ):
             self.gradients = StepGradients(
@@ -136,7 +144,7 @@ class Trainer(Generic[B]):
                     self.commits.prepare(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
             # while the last commit was waited for
-            [asked] = largest(self.processes, [stop.requested or 0])
+            [asked] = all_reduce_max(self.processes, [stop.requested or 0])
             self._stop(asked, stop)
         self._load_best(line)
         return self.progress
@@ -147,15 +155,17 @@ class Trainer(Generic[B]):
         share = self._share(step - 1)  # before the batches of this step are taken
         made = self.loader.take(self.shards, self.config.accumulate)
         parts = dict(zip(self.shards, made, strict=True))
-        counted = [sum(part.units for part in made), sum(part.tokens for part in made)]
-        units, tokens = (int(sum(n)) for n in zip(*self.processes.exchange(counted), strict=True))
+        counted = [sum(part.n_targets for part in made), sum(part.tokens for part in made)]
+        units, tokens = (
+            int(sum(n)) for n in zip(*self.processes.all_gather_floats(counted), strict=True)
+        )
         if not self.learning:
             self.job.model.train()
             self.learning = True
         losses = self.gradients.find(step, parts, max(units, 1))
         norm = self.held.norm()
         loss = self._agree(losses, norm)
-        self.learning_rate = self.config.learning_rate * learning_rate_share(
+        self.learning_rate = self.config.learning_rate * lr_multiplier(
             self.config.schedule, step, self.config.warmup_steps, share
         )
         trouble = trouble_of(loss, norm.item(), self.progress, self.config.spike)
@@ -181,7 +191,7 @@ class Trainer(Generic[B]):
         """
         most = -(-self.config.accumulate // self.processes.size)  # batches of one process
         filled = losses + [0.0] * (most - len(losses))
-        rows = self.processes.exchange([norm.item(), self.speed.seconds, *filled])
+        rows = self.processes.all_gather_floats([norm.item(), self.speed.seconds, *filled])
         norm.fill_(rows[0][0])
         self.seconds = rows[0][1]
         return sum(loss for row in rows for loss in row[2:])
@@ -193,7 +203,7 @@ class Trainer(Generic[B]):
         self.commits.wait_for_copy()
         self.optimizer.step(self.learning_rate)
         self.average.update(step)
-        self.progress = self.progress.taken(loss)
+        self.progress = self.progress.after_step(loss)
 
     def _refuse(
         self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressLine
@@ -201,18 +211,20 @@ class Trainer(Generic[B]):
         """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
         if not trouble.finite:
             with self.held.plain():
-                where = first_nonfinite(
+                where = find_first_nonfinite(
                     self.job.model,
                     lambda: [self.gradients.loss(step, *part) for part in parts.items()],
                     self.parameters,
                 )
             trouble = trouble.first_in(first_said(where, self.processes))
-        self.progress = self.progress.refused()
+        self.progress = self.progress.after_skip()
         in_a_row = self.progress.skipped_in_a_row
         stop = self.config.on_bad_step == "stop"
         line.say(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
 
-    def _after_step(self, loss: float, epoch_ended: bool, line: ProgressLine, stop: Stop) -> None:
+    def _after_step(
+        self, loss: float, epoch_ended: bool, line: ProgressLine, stop: StopRequest
+    ) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
         config, step = self.config, self.progress.step
         share = self._share(step)
@@ -233,9 +245,9 @@ class Trainer(Generic[B]):
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
         wrong = self.commits.failed or self.unwritten is not None
-        asked, failed = largest(self.processes, [stop.requested or 0, wrong])
+        asked, failed = all_reduce_max(self.processes, [stop.requested or 0, wrong])
         if evaluated or saving or asked or failed:
-            with together(self.processes):
+            with raise_together(self.processes):
                 if self.unwritten is not None:
                     raise self.unwritten
                 self._commit()
@@ -243,19 +255,19 @@ class Trainer(Generic[B]):
                     self.commits.wait()
         self._stop(asked, stop)
 
-    def _stop(self, asked: float, stop: Stop) -> None:
+    def _stop(self, asked: float, stop: StopRequest) -> None:
         """Raises Interrupted where this or another process was asked to: all is committed."""
         if asked:
             stop.requested = int(asked)
-            with together(self.processes):
+            with raise_together(self.processes):
                 raise stop.interruption(self.progress.step, self.folder)
 
     def _precision(self) -> AbstractContextManager[None]:
-        return in_precision(self.job.model, self.device, self.dtype)
+        return autocast_model(self.job.model, self.device, self.dtype)
 
     def _share(self, step: int) -> float:
         """How much of the training is done after so many steps, from 0 to 1."""
-        return self.config.share_done(step, self.loader.epochs_done, self.seconds)
+        return self.config.progress(step, self.loader.epochs_done, self.seconds)
 
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
@@ -289,9 +301,9 @@ class Trainer(Generic[B]):
             self._precision(),
         ):
             dev = self.job.evaluate(self.processes)
-        dev_loss, dev_score = self.processes.exchange([dev.loss, dev.score])[0]
+        dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
         dev = replace(dev, loss=dev_loss, score=dev_score)
-        self.progress = self.progress.evaluated(dev.metric, dev.score)
+        self.progress = self.progress.after_eval(dev.metric, dev.score)
         step, epochs = self.progress.step, self.loader.epochs_done
         record = dev_record(
             step=step,
@@ -320,7 +332,7 @@ class Trainer(Generic[B]):
         self.history.sync()  # after a power cut nobody writes again what is before this step
         if not self.held.writes:
             return
-        facts = self.facts | {"progress": self.progress.facts()}
+        facts = self.facts | {"progress": self.progress.to_dict()}
         step, best = self.progress.step, self.progress.best_steps
         self.commits.commit(step, self._states(), facts, protect=best)
 
@@ -341,7 +353,7 @@ class Trainer(Generic[B]):
         self.average.load(states.get("average", {}))
         facts = checkpoint.facts["progress"]
         assert isinstance(facts, Mapping)  # we wrote it, and its sum was right
-        self.progress = Progress.from_facts(facts)
+        self.progress = TrainerState.from_dict(facts)
 
     def _tell_damage(self, line: ProgressLine) -> None:
         """The checkpoints that cannot be used, when a training goes on."""
@@ -359,15 +371,15 @@ class Trainer(Generic[B]):
         Where that is damaged, from the best of those that are sound.
         """
         step, score = self.progress.best_step, self.progress.best_score
-        with together(self.processes):
+        with raise_together(self.processes):
             if self.processes.rank == 0:
                 records = self.history.records
                 step, score, why = best_sound(self.store, step, score, self.facts, records)
                 if why:
                     line.say(why)
-        row = self.processes.exchange([step, score])[0]
+        row = self.processes.all_gather_floats([step, score])[0]
         step, score = int(row[0]), row[1]
-        with together(self.processes):
+        with raise_together(self.processes):
             best = self.store.checkpoint(step)
             refuse_another_run(best, self.facts)  # it may have come into the folder meanwhile
         self.progress = replace(self.progress, best_step=step, best_score=score)

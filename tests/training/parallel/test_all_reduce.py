@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.processes import ALONE, Processes, shards_of
+from jumok.processes import SINGLE_PROCESS, ProcessGroup, microbatches_of_rank
 from jumok.training.parallel import all_reduce as distributed_gradients
-from jumok.training.parallel.all_reduce import sum_in_a_tree, sum_once
+from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
 SHAPES = ((3, 5), (7,), (2, 2), (4,))  # the third gets no gradient, the last of batch 1 alone
 
@@ -34,13 +34,13 @@ class Thread:
     size: int
     wires: Wires
 
-    def exchange(self, numbers: Sequence[float]) -> list[list[float]]:
+    def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
         raise AssertionError("gradients are no such numbers")
 
-    def gather(self, data: bytes) -> list[bytes]:
+    def all_gather_bytes(self, data: bytes) -> list[bytes]:
         raise AssertionError("gradients are no text")
 
-    def sum(self, tensor: Tensor) -> None:
+    def all_reduce(self, tensor: Tensor) -> None:
         self.wires.said[self.rank] = tensor.clone()
         self.wires.met.wait()
         tensor.copy_(torch.stack(self.wires.said).sum(0))
@@ -49,7 +49,7 @@ class Thread:
     def send(self, tensor: Tensor, to: int) -> None:
         self.wires.pairs[self.rank, to].put(tensor.clone())
 
-    def receive(self, tensor: Tensor, source: int) -> None:
+    def recv(self, tensor: Tensor, source: int) -> None:
         tensor.copy_(self.wires.pairs[source, self.rank].get(timeout=10))
 
     def broadcast(self, tensor: Tensor) -> None:
@@ -69,7 +69,7 @@ def gradients_of(batch: int) -> list[Tensor | None]:
     ]
 
 
-Summing = Callable[[list[nn.Parameter], Processes, Callable[[int], None]], None]
+Summing = Callable[[list[nn.Parameter], ProcessGroup, Callable[[int], None]], None]
 
 
 def summed(n: int, size: int, how: Summing) -> list[list[Tensor | None]]:
@@ -86,8 +86,8 @@ def summed(n: int, size: int, how: Summing) -> list[list[Tensor | None]]:
                 if gradient is not None:
                     weight.grad = gradient if weight.grad is None else weight.grad + gradient
 
-        how(weights, ALONE if size == 1 else Thread(rank, size, wires), find)  # type: ignore[arg-type]
-        assert found == list(shards_of(rank, size, n))
+        how(weights, SINGLE_PROCESS if size == 1 else Thread(rank, size, wires), find)  # type: ignore[arg-type]
+        assert found == list(microbatches_of_rank(rank, size, n))
         return [weight.grad for weight in weights]
 
     with ThreadPoolExecutor(size) as pool:
@@ -109,9 +109,9 @@ def test_a_tree_has_the_same_bits_with_any_number_of_processes(
     monkeypatch.setattr(distributed_gradients, "BUCKET", bucket)
 
     def tree(
-        weights: list[nn.Parameter], processes: Processes, find: Callable[[int], None]
+        weights: list[nn.Parameter], processes: ProcessGroup, find: Callable[[int], None]
     ) -> None:
-        sum_in_a_tree(weights, n, processes, find)
+        deterministic_tree_reduce(weights, n, processes, find)
 
     (alone,) = summed(n, 1, tree)
     for size in range(2, n + 1):
@@ -124,9 +124,9 @@ def test_the_tree_is_the_one_that_is_promised() -> None:
     """((0 + 1) + (2 + 3)), which is another number than (((0 + 1) + 2) + 3)."""
 
     def tree(
-        weights: list[nn.Parameter], processes: Processes, find: Callable[[int], None]
+        weights: list[nn.Parameter], processes: ProcessGroup, find: Callable[[int], None]
     ) -> None:
-        sum_in_a_tree(weights, 4, processes, find)
+        deterministic_tree_reduce(weights, 4, processes, find)
 
     a, b, c, d = (gradients_of(batch)[0] for batch in range(4))
     assert a is not None and b is not None and c is not None and d is not None  # noqa: PT018
@@ -138,11 +138,11 @@ def test_the_tree_is_the_one_that_is_promised() -> None:
 
 def test_the_ordinary_sum_is_that_of_all() -> None:
     def once(
-        weights: list[nn.Parameter], processes: Processes, find: Callable[[int], None]
+        weights: list[nn.Parameter], processes: ProcessGroup, find: Callable[[int], None]
     ) -> None:
-        for batch in shards_of(processes.rank, processes.size, 4):
+        for batch in microbatches_of_rank(processes.rank, processes.size, 4):
             find(batch)
-        sum_once(weights, processes)
+        all_reduce_gradients(weights, processes)
 
     (alone,) = summed(4, 1, once)
     for each in summed(4, 3, once):

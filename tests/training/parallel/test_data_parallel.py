@@ -13,14 +13,20 @@ from typing import Any
 
 import pytest
 import torch
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
 from torch import Tensor
 from torch.distributed import HashStore
 
 from jumok.errors import InputError
-from jumok.processes import ALONE, is_first, refuse_idle, shards_of, together
+from jumok.processes import (
+    SINGLE_PROCESS,
+    check_world_size,
+    is_main_process,
+    microbatches_of_rank,
+    raise_together,
+)
 from jumok.rendezvous import meet
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import train
+from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import environment
@@ -262,16 +268,16 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
 def test_every_batch_of_a_step_has_one_owner() -> None:
     for n in range(1, 9):
         for size in range(1, n + 1):
-            shards = [shards_of(rank, size, n) for rank in range(size)]
+            shards = [microbatches_of_rank(rank, size, n) for rank in range(size)]
             assert [i for shard in shards for i in shard] == list(range(n))
             assert max(map(len, shards)) == math.ceil(n / size)
             assert min(map(len, shards)) >= 1
 
 
 def test_more_processes_than_batches_are_refused() -> None:
-    refuse_idle(2, 2)
+    check_world_size(2, 2)
     with pytest.raises(InputError, match=r"set training.accumulate to 2 or a multiple of it$"):
-        refuse_idle(2, 1)
+        check_world_size(2, 1)
 
 
 def test_what_the_lost_ones_said_misleads_nobody() -> None:
@@ -292,8 +298,8 @@ def test_who_does_not_come_is_not_waited_for() -> None:
 
 
 def test_alone_an_error_is_ones_own() -> None:
-    with pytest.raises(InputError, match="words"), together(ALONE):
+    with pytest.raises(InputError, match="words"), raise_together(SINGLE_PROCESS):
         raise InputError("words")
-    with pytest.raises(ZeroDivisionError), together(ALONE):
+    with pytest.raises(ZeroDivisionError), raise_together(SINGLE_PROCESS):
         _ = 1 / 0
-    assert is_first()
+    assert is_main_process()

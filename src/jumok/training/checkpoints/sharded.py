@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from jumok.atomic_io import cleanup_on_error
-from jumok.processes import Processes, together
+from jumok.processes import ProcessGroup, raise_together
 from jumok.training.checkpoints.manifest import JSON, FileRecord
 from jumok.training.checkpoints.resharding import shard_name
 from jumok.training.checkpoints.store import CheckpointStore, States
@@ -25,7 +25,7 @@ class ShardedCommits:
     They speak by a connection that nobody else uses, so that a thread may commit.
     """
 
-    def __init__(self, store: CheckpointStore, processes: Processes) -> None:
+    def __init__(self, store: CheckpointStore, processes: ProcessGroup) -> None:
         self.store, self.processes = store, processes
 
     def commit(
@@ -42,17 +42,17 @@ class ShardedCommits:
         processes, made = self.processes, b""
         rank, size = processes.rank, processes.size
         with ExitStack() as undone:
-            with together(processes):
+            with raise_together(processes):
                 if rank == 0:
                     scratch = self.store.begin(step)
                     undone.enter_context(cleanup_on_error(scratch))
                     made = scratch.name.encode()
-            scratch = self.store.checkpoints / processes.gather(made)[0].decode()
-            with together(processes):
+            scratch = self.store.checkpoints / processes.all_gather_bytes(made)[0].decode()
+            with raise_together(processes):
                 parts = {shard_name(name, rank, size): _held(t) for name, t in states.items()}
                 records = self.store.write(step, scratch, parts)
-            said = processes.gather(_told(records))
-            with together(processes):
+            said = processes.all_gather_bytes(_told(records))
+            with raise_together(processes):
                 if rank == 0:
                     every = {name: record for text in said for name, record in _heard(text)}
                     self.store.finish(step, scratch, every, facts, protect)

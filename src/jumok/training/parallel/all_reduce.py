@@ -18,7 +18,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from jumok.processes import Processes, shards_of
+from jumok.processes import ProcessGroup, microbatches_of_rank
 
 BUCKET = 2**23  # numbers: 32 MB of float32
 
@@ -96,31 +96,35 @@ class Learners:
         return [weights[0].new_empty(n) for n in (*lengths, len(weights))]
 
 
-def sum_once(parameters: Iterable[nn.Parameter], processes: Processes) -> None:
+def all_reduce_gradients(parameters: Iterable[nn.Parameter], processes: ProcessGroup) -> None:
     """The gradients of every process, each with the sum of its own, become those of all."""
     if processes.size == 1:
         return
     learners = Learners.of(parameters)
     buckets = learners.flat(learners.take())
     for bucket in buckets:
-        processes.sum(bucket)
+        processes.all_reduce(bucket)
     learners.give(learners.apart(buckets))
 
 
-def sum_in_a_tree(
+def deterministic_tree_reduce(
     parameters: Iterable[nn.Parameter],
     n: int,
-    processes: Processes,
+    processes: ProcessGroup,
     find: Callable[[int], None],
 ) -> None:
     """The gradients of n batches summed in a fixed tree; `find(i)` leaves those of batch i.
 
-    It is called for the batches that are this process's own (`shards_of`). A sum belongs to the
+    It is called for the batches that are this process's own (`microbatches_of_rank`). A sum belongs to the
     owner of its first batch, and to it go the sums that others found; rank 0 has the last one and
     gives it to all. At most log2(n) + 2 sums are held at a time.
     """
     learners = Learners.of(parameters)
-    owners = [rank for rank in range(processes.size) for _ in shards_of(rank, processes.size, n)]
+    owners = [
+        rank
+        for rank in range(processes.size)
+        for _ in microbatches_of_rank(rank, processes.size, n)
+    ]
 
     def tree(first: int, end: int) -> Gradients | None:
         """The sum of batches `first` to `end` - 1; None when it belongs to somebody else."""
@@ -138,7 +142,7 @@ def sum_in_a_tree(
         if left is not None and mine != theirs:
             buckets = learners.empty()
             for bucket in buckets:
-                processes.receive(bucket, theirs)
+                processes.recv(bucket, theirs)
             right = learners.apart(buckets)
         return left if left is None or right is None else _added(left, right)
 

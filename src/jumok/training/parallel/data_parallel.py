@@ -12,11 +12,11 @@ from typing import Generic, Protocol, TypeVar
 from torch import Tensor, nn
 
 from jumok.models.weights import load_weights, weights_of
-from jumok.processes import Processes
+from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore, Commits
-from jumok.training.ema import WeightAverage
-from jumok.training.parallel.all_reduce import sum_in_a_tree, sum_once
+from jumok.training.ema import EMA
+from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
 B = TypeVar("B", contravariant=True)
 
@@ -28,7 +28,7 @@ class Find(Protocol):
         """`shard` is the number of the batch in its step."""
 
 
-class Held(Protocol[B]):
+class ParallelStrategy(Protocol[B]):
     """The part of a training that lies in this process."""
 
     @property
@@ -51,7 +51,7 @@ class Held(Protocol[B]):
     def plain(self) -> AbstractContextManager[None]:
         """Inside, the modules have their whole weights, and may be called one without another."""
 
-    def averaged(self, average: WeightAverage) -> AbstractContextManager[None]:
+    def averaged(self, average: EMA) -> AbstractContextManager[None]:
         """The same with the average for weights, where there is one."""
 
     def commits_to(self, store: CheckpointStore) -> Commits:
@@ -64,14 +64,14 @@ class Held(Protocol[B]):
         """Leave a checkpoint's average, or its weights, in the whole and plain model."""
 
 
-class Copies(Generic[B]):
+class DataParallel(Generic[B]):
     """Every process holds all of the weights, and rank 0 writes them down."""
 
     def __init__(
         self,
         model: nn.Module,
         loss: Callable[[B], Tensor],
-        processes: Processes,
+        processes: ProcessGroup,
         *,
         strict: bool,
     ) -> None:
@@ -84,11 +84,11 @@ class Copies(Generic[B]):
         """Those of this process first, then the sum over all; or one tree over all batches."""
         weights = self.parameters.values()
         if self.strict:
-            sum_in_a_tree(weights, n, self.processes, find)
+            deterministic_tree_reduce(weights, n, self.processes, find)
         else:
             for shard in shards:
                 find(shard)
-            sum_once(weights, self.processes)
+            all_reduce_gradients(weights, self.processes)
 
     def norm(self) -> Tensor:
         """Of the gradients that are the same everywhere."""
@@ -99,7 +99,7 @@ class Copies(Generic[B]):
         """It always is."""
         return nullcontext()
 
-    def averaged(self, average: WeightAverage) -> AbstractContextManager[None]:
+    def averaged(self, average: EMA) -> AbstractContextManager[None]:
         """By exchange: nothing is copied."""
         return average.in_place()
 

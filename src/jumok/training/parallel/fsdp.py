@@ -25,17 +25,17 @@ from torch.distributed.tensor import DTensor, Shard
 from jumok.errors import CheckpointError
 from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
-from jumok.processes import Processes
+from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.sharded import ShardedCommits
 from jumok.training.checkpoints.store import CheckpointStore, Commits
-from jumok.training.ema import WeightAverage
+from jumok.training.ema import EMA
 from jumok.training.parallel.data_parallel import Find
 
 B = TypeVar("B")
 
 
-class Shards(Generic[B]):
+class FullyShardedDataParallel(Generic[B]):
     """The rows of every weight that are this process's, and the model made of them.
 
     `dtype` is what layers compute in: their rows are gathered in it, and their gradients summed in
@@ -49,7 +49,7 @@ class Shards(Generic[B]):
         self,
         model: nn.Module,
         loss: Callable[[B], Tensor],
-        processes: Processes,
+        processes: ProcessGroup,
         *,
         device: torch.device,
         dtype: torch.dtype,
@@ -95,7 +95,7 @@ class Shards(Generic[B]):
             rows.grad = None
             rows.requires_grad_(self.parameters[name].requires_grad)
         most = -(-n // self.processes.size)
-        with self.processes.in_contact():
+        with self.processes.translate_errors():
             for shard in shards:
                 find(shard)
             for _ in range(most - len(shards)):
@@ -109,7 +109,7 @@ class Shards(Generic[B]):
         """The root of everybody's squares."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         own = nn.utils.get_total_norm(gradients)
-        squares = [row[0] for row in self.processes.exchange([own.double().item() ** 2])]
+        squares = [row[0] for row in self.processes.all_gather_floats([own.double().item() ** 2])]
         return torch.tensor(math.sqrt(sum(squares)), device=own.device)
 
     @contextmanager
@@ -118,13 +118,13 @@ class Shards(Generic[B]):
         with self._plain_with(self.parameters):
             yield
 
-    def averaged(self, average: WeightAverage) -> AbstractContextManager[None]:
+    def averaged(self, average: EMA) -> AbstractContextManager[None]:
         """Gathered anew each time."""
         return self._plain_with(average.values or self.parameters)
 
     def commits_to(self, store: CheckpointStore) -> Commits:
         """A file a state of each process, behind the back of the training."""
-        return ShardedCommits(store, self.processes.beside())
+        return ShardedCommits(store, self.processes.new_group())
 
     def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
         """The rows of this process, of however many the checkpoint is."""
@@ -159,7 +159,7 @@ class Shards(Generic[B]):
     @contextmanager
     def _plain_with(self, values: Mapping[str, Tensor]) -> Iterator[None]:
         """Inside, the modules have these values for weights, gathered from all."""
-        with self.processes.in_contact(), torch.no_grad():
+        with self.processes.translate_errors(), torch.no_grad():
             whole = {name: self._gathered(name, value) for name, value in values.items()}
         self._become_plain(whole)
         del whole

@@ -1,0 +1,278 @@
+"""Language modelling: every token from those before it, and a text continued.
+
+Documents stand end to end in rows of one width, each between [BOS] and [EOS]; a document attends
+to itself alone, its positions beginning at 0, unless `windows.across_documents` makes one stream of
+all. Shapes: R rows, W tokens, N tokens foreseen, V vocabulary.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.packing import pack
+from jumok.data.ragged import Ragged
+from jumok.data.splits import TEXTS, Splits
+from jumok.data.table import Table
+from jumok.data.token_cache import encode_cached
+from jumok.decoding import DecodingConfig
+from jumok.errors import InputError
+from jumok.evaluation.language_models import LanguageModelScores
+from jumok.models import LanguageModel
+from jumok.models.decoder import CAUSAL
+from jumok.nn.masks import AttentionMask
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import ANSWERING_TOKENS, Batches
+from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.inputs.windows import Windows, framed, joined
+from jumok.tasks.pipeline.causal_generation import continued, streamed
+from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.text.vocabulary import Vocabulary, unk_id
+from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
+from jumok.training.job import DevResult
+
+if TYPE_CHECKING:
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.outputs import Rewriting
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+
+@dataclass(frozen=True)
+class TokenRows:
+    """Rows of tokens (R, W), the token wanted after each, and where a prediction counts."""
+
+    ids: Tensor  # (R, W)
+    wanted: Tensor  # (R, W)
+    windows: Tensor | None  # (R, W): who attends to whom; None when each row is one window
+    positions: Tensor | None  # (R, W); None when they count from 0
+    counted: Tensor | None  # (R, W) bool; None when all count
+    tokens: int  # real ones
+    n_targets: int  # that count
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The ids of texts, each between [BOS] and [EOS], and their bytes (UTF-8, letters composed)."""
+
+    rows: Ragged
+    bytes: int
+
+    def count(self, id_: int) -> int:
+        """How often an id stands between the first and the last of a text."""
+        inside = np.ones(len(self.rows.ids), dtype=np.bool_)
+        inside[self.rows.offsets[:-1]] = inside[self.rows.offsets[1:] - 1] = False
+        return int((self.rows.ids[inside] == id_).sum())
+
+    @classmethod
+    def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "Documents":
+        """Texts as a language model reads them."""
+        rows = framed(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
+        return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
+
+
+class LanguageModelJob:
+    """What a trainer needs to train a language model by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: LanguageModel,
+        vocabulary: Vocabulary,
+        train: Documents,
+        dev: Documents,
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.train, self.dev, self.device = train, dev, device
+
+    def epoch(self, number: int) -> Batches[TokenRows]:
+        """Every token once, in windows that stand elsewhere in long documents every time."""
+        seed, width = self.recipe.seed, self.recipe.model.max_length
+        documents, texts = self.train.rows, None
+        if self.recipe.windows.across_documents:
+            documents = documents.take(permutation(len(documents), seed, number))
+            documents, texts = joined(documents), documents.offsets[:-1]
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "windows", number)))
+        first = rng.integers(1, width + 1, len(documents))
+        windows = Windows.on(documents, width, first=first, texts=texts)
+        order = permutation(len(windows), derive_seed(seed, "order of windows"), number)
+        return batches(
+            windows, order, width, self.recipe.training.batch_tokens, self.vocabulary, self.device
+        )
+
+    def loss(self, batch: TokenRows) -> Tensor:
+        """Cross-entropy of each next token, summed over those that count."""
+        return foresee(self.model, batch, self.recipe.training.label_smoothing)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """Perplexity or bits per byte of the development texts, and their mean loss a token."""
+        scores = score_documents(
+            self.model, self.dev, self.recipe, self.vocabulary, self.device, processes
+        )
+        metric = self.recipe.score
+        return DevResult(scores.loss, float(getattr(scores, metric)), metric)
+
+
+class LanguageModeling:
+    """The task: texts alone, each token from those before it."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A text."""
+        return TEXTS
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """The training texts."""
+        yield from train.column("text")
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """A decoder alone."""
+        return LanguageModel(config)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabularies: "Vocabularies",
+        splits: Splits,
+        device: torch.device,
+    ) -> LanguageModelJob:
+        """What a trainer needs."""
+        assert isinstance(model, LanguageModel)
+        train, dev = (
+            Documents.of(table.column("text"), vocabularies.source)
+            for table in (splits.train, splits.dev)
+        )
+        return LanguageModelJob(recipe, model, vocabularies.source, train, dev, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK].
+
+        Raises InputError for runs that write together: these are scores of one model.
+        """
+        assert isinstance(loaded.model, LanguageModel)
+        if loaded.others:
+            raise InputError(
+                f"{1 + len(loaded.others)} language models that write together came, and "
+                "perplexity is that of one; score each by itself, without --with"
+            )
+        documents = Documents.of(table.column("text"), loaded.vocabulary)
+        found = score_documents(
+            loaded.model,
+            documents,
+            loaded.recipe,
+            loaded.vocabulary,
+            loaded.device,
+            loaded.processes,
+        )
+        unknown = documents.count(unk_id(loaded.vocabulary))
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                "n": found.n,
+                "perplexity": found.perplexity,
+                "bits_per_byte": found.bits_per_byte,
+                "tokens": found.tokens,
+                "bytes": found.bytes,
+                "unknown": unknown / max(found.tokens, 1),
+            }
+        )
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> "list[Rewriting]":
+        """How each text goes on: the continuation alone."""
+        return continued(loaded, texts)
+
+    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+        """What the recipe says: a text may grow beyond what the model holds at once.
+
+        It has no source whose length could limit it.
+        """
+        return replace(loaded.recipe.decoding, max_ratio=0.0)
+
+    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> "Rewriting":
+        """The continuation of one text, its parts given out as soon as they are certain."""
+        return streamed(loaded, text, on_text)
+
+
+def batches(
+    windows: Windows,
+    order: NDArray[np.int64],
+    width: int,
+    batch_tokens: int,
+    vocabulary: Vocabulary,
+    device: torch.device,
+) -> Batches[TokenRows]:
+    """The windows, packed in this order into rows of one width, so many tokens at a time."""
+    rows = pack(windows.lengths, order, width)
+    n_rows = max(batch_tokens // width, 1)
+    plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
+
+    def make(numbers: NDArray[np.int64]) -> TokenRows:
+        box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
+        counted = box.counted
+
+        def tensor(array: NDArray[np.generic]) -> Tensor:
+            return torch.from_numpy(array).to(device)
+
+        return TokenRows(
+            ids=tensor(box.ids),
+            wanted=tensor(box.wanted),
+            windows=None if box.whole else tensor(box.windows),
+            positions=None if box.whole else tensor(box.positions),
+            counted=None if counted.all() else tensor(counted),
+            tokens=int((box.windows >= 0).sum()),
+            n_targets=int(counted.sum()),
+        )
+
+    return Batches(plan, make)
+
+
+def foresee(model: LanguageModel, batch: TokenRows, label_smoothing: float = 0.0) -> Tensor:
+    """-log p of the tokens that count, summed: ()."""
+    mask = CAUSAL
+    if batch.windows is not None:
+        mask = AttentionMask.from_segments(batch.windows, causal=True)
+    hidden = model.decoder(batch.ids, mask, positions=batch.positions)  # (R, W, D)
+    if batch.counted is None:
+        hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
+    else:
+        hidden, wanted = hidden[batch.counted], batch.wanted[batch.counted]  # (N, D), (N,)
+    return fused_linear_cross_entropy(hidden, model.output, wanted, label_smoothing=label_smoothing)
+
+
+@torch.inference_mode()
+def score_documents(
+    model: LanguageModel,
+    documents: Documents,
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: ProcessGroup = SINGLE_PROCESS,
+) -> LanguageModelScores:
+    """Every token of the documents foreseen once, with the context that the recipe states."""
+    width, overlap = recipe.model.max_length, recipe.windows.overlap
+    across = recipe.windows.across_documents
+    rows = joined(documents.rows) if across else documents.rows
+    texts = documents.rows.offsets[:-1] if across else None
+    windows = Windows.on(rows, width, int(width * overlap), texts=texts)
+    order = np.arange(len(windows))
+    parts = batches(windows, order, width, ANSWERING_TOKENS, vocabulary, device)
+
+    def score(number: int) -> tuple[float, int]:
+        batch = parts[number]
+        return foresee(model, batch).item(), batch.n_targets
+
+    nats, tokens = 0.0, 0
+    for loss, units in in_turns(range(len(parts)), score, processes, PLAIN):
+        nats += loss
+        tokens += units
+    return LanguageModelScores(len(documents.rows), tokens, documents.bytes, nats)

@@ -1,0 +1,96 @@
+"""Pairs of texts: to the ids a model reads and writes, and to batches of them.
+
+Shapes: B pairs, S source tokens, T target tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from jumok.data.ragged import Ragged
+from jumok.data.table import Table
+from jumok.data.token_cache import encode_cached
+from jumok.tasks.inputs.batches import PaddedIds, padded
+from jumok.tasks.inputs.special_tokens import filler, framed_sources, framed_targets
+from jumok.tasks.jobs.subword_sampling import Cut, sampled
+from jumok.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sources and the targets wanted for them."""
+
+    sources: Sequence[str]
+    targets: Sequence[str]
+
+    @classmethod
+    def of(cls, table: Table) -> "Pairs":
+        """The pairs of a table with the columns `source` and `target`."""
+        return cls(list(table.column("source")), list(table.column("target")))
+
+
+@dataclass(frozen=True)
+class PairEncoder:
+    """Texts to ids: a source ends with [EOS]; a target stands between [BOS] and [EOS].
+
+    Both sides may share one vocabulary. Imported ones have frames of their own.
+    """
+
+    reading: Vocabulary
+    writing: Vocabulary
+    max_length: int
+
+    def sources(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
+        """pieces [EOS], cut at the model's length."""
+        return framed_sources(self.reading, _pieces(texts, self.reading, cut), self.max_length)
+
+    def targets(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
+        """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
+        return framed_targets(self.writing, _pieces(texts, self.writing, cut), self.max_length)
+
+    def batch(
+        self,
+        views: Sequence[Ragged],
+        targets: Ragged,
+        examples: NDArray[np.int64],
+        device: torch.device,
+    ) -> "PairBatch":
+        """The batch of these examples; with two `views` of the sources each pair is in it twice."""
+        rows = [targets[i] for _ in views for i in examples]
+        sources = [rows[i] for rows in views for i in examples]
+        return PairBatch(
+            source=padded(sources, filler(self.reading), device),
+            target=padded([row[:-1] for row in rows], filler(self.writing), device),
+            wanted=padded([row[1:] for row in rows], filler(self.writing), device).ids,
+            twice=len(views) > 1,
+        )
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Pairs of like length: what is read, what is written so far, and what comes next."""
+
+    source: PaddedIds  # (B, S)
+    target: PaddedIds  # (B, T): [BOS] and the target
+    wanted: Tensor  # (B, T): the target and [EOS]
+    twice: bool = False  # the second half are the pairs of the first half again
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of both sides."""
+        return self.source.n_real + self.target.n_real
+
+    @property
+    def n_targets(self) -> int:
+        """Real target tokens."""
+        return self.target.n_real
+
+
+def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: Cut | None) -> Ragged:
+    if cut is None:
+        return encode_cached(texts, vocabulary)
+    return sampled(texts, vocabulary, cut)

@@ -1,0 +1,99 @@
+"""The training texts as each epoch shows them: in an order, batches and augmentation of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from jumok.data.packing import bucketed
+from jumok.data.ragged import Ragged
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import Batches, PaddedIds, padded
+from jumok.tasks.inputs.masking import special_ids
+from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.jobs.subword_sampling import replaced, sample
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.text.vocabulary import Vocabulary, unk_id
+
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """All epochs of some texts; each is a pure function of its number and the recipe's seed."""
+
+    recipe: Recipe
+    vocabulary: Vocabulary
+    texts: Texts
+    ids: Ragged  # what a model reads of them
+    device: torch.device
+
+    @property
+    def twice(self) -> bool:
+        """Whether a batch holds its texts twice, augmented in two ways, as R-Drop wants them."""
+        return self.recipe.augmentation.consistency > 0
+
+    def batches(self, number: int, make: Callable[[PaddedIds, NDArray[np.int64]], B]) -> Batches[B]:
+        """The batches of an epoch, texts of like length together.
+
+        Each is made of its ids and of which texts they are, (B,); seen twice, a text of the first
+        half stands at the same place of the second half again.
+        """
+        seed = self.recipe.seed
+        views = [self._augmented(number, view) for view in range(1 + self.twice)]
+        order = permutation(len(self.ids), seed, number)
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
+        lengths = np.stack([rows.lengths for rows in views], -1)  # (n, views)
+        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
+
+        def batch(examples: NDArray[np.int64]) -> B:
+            both = [rows[i] for rows in views for i in examples]
+            ids = padded(both, filler(self.vocabulary), self.device)
+            return make(ids, np.tile(examples, len(views)))
+
+        return Batches(plan, batch)
+
+    def _augmented(self, number: int, view: int) -> Ragged:
+        """The texts as an epoch sees them: a pure function of its number and the view."""
+        augmentation, seed = self.recipe.augmentation, self.recipe.seed
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "augmentation", number, view)))
+        rows = self.ids
+        if augmentation.subword_sampling:
+            chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
+            rows = replaced(rows, chosen, self._sampled(chosen, number, view))
+        return _with_token_dropout(rows, augmentation.token_dropout, self.vocabulary, rng)
+
+    def _sampled(self, chosen: NDArray[np.int64], number: int, view: int) -> Ragged:
+        """The chosen texts cut at random; both texts of a pair are."""
+        words = ("sampling", number, view)
+        rows = self._cut(self.texts.texts, chosen, words)
+        pairs = self.texts.pairs
+        others = None if pairs is None else self._cut(pairs, chosen, (*words, "pair"))
+        return TextEncoder(self.vocabulary, self.recipe.model.max_length).framed(rows, others)
+
+    def _cut(
+        self, texts: Sequence[str], chosen: NDArray[np.int64], words: Sequence[int | str]
+    ) -> Ragged:
+        alpha, seed = self.recipe.augmentation.sampling_alpha, derive_seed(self.recipe.seed, *words)
+        return sample([texts[int(i)] for i in chosen], self.vocabulary, alpha, seed)
+
+
+def _with_token_dropout(
+    rows: Ragged,
+    share: float,
+    vocabulary: Vocabulary,
+    rng: np.random.Generator,
+) -> Ragged:
+    """The rows with a share of their tokens hidden behind [MASK]; [CLS], [SEP] and so on stay."""
+    if not share:
+        return rows
+    hidden = rng.random(len(rows.ids), dtype=np.float32) < share
+    hidden[rows.offsets[:-1]] = False
+    stay = set(special_ids(vocabulary)) - {unk_id(vocabulary)}  # a text's own [UNK] may be hidden
+    hidden[np.isin(rows.ids, list(stay))] = False
+    ids = np.where(hidden, np.int32(vocabulary.mask_id), rows.ids)
+    return Ragged(ids, rows.offsets)

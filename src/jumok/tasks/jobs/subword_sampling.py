@@ -1,0 +1,51 @@
+"""The same texts in other pieces: a regularisation that costs nothing at answering time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.data.ragged import Ragged
+from jumok.data.token_cache import encode_cached
+from jumok.seeding import derive_seed
+from jumok.text.vocabulary import Vocabulary
+
+SAMPLED_TOGETHER = 8_192  # texts; lists of ids take ten times the memory of rows
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How texts are cut at random: which share of them, how boldly, by which seed."""
+
+    share: float  # of the texts; the others are cut the best way
+    alpha: float  # as `Vocabulary.sample_batch` has it
+    seed: int
+
+
+def sampled(texts: Sequence[str], vocabulary: Vocabulary, cut: Cut) -> Ragged:
+    """The ids of each text, a share of them cut at random: a pure function of its arguments."""
+    if cut.share >= 1.0:
+        return sample(texts, vocabulary, cut.alpha, cut.seed)
+    rng = np.random.Generator(np.random.Philox(derive_seed(cut.seed, "chosen")))
+    chosen = np.flatnonzero(rng.random(len(texts)) < cut.share)
+    others = sample([texts[int(i)] for i in chosen], vocabulary, cut.alpha, cut.seed)
+    return replaced(encode_cached(texts, vocabulary), chosen, others)
+
+
+def sample(texts: Sequence[str], vocabulary: Vocabulary, alpha: float, seed: int) -> Ragged:
+    """Every text in pieces sampled from all ways to cut it (Kudo 2018), a part at a time."""
+    parts = []
+    for start in range(0, len(texts), SAMPLED_TOGETHER):
+        part = texts[start : start + SAMPLED_TOGETHER]
+        ids = vocabulary.sample_batch(part, alpha=alpha, seed=derive_seed(seed, start))
+        parts.append(Ragged.from_lists(ids))
+    return Ragged.joined(parts) if parts else Ragged.from_lists([])
+
+
+def replaced(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
+    """The rows, those `chosen` replaced by `others` in order."""
+    both = Ragged.joined([rows, others])
+    source = np.arange(len(rows))
+    source[chosen] = len(rows) + np.arange(len(chosen))
+    return both.take(source)

@@ -1,0 +1,387 @@
+"""Masked language modelling (Devlin et al. 2019): guess what stands behind each [MASK].
+
+Shapes: B texts, T tokens, D model width, M masked tokens, V vocabulary.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.packing import bucketed
+from jumok.data.ragged import Ragged
+from jumok.data.splits import TEXTS, Splits
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.models import MaskedLanguageModel
+from jumok.nn.masks import AttentionMask
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import (
+    ANSWERING_TOKENS,
+    Batches,
+    PaddedIds,
+    in_order_of_length,
+    padded,
+)
+from jumok.tasks.inputs.masking import (
+    SPACE,
+    Masked,
+    MaskingConfig,
+    Pieces,
+    hide,
+    spaces_apart,
+    spelled,
+    word_begins_behind,
+)
+from jumok.tasks.inputs.special_tokens import cut_side, filler
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.jobs.subword_sampling import Cut, sampled
+from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
+from jumok.training.job import DevResult
+from jumok.training.losses import cross_entropy
+from jumok.training.reporting.report import Example
+
+if TYPE_CHECKING:
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+BLANK = "[MASK]"  # what a person types where a piece is to be filled in
+SHOWN = 30  # texts in a report
+BROKEN = "\N{REPLACEMENT CHARACTER}"  # what some bytes of a letter are shown as
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Texts of like length with blanks: where these are in the (B * T) tokens, and the truth."""
+
+    texts: PaddedIds
+    places: Tensor  # (M,) int64
+    wanted: Tensor  # (M,) int64
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens."""
+        return self.texts.n_real
+
+    @property
+    def n_targets(self) -> int:
+        """Masked tokens."""
+        return len(self.wanted)
+
+    @classmethod
+    def of(
+        cls, masked: Masked, examples: NDArray[np.int64], pad_id: int, device: torch.device
+    ) -> "MaskedBatch":
+        """The named rows as one rectangle."""
+        rows, offsets = masked.rows, masked.rows.offsets
+        texts = padded([rows[i] for i in examples], pad_id, device)
+        tokens = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in examples])
+        chosen = masked.chosen[tokens]
+        places = np.flatnonzero(chosen)
+        if texts.real is not None:
+            places = np.flatnonzero(texts.real.cpu().numpy())[places]
+        wanted = masked.truth[tokens[chosen]].astype(np.int64)
+        return cls(texts, torch.from_numpy(places).to(device), torch.from_numpy(wanted).to(device))
+
+
+@dataclass(frozen=True)
+class MaskedScores:
+    """How well the masked tokens were guessed."""
+
+    tokens: int  # that were masked
+    loss: float  # mean -log p of the truth
+    accuracy: float  # 0 to 1
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss)."""
+        return math.exp(min(self.loss, 700.0))  # where floats end
+
+
+class MaskedLanguageJob:
+    """What a trainer needs to train a masked language model by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        train: Sequence[str],
+        dev: Sequence[str],
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.train, self.device = train, device
+        self.encode = TextEncoder(vocabulary, recipe.model.max_length)
+        self.pieces = Pieces.of(vocabulary)
+        self.dev = hidden_once(self.encode(dev), self.pieces, recipe.masking)
+
+    def epoch(self, number: int) -> Batches[MaskedBatch]:
+        """Batches of like length, in the order and with the blanks of this epoch."""
+        seed = self.recipe.seed
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "masking", number)))
+        masked = hide(self._rows(number), self.pieces, self.recipe.masking, rng)
+        order = permutation(len(masked.rows), seed, number)
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
+        plan = bucketed(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
+        pad_id = filler(self.vocabulary)
+        return Batches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
+
+    def loss(self, batch: MaskedBatch) -> Tensor:
+        """Cross-entropy of what was masked, summed."""
+        hidden, output = look(self.model, batch)
+        smoothing = self.recipe.training.label_smoothing
+        return fused_linear_cross_entropy(hidden, output, batch.wanted, label_smoothing=smoothing)
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """Perplexity of the development texts, masked the same way every time."""
+        scores, _ = score_masked(self.model, self.dev, self.vocabulary, self.device, processes)
+        return DevResult(scores.loss, scores.perplexity, "perplexity")
+
+    def _rows(self, number: int) -> Ragged:
+        """The ids of the training texts as an epoch cuts them."""
+        augmentation = self.recipe.augmentation
+        if not augmentation.subword_sampling:
+            return self.encode(self.train)
+        cut = Cut(
+            augmentation.subword_sampling,
+            augmentation.sampling_alpha,
+            derive_seed(self.recipe.seed, "sampling", number),
+        )
+        return self.encode.framed(sampled(self.train, self.vocabulary, cut))
+
+
+class MaskedLanguageModeling:
+    """The task: texts, parts of them hidden, to be guessed from the rest."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """Texts."""
+        return TEXTS
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """The training texts."""
+        yield from train.column("text")
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """An encoder and a map to the vocabulary."""
+        return MaskedLanguageModel(config)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabularies: "Vocabularies",
+        splits: Splits,
+        device: torch.device,
+    ) -> MaskedLanguageJob:
+        """What a trainer needs."""
+        train, dev = (table.column("text") for table in (splits.train, splits.dev))
+        return MaskedLanguageJob(recipe, model, vocabularies.source, train, dev, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Loss, perplexity and accuracy of what was masked, always in the same places."""
+        recipe, vocabulary = loaded.recipe, loaded.vocabulary
+        texts = table.column("text")
+        rows = TextEncoder(vocabulary, recipe.model.max_length)(texts)
+        masked = hidden_once(rows, Pieces.of(vocabulary), recipe.masking)
+        found, guesses = score_masked(
+            loaded.model, masked, vocabulary, loaded.device, loaded.processes
+        )
+        return Scored(
+            {
+                "task": recipe.task,
+                "split": split,
+                "n": len(texts),
+                "masked_tokens": found.tokens,
+                "loss": found.loss,
+                "perplexity": found.perplexity,
+                "accuracy": found.accuracy,
+            },
+            examples=_examples(masked, guesses, vocabulary),
+        )
+
+    @torch.inference_mode()
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+        """Every [MASK] typed in a text filled with the likeliest piece that fits its spaces.
+
+        After a space a piece that begins a word is chosen, elsewhere one that goes on; several
+        blanks of a text are filled apart from one another. The score sums their log p.
+        """
+        vocabulary, device = loaded.vocabulary, loaded.device
+        pieces = Pieces.of(vocabulary)
+        encode = TextEncoder(vocabulary, loaded.recipe.model.max_length)
+        blanked = [text.split(BLANK) for text in texts]
+        rows = read_blanks(texts, encode)
+        filled: list[Rewriting | None] = [None] * len(texts)
+        for batch in in_order_of_length(rows, ANSWERING_TOKENS):
+            ids = padded([rows[i] for i in batch], filler(vocabulary), device)
+            logits = loaded.model(ids.ids, AttentionMask.from_padding(ids.real))
+            for i, row, found in zip(batch, ids.ids, logits, strict=True):
+                here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
+                output, score = _filled(blanked[i], here.cpu().numpy(), pieces, vocabulary)
+                filled[i] = Rewriting(texts[i], output, score)
+        return [answer for answer in filled if answer is not None]
+
+
+def hidden_once(rows: Ragged, pieces: Pieces, masking: MaskingConfig) -> Masked:
+    """The rows masked the same way in every run, whatever its seed: so that scores compare."""
+    return hide(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
+
+
+def look(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
+    """What the model thinks of the masked tokens alone, (M, D), and the map to the vocabulary."""
+    assert isinstance(model, MaskedLanguageModel)
+    mask = AttentionMask.from_padding(batch.texts.real)
+    hidden = model.encoder(batch.texts.ids, mask)  # (B, T, D)
+    chosen = hidden.flatten(0, 1).index_select(0, batch.places)  # (M, D)
+    return model.transform(chosen), model.output
+
+
+@torch.inference_mode()
+def score_masked(
+    model: nn.Module,
+    masked: Masked,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: ProcessGroup = SINGLE_PROCESS,
+) -> tuple[MaskedScores, NDArray[np.int64]]:
+    """Scores of all that is masked, and the likeliest pieces, in the order of the tokens."""
+
+    def guess(rows: NDArray[np.int64]) -> tuple[float, list[int]]:
+        batch = MaskedBatch.of(masked, rows, filler(vocabulary), device)
+        hidden, output = look(model, batch)
+        logits = output(hidden)  # (M, V)
+        return cross_entropy(logits, batch.wanted).item(), logits.argmax(-1).tolist()
+
+    loss = 0.0
+    guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
+    ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
+    plan = in_order_of_length(masked.rows, ANSWERING_TOKENS)
+    for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, PLAIN), strict=True):
+        loss += nats
+        start = 0
+        for i in rows:
+            begin, end = masked.rows.offsets[i : i + 2]
+            n = int(masked.chosen[begin:end].sum())
+            if n:
+                guesses[ends[end - 1] - n : ends[end - 1]] = best[start : start + n]
+            start += n
+    n = max(len(guesses), 1)
+    right = int((guesses == masked.truth[masked.chosen]).sum())
+    return MaskedScores(len(guesses), loss / n, right / n), guesses
+
+
+def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
+    """The ids of texts in which somebody typed [MASK], as a model reads them.
+
+    A space before a blank belongs to the piece that is to fill it; so does one behind it, unless
+    an imported tokeniser makes it a part of the next piece. Where spaces are pieces they stay.
+    """
+    vocabulary = encode.vocabulary
+    imported = isinstance(vocabulary, PretrainedVocabulary)
+    apart = spaces_apart(vocabulary)
+    rows = []
+    for text in texts:
+        parts = text.split(BLANK)
+        ids: list[int] = []
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            bare = part if last or apart else part.rstrip(" ")
+            if number:
+                ids.append(vocabulary.mask_id)
+                bare = bare if imported or apart else bare.lstrip(" ")
+            own = vocabulary.encode(bare) if bare else []
+            attached = number > 0 and not part.startswith(" ")
+            ids += _without_space(own, vocabulary) if attached else own
+        rows.append(ids)
+    return encode.framed(Ragged.from_lists(rows))
+
+
+def _filled(
+    parts: Sequence[str], logs: NDArray[np.float32], pieces: Pieces, vocabulary: Vocabulary
+) -> tuple[str, float]:
+    """The parts of a text with the likeliest pieces between them: logs (blanks read, V) of log p.
+
+    A blank that the model had no room to read stays.
+    """
+    output, score = parts[0], 0.0
+    unread = len(parts) - 1 - len(logs) if cut_side(vocabulary) == "left" else 0
+    for number, (before, after) in enumerate(pairwise(parts), -unread):
+        piece = BLANK
+        if 0 <= number < len(logs):
+            adjoins = not before and number > -unread  # another blank
+            begins = not adjoins and word_begins_behind(before, vocabulary)
+            begins &= not spaces_apart(vocabulary)
+            fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
+            piece, log = _likeliest(logs[number], fitting, vocabulary)
+            score += log
+        output += piece + after
+    return output, score
+
+
+def _likeliest(
+    log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Vocabulary
+) -> tuple[str, float]:
+    """The likeliest of the fitting pieces that write something, and its log p.
+
+    White space alone is nothing, nor are some bytes of a letter.
+    """
+    places = np.flatnonzero(fitting)
+    for best in places[np.argsort(-log[places], kind="stable")]:
+        word = spelled(vocabulary, int(best))
+        if word.strip() and BROKEN not in word:
+            return word, float(log[best])
+    raise InputError(
+        "the vocabulary has no piece that fits a blank here, inside a word or at the beginning of "
+        "one; train one on more texts"
+    )
+
+
+def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
+    """The ids of a text that goes on where another ended, if the vocabulary has such a piece."""
+    if not ids or isinstance(vocabulary, PretrainedVocabulary):
+        return ids  # an imported tokeniser cuts what follows a blank by its own rules
+    word = vocabulary.piece(ids[0]).removeprefix(SPACE)
+    if not word:
+        return ids[1:]
+    try:
+        return [vocabulary.id(word), *ids[1:]]
+    except InputError:
+        return ids
+
+
+def _examples(masked: Masked, guesses: NDArray[np.int64], vocabulary: Vocabulary) -> list[Example]:
+    """The first texts as they were read, as they were, and as the model would have them."""
+    n = int(masked.rows.offsets[min(SHOWN, len(masked.rows))])
+    chosen = masked.chosen[:n]
+    filled = masked.truth[:n].copy()
+    filled[chosen] = guesses[: int(chosen.sum())]
+    found = []
+    for begin, end in zip(masked.rows.offsets[:-1], masked.rows.offsets[1:], strict=True):
+        if end > n:
+            break
+        rows = (masked.rows.ids[begin:end], masked.truth[begin:end], filled[begin:end])
+        found.append(Example(*(_spelled(row, vocabulary) for row in rows)))
+    return found
+
+
+def _spelled(ids: NDArray[np.int32], vocabulary: Vocabulary) -> str:
+    """The text of ids, [MASK] shown where it stands."""
+    if isinstance(vocabulary, PretrainedVocabulary):
+        return vocabulary.decode([int(i) for i in ids], keep_special=True)
+    shown = [vocabulary.piece(int(i)) for i in ids if i != vocabulary.cls_id]
+    return "".join(shown).replace(SPACE, " ").strip()

@@ -1,0 +1,146 @@
+"""What a model writes for many sources, by the settings in force.
+
+Sources of like length are written for together; no answer depends on its neighbours.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.ragged import Ragged
+from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
+from jumok.decoding.api import plainly
+from jumok.decoding.build import stopping_and_processors
+from jumok.decoding.callbacks import Observer
+from jumok.decoding.incremental.decoder import Writer
+from jumok.decoding.processors import Processor
+from jumok.models import EncoderDecoder
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs.batches import ANSWERING_TOKENS, in_order_of_length, padded
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.distributed_map import Letter, in_turns
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.task_spec import WRITING
+from jumok.text.vocabulary import Vocabulary
+
+_WRITTEN: Letter[list[list[Written]]] = Letter(
+    lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
+    lambda data: [[Written(**one) for one in row] for row in json.loads(data)],
+)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One text that was written, and how."""
+
+    text: str
+    written: Written
+
+
+def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
+    """The settings as they apply to a model, which holds no more than its positions."""
+    return config.within(model.decoder.embedding.max_length)
+
+
+def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+    """Raises InputError for [decoding] that the vocabulary or the model cannot carry out.
+
+    Before a training, that is, and not when its first answers are to be scored.
+    """
+    if recipe.task not in WRITING:
+        return
+    config, behind = recipe.decoding, recipe.task == "language_modeling"
+    if isinstance(model, EncoderDecoder):
+        config = in_force(config, model)
+    limits = [config.max_length]
+    stopping_and_processors(config, vocabulary.eos_id, limits, vocabulary, behind_a_text=behind)
+
+
+@torch.inference_mode()
+def write_all(
+    model: EncoderDecoder,
+    sources: Ragged,
+    pad_id: int,
+    vocabulary: Vocabulary,
+    config: DecodingConfig,
+    device: torch.device,
+    *,
+    others: Sequence[EncoderDecoder] = (),
+    draft: Draft | None = None,
+    kernels: Kernels | None = None,
+    constraints: Sequence[Processor] = (),
+    on_token: OnToken | None = None,
+    observer: Observer | None = None,
+    processes: ProcessGroup = SINGLE_PROCESS,
+) -> list[list[Output]]:
+    """The `n_best` outputs for every source, the best first, in the order of the sources.
+
+    `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
+    of all probabilities. With a `draft` sources are written for one by one. `kernels` are those of
+    the same settings, None: made here. `constraints` hold beside what the settings say. `on_token`
+    and `observer` are for a single source.
+    """
+    kernels = kernels or Kernels(config)
+    config = in_force(config, model)
+    rows = config.n_best if config.sample else config.beam
+
+    def begin(each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
+        if kernels.native:
+            return kernels.begin_target(each, source, real, room)
+        return plainly(config)(kernels.plain(each), source, real, room)
+
+    def write(batch: NDArray[np.int64]) -> list[list[Written]]:
+        source = padded([sources[i] for i in batch], pad_id, device)
+        return write_targets(
+            model,
+            source.ids,
+            source.real,
+            config,
+            bos_id=target_begin(vocabulary),
+            end_id=vocabulary.eos_id,
+            vocabulary=vocabulary,
+            constraints=constraints,
+            others=others,
+            on_token=on_token,
+            begin=begin,
+            observer=observer,
+            draft=draft,
+        )
+
+    at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # tokens of sources
+    plan = in_order_of_length(sources, at_once)
+    outputs: list[list[Output]] = [[] for _ in range(len(sources))]
+    for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
+        for i, several in zip(batch, answers, strict=True):
+            texts = vocabulary.decode_batch([written.ids for written in several])
+            outputs[i] = [
+                Output(cut(text, config.stop), written)
+                for text, written in zip(texts, several, strict=True)
+            ]
+    return outputs
+
+
+def greedily(config: DecodingConfig) -> DecodingConfig:
+    """The same settings without a search: quick enough for every epoch.
+
+    >>> print(greedily(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))
+    max_length=256 max_ratio=1.5 max_extra=10
+    """
+    return replace(
+        config,
+        beam=1,
+        n_best=1,
+        sample=False,
+        temperature=1.0,
+        typical_p=1.0,
+        length_penalty=1.0,
+        coverage=0.0,
+        kernel="plain",
+        precision="float32",
+    )

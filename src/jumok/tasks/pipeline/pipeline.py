@@ -1,0 +1,292 @@
+"""A trained model as a function of text: what `jumok.load` gives."""
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from jumok.decoding import Draft
+from jumok.decoding.processors import Processor
+from jumok.errors import InputError
+from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs import bio
+from jumok.tasks.pipeline import forward as from_ids
+from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.origin import Origin, folder_constraints, told
+from jumok.tasks.pipeline.outputs import Answer
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.task_spec import WRITING
+from jumok.tasks.registry import task_of
+from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
+from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.vocabulary import Vocabulary
+
+
+class Loaded:
+    """A model in eval mode with its vocabulary and recipe; call it with a text, or several.
+
+    `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
+    an InputError), `.target_vocabulary` that of what is written, most often the same one,
+    `.recipe` the resolved recipe. `.origin` tells where an imported model is from (None: trained
+    here), `.constraints` what its folder forces upon or forbids everything it writes,
+    `.processes` who shares the work on many texts with this one, as a rule nobody.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        vocabulary: Vocabulary | None,
+        recipe: Recipe,
+        labels: tuple[str, ...],
+        device: torch.device,
+        target_vocabulary: Vocabulary | None = None,
+        origin: Origin | None = None,
+        processes: ProcessGroup = SINGLE_PROCESS,
+    ) -> None:
+        self.model = model.to(device).eval().requires_grad_(False)
+        self.task = task_of(recipe)
+        self.recipe, self.labels, self.device = recipe, labels, device
+        self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
+        self.origin, self.processes = origin, processes
+        self.others: tuple[nn.Module, ...] = ()  # that write along
+        self.draft: Draft | None = None  # that guesses ahead
+        self.weights_path: Path | None = None  # the file they were read from, where it is one
+        self.kernels = Kernels(recipe.decoding)
+        self.constraints = _constraints(origin, recipe)
+
+    @property
+    def rules(self) -> str:
+        """What its folder forces and forbids, as told behind the settings in force."""
+        return told(self.constraints, () if self.origin is None else self.origin.ends)
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model's class: that in transformers, where it is imported."""
+        return type(self.model).__name__ if self.origin is None else self.origin.architecture
+
+    @property
+    def answers_texts(self) -> bool:
+        """Whether it has a head that answers texts; an imported one may have none, or another."""
+        return self.origin is None or self.origin.answers
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether it has a head at all; of towers alone there are hidden states."""
+        if isinstance(self.model, EncoderDecoder):
+            return self.answers_texts  # a projection is there all the same
+        return not isinstance(self.model, Encoder | Decoder)
+
+    @property
+    def own_vocabulary(self) -> Vocabulary | None:
+        """The vocabulary, None when the folder has none."""
+        return self._vocabulary
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary the model reads with, and as a rule writes with."""
+        if self._vocabulary is None:
+            raise InputError(
+                "the folder has no vocabulary, so no text can be read or written; put its "
+                "vocabulary.model or its tokeniser's files there, or give ids to .logits(...)"
+            )
+        _refuse_larger(self._vocabulary, self.recipe.model.vocabulary_size)
+        return self._vocabulary
+
+    @property
+    def target_vocabulary(self) -> Vocabulary:
+        """The vocabulary the model writes with."""
+        if self.recipe.vocabulary.joint:
+            return self.vocabulary
+        if self._target_vocabulary is None:
+            raise InputError(
+                "the folder has no vocabulary of the target; put its vocabulary.target.model "
+                "there, or give ids to .logits(...)"
+            )
+        _refuse_larger(self._target_vocabulary, self.recipe.model.output_size)
+        return self._target_vocabulary
+
+    @overload
+    def __call__(self, texts: str) -> Answer: ...  # type: ignore[overload-overlap]  # a str is one
+    @overload
+    def __call__(self, texts: Sequence[str]) -> list[Answer]: ...
+    def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
+        """A Prediction, Estimate, Tagging or Rewriting for each text, in order."""
+        if isinstance(texts, str):
+            return self.answer([texts])[0]
+        return self.answer(list(texts))
+
+    def answer(self, texts: Sequence[str]) -> list[Answer]:
+        """One answer a text, in order; an empty text is answered too.
+
+        Raises InputError for a text that is too long, before any is answered.
+        """
+        self.refuse_longer(texts)
+        self.refuse_unanswered()
+        return list(self.task.answer(self, texts))
+
+    def refuse_unanswered(self) -> None:
+        """Raises InputError for an imported model whose numbers are no answers to texts."""
+        if not self.answers_texts:
+            raise InputError(
+                f"a {self.architecture} has no head that answers texts; ask .hidden_states(...) or "
+                ".logits(...), or train one with model.init"
+            )
+        origin = self.origin
+        if self.recipe.task == "classification" and origin is not None and not origin.chooses:
+            raise InputError(
+                f"config.json: problem_type {str(origin.config['problem_type'])[:80]!r} came, and "
+                "jumok answers with one label a text; ask .logits(...), or train a head with "
+                "model.init"
+            )
+        if self.recipe.task == "tagging" and origin is not None:
+            bio.refuse_other_tags(self.labels)
+
+    def refuse_longer(self, texts: Sequence[str]) -> None:
+        """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
+        imported = isinstance(self._vocabulary, PretrainedVocabulary)
+        for text in texts:
+            refuse_longer(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
+
+    def with_decoding(self, words: Sequence[str]) -> "Loaded":
+        """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
+
+        Raises InputError for a key that is not known, when the model writes nothing, and for
+        coverage where several write together.
+        """
+        return self._with(self.recipe.with_decoding(words), self.others)
+
+    def renewed(self) -> "Loaded":
+        """The same model once its weights were changed: what was made of the old ones is let go."""
+        return self._with(self.recipe, self.others)
+
+    def beside(self, others: Sequence["Loaded"]) -> "Loaded":
+        """One that writes by the mean of the probabilities of this model and of the others.
+
+        Raises InputError when they do not read and write with the same vocabularies, for models
+        that do not write, or not all the same way, for others that hold less, and for coverage.
+        """
+        for each in (self, *others):
+            if each.recipe.task not in WRITING or type(each.model) is not type(self.model):
+                raise InputError(
+                    f"a run of the task {each.recipe.task} cannot write along with one of "
+                    f"{self.recipe.task}; give runs of {' or all of '.join(WRITING)}"
+                )
+            self._refuse_other_vocabularies(each)
+            holds, longest = each.recipe.model.max_length, self.recipe.model.max_length
+            if holds < longest and self.recipe.task != "language_modeling":
+                raise InputError(
+                    f"{each.recipe.name} holds {holds} tokens, {self.recipe.name} {longest}; name "
+                    "the one that holds fewest first"
+                )
+        models = [model for each in others for model in (each.model, *each.others)]
+        return self._with(self.recipe, [*self.others, *models])
+
+    def drafted_by(self, small: "Loaded") -> "Loaded":
+        """One that writes what this model writes, while a smaller one guesses ahead.
+
+        Raises InputError for models that do not write, or not with the same vocabularies, for a
+        draft that holds less, and where more than one answer is written to a text.
+        """
+        if type(small.model) is not type(self.model) or self.recipe.task not in WRITING:
+            raise InputError(
+                f"a run of the task {small.recipe.task} cannot guess for one of the task "
+                f"{self.recipe.task}; give two runs of {' or two of '.join(WRITING)}"
+            )
+        self._refuse_other_vocabularies(small)
+        decoding, longest = self.recipe.decoding, self.recipe.model.max_length
+        if decoding.beam > 1 or decoding.n_best > 1:
+            raise InputError(
+                f"a draft guesses for one answer, and a beam of {decoding.beam} with n_best "
+                f"{decoding.n_best} came; set decoding.beam=1 and n_best=1"
+            )
+        if small.recipe.model.max_length < longest and self.recipe.task != "language_modeling":
+            raise InputError(
+                f"the draft {small.recipe.name} holds {small.recipe.model.max_length} tokens, "
+                f"{self.recipe.name} {longest}; give one that holds as many"
+            )
+        assert isinstance(small.model, EncoderDecoder | LanguageModel)
+        drafted = self._with(self.recipe, self.others)
+        drafted.draft = Draft(small.model)
+        return drafted
+
+    def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Loaded":
+        """One that answers with what `change` makes of its model, and of those that write along."""
+        other = self._with(self.recipe, [change(model) for model in self.others])
+        other.model = change(self.model)
+        return other
+
+    def _refuse_other_vocabularies(self, other: "Loaded") -> None:
+        """Raises InputError when another run does not read and write with the same ones."""
+        if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
+            other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
+        ):
+            raise InputError(
+                f"the runs {self.recipe.name} and {other.recipe.name} have other vocabularies; "
+                "train one with vocabulary.file naming the other's"
+            )
+
+    def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
+        """The same model by another recipe of its task; its fast copies are to be made anew.
+
+        Raises InputError for several models and coverage, which looks at the attention of one.
+        """
+        if others and recipe.decoding.coverage:
+            raise InputError(
+                f"decoding.coverage {recipe.decoding.coverage} came, and {1 + len(others)} runs "
+                "that write together do not tell what they attend to; set decoding.coverage=0, or "
+                "name one run"
+            )
+        other = copy.copy(self)
+        other.recipe, other.others = recipe, tuple(others)
+        other.kernels = Kernels(recipe.decoding)
+        other.constraints = _constraints(self.origin, recipe)
+        return other
+
+    def logits(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+    ) -> Tensor:
+        """float32 logits: (B, L) of texts, (B, T, L) of tokens, (B, T, V) of language models.
+
+        input_ids (B, S) int64; attention_mask (B, S), 1 = real token, padding left or right;
+        decoder_input_ids (B, T) for sequence-to-sequence models, which demand it. The decoder of a
+        classifier is given [BOS] unless they say otherwise. Raises InputError for a model without
+        a head.
+        """
+        return from_ids.logits(self, input_ids, attention_mask, token_type_ids, decoder_input_ids)
+
+    def hidden_states(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+    ) -> Tensor:
+        """float32 (B, T, D) of the last layer: the decoder's where there is one."""
+        return from_ids.hidden_states(
+            self, input_ids, attention_mask, token_type_ids, decoder_input_ids
+        )
+
+
+def _constraints(origin: Origin | None, recipe: Recipe) -> list[Processor]:
+    """What the folder of an imported model forces upon or forbids all that a recipe writes."""
+    if origin is None:
+        return []
+    most = min(recipe.decoding.max_length, recipe.model.max_length)
+    return folder_constraints(origin, most, recipe.model.output_size)
+
+
+def _refuse_larger(vocabulary: Vocabulary, size: int) -> None:
+    """Raises InputError for a tokeniser that gives ids its model knows nothing of."""
+    if len(vocabulary) > size:
+        raise InputError(
+            f"the tokeniser has {len(vocabulary):,} pieces, the model knows {size:,}; put the one "
+            "it was trained with into the folder, or give ids to .logits(...)"
+        )

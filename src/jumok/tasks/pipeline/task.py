@@ -1,0 +1,71 @@
+"""What a task is: one kind of job, from data to answers. Recipes name it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import torch
+from torch import nn
+
+from jumok.data.splits import Splits
+from jumok.data.table import Table
+from jumok.decoding.config import DecodingConfig
+from jumok.tasks.pipeline.outputs import Answer
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.training.job import TrainingJob
+from jumok.training.reporting.report import Example, Mistake
+
+if TYPE_CHECKING:
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+
+@dataclass(frozen=True)
+class Scored:
+    """`scores` is the answer of `jumok evaluate`; the rest goes into the report."""
+
+    scores: dict[str, Any]
+    confusion: list[list[int]] | None = None
+    mistakes: list[Mistake] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+
+
+class Task(Protocol):
+    """One kind of job. It holds no state: everything is in the recipe, the model and the run."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """What a row of the recipe's data holds."""
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """All that the training rows say: what a vocabulary is learnt from."""
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The model a recipe describes, freshly initialised."""
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabularies: "Vocabularies",
+        splits: Splits,
+        device: torch.device,
+    ) -> TrainingJob[Any]:
+        """What a trainer needs."""
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """The scores of a model on the rows of a table."""
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> Sequence[Answer]:
+        """One answer a text, in order; an empty text is answered too."""
+
+
+@runtime_checkable
+class Writing(Protocol):
+    """A task whose answers are written token by token, as `recipe.decoding` says."""
+
+    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+        """How answers are written: what the recipe says, as far as the model can."""
+
+    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Answer:
+        """The answer to one text; its parts are given out as soon as they are certain."""

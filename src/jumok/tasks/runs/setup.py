@@ -1,0 +1,109 @@
+"""What a training is made of: vocabularies, a model, the weights it begins from, a job."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from jumok.data.corpora import load_splits
+from jumok.data.splits import Splits
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.models.weights import weights_of
+from jumok.seeding import derive_seed
+from jumok.tasks.inputs.tokenizer_pair import Vocabularies, learn, stated
+from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.generation import refuse_settings
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.registry import task_of
+from jumok.tasks.room import refuse_beyond_memory
+from jumok.tasks.runs.initialize_from import Taken, begin_from, vocabularies_of
+from jumok.training.job import TrainingJob
+from jumok.training.layer_decay import frozen_parameters
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """All that a new training begins with."""
+
+    splits: Splits
+    vocabularies: Vocabularies
+    model: nn.Module
+    taken: Taken | None
+    job: TrainingJob[Any]
+
+
+def prepare(recipe: Recipe, device: torch.device) -> Prepared:
+    """Everything up to the first step; nothing is written.
+
+    Raises InputError or KernelError for what cannot be trained, or not be scored in the end.
+    """
+    Kernels(recipe.decoding).refuse_missing(device)
+    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
+    vocabularies = new_vocabularies(recipe, splits.train)
+    vocabularies.refuse(recipe)
+    model = new_model(recipe, vocabularies, splits.labels, device)
+    refuse_settings(recipe, model, vocabularies.target)
+    frozen_parameters(
+        weights_of(model), recipe.training.freeze
+    )  # refuses words that mean no weight
+    taken = begin_weights(recipe, model, splits.labels)
+    job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)
+    return Prepared(splits, vocabularies, model, taken, job)
+
+
+def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
+    """Those of the run a recipe begins from, or those it names or has learnt.
+
+    What the recipe says of a vocabulary beside a run to begin from is told to count for nothing.
+    """
+    if not recipe.model.init:
+        return learn(recipe, train)
+    found = vocabularies_of(Path(recipe.model.init))
+    if found.joint != recipe.vocabulary.joint:
+        raise InputError(
+            f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "
+            f"set vocabulary.joint = {'true' if found.joint else 'false'} to begin from it"
+        )
+    unused = stated(recipe.vocabulary)
+    if unused:
+        print(
+            f"jumok: the vocabulary is that of {recipe.model.init}, so {' and '.join(unused)} of "
+            "the recipe count for nothing",
+            file=sys.stderr,
+        )
+    return found
+
+
+def job_of(
+    recipe: Recipe,
+    model: nn.Module,
+    vocabularies: Vocabularies,
+    splits: Splits,
+    device: torch.device,
+) -> TrainingJob[Any]:
+    """What a trainer needs."""
+    return task_of(recipe).job(recipe, model, vocabularies, splits, device)
+
+
+def new_model(
+    recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...], device: torch.device
+) -> nn.Module:
+    """The model of a recipe on a device; its first weights follow from the seed.
+
+    Raises InputError, before it is made, for one that no memory here holds.
+    """
+    torch.manual_seed(derive_seed(recipe.seed, "weights"))
+    config = vocabularies.fit(recipe).model
+    refuse_beyond_memory(config, learns=recipe.training)
+    return task_of(recipe).model(config, labels).to(device)
+
+
+def begin_weights(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> Taken | None:
+    """The weights of the run that a recipe begins from, if it names one."""
+    if not recipe.model.init:
+        return None
+    return begin_from(Path(recipe.model.init), recipe, model, labels)

@@ -1,0 +1,252 @@
+"""Sequence to sequence: a source is read, a target is written. Numbers to figures, translation.
+
+Shapes: B pairs, S source tokens, T target tokens, D model width.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from unicodedata import normalize
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.packing import bucketed
+from jumok.data.ragged import Ragged
+from jumok.data.splits import SEQUENCES, Splits
+from jumok.data.table import Table
+from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
+from jumok.evaluation import countings, score_sequences
+from jumok.models import EncoderDecoder
+from jumok.nn.masks import AttentionMask
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.seeding import derive_seed, permutation
+from jumok.tasks.inputs.batches import ANSWERING_TOKENS, Batches, in_order_of_length
+from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder, Pairs
+from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.jobs.subword_sampling import Cut
+from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
+from jumok.tasks.pipeline.generation import Output, greedily, in_force, write_all
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.told import rewriting
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
+from jumok.training.job import DevResult
+from jumok.training.reporting.report import Example
+
+if TYPE_CHECKING:
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+SHOWN = 30  # examples in a report
+
+
+class SequenceJob:
+    """What a trainer needs to train an encoder-decoder by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: EncoderDecoder,
+        vocabulary: Vocabulary,
+        train: Pairs,
+        dev: Pairs,
+        device: torch.device,
+        target_vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.target_vocabulary = target_vocabulary or vocabulary
+        self.device = device
+        self.train, self.dev = train, dev
+        self.encode = PairEncoder(vocabulary, self.target_vocabulary, recipe.model.max_length)
+        self.train_ids = self.encode.sources(train.sources), self.encode.targets(train.targets)
+        self.dev_ids = self.encode.sources(dev.sources), self.encode.targets(dev.targets)
+
+    def epoch(self, number: int) -> Batches[PairBatch]:
+        """Batches of like length, in an order and with the augmentation of this epoch."""
+        seed = self.recipe.seed
+        twice = self.recipe.augmentation.consistency > 0
+        sources = [self._sources(number, view) for view in range(1 + twice)]
+        targets = self._targets(number)  # the same for both views, or they could not be compared
+        lengths = np.stack([rows.lengths for view in sources for rows in (view, targets)], -1)
+        order = permutation(len(targets), seed, number)
+        rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
+        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
+        return Batches(plan, lambda examples: self._batch(sources, targets, examples))
+
+    def _sources(self, number: int, view: int) -> Ragged:
+        """The training sources as an epoch sees them, a function of its number and the view."""
+        cut = self._cut("source", number, view)
+        return self.train_ids[0] if cut is None else self.encode.sources(self.train.sources, cut)
+
+    def _targets(self, number: int) -> Ragged:
+        cut = self._cut("target", number, 0)
+        return self.train_ids[1] if cut is None else self.encode.targets(self.train.targets, cut)
+
+    def _cut(self, side: str, number: int, view: int) -> Cut | None:
+        augmentation = self.recipe.augmentation
+        if not augmentation.subword_sampling:
+            return None
+        seed = derive_seed(self.recipe.seed, side, number, view)
+        return Cut(augmentation.subword_sampling, augmentation.sampling_alpha, seed)
+
+    def loss(self, batch: PairBatch) -> Tensor:
+        """Cross-entropy of each next token, summed over the real target tokens.
+
+        Of pairs seen twice R-Drop's term is added.
+        """
+        return self._loss(batch, self.recipe.training.label_smoothing)
+
+    def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
+        """Only real tokens are projected to the vocabulary, a small model's largest product."""
+        memory_mask = AttentionMask.from_padding(batch.source.real)
+        memory = self.model.encode(batch.source.ids, memory_mask)
+        hidden = self.model.decode(batch.target.ids, memory, memory_mask)  # (B, T, D)
+        real = batch.target.real
+        if real is None:
+            hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
+        else:
+            hidden, wanted = hidden[real], batch.wanted[real]  # (tokens, D), (tokens,)
+        return fused_linear_cross_entropy(
+            hidden,
+            self.model.output,
+            wanted,
+            label_smoothing=smoothing,
+            # a pair counts as its two texts
+            consistency=2 * self.recipe.augmentation.consistency if batch.twice else 0.0,
+        )
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """The recipe's metric on the development pairs, and their mean loss a token, not smoothed.
+
+        Targets are written greedily, whatever search the recipe asks for at the end.
+        """
+
+        def lose(examples: NDArray[np.int64]) -> tuple[float, int]:
+            batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
+            return self._loss(batch, 0.0).item(), batch.n_targets
+
+        plan = in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS)
+        losses = in_turns(plan, lose, processes, PLAIN)
+        total, units = sum(loss for loss, _ in losses), sum(n for _, n in losses)
+        outputs = write_all(
+            self.model,
+            self.dev_ids[0],
+            filler(self.vocabulary),
+            self.target_vocabulary,
+            greedily(self.recipe.decoding),
+            self.device,
+            processes=processes,
+        )
+        scores = score_sequences([best.text for best, *_ in outputs], self.dev.targets)
+        metric = self.recipe.score
+        return DevResult(total / max(units, 1), float(getattr(scores, metric)), metric)
+
+    def _batch(
+        self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]
+    ) -> PairBatch:
+        return self.encode.batch(views, targets, examples, self.device)
+
+
+class SequenceToSequence:
+    """The task: a source is read, a target is written."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A source and its target."""
+        return SEQUENCES
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """Both sides, one after the other."""
+        for name in SEQUENCES:
+            yield from train.column(name)
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """The Transformer of figure 1."""
+        return EncoderDecoder(config)
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabularies: "Vocabularies",
+        splits: Splits,
+        device: torch.device,
+    ) -> SequenceJob:
+        """What a trainer needs."""
+        assert isinstance(model, EncoderDecoder)
+        train, dev = Pairs.of(splits.train), Pairs.of(splits.dev)
+        source, target = vocabularies.source, vocabularies.target
+        return SequenceJob(recipe, model, source, train, dev, device, target)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """Exact match, BLEU and chrF, how many answers loop, examples with wrong ones first."""
+        sources, targets = list(table.column("source")), list(table.column("target"))
+        answers = self.answer(loaded, sources)
+        outputs = [answer.output for answer in answers]
+        language = loaded.recipe.data.language
+        found = score_sequences(outputs, targets, countings(language), language)
+        composed = [normalize("NFC", target) for target in targets]  # as vocabularies write
+        triples = [Example(*triple) for triple in zip(sources, composed, outputs, strict=True)]
+        wrong = [example for example in triples if example.output != example.target]
+        right = [example for example in triples if example.output == example.target]
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                **found.as_json(),
+                "loops": sum(answer.loop is not None for answer in answers),
+                "decoding": f"{self.in_force(loaded)}{loaded.rules}",
+            },
+            examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
+        )
+
+    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+        """How answers are written."""
+        assert isinstance(loaded.model, EncoderDecoder)
+        return in_force(loaded.recipe.decoding, loaded.model)
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+        """What is written for each text."""
+        outputs = self.write(loaded, texts)
+        return [
+            rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
+        ]
+
+    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+        """The answer to one text; its parts are given out as soon as they are certain."""
+        stops = loaded.recipe.decoding.stop
+        streams = TextStreams(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
+        (outputs,) = self.write(loaded, [text], streams.push)
+        streams.finish()
+        return rewriting(loaded, text, outputs)
+
+    def write(
+        self,
+        loaded: "Loaded",
+        texts: Sequence[str],
+        on_token: OnToken | None = None,
+        observer: Observer | None = None,
+    ) -> list[list[Output]]:
+        """All that is written for each text, the best first; an `observer` is for a single one."""
+        assert isinstance(loaded.model, EncoderDecoder)
+        reading, writing = loaded.vocabulary, loaded.target_vocabulary
+        sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
+        return write_all(
+            loaded.model,
+            sources,
+            filler(reading),
+            writing,
+            loaded.recipe.decoding,
+            loaded.device,
+            others=[model for model in loaded.others if isinstance(model, EncoderDecoder)],
+            draft=loaded.draft,
+            kernels=loaded.kernels,
+            constraints=loaded.constraints,
+            on_token=on_token,
+            observer=observer,
+            processes=loaded.processes,
+        )

@@ -1,0 +1,371 @@
+"""Tagging: a tag for each character of a text, such as who and where the names in it are.
+
+The model tags pieces. A piece is learnt with the first tag in it that is not O, and its tag is
+laid on all of its characters again; which tags follow which is put right by `bio.likeliest`. With
+a vocabulary of characters (`vocabulary.kind = "char"`) nothing is lost on the way; with longer
+pieces, which may straddle the borders of names, `reachable_f1` tells what a model that tags all
+pieces as the data do would score. Shapes: B texts, T pieces, N tagged pieces, L tags.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.data.ragged import Ragged
+from jumok.data.splits import TAGGING, Splits
+from jumok.data.table import Table
+from jumok.evaluation import score_labels, score_tags
+from jumok.evaluation.entities import entities
+from jumok.models import TokenClassifier
+from jumok.nn.masks import AttentionMask
+from jumok.processes import SINGLE_PROCESS, ProcessGroup
+from jumok.tasks.inputs import bio
+from jumok.tasks.inputs.batches import (
+    ANSWERING_TOKENS,
+    Batches,
+    PaddedIds,
+    in_order_of_length,
+    padded,
+)
+from jumok.tasks.inputs.special_tokens import around, cut_side, filler
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.pipeline.distributed_map import TENSORS, in_turns
+from jumok.tasks.pipeline.outputs import Named, Tagging
+from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.text.offsets import Span, offsets
+from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.vocabulary import Vocabulary
+from jumok.training.job import DevResult
+from jumok.training.losses import cross_entropy, rdrop_kl
+from jumok.training.reporting.report import Example
+
+if TYPE_CHECKING:
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+SHOWN = 30  # examples in a report
+UNTAGGED = -1  # of [CLS], padding and pieces of no characters
+
+
+@dataclass(frozen=True)
+class TagBatch:
+    """Texts of like length and the numbers of their tags (B, T), UNTAGGED where there is none.
+
+    With `twice` the second half are the texts of the first half, augmented in another way.
+    """
+
+    texts: PaddedIds
+    wanted: Tensor
+    twice: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens."""
+        return self.texts.n_real
+
+    @property
+    def n_targets(self) -> int:
+        """Tagged pieces."""
+        return int((self.wanted != UNTAGGED).sum())
+
+
+@dataclass(frozen=True)
+class PiecedTexts:
+    """Texts, the ids a model reads of them, and the characters that some of the ids stand for.
+
+    [CLS] stands for none, nor does the space that a vocabulary may put before a text, nor what an
+    imported tokeniser puts behind it. `places` are the places of the others in each row of ids.
+    """
+
+    texts: Sequence[str]
+    ids: Ragged
+    spans: Sequence[Sequence[Span]]
+    places: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(cls, texts: Sequence[str], encode: TextEncoder) -> "PiecedTexts":
+        """The texts as `encode` reads them. Raises InputError when its vocabulary rewrites one."""
+        ids = encode(texts)
+        before, behind = around(encode.vocabulary)
+        read = (_spans(text, encode.vocabulary) for text in texts)
+        lengths = ids.lengths - before - behind
+        from_end = cut_side(encode.vocabulary) == "left"
+        kept = [
+            row[len(row) - n :] if from_end else row[:n]
+            for row, n in zip(read, lengths.tolist(), strict=True)
+        ]
+        places = [[before + at for at, (i, j) in enumerate(row) if i < j] for row in kept]
+        return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], places)
+
+    def of_row(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """What a model says to the ids of a row (T, L), of those that stand for characters."""
+        return row[self.places[number]]
+
+
+@dataclass(frozen=True)
+class TaggedTexts:
+    """Texts and the tags wanted for their characters."""
+
+    texts: PiecedTexts
+    wanted: Sequence[Sequence[str]]
+
+    @classmethod
+    def of_table(cls, table: Table, encode: TextEncoder) -> "TaggedTexts":
+        """The rows of a table."""
+        texts = PiecedTexts.of(list(table.column("text")), encode)
+        return cls(texts, [tags.split(" ") for tags in table.column("tags")])
+
+    def of_pieces(self) -> list[list[str]]:
+        """The tags to be learnt: of the pieces that stand for characters."""
+        return [
+            bio.of_pieces(tags, spans)
+            for tags, spans in zip(self.wanted, self.texts.spans, strict=True)
+        ]
+
+    def numbers(self, tags: Sequence[str]) -> Ragged:
+        """The numbers of the tags to be learnt, row by row like the ids, or UNTAGGED."""
+        numbers = {tag: number for number, tag in enumerate(tags)}
+        ids = self.texts.ids
+        wanted = Ragged(np.full_like(ids.ids, UNTAGGED), ids.offsets)
+        for number, (row, places) in enumerate(
+            zip(self.of_pieces(), self.texts.places, strict=True)
+        ):
+            wanted[number][places] = [numbers[tag] for tag in row]
+        return wanted
+
+
+class TaggingJob:
+    """What a trainer needs to train a tagger by a recipe."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabulary: Vocabulary,
+        train: TaggedTexts,
+        dev: TaggedTexts,
+        tags: Sequence[str],
+        device: torch.device,
+    ) -> None:
+        self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
+        self.tags, self.device = tags, device
+        self.dev = dev
+        self.wanted, self.dev_wanted = train.numbers(tags), dev.numbers(tags)
+        texts = train.texts
+        self.epochs = Epochs(recipe, vocabulary, Texts(texts.texts), texts.ids, device)
+
+    def epoch(self, number: int) -> Batches[TagBatch]:
+        """Batches of like length, in an order and with the hidden tokens of this epoch."""
+
+        def batch(texts: PaddedIds, rows: NDArray[np.int64]) -> TagBatch:
+            wanted = padded([self.wanted[i] for i in rows], UNTAGGED, self.device).ids
+            return TagBatch(texts, wanted, self.epochs.twice)
+
+        return self.epochs.batches(number, batch)
+
+    def loss(self, batch: TagBatch) -> Tensor:
+        """Cross-entropy of the tags, summed over the pieces; of texts seen twice R-Drop's too."""
+        tagged = batch.wanted != UNTAGGED  # (B, T)
+        logits = outputs(self.model, batch.texts)[tagged]  # (N, L)
+        smoothing = self.recipe.training.label_smoothing
+        loss = cross_entropy(logits, batch.wanted[tagged], smoothing)
+        if batch.twice:
+            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            loss = loss + weight * rdrop_kl(*logits.chunk(2))
+        return loss
+
+    def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
+        """KLUE's entity F1 of the development texts, and their mean loss a piece."""
+        found = log_probabilities(
+            self.model, self.dev.texts.ids, self.vocabulary, self.device, processes
+        )
+        total, n = 0.0, 0
+        for number, row in enumerate(found):
+            wanted = self.dev_wanted[number]
+            places = np.flatnonzero(wanted != UNTAGGED)
+            total -= float(row[places, wanted[places]].sum())
+            n += len(places)
+        texts = self.dev.texts
+        guessed = likeliest_tags(texts, found, self.tags)
+        rows = (without_spaces(tags, texts.texts) for tags in (self.dev.wanted, guessed))
+        score = score_tags(*rows).macro_f1
+        return DevResult(total / max(n, 1), score, self.recipe.score)
+
+
+class TokenTagging:
+    """The task: a tag for each character."""
+
+    def columns(self, recipe: Recipe) -> tuple[str, ...]:
+        """A text and the tags of its characters."""
+        return TAGGING
+
+    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+        """The training texts."""
+        yield from train.column("text")
+
+    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+        """An encoder and a linear map from each of its outputs to the tags."""
+        return TokenClassifier(config, len(labels))
+
+    def job(
+        self,
+        recipe: Recipe,
+        model: nn.Module,
+        vocabularies: "Vocabularies",
+        splits: Splits,
+        device: torch.device,
+    ) -> TaggingJob:
+        """What a trainer needs."""
+        encode = TextEncoder(vocabularies.source, recipe.model.max_length)
+        train, dev = (TaggedTexts.of_table(table, encode) for table in (splits.train, splits.dev))
+        return TaggingJob(recipe, model, vocabularies.source, train, dev, splits.labels, device)
+
+    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+        """F1 of whole entities and of characters' tags, as KLUE counts them (Park et al. 2021).
+
+        `entity_f1` is the mean F1 of the types of entities, each right only with its type and from
+        its first character to its last; `entity_micro_f1` counts every entity the same.
+        `character_f1` is the mean F1 of all tags, O among them, over the characters. What a space
+        is tagged with counts nowhere.
+        """
+        encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
+        data = TaggedTexts.of_table(table, encode)
+        texts = data.texts
+        guessed = tags_in(loaded, texts)
+        best = of_characters(data.of_pieces(), texts)
+        rows = (without_spaces(tags, texts.texts) for tags in (data.wanted, guessed, best))
+        wanted, ours, reachable = rows
+        found, reached = score_tags(wanted, ours), score_tags(wanted, reachable)
+        return Scored(
+            {
+                "task": loaded.recipe.task,
+                "split": split,
+                "n": found.n,
+                "entity_f1": found.macro_f1,
+                "entity_micro_f1": found.f1,
+                "character_f1": character_f1(wanted, ours),
+                "reachable_f1": reached.macro_f1,
+            },
+            examples=_examples(texts.texts, data.wanted, guessed),
+        )
+
+    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Tagging]:
+        """The entities of each text, with the places of their characters."""
+        encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
+        found = tags_in(loaded, PiecedTexts.of(texts, encode))
+        return [named(text, tags) for text, tags in zip(texts, found, strict=True)]
+
+
+def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
+    """The characters of a text that each of its pieces stands for."""
+    if isinstance(vocabulary, PretrainedVocabulary):
+        return vocabulary.spans(text)
+    return offsets(text, vocabulary.pieces(text))
+
+
+def outputs(model: nn.Module, texts: PaddedIds) -> Tensor:
+    """Logits (B, T, L) of a batch."""
+    return model(texts.ids, AttentionMask.from_padding(texts.real))  # type: ignore[no-any-return]
+
+
+@torch.inference_mode()
+def log_probabilities(
+    model: nn.Module,
+    rows: Ragged,
+    vocabulary: Vocabulary,
+    device: torch.device,
+    processes: ProcessGroup = SINGLE_PROCESS,
+) -> list[NDArray[np.float32]]:
+    """log p (T, L) of the tags of every row's ids, in the order of the rows."""
+
+    def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
+        texts = padded([rows[i] for i in batch], filler(vocabulary), device)
+        return {"log_p": outputs(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
+
+    plan = in_order_of_length(rows, ANSWERING_TOKENS)
+    found: dict[int, NDArray[np.float32]] = {}
+    for batch, part in zip(plan, in_turns(plan, answer, processes, TENSORS), strict=True):
+        for i, row in zip(batch, part["log_p"].numpy(), strict=True):
+            found[int(i)] = row[: rows.lengths[i]]
+    return [found[i] for i in range(len(rows))]
+
+
+def likeliest_tags(
+    texts: PiecedTexts, log_p: Sequence[NDArray[np.float32]], tags: Sequence[str]
+) -> list[list[str]]:
+    """The tags of all characters, from log p (T, L) of those of the ids, valid row by row."""
+    of_pieces = [
+        [tags[number] for number in bio.likeliest(texts.of_row(row, i), tags)]
+        for i, row in enumerate(log_p)
+    ]
+    return of_characters(of_pieces, texts)
+
+
+def tags_in(loaded: "Loaded", texts: PiecedTexts) -> list[list[str]]:
+    """The tags that a model gives to the characters of texts."""
+    log_p = log_probabilities(
+        loaded.model, texts.ids, loaded.vocabulary, loaded.device, loaded.processes
+    )
+    return likeliest_tags(texts, log_p, loaded.labels)
+
+
+def of_characters(of_pieces: Sequence[Sequence[str]], texts: PiecedTexts) -> list[list[str]]:
+    """The tags of all characters, from those of the pieces."""
+    rows = zip(of_pieces, texts.spans, texts.texts, strict=True)
+    return [bio.of_characters(tags, spans, text) for tags, spans, text in rows]
+
+
+def without_spaces(rows: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
+    """The tags of all characters but spaces, which KLUE leaves out before it counts.
+
+    >>> without_spaces([["B-LC", "I-LC", "I-LC", "O"]], ["서울 은"])
+    [['B-LC', 'I-LC', 'O']]
+    """
+    return [
+        [tag for tag, character in zip(tags, text, strict=True) if character != " "]
+        for tags, text in zip(rows, texts, strict=True)
+    ]
+
+
+def character_f1(wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]) -> float:
+    """The mean F1 of the tags that are wanted or guessed, O among them, over all characters.
+
+    >>> round(character_f1([["B-PS", "I-PS", "O", "O"]], [["B-PS", "O", "O", "O"]]), 3)
+    0.6
+    """
+    ours, theirs = list(chain.from_iterable(guessed)), list(chain.from_iterable(wanted))
+    numbers = {tag: number for number, tag in enumerate(sorted({*ours, *theirs}))}
+    wanted_numbers, guessed_numbers = ([numbers[tag] for tag in tags] for tags in (theirs, ours))
+    return score_labels(wanted_numbers, guessed_numbers, len(numbers)).macro_f1
+
+
+def named(text: str, tags: Sequence[str]) -> Tagging:
+    """The answer that the tags of a text's characters are.
+
+    >>> named("서울에", ["B-LC", "I-LC", "O"]).entities
+    (Named(type='LC', start=0, end=2, text='서울'),)
+    """
+    found = sorted(entities(tags), key=lambda entity: entity.start)
+    return Tagging(
+        text, tuple(Named(kind, start, stop, text[start:stop]) for kind, start, stop in found)
+    )
+
+
+def _examples(
+    texts: Sequence[str], wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str]]
+) -> list[Example]:
+    """Some texts with their entities in brackets, wrong ones first."""
+    order = sorted(range(len(texts)), key=lambda i: list(wanted[i]) == list(guessed[i]))
+    return [
+        Example(texts[i], named(texts[i], wanted[i]).shown, named(texts[i], guessed[i]).shown)
+        for i in order[:SHOWN]
+    ]

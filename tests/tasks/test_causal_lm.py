@@ -1,0 +1,530 @@
+"""Language modelling: packed = alone, every token scored once, texts continued."""
+
+import json
+import math
+import random
+import unicodedata
+from dataclasses import replace
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe, load_recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from torch import Tensor
+
+from jumok.config_io import from_dict
+from jumok.data.config import DataConfig
+from jumok.data.table import Table
+from jumok.decoding import DecodingConfig, LanguageModelWriter
+from jumok.errors import InputError
+from jumok.models import LanguageModel
+from jumok.nn import AttentionMask
+from jumok.tasks.causal_lm import (
+    Documents,
+    LanguageModelJob,
+    TokenRows,
+    score_documents,
+)
+from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.windows import WindowConfig
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.runs.load import load
+from jumok.tasks.runs.train import train
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.training.config import TrainingConfig
+from jumok.viewer.attention import draw
+from tests.tiny_runs import reviews
+
+CPU = torch.device("cpu")
+TEXTS = [text for text, _ in reviews(24, 0)]
+LONG = " ".join(TEXTS)
+
+
+@cache
+def vocabulary() -> SentencePieceVocabulary:
+    return SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=66))
+
+
+def recipe(across: bool = False, overlap: float = 0.5, **changes: Any) -> Recipe:
+    model = {"kind": "decoder", "d_model": 16, "n_heads": 2, "d_ff": 32, "n_layers": 2}
+    model |= {"vocabulary_size": len(vocabulary()), "max_length": 16, "dropout": 0.0}
+    return Recipe(
+        name="tiny",
+        task="language_modeling",
+        data=DataConfig(),
+        windows=WindowConfig(across_documents=across, overlap=overlap),
+        decoding=DecodingConfig(max_length=12),
+        model=from_dict(ModelConfig, model | changes),
+        training=TrainingConfig(steps=10, batch_tokens=64),
+    )
+
+
+def model(plan: Recipe) -> LanguageModel:
+    torch.manual_seed(0)
+    return LanguageModel(plan.model).eval()
+
+
+def documents(texts: list[str]) -> Documents:
+    return Documents.of(texts, vocabulary())
+
+
+def job(plan: Recipe, texts: list[str] = TEXTS) -> LanguageModelJob:
+    return LanguageModelJob(
+        plan, model(plan), vocabulary(), documents(texts), documents(texts), CPU
+    )
+
+
+@torch.inference_mode()
+def nats(network: LanguageModel, row: Any, context: int = 10_000) -> Tensor:
+    """-log p of every token but the first, each from at most `context` tokens before it."""
+    ids = torch.tensor(np.asarray(row)[None].astype(np.int64))
+    found = []
+    for place in range(1, ids.shape[1]):
+        logits = network(ids[:, max(place - context, 0) : place])[0, -1]
+        found.append(-logits.log_softmax(-1)[ids[0, place]])
+    return torch.stack(found)
+
+
+# Packing
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary", "relative"])
+@torch.inference_mode()
+def test_packed_documents_cost_what_they_cost_alone(positions: str) -> None:
+    plan = recipe(positions=positions)
+    learner = job(plan)
+    epoch = learner.epoch(0)
+    packed = math.fsum(learner.loss(epoch[i]).item() for i in range(len(epoch)))
+    rows = learner.train.rows
+    alone = math.fsum(nats(learner.model, rows[i]).sum().item() for i in range(len(rows)))
+    assert packed == pytest.approx(alone, rel=1e-5)  # sums of float32 in another order
+    assert sum(epoch[i].n_targets for i in range(len(epoch))) == len(learner.train.rows.ids) - len(
+        TEXTS
+    )
+    assert len(epoch) < len(TEXTS)  # several share a row
+
+
+@torch.inference_mode()
+def test_in_one_stream_what_stands_before_a_document_matters() -> None:
+    def second(first: str) -> float:
+        plan = recipe(across=True, max_length=64)
+        learner = job(plan, [first, "이 영화 최고예요"])
+        both = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+        alone = nats(learner.model, learner.dev.rows[0]).sum().item()
+        return both.nats - alone
+
+    assert second("연기가 좋았어요") != pytest.approx(second("결말이 별로예요"), abs=1e-3)
+
+
+def windows(epoch: Batches[TokenRows]) -> frozenset[tuple[int, ...]]:
+    """What an epoch reads at once, in whatever order."""
+    found = set()
+    for batch in map(epoch.__getitem__, range(len(epoch))):
+        apart = torch.arange(len(batch.ids))[:, None].expand_as(batch.ids)  # a window a row
+        numbers = apart if batch.windows is None else batch.windows
+        for row in zip(numbers.tolist(), batch.ids.tolist(), strict=True):
+            for number, tokens in groupby(zip(*row, strict=True), key=itemgetter(0)):
+                if number >= 0:
+                    found.add(tuple(token for _, token in tokens))
+    return frozenset(found)
+
+
+def test_every_epoch_brings_every_token_once_in_other_windows() -> None:
+    for plan in (recipe(), recipe(across=True)):
+        learner = job(plan, [*TEXTS, LONG])
+        wanted, rows = [], []
+        for number in (0, 1):
+            epoch = learner.epoch(number)
+            batches = [epoch[i] for i in range(len(epoch))]
+            rows.append(torch.cat([batch.ids for batch in batches]).tolist())
+            wanted.append(
+                sorted(
+                    int(token)
+                    for batch in batches
+                    for token in (
+                        batch.wanted if batch.counted is None else batch.wanted[batch.counted]
+                    ).flatten()
+                )
+            )
+        ids = learner.train.rows.ids
+        assert wanted[0] == wanted[1] == sorted(ids[ids != vocabulary().bos_id].tolist())
+        read = {windows(learner.epoch(number)) for number in range(4)}
+        assert len(read) > 1  # two epochs may draw the same one of 16 beginnings
+        again = learner.epoch(1)
+        assert torch.cat([again[i].ids for i in range(len(again))]).tolist() == rows[1]
+
+
+# Scores
+
+
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
+def test_each_token_of_a_long_document_is_scored_once_by_a_window(
+    across: bool, overlap: float
+) -> None:
+    plan = recipe(across, overlap)
+    learner = job(plan, [LONG])
+    row, width = learner.dev.rows[0], plan.model.max_length
+    found = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+    # by hand: windows a stride apart, of which all but the first count their newest tokens alone
+    stride, expected, done = width - int(width * overlap), 0.0, 0
+    while done < len(row) - 1:
+        end = min(width if done == 0 else done + stride, len(row) - 1)
+        begin = max(end - width, 0)
+        expected += nats(learner.model, row[begin : end + 1])[done - begin :].sum().item()
+        done = end
+    assert found.tokens == len(row) - 1
+    assert found.nats == pytest.approx(expected, rel=1e-5)
+    assert found.bytes == len(LONG.encode())
+
+
+def test_how_letters_are_stored_changes_no_bits_per_byte() -> None:
+    apart = unicodedata.normalize("NFD", LONG)
+    assert apart != LONG
+    both = [Documents.of([text], vocabulary()) for text in (LONG, apart)]
+    assert len(both[0].rows.ids) == len(both[1].rows.ids)
+    assert both[0].bytes == both[1].bytes == len(LONG.encode())
+
+
+def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> None:
+    plan = recipe(tie_embeddings=False)
+    learner = job(plan)
+    torch.nn.init.zeros_(learner.model.output.weight)
+    found = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
+    assert found.perplexity == pytest.approx(len(vocabulary()))
+    bits = found.tokens * math.log2(len(vocabulary()))
+    assert found.bits_per_byte == pytest.approx(bits / len("".join(TEXTS).encode()))
+    assert found.n == len(TEXTS)
+
+
+def test_the_answer_of_evaluate() -> None:
+    plan = recipe()
+    loaded = Loaded(model(plan), vocabulary(), plan, (), CPU)
+    table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
+    scores = loaded.task.score(loaded, table, "test").scores
+    assert list(scores)[:5] == ["task", "split", "n", "perplexity", "bits_per_byte"]
+    assert (scores["task"], scores["split"], scores["n"]) == ("language_modeling", "test", 5)
+    assert 0 < scores["unknown"] < 0.2
+
+
+def test_a_row_alone_is_scored_as_among_others() -> None:
+    plan = recipe()
+    network = model(plan)
+    one_by_one = [
+        score_documents(network, documents([text]), plan, vocabulary(), CPU).nats for text in TEXTS
+    ]
+    together = score_documents(network, documents(TEXTS), plan, vocabulary(), CPU).nats
+    assert together == pytest.approx(sum(one_by_one), rel=1e-5)
+
+
+# Continuing
+
+
+def go_on(loaded: Loaded, *texts: str) -> list[Rewriting]:
+    answers = loaded.answer(texts)
+    assert all(isinstance(answer, Rewriting) for answer in answers)
+    return cast(list[Rewriting], answers)
+
+
+def continuer(across: bool = False) -> Loaded:
+    plan = recipe(across)
+    return Loaded(model(plan), vocabulary(), plan, (), CPU)
+
+
+def test_a_continuation_is_what_greedy_by_hand_writes() -> None:
+    loaded = continuer()
+    (answer,) = go_on(loaded, "이 영화")
+    ids = [vocabulary().bos_id, *vocabulary().encode("이 영화")]
+    given, score = len(ids), 0.0
+    with torch.inference_mode():
+        while len(ids) < given + 12 and ids[-1] != vocabulary().eos_id and len(ids) <= 16:
+            log_p = loaded.model(torch.tensor([ids]))[0, -1].log_softmax(-1)
+            ids.append(int(log_p.argmax()))
+            score += float(log_p.max())
+    before, whole = vocabulary().decode_batch([ids[:given], ids])
+    assert answer.text == "이 영화"
+    assert before + answer.output == whole
+    assert answer.score == pytest.approx(score, rel=1e-4)
+
+
+def test_alone_as_among_others_in_order_and_the_empty_text_too() -> None:
+    for loaded in (continuer(), continuer(across=True)):
+        texts = ["이 영화", "", "음악이 정말 좋았어요 추천합니다", "연기가 너무", "이 영화"]
+        together = go_on(loaded, *texts)
+        assert [answer.text for answer in together] == texts
+        for text, answer in zip(texts, together, strict=True):
+            (alone,) = go_on(loaded, text)
+            assert alone.output == answer.output
+            assert alone.score == pytest.approx(answer.score, abs=1e-4)
+
+
+def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padded, where the window holds them with all that may follow; where not, length by length."""
+    rooms: list[int] = []
+    begin = LanguageModelWriter.__init__
+
+    def counted(self: LanguageModelWriter, *given: Any, room: int) -> None:
+        rooms.append(room)
+        begin(self, *given, room=room)
+
+    monkeypatch.setattr(LanguageModelWriter, "__init__", counted)
+    texts = ["이 영화", "", "연기가 너무 좋았어요", "이"]
+    lengths = {len(vocabulary().encode(text)) for text in texts}
+    assert len(lengths) == len(texts)
+    for settings in (["max_length=4"], ["max_length=4", "beam=2"], ["max_length=4", "sample=true"]):
+        loaded = continuer().with_decoding(settings)
+        together = go_on(loaded, *texts)
+        assert rooms == [1 + max(lengths) + 4 - 1]
+        for text, answer in zip(texts, together, strict=True):
+            (alone,) = go_on(loaded, text)
+            assert alone.output == answer.output
+            assert alone.score == pytest.approx(answer.score, abs=1e-4)
+        rooms.clear()
+    go_on(continuer().with_decoding(["max_length=16"]), *texts)
+    assert len(rooms) >= len(texts)
+    assert set(rooms) == {16}  # whole windows, which slide
+
+
+def test_several_models_write_together() -> None:
+    """By the mean of their probabilities, padded and not; a model beside itself changes nothing."""
+    one, texts = continuer().with_decoding(["max_length=4"]), ["이 영화", "연기가 너무 좋았어요"]
+    for settings in ([], ["max_length=20"]):
+        plain = one.with_decoding(settings)
+        for alone, twice in zip(
+            go_on(plain, *texts), go_on(plain.beside([plain]), *texts), strict=True
+        ):
+            assert twice.output == alone.output
+            assert twice.score == pytest.approx(alone.score, abs=1e-4)
+    other = continuer()
+    with torch.no_grad():
+        for weight in other.model.parameters():
+            weight.add_(torch.randn_like(weight) / 20)
+    both = one.beside([other])
+    ids = [vocabulary().bos_id, *vocabulary().encode(texts[0])]
+    p = [model(torch.tensor([ids]))[0, -1].softmax(-1) for model in (one.model, other.model)]
+    (answer,) = go_on(both, texts[0])
+    mean = (p[0] + p[1]) / 2
+    assert answer.tokens[0].id == int(mean.argmax())
+    assert answer.tokens[0].log_probability == pytest.approx(float(mean.max().log()), abs=1e-4)
+
+
+def test_what_only_a_source_limits_is_not_in_force() -> None:
+    loaded = continuer().with_decoding(["max_ratio=1.5"])
+    assert isinstance(loaded.task, Writing)
+    assert "max_ratio" not in str(loaded.task.in_force(loaded))
+
+
+def test_streamed_parts_are_the_answer() -> None:
+    for text in ("이 영화", ""):
+        for loaded in (continuer(), continuer().with_decoding(["stop=['가']", "max_length=40"])):
+            parts: list[str] = []
+            assert isinstance(loaded.task, Writing)
+            answer = loaded.task.stream(loaded, text, parts.append)
+            assert isinstance(answer, Rewriting)
+            assert "".join(parts) == answer.output
+            assert [answer] == go_on(loaded, text)
+            assert "가" not in answer.output or not loaded.recipe.decoding.stop
+
+
+def test_several_continuations_and_draws_that_belong_to_their_text() -> None:
+    loaded = continuer().with_decoding(["sample=true", "n_best=3", "seed=5"])
+    (answer,) = go_on(loaded, "이 영화")
+    assert answer.n_best is not None
+    assert len({each.output for each in answer.n_best}) > 1
+    assert answer.output == answer.n_best[0].output
+    _, again = go_on(loaded, "연기가", "이 영화")
+    assert again.n_best is not None
+    assert [each.output for each in again.n_best] == [each.output for each in answer.n_best]
+
+
+def test_a_text_longer_than_the_model_goes_on() -> None:
+    loaded = continuer().with_decoding(["max_length=40", "min_length=30"])
+    prompt = " ".join(TEXTS[:6])
+    assert len(vocabulary().encode(prompt)) > loaded.recipe.model.max_length
+    (answer,) = go_on(loaded, prompt)
+    assert len(vocabulary().encode(answer.output)) > loaded.recipe.model.max_length
+
+
+PROMPTS = ["이 영화", "", "연기가 너무 좋았어요", "이", "이 영화", " ".join(TEXTS[:6])]
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["max_length=4"],  # the window holds all that is written
+        ["max_length=40", "min_length=30"],  # it slides, more than once
+        ["max_length=40", "beam=3", "n_best=2"],
+        ["max_length=20", "sample=true", "n_best=2", "seed=2"],
+        ["max_length=20", "prefix=' 정말'"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("across", [False, True])
+def test_the_native_kernel_goes_on_the_same(
+    across: bool, settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In float32, prompts of several lengths together, also with one longer than the window."""
+    loaded = continuer(across).with_decoding(settings)
+    lengths = [len(vocabulary().encode(text)) for text in PROMPTS]
+    assert len(set(lengths)) == len(lengths) - 1
+    assert max(lengths) > loaded.recipe.model.max_length
+    short = PROMPTS[:-1]  # which the plain model pads where no window slides
+    wanted = go_on(loaded, *short) + go_on(loaded, *PROMPTS)
+    with_native_alone(monkeypatch)
+    native = loaded.with_decoding(["kernel=native"])
+    found = go_on(native, *short) + go_on(native, *PROMPTS)
+    for ours, plain in zip(found, wanted, strict=True):
+        assert (ours.text, ours.output, ours.loop) == (plain.text, plain.output, plain.loop)
+        assert [token.id for token in ours.tokens] == [token.id for token in plain.tokens]
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)  # sums in another order
+        for one, other in zip(ours.n_best or (), plain.n_best or (), strict=True):
+            assert one.output == other.output
+            assert one.rank == pytest.approx(other.rank, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = continuer().with_decoding(["max_length=40", "min_length=30"])
+    wanted = go_on(loaded, *PROMPTS)
+    with_native_alone(monkeypatch)
+    native = loaded.with_decoding(["kernel=native"])
+    assert isinstance(native.task, Writing)
+    for text, plain in zip(PROMPTS, wanted, strict=True):
+        parts: list[str] = []
+        answer = native.task.stream(native, text, parts.append)
+        assert isinstance(answer, Rewriting)
+        assert "".join(parts) == answer.output == plain.output
+        assert len(parts) > 1
+        assert answer.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = continuer()
+    with torch.no_grad():
+        for weight in other.model.parameters():
+            weight.add_(torch.randn_like(weight) / 20)
+    both = continuer().with_decoding(["max_length=20"]).beside([other])
+    wanted = go_on(both, *PROMPTS)
+    with_native_alone(monkeypatch)
+    for ours, plain in zip(
+        go_on(both.with_decoding(["kernel=native"]), *PROMPTS), wanted, strict=True
+    ):
+        assert ours.output == plain.output
+        assert ours.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
+
+
+def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on a plain writer fails, so that what is written comes from the kernel."""
+    monkeypatch.setattr(LanguageModelWriter, "__init__", lambda *_, **__: pytest.fail("not native"))
+
+
+# From recipe to run
+
+
+RECIPE = """
+name = "reviews"
+task = "language_modeling"
+
+[data]
+train = "{folder}/train.txt"
+test = "{folder}/test.txt"
+dev_rows = 20
+
+[vocabulary]
+size = 66
+
+[model]
+kind = "decoder"
+d_model = 32
+n_heads = 2
+d_ff = 64
+n_layers = 1
+norm_first = true
+positions = "rotary"
+dropout = 0.0
+max_length = 32
+
+[training]
+steps = 200
+batch_tokens = 512
+learning_rate = 0.01
+schedule = "cosine"
+warmup_steps = 5
+evaluate_every = 100
+precision = "float32"
+
+[decoding]
+max_length = 30
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("language-model")
+    for seed, (split, n) in enumerate([("train", 160), ("test", 30)]):
+        lines = [text for text, _ in reviews(n, seed)]
+        (folder / f"{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE.format(folder=folder), encoding="utf-8")
+    train(load_recipe(str(path)), folder / "run")
+    return folder / "run"
+
+
+def test_it_learns_what_people_say_of_films(run: Path) -> None:
+    loaded = load(run)
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    assert results["task"] == "language_modeling"
+    assert results["perplexity"] < 10  # 66 before anything is learned
+    assert results["dev"]["metric"] == "bits_per_byte"
+    chance = random.Random(0)
+    prompts = chance.sample(["이 영화 정말", "음악이 너무", "결말이 정말", "배우들이 너무"], 4)
+    known = {word for text, _ in reviews(120, 0) for word in text.split()}
+    for answer in go_on(loaded, *prompts):
+        assert answer.output.startswith(" ")
+        assert set(answer.output.split()) <= known
+
+
+def test_every_piece_of_a_text_looks_back(run: Path, tmp_path: Path) -> None:
+    path = draw(load(run), "이 영화 정말", tmp_path / "own.png", layer=0)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["lm-ko", "characters"])
+def test_the_recipes_that_ship(name: str) -> None:
+    assert load_recipe(name).task == "language_modeling"
+
+
+def test_windows_belong_to_language_models() -> None:
+    with pytest.raises(InputError, match=r"\[windows\] came with the task classification"):
+        load_recipe("nsmc", ["windows.overlap=0.25"])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@torch.inference_mode()
+def test_tokens_are_smoothed_for_learning_alone(smoothing: float) -> None:
+    """The loss on dev is not, or runs could not be compared."""
+    plan = recipe()
+    plan = replace(plan, training=replace(plan.training, label_smoothing=smoothing))
+    learner = job(plan)
+    batch = learner.epoch(0)[0]
+    assert batch.windows is not None
+    assert batch.counted is not None
+    mask = AttentionMask.from_segments(batch.windows, causal=True)
+    logits = learner.model(batch.ids, mask, positions=batch.positions)  # (R, W, V)
+    wanted = batch.wanted.masked_fill(~batch.counted, -100)
+    plain = F.cross_entropy(
+        logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
+    )
+    torch.testing.assert_close(learner.loss(batch), plain, rtol=1e-5, atol=0)
+    assert learner.evaluate().loss == job(recipe()).evaluate().loss

@@ -1,0 +1,349 @@
+"""A masked language model learns, is scored on the same blanks always, and fills them in."""
+
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
+
+import jumok
+from jumok.data.config import DataConfig
+from jumok.data.corpora import load_splits
+from jumok.data.table import Table
+from jumok.models import MaskedLanguageModel
+from jumok.nn.masks import AttentionMask
+from jumok.tasks.inputs.masking import MaskingConfig, Pieces
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.masked_lm import (
+    MaskedBatch,
+    MaskedLanguageJob,
+    _filled,
+    hidden_once,
+    read_blanks,
+    score_masked,
+)
+from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.train import resume, train
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.training.losses import cross_entropy
+from jumok.viewer.attention import draw
+from tests.shared_data import shared_data
+from tests.tasks.tiny_jobs import CPU, SMALL, recipe, review_vocabulary
+from tests.tiny_runs import reviews
+
+TEXTS = [text for text, _ in reviews(40, 0)]
+
+RECIPE = """
+name = "guessing"
+task = "masked_language_modeling"
+
+[data]
+train = "{folder}/train.txt"
+dev = "{folder}/dev.txt"
+test = "{folder}/test.txt"
+
+[vocabulary]
+size = 66
+
+[model]
+d_model = 32
+n_heads = 2
+d_ff = 64
+n_layers = 1
+dropout = 0.0
+max_length = 24
+
+[masking]
+share = 0.3
+
+[training]
+steps = 120
+batch_tokens = 512
+learning_rate = 0.01
+schedule = "cosine"
+warmup_steps = 5
+evaluate_every = 60
+precision = "float32"
+"""
+
+
+def job(
+    texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: object
+) -> MaskedLanguageJob:
+    vocabulary = review_vocabulary()
+    plan = recipe("masked_language_modeling", {}).with_vocabulary(len(vocabulary))
+    plan = replace(
+        plan,
+        seed=seed,
+        masking=MaskingConfig(**masking),  # type: ignore[arg-type]
+        augmentation=AugmentationConfig(subword_sampling=sampling, sampling_alpha=0.01),
+    )
+    torch.manual_seed(0)
+    return MaskedLanguageJob(
+        plan, MaskedLanguageModel(plan.model), vocabulary, texts, texts[:10], CPU
+    )
+
+
+def batches(made: MaskedLanguageJob, number: int) -> list[MaskedBatch]:
+    epoch = made.epoch(number)
+    return [epoch[i] for i in range(len(epoch))]
+
+
+@pytest.fixture(scope="module")
+def recipe_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("guessing")
+    for seed, (split, n) in enumerate([("train", 200), ("dev", 30), ("test", 40)]):
+        text = "".join(f"{text}\n" for text, _ in reviews(n, seed))
+        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    path = folder / "guessing.toml"
+    path.write_text(RECIPE.format(folder=folder), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(recipe_file: Path) -> Path:
+    folder = recipe_file.parent / "run"
+    train(load_recipe(str(recipe_file)), folder)
+    return folder
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_a_batch_holds_every_blank_and_what_stood_there(sampling: float) -> None:
+    made = job(TEXTS, sampling=sampling, share=0.3)
+    vocabulary = made.vocabulary
+    seen: list[str] = []
+    for batch in batches(made, 0):
+        ids = batch.texts.ids.flatten()
+        if batch.texts.real is not None:
+            assert batch.texts.real.flatten()[batch.places].all()
+        blanks = (ids == vocabulary.mask_id).nonzero().flatten()
+        assert set(blanks.tolist()) <= set(batch.places.tolist())
+        restored = ids.clone()
+        restored[batch.places] = batch.wanted
+        seen += vocabulary.decode_batch(restored.view_as(batch.texts.ids).tolist())
+        assert batch.n_targets == len(batch.wanted) == len(batch.places)
+        assert batch.tokens == batch.texts.n_real
+    assert sorted(seen) == sorted(TEXTS)
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.5])
+def test_an_epoch_is_a_function_of_seed_and_number(sampling: float) -> None:
+    """What it hides is drawn anew, and so are the cuts: not the order of the texts alone."""
+
+    def rows(seed: int, number: int) -> tuple[list[list[int]], list[list[int]]]:
+        made = job(TEXTS, seed, sampling)
+        read, whole = [], []
+        for batch in batches(made, number):
+            ids = batch.texts.ids
+            read += ids.tolist()
+            restored = ids.flatten().index_copy(0, batch.places, batch.wanted)
+            whole += restored.view_as(ids).tolist()
+        pad = made.vocabulary.pad_id
+        read, whole = ([[i for i in row if i != pad] for row in each] for each in (read, whole))
+        return read, whole
+
+    assert rows(0, 3) == rows(0, 3)
+    read, whole = map(sorted, rows(0, 3))
+    for seed, number in ((0, 4), (1, 3)):
+        others_read, others_whole = map(sorted, rows(seed, number))
+        assert others_read != read
+        assert (others_whole != whole) is (sampling > 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> None:
+    """Projecting everything and looking at the blanks gives the same sum."""
+    made = job(TEXTS, share=0.3)
+    made.recipe = replace(
+        made.recipe, training=replace(made.recipe.training, label_smoothing=smoothing)
+    )
+    for batch in batches(made, 0):
+        mask = AttentionMask.from_padding(batch.texts.real)
+        logits = made.model(batch.texts.ids, mask).flatten(0, 1)[batch.places]
+        wanted = cross_entropy(logits, batch.wanted, smoothing)
+        torch.testing.assert_close(made.loss(batch), wanted, atol=1e-4, rtol=1e-5)
+
+
+def test_scores_are_those_of_one_text_at_a_time() -> None:
+    made = job(TEXTS, share=0.3)
+    vocabulary, model = made.vocabulary, made.model.eval()
+    rows = TextEncoder(vocabulary, SMALL["max_length"])(TEXTS)  # type: ignore[arg-type]
+    masked = hidden_once(rows, Pieces.of(vocabulary), made.recipe.masking)
+    found, guesses = score_masked(model, masked, vocabulary, CPU)
+    loss, best = 0.0, []
+    with torch.inference_mode():
+        for i in range(len(rows)):
+            here = slice(*rows.offsets[i : i + 2])
+            chosen = torch.from_numpy(masked.chosen[here])
+            ids = torch.from_numpy(masked.rows[i].astype(np.int64))[None]
+            logits = model(ids)[0][chosen]
+            wanted = torch.from_numpy(rows[i].astype(np.int64))[chosen]
+            loss += cross_entropy(logits, wanted).item()
+            best += logits.argmax(-1).tolist()
+    assert found.tokens == int(masked.chosen.sum()) == len(best)
+    assert guesses.tolist() == best
+    assert abs(found.loss - loss / len(best)) < 1e-4  # sums of float32 in another order
+    assert found.perplexity == math.exp(found.loss)
+
+
+def test_the_seed_of_a_recipe_does_not_change_what_dev_hides() -> None:
+    first, second = job(TEXTS, seed=0).dev, job(TEXTS, seed=7).dev
+    assert np.array_equal(first.rows.ids, second.rows.ids)
+    assert np.array_equal(first.chosen, second.chosen)
+
+
+def test_it_learns_and_scores_the_same_again(run: Path) -> None:
+    results = Run(run).results()
+    assert results["task"] == "masked_language_modeling"
+    assert results["n"] == 40
+    assert results["perplexity"] == math.exp(results["loss"]) < 20  # of 66 pieces
+    assert results["accuracy"] > 0.25
+    loaded = jumok.load(run)
+    test = Table.from_columns({"text": [text for text, _ in reviews(40, 2)]})
+    scored = score(loaded, test, "test")
+    assert scored.scores["accuracy"] == results["accuracy"]
+    assert scored.scores["masked_tokens"] == results["masked_tokens"]
+    source, target, output = (
+        getattr(scored.examples[0], name) for name in ("source", "target", "output")
+    )
+    assert target == test.column("text")[0]
+    assert source != target
+    assert "[MASK]" not in output
+    assert len(scored.examples) == 30
+
+
+def test_resumed_it_is_the_same_to_the_bit(recipe_file: Path, tmp_path: Path) -> None:
+    words = ["training.steps=30", "training.evaluate_every=10", "masking.whole_words=true"]
+    words += ["augmentation.subword_sampling=0.5", "training.batch_tokens=256"]
+    train(load_recipe(str(recipe_file), words), tmp_path / "whole")
+    shutil.copytree(tmp_path / "whole", tmp_path / "half")
+    for name in ("results.json", "model.safetensors", "config.json"):
+        (tmp_path / "half" / name).unlink()
+    shutil.rmtree(tmp_path / "half" / "checkpoints" / "step-30")
+    resume(tmp_path / "half")
+    first, second = (tmp_path / name / "model.safetensors" for name in ("whole", "half"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_blanks_are_filled_as_their_spaces_say(run: Path) -> None:
+    loaded = jumok.load(run)
+    texts = [
+        "이 [MASK] 정말 재미있어요",
+        "연기[MASK] 좋았어요",
+        "[MASK] 별로예요",
+        "이야기가 [MASK]",
+    ]
+    for text, answer in zip(texts, loaded(texts), strict=True):
+        before, _, after = text.partition("[MASK]")
+        assert answer.text == text
+        assert answer.output.startswith(before)
+        assert answer.output.endswith(after)
+        filled = answer.output[len(before) : len(answer.output) - len(after)]
+        assert filled
+        assert " " not in filled
+        piece = ("▁" if before == "" or before.endswith(" ") else "") + filled
+        assert 0 <= loaded.vocabulary.id(piece) < len(loaded.vocabulary)
+        assert -20 < answer.score < 0
+
+
+def test_the_filling_is_the_likeliest_that_fits(run: Path) -> None:
+    loaded = jumok.load(run)
+    vocabulary = loaded.vocabulary
+    answer = loaded("연기가 [MASK]")
+    ids = torch.tensor([[vocabulary.cls_id, *vocabulary.encode("연기가"), vocabulary.mask_id]])
+    logs = loaded.logits(ids)[0, -1].log_softmax(-1)
+    fitting = {
+        i: vocabulary.piece(i)[1:]
+        for i in range(len(vocabulary))
+        if vocabulary.piece(i).startswith("▁") and len(vocabulary.piece(i)) > 1
+    }
+    best = max(fitting, key=lambda i: logs[i].item())
+    assert answer.output == f"연기가 {fitting[best]}"
+    assert abs(answer.score - logs[best].item()) < 1e-5
+
+
+def test_a_blank_is_never_filled_with_white_space() -> None:
+    """Not with a tab or a line end either, which every vocabulary has."""
+    made = job(TEXTS)
+    vocabulary, pieces = made.vocabulary, made.pieces
+    parts = ["연기", "가"]  # a blank that goes on
+    logs = np.full((1, len(vocabulary)), -9.0, np.float32)
+    logs[0, vocabulary.id("\t")], logs[0, vocabulary.id("\n")] = -0.1, -0.2
+    goes_on = next(
+        i for i in np.flatnonzero(pieces.ordinary & ~pieces.begins) if vocabulary.piece(i).strip()
+    )
+    logs[0, goes_on] = -1.0
+    assert _filled(parts, logs, pieces, vocabulary) == (f"연기{vocabulary.piece(goes_on)}가", -1.0)
+
+
+def test_what_is_read_of_a_text_with_blanks() -> None:
+    """A space beside a blank is the blank's; what follows one without a space goes on."""
+    vocabulary = review_vocabulary()
+    encode = TextEncoder(vocabulary, 24)
+
+    def read(text: str) -> list[str]:
+        return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]
+
+    plain = vocabulary.pieces("이 영화")
+    assert read("이 영화") == plain
+    assert read("이 영화 [MASK]") == [*plain, "[MASK]"]
+    assert read("[MASK] 이 영화") == ["[MASK]", *plain]
+    assert read("[MASK]이 영화")[:2] == ["[MASK]", "이"]  # not ▁이
+    assert read("[MASK][MASK] [MASK]") == ["[MASK]"] * 3
+    assert read("") == []
+    assert "[MASK]" not in read("[mask] [CLS]")  # only the literal word, and only [MASK]
+
+
+def test_texts_without_blanks_empty_long_or_strange_are_answered(run: Path) -> None:
+    loaded = jumok.load(run)
+    long = "이 영화 " * 50 + "[MASK]"
+    texts = ["", "그냥 영화", "   ", long, "[MASK]", "[MASK] [MASK][MASK]", "😀[MASK]😀"]
+    answers = loaded(texts)
+    assert [answer.text for answer in answers] == texts
+    for answer in answers[:4]:  # nothing to fill, or no room to read it
+        assert (answer.output, answer.score) == (answer.text, 0.0)
+    assert all("[MASK]" not in answer.output for answer in answers[4:])
+    assert answers[6].output[0] == answers[6].output[-1] == "😀"
+    assert loaded([texts[5]])[0].output == answers[5].output  # alone as in a batch
+
+
+def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+    assert draw(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
+
+
+def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(shared_data("nsmc").parent))
+    plan = load_recipe("mlm-ko")
+    splits = load_splits(plan.data, ("text",))
+    train_texts = set(splits.train.column("text"))
+    assert len(splits.train) > 600_000
+    nsmc = load_splits(DataConfig(corpus="nsmc"), ("text",))
+    for table in (splits["dev"], splits["test"], nsmc.dev, nsmc.test):
+        assert train_texts.isdisjoint(table.column("text"))
+    inside = sum(text in train_texts for text in nsmc.train.column("text"))
+    assert inside > 130_000  # its training texts are, save those that are held-out texts as well
+
+
+def test_blanks_among_characters() -> None:
+    """Where the space is a piece it stays where it stood, and no blank becomes one."""
+    config = VocabularyConfig(kind="char", size=60, character_coverage=1.0)
+    vocabulary = SentencePieceVocabulary.train(["이 영화 정말 재미있다"] * 3, config)
+    encode, pieces = TextEncoder(vocabulary, 24), Pieces.of(vocabulary)
+
+    def read(text: str) -> list[str]:
+        return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]
+
+    assert read("이 [MASK] 정말") == ["이", "▁", "[MASK]", "▁", "정", "말"]
+    assert read("[MASK]화") == ["[MASK]", "화"]
+    logs = np.full((1, len(vocabulary)), -9.0, np.float32)
+    logs[0, vocabulary.pad_id], logs[0, vocabulary.id("▁")] = -0.1, -0.2
+    logs[0, vocabulary.id("영")] = -1.0
+    assert _filled(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)

@@ -1,0 +1,221 @@
+"""Sources to targets: what is read and written, batches, a loss over real tokens alone."""
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
+
+from jumok.data.ragged import Ragged
+from jumok.decoding import DecodingConfig
+from jumok.nn.masks import AttentionMask
+from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
+from jumok.tasks.pipeline.generation import Output, write_all
+from jumok.tasks.seq2seq import SequenceJob
+from jumok.training.losses import rdrop_kl
+from tests.tasks.tiny_jobs import CPU, reading_vocabulary, sequence_job
+from tests.tiny_runs import readings
+
+ROWS = readings(40, 5)
+TWICE = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.01, consistency=15.0)
+
+
+def batches(job: SequenceJob, number: int = 0) -> list[PairBatch]:
+    epoch = job.epoch(number)
+    return [epoch[index] for index in range(len(epoch))]
+
+
+def padded_batch(job: SequenceJob) -> PairBatch:
+    return next(b for b in batches(job) if b.source.real is not None and b.target.real is not None)
+
+
+def test_a_source_ends_and_a_target_begins_and_ends() -> None:
+    vocabulary = reading_vocabulary()
+    encode = PairEncoder(vocabulary, vocabulary, 24)
+    ids = vocabulary.encode("삼 일")
+    assert encode.sources(["삼 일"])[0].tolist() == [*ids, vocabulary.eos_id]
+    assert encode.targets(["삼 일"])[0].tolist() == [vocabulary.bos_id, *ids, vocabulary.eos_id]
+    assert encode.sources([""])[0].tolist() == [vocabulary.eos_id]
+    assert encode.targets([""])[0].tolist() == [vocabulary.bos_id, vocabulary.eos_id]
+
+
+def test_long_texts_are_cut_at_the_end() -> None:
+    vocabulary = reading_vocabulary()
+    text = "삼 일 오 " * 20
+    encode = PairEncoder(vocabulary, vocabulary, 8)
+    ids = vocabulary.encode(text)
+    assert encode.sources([text])[0].tolist() == [*ids[:7], vocabulary.eos_id]
+    target = encode.targets([text])[0].tolist()
+    assert target == [vocabulary.bos_id, *ids[:7], vocabulary.eos_id]  # 8 in, 8 out
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_every_pair_once_an_epoch_one_token_apart(
+    sampling: float, kind: Literal["unigram", "bpe"]
+) -> None:
+    """Whatever pieces they are sampled in, they say what they said."""
+    augmentation = AugmentationConfig(subword_sampling=sampling)
+    vocabulary = reading_vocabulary(kind)
+    job = sequence_job(ROWS, augmentation=augmentation, batch_tokens=120, vocabulary=vocabulary)
+    found, lengths = [], []
+    for batch in batches(job):
+        assert batch.source.ids.numel() + batch.target.ids.numel() <= 120
+        assert batch.target.ids.shape == batch.wanted.shape
+        for source, target, wanted in zip(
+            batch.source.ids, batch.target.ids, batch.wanted, strict=True
+        ):
+            n = int((target != vocabulary.pad_id).sum())
+            assert target[0] == vocabulary.bos_id
+            assert wanted[n - 1] == vocabulary.eos_id
+            assert target[1:n].tolist() == wanted[: n - 1].tolist()
+            lengths.append(n)
+            found.append((vocabulary.decode(source.tolist()), vocabulary.decode(wanted.tolist())))
+    assert sorted(found) == sorted(ROWS)
+    assert sum(batch.n_targets for batch in batches(job)) == sum(lengths)
+    best = sorted(job.train_ids[1].lengths - 1)
+    assert (sorted(lengths) == best) == (sampling == 0.0)
+    assert sum(lengths) >= sum(best)  # other cuts, of more pieces
+
+
+def test_only_a_share_is_sampled() -> None:
+    """Of each side three texts in ten; some of them are cut the best way even so."""
+    rows = readings(400, 5)
+
+    def n_anew(share: float) -> list[int]:
+        augmentation = AugmentationConfig(subword_sampling=share, sampling_alpha=0.01)
+        job = sequence_job(rows, augmentation=augmentation)
+        ends = (None, -1)  # a target is given without its [EOS]
+        best = [
+            {tuple(row[:end].tolist()) for row in ids}
+            for ids, end in zip(job.train_ids, ends, strict=True)
+        ]
+        pad, found = job.vocabulary.pad_id, [0, 0]
+        for batch in batches(job):
+            for side, ids in enumerate((batch.source.ids, batch.target.ids)):
+                found[side] += sum(tuple(row[row != pad].tolist()) not in best[side] for row in ids)
+        return found
+
+    for some, most in zip(n_anew(0.3), n_anew(1.0), strict=True):
+        assert 0.1 * most < some < 0.5 * most  # 4 standard deviations or so
+
+
+def test_the_order_follows_from_seed_and_epoch() -> None:
+    def order(seed: int, number: int) -> list[list[int]]:
+        job = sequence_job(ROWS, batch_tokens=120, seed=seed)
+        return [batch.source.ids.tolist() for batch in batches(job, number)]
+
+    assert order(0, 0) == order(0, 0)
+    assert order(0, 0) != order(0, 1)
+    assert order(0, 0) != order(1, 0)
+
+
+def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
+    job = sequence_job(ROWS, augmentation=TWICE, batch_tokens=120)
+    vocabulary = job.vocabulary
+    found, n_anew = [], 0
+    for batch in batches(job):
+        n = len(batch.wanted) // 2
+        sides = (batch.source.ids, batch.wanted)
+        texts = [vocabulary.decode_batch(ids.tolist()) for ids in sides]
+        pairs = list(zip(*texts, strict=True))
+        assert pairs[:n] == pairs[n:]
+        assert torch.equal(batch.target.ids[:n], batch.target.ids[n:])
+        n_anew += int((batch.source.ids[:n] != batch.source.ids[n:]).any(-1).sum())
+        found += pairs[:n]
+    assert sorted(found) == sorted(ROWS)
+    assert n_anew > 0  # the views are two cuts of a source
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
+    job = sequence_job(ROWS, label_smoothing=smoothing)
+    job.model.eval()
+    batch = padded_batch(job)
+    assert batch.source.real is not None
+    assert batch.target.real is not None
+    mask = AttentionMask.from_padding(batch.source.real)
+    logits = job.model(batch.source.ids, batch.target.ids, mask)
+    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    plain = F.cross_entropy(
+        logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
+    )
+    torch.testing.assert_close(job.loss(batch), plain, rtol=1e-5, atol=0)
+
+
+def test_pairs_seen_twice_must_be_foreseen_alike() -> None:
+    job = sequence_job(ROWS, augmentation=TWICE)
+    job.model.eval()
+    batch = padded_batch(job)
+    assert batch.twice
+    assert batch.source.real is not None
+    assert batch.target.real is not None
+    mask = AttentionMask.from_padding(batch.source.real)
+    logits = job.model(batch.source.ids, batch.target.ids, mask)  # (B, T, V)
+    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    plain = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="sum")
+    once, again = logits.chunk(2)
+    real = batch.target.real.chunk(2)[0]  # the same in both halves
+    apart = rdrop_kl(once[real], again[real])
+    term = 2 * 15 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
+
+
+def test_padding_learns_nothing() -> None:
+    """With tables of their own: a shared one learns as output that nobody writes [PAD]."""
+    job = sequence_job(ROWS, {"tie_embeddings": False})
+    job.loss(padded_batch(job)).backward()  # type: ignore[no-untyped-call]
+    source = job.model.encoder.embedding.tokens.weight.grad
+    assert source is not None
+    assert not source[job.vocabulary.pad_id].any()
+    assert source[job.vocabulary.eos_id].any()
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None:
+    job = sequence_job(ROWS)
+    job.model.eval()
+    texts = ["", *(source for source, _ in ROWS), "삼 일 " * 50]
+    vocabulary = job.vocabulary
+    rows = job.encode.sources(texts)
+    config = DecodingConfig(beam=beam, max_ratio=1.5)
+
+    def write(sources: Ragged) -> list[list[Output]]:
+        return write_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
+
+    together = write(rows)
+    assert len(together) == len(texts)
+    for row, (output,) in zip(rows, together, strict=True):
+        ((alone,),) = write(Ragged.from_lists([row.tolist()]))
+        assert output.written.ids == alone.written.ids
+        assert output.written.score == pytest.approx(alone.written.score, abs=1e-4)
+        assert len(output.written.ids) <= min(24, len(row) * 3 // 2 + 10)
+        assert output.text == alone.text == vocabulary.decode(output.written.ids)
+
+
+def test_the_development_score() -> None:
+    job = sequence_job(ROWS)
+    job.model.eval()
+    with torch.inference_mode():
+        dev = job.evaluate()
+        losses = [job.loss(batch).item() for batch in batches(job)]
+    units = int((job.dev_ids[1].lengths - 1).sum())
+    assert dev.loss == pytest.approx(np.sum(losses) / units, rel=1e-5)
+    assert dev.metric == "exact_match"
+    assert 0.0 <= dev.score <= 1.0
+
+
+def test_the_loss_on_dev_is_not_smoothed() -> None:
+    """Or runs could not be compared."""
+    job = sequence_job(ROWS, label_smoothing=0.3)
+    job.model.eval()
+    found = job.evaluate().loss
+    smooth = job.loss(batches(job)[0])
+    training = replace(job.recipe.training, label_smoothing=0.0)
+    job.recipe = replace(job.recipe, training=training)
+    assert job.evaluate().loss == found
+    assert job.loss(batches(job)[0]) != smooth

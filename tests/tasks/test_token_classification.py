@@ -1,0 +1,257 @@
+"""Tags of characters: learnt and told by pieces, whatever the pieces are."""
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
+
+import jumok
+from jumok.data.recipe_files import evaluation_table
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.train import train
+from jumok.tasks.token_classification import (
+    UNTAGGED,
+    PiecedTexts,
+    TaggedTexts,
+    likeliest_tags,
+    log_probabilities,
+    of_characters,
+    outputs,
+)
+from jumok.training.losses import rdrop_kl
+from jumok.training.trainer import Trainer
+from jumok.viewer.attention import draw
+from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
+from tests.tiny_runs import REVIEWS
+
+ROWS = tag_rows(24, 1)
+
+
+def table(rows: list[tuple[str, str]]) -> Table:
+    texts, tags = zip(*rows, strict=True)
+    return Table.from_columns({"text": texts, "tags": tags})
+
+
+def tagged(kind: str, max_length: int = 64) -> TaggedTexts:
+    assert kind in ("char", "unigram")
+    vocabulary = tag_vocabulary("char" if kind == "char" else "unigram")
+    return TaggedTexts.of_table(table(ROWS), TextEncoder(vocabulary, max_length))
+
+
+def test_every_character_is_a_piece_with_its_tag() -> None:
+    data = tagged("char")
+    for row, (_, tags) in zip(data.numbers(TAGS), ROWS, strict=True):
+        assert row[0] == UNTAGGED  # [CLS]
+        assert [TAGS[i] for i in row[1:]] == tags.split(" ")
+    assert of_characters(data.of_pieces(), data.texts) == data.wanted
+
+
+def test_pieces_that_straddle_a_border_lose_it() -> None:
+    data = tagged("unigram")
+    numbers = data.numbers(TAGS)
+    assert numbers.lengths.tolist() == data.texts.ids.lengths.tolist()
+    assert (numbers.ids == UNTAGGED).sum() >= len(ROWS)
+    laid = of_characters(data.of_pieces(), data.texts)
+    assert [len(tags) for tags in laid] == [len(tags) for tags in data.wanted]
+    assert laid != data.wanted
+
+
+def test_what_a_model_does_not_read_is_outside() -> None:
+    data = tagged("char", max_length=4)
+    laid = of_characters(data.of_pieces(), data.texts)
+    for tags, wanted in zip(laid, data.wanted, strict=True):
+        assert tags == [*wanted[:3], *["O"] * (len(wanted) - 3)]
+
+
+def test_no_text_and_no_character() -> None:
+    encode = TextEncoder(tag_vocabulary(), 16)
+    texts = PiecedTexts.of(["", " "], encode)
+    assert [list(spans) for spans in texts.spans] == [[], [(0, 1)]]
+    assert of_characters([[], ["O"]], texts) == [[], ["O"]]
+
+
+# An epoch, the loss, the answers
+
+
+def test_tags_stay_beside_their_pieces() -> None:
+    hiding = AugmentationConfig(token_dropout=0.4, consistency=1.0)
+    job = tagging_job(ROWS, hiding)
+    wanted = {tuple(row.tolist()) for row in job.wanted}
+    epoch = job.epoch(0)
+    units = 0
+    for index in range(len(epoch)):
+        batch = epoch[index]
+        assert batch.twice
+        n = len(batch.wanted) // 2
+        assert torch.equal(batch.wanted[:n], batch.wanted[n:])
+        assert not torch.equal(batch.texts.ids[:n], batch.texts.ids[n:])
+        real = torch.ones_like(batch.wanted) if batch.texts.real is None else batch.texts.real
+        rows = zip(batch.wanted, real.bool(), strict=True)
+        assert {tuple(row[there].tolist()) for row, there in rows} <= wanted
+        assert (batch.wanted[~real.bool()] == UNTAGGED).all()
+        units += batch.n_targets
+        assert job.loss(batch).isfinite()
+    assert units == 2 * sum(len(text) for text, _ in ROWS)
+
+
+def test_the_loss_is_that_of_all_characters() -> None:
+    job = tagging_job(ROWS)
+    job.model.eval()
+    epoch = job.epoch(0)
+    total = sum(job.loss(epoch[index]).item() for index in range(len(epoch)))
+    assert job.evaluate().loss == pytest.approx(total / sum(len(t) for t, _ in ROWS), rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
+    """The loss on dev is not, or runs could not be compared."""
+    job = tagging_job(ROWS, label_smoothing=smoothing)
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    logits = outputs(job.model, batch.texts).flatten(0, 1)
+    wanted = F.cross_entropy(
+        logits,
+        batch.wanted.flatten(),
+        ignore_index=UNTAGGED,
+        reduction="sum",
+        label_smoothing=smoothing,
+    )
+    torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
+    plain = tagging_job(ROWS)
+    plain.model.eval()
+    assert job.evaluate().loss == plain.evaluate().loss
+
+
+def test_texts_seen_twice_must_be_tagged_alike() -> None:
+    job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, consistency=1.5))
+    job.model.eval()
+    batch = job.epoch(0)[0]
+    assert batch.twice
+    logits = outputs(job.model, batch.texts)  # (B, T, L)
+    plain = F.cross_entropy(
+        logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=UNTAGGED, reduction="sum"
+    )
+    once, again = logits.chunk(2)
+    tagged = batch.wanted.chunk(2)[0] != UNTAGGED  # the same in both halves
+    apart = rdrop_kl(once[tagged], again[tagged])
+    term = 2 * 1.5 * apart
+    assert term > 1e-4 * plain  # ten times what rounding may do to the sum
+    torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
+
+
+def test_answers_do_not_depend_on_neighbours() -> None:
+    job = tagging_job(ROWS)
+    job.model.eval()
+    encode = TextEncoder(job.vocabulary, job.recipe.model.max_length)
+    lines = ["", *(text for text, _ in ROWS), "철수가 " * 30]
+    rows = encode(lines)
+    together = log_probabilities(job.model, rows, job.vocabulary, CPU)
+    for text, row in zip(lines, together, strict=True):
+        (alone,) = log_probabilities(job.model, encode([text]), job.vocabulary, CPU)
+        torch.testing.assert_close(row, alone, atol=1e-5, rtol=0)  # float32 sums
+
+
+def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
+    job = tagging_job(
+        ROWS, steps=60, learning_rate=5e-3, schedule="cosine", warmup_steps=10,
+        precision="float32", evaluate_every=1000,
+    )  # fmt: skip
+    Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, facts={}).fit()
+    job.model.eval()
+    dev = job.evaluate()
+    assert (dev.metric, dev.score) == ("entity_f1", 1.0)
+    log_p = log_probabilities(job.model, job.dev.texts.ids, job.vocabulary, CPU)
+    assert likeliest_tags(job.dev.texts, log_p, TAGS) == job.dev.wanted
+
+
+# A run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run: who goes where?"""
+    folder = tmp_path_factory.mktemp("tags")
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 20), ("test", 20)]):
+        lines = ["text\ttags", *map("\t".join, tag_rows(n, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    words = ["task=tagging", "vocabulary.kind=char", "model.max_length=40", "model.d_model=32"]
+    train(load_recipe(str(path), [*words, "training.steps=60"]), folder / "run")
+    return folder / "run"
+
+
+def test_a_run_is_scored(run: Path) -> None:
+    loaded = jumok.load(run)
+    assert loaded.labels == TAGS
+    rows = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "tags"), TAGS)
+    found = score(loaded, rows, "test")
+    assert list(found.scores) == [
+        "task", "split", "n", "entity_f1", "entity_micro_f1", "character_f1", "reachable_f1",
+    ]  # fmt: skip
+    assert (found.scores["task"], found.scores["n"]) == ("tagging", 20)
+    assert found.scores["entity_f1"] > 0.8  # six names and two frames
+    assert found.scores["reachable_f1"] == 1.0
+    assert len(found.examples) == 20
+    wrong = [example.output != example.target for example in found.examples]
+    assert wrong == sorted(wrong, reverse=True)
+
+
+def test_a_run_names_what_it_finds(run: Path) -> None:
+    loaded = jumok.load(run)
+    texts = ["영희가 제주 공항에 가요", "", "  ", "영희가 제주 공항에 가요"]
+    answers = loaded(texts)
+    assert [answer.text for answer in answers] == texts
+    assert answers[0] == answers[3]
+    assert answers[1].entities == answers[2].entities == ()
+    for answer in answers:
+        for entity in answer.entities:
+            assert answer.text[entity.start : entity.end] == entity.text
+    kinds = {entity.text: entity.type for entity in answers[0].entities}
+    assert kinds == {"영희": "PS", "제주 공항": "LC"}
+    assert answers[0].shown == "[영희 PS]가 [제주 공항 LC]에 가요"
+
+
+def test_a_text_in_parts_is_named_by_its_own_characters(run: Path) -> None:
+    """Offsets are those of the text that came: NFD here, two or three parts a syllable."""
+    import unicodedata
+
+    text = "영희가 부산역에 가요"
+    parts = unicodedata.normalize("NFD", text)
+    loaded = jumok.load(run)
+    whole, apart = loaded([text, parts])
+    assert [e.type for e in whole.entities] == [e.type for e in apart.entities]
+    for one, other in zip(whole.entities, apart.entities, strict=True):
+        assert unicodedata.normalize("NFC", other.text) == one.text
+        assert parts[other.start : other.end] == other.text
+
+
+def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+    assert draw(jumok.load(run), "영희가 서울에 가요", tmp_path / "tags.svg").is_file()
+
+
+def test_its_logits_are_those_of_pieces(run: Path) -> None:
+    loaded = jumok.load(run)
+    ids = torch.tensor([[loaded.vocabulary.cls_id, *loaded.vocabulary.encode("영희가")]])
+    assert loaded.logits(ids).shape == (1, 4, len(TAGS))
+
+
+def test_sampled_pieces_are_refused() -> None:
+    with pytest.raises(InputError, match="the tags of a text lie on its best cut; set it to 0"):
+        load_recipe("klue-ner", ["augmentation.subword_sampling=0.5"])
+
+
+def test_the_vocabulary_is_learnt_from_the_texts() -> None:
+    from jumok.tasks.token_classification import TokenTagging
+
+    recipe = load_recipe("klue-ner")
+    texts = TokenTagging().texts(recipe, table(ROWS))
+    assert list(texts) == [text for text, _ in ROWS]
+    assert set(chain.from_iterable(tags.split(" ") for _, tags in ROWS)) == set(TAGS)
