@@ -304,9 +304,9 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     """jumok's loops over the plain model or the kernel."""
     from jumok.decoding import DecodingConfig, generate
-    from jumok.decoding.opening import Opening
+    from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
+    from jumok.decoding.inputs import Opening
     from jumok.decoding.stopping import Stopping
-    from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
     from jumok.models import EncoderDecoder
     from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
     from jumok.pretrained.memory_map import mmap_safetensors, release_pages

@@ -23,9 +23,9 @@ from turns import heading, speed_lines
 import jumok
 from jumok.data.numbers import generate as sentences
 from jumok.decoding import DecodingConfig, EncoderDecoderWriter, Opening, Stopping, generate
+from jumok.decoding.hypothesis import Written
 from jumok.decoding.sampling import key_of
 from jumok.decoding.speculative import speculative
-from jumok.decoding.written import Written
 from jumok.models import EncoderDecoder
 
 RESULTS = Path(__file__).parent / "results" / "speculative.txt"

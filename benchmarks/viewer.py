@@ -33,7 +33,7 @@ from playwright.sync_api import Browser, CDPSession, Page, Route, sync_playwrigh
 from turns import heading
 
 from jumok.interpret.bertviz import to_bertviz
-from jumok.interpret.foreign import trace_transformers
+from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.viewer.page import html
 from jumok.viewer.static_files import static_file

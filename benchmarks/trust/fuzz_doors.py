@@ -21,7 +21,7 @@ from .fuzz_mutations import NASTY_TEXTS, Files
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
-    from jumok.tasks.answering import Loaded
+    from jumok.tasks.pipeline.pipeline import Loaded
     from jumok.text.vocabulary import Vocabulary
 
 ODD_TEXTS = (
@@ -99,7 +99,7 @@ def _decoded(data: bytes) -> str:
 
 def recipe(files: Files) -> object:
     """A recipe in a file of TOML."""
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
 
     with folder_of(files) as home:
         return load_recipe(str(home / "recipe.toml")).to_toml()
@@ -107,7 +107,7 @@ def recipe(files: Files) -> object:
 
 def words(files: Files) -> object:
     """key=value words over a recipe."""
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
 
     return load_recipe("numbers", _decoded(_only(files)).split("\n"))
 
@@ -191,7 +191,7 @@ def _config(home: Path) -> dict[str, object]:
 
 def run(files: Files) -> object:
     """The folder of a run, loaded and asked."""
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     with folder_of(files) as home:
         return load(home, device="cpu").answer(["이 영화"])
@@ -282,14 +282,14 @@ def state(files: Files) -> object:
 
 def pattern(files: Files) -> object:
     """A regular expression that answers are to match."""
-    from jumok.decoding.regular_expression import regular_expression
+    from jumok.decoding.constraints.regex import regular_expression
 
     return regular_expression(_decoded(_only(files))).matches("12,000원")
 
 
 @cache
 def _loaded(task: str) -> "Loaded":
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     home = Path(tempfile.mkdtemp(prefix="fuzz-"))
     try:
@@ -352,7 +352,7 @@ def _stream(errors: str = "strict") -> io.TextIOWrapper:
 
 def _does_more_than_read(asked: Sequence[str]) -> bool:
     """Whether the words would train, serve, fetch or write a vocabulary."""
-    from jumok.tasks.recipe import built_in
+    from jumok.tasks.recipe.recipe import built_in
 
     verbs, absent = {*built_in(), "data", "train"}, ["train", "none.toml"]
     fetched = any(re.fullmatch(r"[\w.-]+/[\w.-]+", word) for word in asked)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.interpret.merging import Showing, groups, shown
+from jumok.interpret.aggregate import Showing, groups, shown
 from jumok.interpret.trace import Trace
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows

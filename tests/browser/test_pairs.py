@@ -2,7 +2,7 @@
 
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
-from tests.interpret.kinds import PAIRS, loaded_of
+from tests.interpret.random_models import PAIRS, loaded_of
 from tests.viewer.served import served
 
 

@@ -8,8 +8,8 @@ import pytest
 from jumok.interpret.trace import Trace
 from tests.browser.chromium import Window
 from tests.browser.conftest import Serve, Windows
-from tests.interpret.kinds import loaded_of, texts_of
-from tests.interpret.test_foreign import IDS, model_of
+from tests.interpret.hf_trace.test_trace import IDS, model_of
+from tests.interpret.random_models import loaded_of, texts_of
 
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 
@@ -118,7 +118,7 @@ def test_every_step_of_the_calculation_is_confirmed(
 def test_scores_under_a_cap_are_computed_again(
     windows: Windows, serve: Serve, tmp_path: Path
 ) -> None:
-    from jumok.interpret.foreign import trace_transformers
+    from jumok.interpret.hf_trace.trace import trace_transformers
 
     path = trace_transformers(model_of("gemma2"), IDS).save(tmp_path / "capped.safetensors")
     with windows() as window:

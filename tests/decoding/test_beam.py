@@ -20,10 +20,10 @@ from jumok.decoding import (
 )
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import EarlyStop, LengthNorm
-from jumok.decoding.writer import left_padded
+from jumok.decoding.incremental.decoder import left_padded
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
-from tests.decoding.small import (
+from tests.decoding.tiny_models import (
     BOS,
     EOS,
     KINDS,

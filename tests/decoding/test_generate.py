@@ -15,7 +15,7 @@ from jumok.decoding import (
 from jumok.decoding.processors import Context
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from tests.decoding.small import (
+from tests.decoding.tiny_models import (
     BOS,
     EOS,
     KINDS,

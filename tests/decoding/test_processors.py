@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.decoding import DecodingConfig, Opening, Stopping, generate
-from jumok.decoding.in_force import constraints_of, forced_first, processors_of, stopping_of
+from jumok.decoding.build import constraints_of, forced_first, processors_of, stopping_of
 from jumok.decoding.processors import (
     NEVER,
     Behind,
@@ -29,7 +29,7 @@ from jumok.decoding.processors import (
     processed,
 )
 from jumok.errors import InputError
-from tests.decoding.small import Allowed, ChainWriter
+from tests.decoding.tiny_models import Allowed, ChainWriter
 from tests.nn.strategies import noise, seeds
 
 V = 6

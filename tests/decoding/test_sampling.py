@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from jumok.decoding import DecodingConfig, generate
-from jumok.decoding.in_force import processors_of
+from jumok.decoding.build import processors_of
 from jumok.decoding.sampling import Draws, chance_of, drawn, key_of, likeliest, uniforms
-from tests.decoding.small import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
+from tests.decoding.tiny_models import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
 from tests.nn.strategies import noise
 
 N = 4_000

@@ -19,15 +19,15 @@ from jumok.decoding import (
     Writer,
     generate,
 )
-from jumok.decoding.constraints import Constraint, Language, word_list
-from jumok.decoding.in_force import processors_of, stopping_of
+from jumok.decoding.build import processors_of, stopping_of
+from jumok.decoding.constraints.constraint import Constraint, Language, word_list
+from jumok.decoding.constraints.token_bytes import Spelling
 from jumok.decoding.processors import Context, MinLength, Processor, processed
 from jumok.decoding.speculative import Speculated, speculative
-from jumok.decoding.spelling import Spelling
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
-from tests.decoding.small import Allowed
+from tests.decoding.tiny_models import Allowed
 
 PAD, BOS, END, V = 0, 2, 3, 12
 ROOM = 24

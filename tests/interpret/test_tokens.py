@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from jumok.interpret.eojeols import words
-from jumok.interpret.header import Tokens
+from jumok.interpret.eojeol import words
+from jumok.interpret.schema import Tokens
 from jumok.interpret.tokens import CHUNK, Row, spans, spelled_spans, tokens
 from jumok.interpret.tracing import trace
-from jumok.tasks.loading import load
+from jumok.tasks.runs.load import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.text.vocabulary import Vocabulary
 from tests import hf_folders as foreign_folders
-from tests.interpret.kinds import loaded_of
-from tests.tasks.jobs import review_vocabulary
+from tests.interpret.random_models import loaded_of
+from tests.tasks.tiny_jobs import review_vocabulary
 
 FAMILY = "👨\u200d👩\u200d👧"
 SEOUL = unicodedata.normalize("NFD", "서울에")

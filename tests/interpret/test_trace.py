@@ -12,12 +12,12 @@ import pytest
 import safetensors.numpy
 
 from jumok.errors import InputError, StorageError
-from jumok.interpret.header import FORMAT
+from jumok.interpret.schema import FORMAT
 from jumok.interpret.trace import Trace
-from jumok.interpret.writing import to_bytes
+from jumok.interpret.trace_writer import to_bytes
 from jumok.viewer.figures.figure import figure_of
 from jumok.viewer.page import html
-from tests.interpret.made import header, made, numbers
+from tests.interpret.random_traces import header, made, numbers
 
 
 def test_a_saved_trace_is_the_same_trace(tmp_path: Path) -> None:

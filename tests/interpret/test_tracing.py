@@ -14,16 +14,16 @@ from torch import Tensor, nn
 import jumok
 from jumok.errors import InputError
 from jumok.interpret import tracing
-from jumok.interpret.collect import towers
-from jumok.interpret.header import Tokens
+from jumok.interpret.recorder import towers
+from jumok.interpret.schema import Tokens
 from jumok.interpret.trace import Trace
+from jumok.interpret.trace_writer import NO_PARAMETERS
 from jumok.interpret.tracing import trace
-from jumok.interpret.writing import NO_PARAMETERS
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.hooks import HookPoint, record
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 from tests import hf_folders as foreign_folders
-from tests.interpret.kinds import KINDS, READINGS, REVIEWS, loaded_of, texts_of
+from tests.interpret.random_models import KINDS, READINGS, REVIEWS, loaded_of, texts_of
 from tests.models.small_models import POSITIONS
 
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import jumok
-from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
+from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.errors import InputError
 from jumok.native import NativeModel, NativeWriter
 from tests.native.conftest import KINDS, POSITIONS, encoder_decoder, language_model

@@ -6,11 +6,16 @@ import pytest
 import torch
 
 from jumok.decoding import DecodingConfig, Written, generate
-from jumok.decoding.opening import Opening
+from jumok.decoding.incremental.decoder import (
+    EncoderDecoderWriter,
+    LanguageModelWriter,
+    Ranking,
+    Writer,
+)
+from jumok.decoding.inputs import Opening
 from jumok.decoding.processors import MinLength
 from jumok.decoding.speculative import speculative
 from jumok.decoding.stopping import Stopping
-from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Ranking, Writer
 from jumok.models import LanguageModel
 from jumok.native import NativeModel, NativeWriter
 from tests.native.conftest import encoder_decoder, language_model

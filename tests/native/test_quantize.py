@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import jumok
-from jumok.decoding.writer import EncoderDecoderWriter
+from jumok.decoding.incremental.decoder import EncoderDecoderWriter
 from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8, quantize_rows
 from jumok.native.quantize import QuantizedLinear
 from tests.native.conftest import KINDS, encoder_decoder, language_model

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jumok.interpret.header import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
+from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
-from jumok.interpret.writing import Array
+from jumok.interpret.trace_writer import Array
 
 WORDS = ("겨울은", "추워요.", "감기", "조심하세요.", "이", "영화", "정말", "재미있어요")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
-from jumok.tasks.answering import Loaded
-from jumok.tasks.loading import load
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.load import load
 from jumok.viewer.attention import draw
-from tests.interpret.kinds import loaded_of
+from tests.interpret.random_models import loaded_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

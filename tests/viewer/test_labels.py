@@ -2,7 +2,7 @@
 
 import pytest
 
-from jumok.interpret.header import Tokens
+from jumok.interpret.schema import Tokens
 from jumok.viewer.labels import LONGEST, labels, row_of, visible, written
 from tests.viewer.traces import READ, tokens
 

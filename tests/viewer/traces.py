@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.interpret.header import (
+from jumok.interpret.schema import (
     Block,
     Classification,
     Explained,

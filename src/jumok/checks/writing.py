@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jumok.checks.equality import NotApplicable
 from jumok.checks.subject import Answers, Subject, of_each, padded
-from jumok.decoding.writer import EncoderDecoderWriter, LanguageModelWriter, Writer
+from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeModel, NativeWriter, Precision
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.generate import OnToken
-from jumok.decoding.opening import Opening
+from jumok.decoding.hypothesis import Written
+from jumok.decoding.incremental.decoder import Writer
+from jumok.decoding.inputs import Opening
 from jumok.decoding.processors import Processor
 from jumok.decoding.speculative import speculative
-from jumok.decoding.writer import Writer
-from jumok.decoding.written import Written
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 

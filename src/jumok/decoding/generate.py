@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.beam import beam_search, length_norm
+from jumok.decoding.callbacks import Continuations, Observer
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import dead_end, may_end
-from jumok.decoding.observing import Continuations, Observer
-from jumok.decoding.opening import Opening
+from jumok.decoding.constraints.constraint import dead_end, may_end
+from jumok.decoding.hypothesis import Written, written
+from jumok.decoding.incremental.decoder import Ranking, Writer
+from jumok.decoding.inputs import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.sampling import Choice, Draws, likeliest
-from jumok.decoding.writer import Ranking, Writer
-from jumok.decoding.written import Written, written
 from jumok.errors import InputError
 
 OnToken = Callable[[int, int], None]

@@ -24,13 +24,13 @@ from torch import Tensor
 
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints import dead_end, may_end
+from jumok.decoding.constraints.constraint import dead_end, may_end
 from jumok.decoding.generate import OnToken
-from jumok.decoding.opening import Opening
+from jumok.decoding.hypothesis import Written, written
+from jumok.decoding.incremental.decoder import Writer
+from jumok.decoding.inputs import Opening
 from jumok.decoding.processors import NEVER, Context, Processor, processed
 from jumok.decoding.sampling import chance_of, drawn, exactly, uniforms
-from jumok.decoding.writer import Writer
-from jumok.decoding.written import Written, written
 from jumok.errors import InputError
 
 

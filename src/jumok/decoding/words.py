@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from jumok.decoding.spelling import Spelling
+from jumok.decoding.constraints.token_bytes import Spelling
 from jumok.errors import InputError
 
 MOST = 10_000  # spellings of one word

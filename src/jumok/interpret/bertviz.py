@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypedDict
 
-from jumok.interpret.header import Block, Side
+from jumok.interpret.schema import Block, Side
 from jumok.interpret.trace import Trace
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.collect import attentions
-from jumok.interpret.header import Muted
+from jumok.interpret.recorder import attentions
+from jumok.interpret.schema import Muted
 
 
 def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple[Muted, ...]:

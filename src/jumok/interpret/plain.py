@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.eojeols import NO_WORD, trimmed, word_at, words
-from jumok.interpret.header import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
+from jumok.interpret.eojeol import NO_WORD, trimmed, word_at, words
+from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.text.byte_letters import byte_of, bytes_of, is_text, spelled
 from jumok.text.offsets import Span

@@ -7,9 +7,9 @@ from difflib import SequenceMatcher
 from typing import Protocol
 
 from jumok.errors import InputError
-from jumok.interpret.eojeols import NO_WORD, is_space, trimmed, word_at, words
-from jumok.interpret.header import Tokens
-from jumok.tasks.frames import filler
+from jumok.interpret.eojeol import NO_WORD, is_space, trimmed, word_at, words
+from jumok.interpret.schema import Tokens
+from jumok.tasks.inputs.special_tokens import filler
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary, piece_of

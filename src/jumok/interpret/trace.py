@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.interpret.header import Block, Muted, TraceInfo
+from jumok.interpret.options import Measure, Specials, Unit
+from jumok.interpret.schema import Block, Muted, TraceInfo
 from jumok.interpret.trace_file import check_tensors, read_info
-from jumok.interpret.words import Measure, Specials, Unit
-from jumok.interpret.writing import Array, Arrays, parts, settle
+from jumok.interpret.trace_writer import Array, Arrays, parts, settle
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

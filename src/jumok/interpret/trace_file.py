@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jumok import safetensors_io as tensorfile
 from jumok.errors import InputError
-from jumok.interpret.header import FORMAT, TraceInfo
+from jumok.interpret.schema import FORMAT, TraceInfo
 
 DTYPES = ("F32", "F16", "U8")
 

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 
 from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
-from jumok.interpret import collect
-from jumok.interpret.asking import Asked, ask
-from jumok.interpret.explanation import explained
-from jumok.interpret.foreign_texts import trace_texts
-from jumok.interpret.foreign_tokens import Tokenizer
-from jumok.interpret.header import Candidate, Side, Tokens, TraceInfo
+from jumok.interpret import recorder as collect
+from jumok.interpret.hf_trace.texts import trace_texts
+from jumok.interpret.hf_trace.tokens import Tokenizer
+from jumok.interpret.inputs import Asked, ask
+from jumok.interpret.leave_one_out import explained
 from jumok.interpret.muting import mute_heads
+from jumok.interpret.schema import Candidate, Side, Tokens, TraceInfo
 from jumok.interpret.tokens import tokens
 from jumok.interpret.trace import Trace
-from jumok.interpret.writing import NO_PARAMETERS, SMALL
+from jumok.interpret.trace_writer import NO_PARAMETERS, SMALL
 from jumok.models import (
     Decoder,
     EncoderDecoder,
@@ -36,10 +36,10 @@ from jumok.models import (
 )
 from jumok.nn.hooks import own_view
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.answering import Loaded
-from jumok.tasks.batches import PaddedIds
-from jumok.tasks.choices import WRITING
-from jumok.tasks.whole_texts import outputs
+from jumok.tasks.inputs.batches import PaddedIds
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.sequence_classification import outputs
+from jumok.tasks.recipe.task_spec import WRITING
 from jumok.text.vocabulary import piece_of
 
 LIKELIEST = 10  # tokens told after each token of a decoder

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from jumok.decoding.alignment import align
-from jumok.decoding.written import Written
+from jumok.decoding.hypothesis import Written
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.answers import Candidate, Rewriting, Token
-from jumok.tasks.frames import target_begin
-from jumok.tasks.pairs import PairEncoder
-from jumok.tasks.writing import Output
+from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.pipeline.generation import Output
+from jumok.tasks.pipeline.outputs import Candidate, Rewriting, Token
 from jumok.text.vocabulary import Vocabulary, piece_of
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 DECIMALS = 6  # of a weight
 

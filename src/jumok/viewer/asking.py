@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from jumok.errors import InputError
-from jumok.interpret.header import BlockName, Muted
+from jumok.interpret.schema import BlockName, Muted
 
 MOST_BODY = 64 * 2**10  # bytes
 MOST_MUTED = 4096

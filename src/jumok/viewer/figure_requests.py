@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias, get_args
 
 from jumok.errors import InputError
 from jumok.fonts import figure_bytes
-from jumok.interpret.header import Block, BlockName, Muted, TraceInfo
+from jumok.interpret.options import Measure, Specials, Unit
+from jumok.interpret.schema import Block, BlockName, Muted, TraceInfo
 from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
-from jumok.interpret.words import Measure, Specials, Unit
 from jumok.viewer.figures.words import Head, Kind, Layer, Palette, Rows, Scale
 from jumok.viewer.state import State
 

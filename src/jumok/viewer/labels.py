@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jumok.interpret.header import Tokens
-from jumok.interpret.merging import groups
-from jumok.interpret.words import Unit
+from jumok.interpret.aggregate import groups
+from jumok.interpret.options import Unit
+from jumok.interpret.schema import Tokens
 from jumok.text.byte_letters import byte_of, bytes_of, is_part_of_a_text
 
 LONGEST = 64  # characters of a label

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from jumok.interpret.header import TraceInfo
-from jumok.interpret.summaries import SIDE
+from jumok.interpret.schema import TraceInfo
+from jumok.interpret.thumbnails import SIDE
 from jumok.interpret.trace import Trace
-from jumok.interpret.writing import Array, Arrays, parts
+from jumok.interpret.trace_writer import Array, Arrays, parts
 
 TEXT = 4 / 3  # characters of base64 a byte
 SHADES = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of a thumbnail, without white

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 
-from jumok.interpret.header import TraceInfo
+from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.viewer.font_subset import subset
 from jumok.viewer.lean import lean

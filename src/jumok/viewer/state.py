@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import parse_qsl, quote, urlencode
 
 from jumok.errors import InputError
-from jumok.interpret.header import BlockName, Muted, TraceInfo
-from jumok.interpret.words import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.interpret.schema import BlockName, Muted, TraceInfo
 from jumok.viewer.figures.words import ROWS, Rows
 
 Word = TypeVar("Word")

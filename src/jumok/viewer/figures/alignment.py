@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.attention import LINES_FROM
 from jumok.viewer.figures.cells import (

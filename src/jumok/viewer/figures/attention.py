@@ -4,7 +4,7 @@ from math import ceil
 
 from matplotlib.colors import Normalize
 
-from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import (
     Cells,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.fonts import replace_missing_glyphs
-from jumok.interpret.header import Classification, Explained
+from jumok.interpret.schema import Classification, Explained
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import nameless
 from jumok.viewer.figures.sheet import (

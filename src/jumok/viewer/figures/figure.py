@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from jumok.errors import InputError
 from jumok.fonts import style
-from jumok.interpret.header import Muted
-from jumok.interpret.merging import Showing
+from jumok.interpret.aggregate import Showing
+from jumok.interpret.options import Measure, Specials, Unit
+from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
-from jumok.interpret.words import Measure, Specials, Unit
 from jumok.viewer.figures.alignment import alignment
 from jumok.viewer.figures.attention import attention_map, head_grid
 from jumok.viewer.figures.explanation import explanation
@@ -51,7 +51,7 @@ def figure_of(
         an alignment layer "all" takes the mean or max over all heads of all layers.
     query: a piece that asks, framed; for neuron the one that is shown.
     unit, specials, measure: in words or syllables, without special tokens, times what arrives; see
-        `jumok.interpret.merging`.
+        `jumok.interpret.aggregate`.
     rows: of an alignment, whether a row is the token that was read or the one predicted.
     width: inches; 3.3 fits a column of ACL's papers, 6.9 a whole page; None: as needed.
     font_size: points, at least 5. title: False for none, or your own words.

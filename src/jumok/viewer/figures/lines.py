@@ -14,8 +14,8 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.header import Muted
-from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import FOCUS, Name, Names, beside, nameless
 from jumok.viewer.figures.readings import Place, Shown, place_in, pooled, read, said

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 
-from jumok.interpret.header import Block
-from jumok.interpret.merging import Floats, Showing
+from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.schema import Block
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.cells import LOWEST_BAR, bar_room, draw_bar_at
 from jumok.viewer.figures.readings import NAMES, Place, measure_of, read

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.header import Block, Tokens
-from jumok.interpret.merging import Floats, Showing, groups, merged, shown
+from jumok.interpret.aggregate import Floats, Showing, groups, merged, shown
+from jumok.interpret.schema import Block, Tokens
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.words import Head
 from jumok.viewer.labels import Label, labels

@@ -1,0 +1,309 @@
+"""From settings to processors: what a config asks for, in the order in which it is done."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from jumok.decoding.config import DecodingConfig
+from jumok.decoding.constraints.automaton import DEAD
+from jumok.decoding.constraints.constraint import Constraint, Language, word_list, words_alone
+from jumok.decoding.constraints.regex import regular_expression
+from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
+from jumok.decoding.processors import (
+    After,
+    Behind,
+    Forbidden,
+    Forced,
+    ForcedPrefix,
+    MinLength,
+    MinP,
+    NoRepeatNgram,
+    Processor,
+    RepetitionPenalty,
+    Temperature,
+    TopK,
+    TopP,
+    Typical,
+)
+from jumok.decoding.stopping import Stopping, StopTexts
+from jumok.decoding.words import spellings
+from jumok.errors import InputError
+from jumok.text.vocabulary import Vocabulary, unk_id
+
+
+def stopping_and_processors(
+    config: DecodingConfig,
+    end_id: int,
+    limits: Sequence[int],
+    vocabulary: Vocabulary | None = None,
+    constraints: Sequence[Processor] = (),
+    *,
+    prompts: Sequence[Sequence[int]] = (),
+    behind_a_text: bool = False,
+) -> tuple[Stopping, list[Processor]]:
+    """What is in force in a whole request: when each text is over, and what changes its scores.
+
+    `limits` are of each text, `prompts` what they go on from; `behind_a_text` says that these hold
+    words. What the config holds answers to stands behind the `constraints` that are given. A limit
+    of a short source (max_ratio) leaves room for what every answer must hold. Raises InputError as
+    the functions below do.
+    """
+    forced = forced_first(constraints)
+    least = forced + _least(config, vocabulary, behind_a_text)
+    limits = [max(limit, min(least, config.max_length)) for limit in limits]
+    stopping = stopping_of(config, end_id, limits, vocabulary, prompts)
+    held = constraints_of(
+        config, end_id, limits, vocabulary, behind_a_text=behind_a_text, forced=forced
+    )
+    processors = processors_of(
+        config,
+        end_id,
+        vocabulary,
+        [*constraints, *held],
+        limits=limits,
+        behind_a_text=behind_a_text,
+    )
+    return stopping, processors
+
+
+def processors_of(
+    config: DecodingConfig,
+    end_id: int,
+    vocabulary: Vocabulary | None = None,
+    constraints: Sequence[Processor] = (),
+    *,
+    limits: Sequence[int] = (),
+    behind_a_text: bool = False,
+) -> list[Processor]:
+    """First what lowers or forbids, constraints among it, then temperature, then what cuts.
+
+    A token that the constraints force to be the first stands before the prefix, of which nothing
+    is forbidden because of what came before it. Raises InputError for words without a vocabulary to
+    spell them in, and for a prefix that is forbidden or takes more tokens than may be written: the
+    least of the `limits`, where some are given.
+
+    >>> processors_of(DecodingConfig(top_k=5, min_length=2), end_id=3)
+    [MinLength(n=2, end_id=3), TopK(k=5)]
+    """
+    chosen: list[Processor] = []
+    if config.repetition_penalty != 1.0:
+        chosen.append(RepetitionPenalty(config.repetition_penalty))
+    forbidding: list[Processor] = []
+    if config.no_repeat_ngram:
+        forbidding.append(NoRepeatNgram(config.no_repeat_ngram))
+    forbidden = _forbidden(config, vocabulary)
+    if forbidden:
+        forbidding.append(Forbidden(forbidden))
+    if config.prefix:
+        known = _needed(vocabulary, "prefix")
+        prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
+        _refuse_forbidden(config.prefix, prefix, forbidden, known)
+        forced = forced_first(constraints)
+        room = min(limits, default=0)
+        at_the_end = any(isinstance(c, Forced) and 0 < c.place == room - 1 for c in constraints)
+        needed = forced + len(prefix) + at_the_end
+        if limits and needed > room:
+            raise InputError(
+                f"decoding.prefix {config.prefix!r} takes {needed} tokens, and "
+                f"{min(limits)} may be written; raise decoding.max_length (max_ratio, max_extra)"
+            )
+        chosen.append(_behind(forced, ForcedPrefix([prefix])))
+
+        def freely(each: Processor) -> Processor:  # the prefix comes to the letter
+            return After(forced + len(prefix), each)
+
+        forbidding = [freely(each) for each in forbidding]
+        constraints = [freely(c) if isinstance(c, Forbidden) else c for c in constraints]
+    chosen += forbidding
+    if config.min_length:
+        chosen.append(MinLength(config.min_length, end_id))
+    chosen += constraints
+    if config.temperature != 1.0:
+        chosen.append(Temperature(config.temperature))
+    if config.top_k:
+        chosen.append(TopK(config.top_k))
+    if config.top_p < 1.0:
+        chosen.append(TopP(config.top_p))
+    if config.min_p:
+        chosen.append(MinP(config.min_p))
+    if config.typical_p < 1.0:
+        chosen.append(Typical(config.typical_p))
+    return chosen
+
+
+def stopping_of(
+    config: DecodingConfig,
+    end_id: int,
+    limits: Sequence[int],
+    vocabulary: Vocabulary | None = None,
+    prompts: Sequence[Sequence[int]] = (),
+) -> Stopping:
+    """When each text is over. Raises InputError for stop texts without a vocabulary."""
+    if not config.stop:
+        return Stopping(end_id, limits)
+    return Stopping(end_id, limits, StopTexts(_needed(vocabulary, "stop"), config.stop), prompts)
+
+
+def constraints_of(
+    config: DecodingConfig,
+    end_id: int,
+    limits: Sequence[int],
+    vocabulary: Vocabulary | None = None,
+    *,
+    behind_a_text: bool = False,
+    forced: int = 0,
+) -> list[Processor]:
+    """What holds every answer to the pattern, the choices or the words allowed, if there are any.
+
+    `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt. So many
+    tokens as are `forced` to come first are no part of the answer's text. Raises InputError where
+    nothing that is allowed begins with the prefix.
+    """
+    name = _holding(config)
+    if not name:
+        return []
+    language, state, prefix = _begun(config, name, _needed(vocabulary, name), behind_a_text)
+    if state == DEAD or not language.can_end(state):
+        raise InputError(
+            f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} allows; leave "
+            "one of them out"
+        )
+    needed = forced + len(prefix) + int(language.fewest[state]) + 1
+    if prefix and min(limits, default=needed) < needed:
+        raise InputError(
+            f"decoding.prefix {config.prefix!r} and what decoding.{name} wants behind it take "
+            f"{needed} tokens with the end, and {min(limits)} may be written; raise "
+            "decoding.max_length (max_ratio, max_extra)"
+        )
+    rest = [limit - forced for limit in limits]
+    strict = name != "allowed"  # behind a word another may follow, or the answer is over
+    return [_behind(forced, Constraint(language, end_id=end_id, limits=rest, strict=strict))]
+
+
+def _holding(config: DecodingConfig) -> str:
+    """Which setting says what a whole answer may be, if one does."""
+    return next((name for name in ("pattern", "choices", "allowed") if getattr(config, name)), "")
+
+
+def _begun(
+    config: DecodingConfig, name: str, vocabulary: Vocabulary, behind_a_text: bool
+) -> tuple[Language, int, list[int]]:
+    """What an answer may be, its state behind the prefix, and the tokens of that."""
+    said = getattr(config, name)
+    language = _language(name, said, vocabulary, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
+    prefix = _prefix(config.prefix, vocabulary, behind_a_text=behind_a_text)
+    return language, language.state_of(prefix), prefix
+
+
+def _least(config: DecodingConfig, vocabulary: Vocabulary | None, behind_a_text: bool) -> int:
+    """How many tokens hold what every answer must: the prefix, a whole match and the end."""
+    name = _holding(config)
+    if name:
+        known = _needed(vocabulary, name)
+        language, state, prefix = _begun(config, name, known, behind_a_text)
+        return len(prefix) + int(language.fewest[state]) + 1
+    if config.prefix:
+        known = _needed(vocabulary, "prefix")
+        return len(_prefix(config.prefix, known, behind_a_text=behind_a_text))
+    return 0
+
+
+def behind_a_text(
+    config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Vocabulary | None
+) -> bool:
+    """Whether the answers to these prompts go on from a text; one of [BOS] alone is none.
+
+    Raises InputError where some do and others do not, and the config holds words: the first word of
+    a text is spelled otherwise than one behind it.
+    """
+    if vocabulary is None or not config.says_how_to_begin:
+        return True  # nobody asks
+    texts = {bool(text) for text in vocabulary.decode_batch(prompts)}
+    if len(texts) > 1:
+        raise InputError(
+            "prompts with a text and without one came together, and the answers are held to "
+            "words; ask for them one after the other"
+        )
+    return True in texts
+
+
+def forced_first(constraints: Sequence[Processor]) -> int:
+    """How many tokens come before every answer's text, whatever the model says.
+
+    >>> forced_first([Forced(token=7, place=0), Forced(token=3, place=11)])
+    1
+    """
+    return int(any(isinstance(each, Forced) and each.place == 0 for each in constraints))
+
+
+@lru_cache(maxsize=8)  # a request asks for the same language in every batch
+def _language(
+    name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
+) -> Language:
+    spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
+    if isinstance(said, str):
+        machine = regular_expression(said)
+    elif name == "choices":
+        machine = word_list(said)
+    else:
+        for word in said:
+            _refuse_unspelled(word, spelling)
+        machine = words_alone(said)
+    return Language(machine, spelling.behind_a_text() if behind_a_text else spelling)
+
+
+@lru_cache(maxsize=4)
+def _spelling(vocabulary: Vocabulary) -> Spelling:
+    return spelling_of(vocabulary)
+
+
+def _behind(n: int, processor: Processor) -> Processor:
+    return Behind(n, processor) if n else processor
+
+
+def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tuple[int, ...]]:
+    """Every spelling of every forbidden word."""
+    if not config.forbidden:
+        return []
+    spelling = _spelling(_needed(vocabulary, "forbidden"))  # type: ignore[arg-type]  # as above
+    return [way for word in config.forbidden for way in spellings(word, spelling)]
+
+
+def _prefix(text: str, vocabulary: Vocabulary, *, behind_a_text: bool) -> list[int]:
+    """The tokens of a prefix; InputError where they would not write it."""
+    ids: list[int] | None = vocabulary.encode(text)
+    if ids and behind_a_text:
+        spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
+        written = b"".join(spelling.later[i] for i in ids)
+        if _spaces(written) > _spaces(text.encode()):  # pieces begin every text with one
+            ids = spelling.fewest(written[1:])
+    if ids is None or unk_id(vocabulary) in ids:
+        raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
+    return ids
+
+
+def _spaces(text: bytes) -> int:
+    """How many it begins with."""
+    return len(text) - len(text.lstrip(b" "))
+
+
+def _refuse_forbidden(
+    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], vocabulary: Vocabulary
+) -> None:
+    for word in words:
+        if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
+            raise InputError(
+                f"decoding.prefix {text!r} holds {vocabulary.decode(word)!r}, which "
+                "decoding.forbidden forbids; leave one of them out"
+            )
+
+
+def _refuse_unspelled(word: str, spelling: Spelling) -> None:
+    behind = spelling.behind_a_text()
+    if not word or not (behind.writes(word) or behind.writes(f" {word}")):
+        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
+
+
+def _needed(vocabulary: Vocabulary | None, name: str) -> Vocabulary:
+    if vocabulary is None:
+        raise InputError(f"decoding.{name} is text and no vocabulary came; give one, or only ids")
+    return vocabulary

@@ -1,0 +1,65 @@
+"""An ensemble: several writers that write one text together, by the mean of their probabilities.
+
+Shapes: M writers, B rows being written, T new tokens, V vocabulary.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from jumok.decoding.incremental.decoder import Writer
+from jumok.errors import InputError
+
+
+class EnsembleWriter:
+    """p(y) = 1/M sum_m p_m(y): each writer has read the same texts, and may be of another kind.
+
+    >>> from jumok.decoding.incremental.decoder import LanguageModelWriter
+    >>> from jumok.models import LanguageModel, TransformerConfig
+    >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> writers = [LanguageModelWriter(LanguageModel(config), room=8) for _ in range(3)]
+    >>> logits = EnsembleWriter(writers).step(torch.tensor([[4, 5]]))
+    >>> tuple(logits.shape), round(logits.softmax(-1).sum().item(), 4)
+    ((1, 10), 1.0)
+    """
+
+    def __init__(self, writers: Sequence[Writer]) -> None:
+        sizes = sorted({writer.vocabulary_size for writer in writers})
+        if len(sizes) != 1:
+            raise InputError(
+                f"{len(writers)} writers with vocabularies of {sizes} tokens came; give at least "
+                "one, and all with the same vocabulary"
+            )
+        self.vocabulary_size = sizes[0]
+        self._writers = writers
+
+    @property
+    def length(self) -> int:
+        """Positions remembered so far."""
+        return self._writers[0].length
+
+    def step(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, V) float32, whose softmax is the mean."""
+        return self._mean(lambda writer: writer.step(ids))
+
+    def steps(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> logits (B, T, V) float32."""
+        return self._mean(lambda writer: writer.steps(ids))
+
+    def _mean(self, logits: Callable[[Writer], Tensor]) -> Tensor:
+        """log p, and for a zero the mean of theirs: so a model beside itself is that model."""
+        every = torch.stack([logits(writer) for writer in self._writers])  # (M, ..., V)
+        norms = every.logsumexp(-1, keepdim=True)
+        return (every - norms).logsumexp(0) - math.log(len(every)) + norms.mean(0)
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows (B') int64, in every writer."""
+        for writer in self._writers:
+            writer.select(rows)
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the newest `tokens` positions, in every writer."""
+        for writer in self._writers:
+            writer.rewind(tokens)

@@ -1,0 +1,152 @@
+"""Weights as they are shown: in words or syllables, without special tokens, times what arrives.
+
+The same definitions as the page's (web/src/trace/shown.ts), numpy alone. Q and K are groups of
+neighbouring pieces:
+
+    merged       Ã[Q, K] = mean over i in Q of Σ over j in K of A[i, j]; rows keep their sums
+    values       A[i, j] · ‖v_j W_O‖, what really arrives (Kobayashi et al. 2020)
+    renormalise  the columns of special tokens are 0, each row is divided by what is left of it
+
+Shapes: H heads, T queries, S keys in pieces; R rows, C columns as shown.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jumok.errors import InputError
+from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
+from jumok.interpret.schema import Tokens
+
+Floats = NDArray[np.float32]
+
+_JOINER = "\u200d"  # makes one picture of two emoji
+_INNER_JAMO = range(0x1160, 0x1200)  # vowels and endings, when a syllable is written in parts
+
+
+@dataclass(frozen=True)
+class Showing:
+    """How weights are shown."""
+
+    unit: Unit = "piece"
+    specials: Specials = "plain"  # dim: nothing changes, they are drawn faintly
+    measure: Measure = "weights"
+
+    def __post_init__(self) -> None:
+        for name, known in (("unit", UNITS), ("specials", SPECIALS), ("measure", MEASURES)):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} is {getattr(self, name)!r}; take {', '.join(known)}")
+
+
+def shown(
+    weights: Floats,
+    norms: Floats | None,
+    queries: Tokens,
+    keys: Tokens,
+    how: Showing,
+) -> Floats:
+    """Weights (H, T, S) as they are to be shown, (H, R, C); `norms` (H, S) for the measure values.
+
+    The rows and columns are `groups(queries, how.unit)` and `groups(keys, how.unit)`.
+    """
+    if how.measure == "values":
+        assert norms is not None
+        weights = weights * norms[:, None, :]
+    rows, columns = groups(queries, how.unit), groups(keys, how.unit)
+    weights = merged(weights, rows, columns)
+    if how.specials == "renormalise":
+        weights = renormalised(weights, [bool(keys.special[pieces[0]]) for pieces in columns])
+    return weights
+
+
+def groups(tokens: Tokens, unit: Unit) -> list[range]:
+    """The pieces that are shown as one, in order; special tokens and padding stand alone.
+
+    >>> pieces = dict(text="안녕 하세요", pieces=("▁안", "녕", "▁하세요", "</s>"), ids=(3, 4, 5, 1),
+    ...     spans=((0, 1), (1, 2), (3, 6), (6, 6)), special=(0, 0, 0, 1), real=(1, 1, 1, 1))
+    >>> groups(Tokens(**pieces, words=(0, 0, 1, -1)), "word")
+    [range(0, 2), range(2, 3), range(3, 4)]
+    """
+    number_of = {"piece": _pieces, "syllable": _syllables, "word": _words}[unit](tokens)
+    starts = [i for i, n in enumerate(number_of) if i == 0 or n != number_of[i - 1]]
+    return [range(*ends) for ends in pairwise([*starts, len(tokens)])]
+
+
+def merged(weights: Floats, queries: Sequence[range], keys: Sequence[range]) -> Floats:
+    """The sum over the keys of a group, the mean over its queries: (..., T, S) -> (..., R, C).
+
+    >>> weights = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], np.float32)
+    >>> merged(weights, [range(0, 2)], [range(0, 1), range(1, 3)]).tolist()
+    [[0.25, 0.75]]
+    """
+    sizes = np.array([len(pieces) for pieces in queries])
+    if len(queries) == weights.shape[-2] and len(keys) == weights.shape[-1]:
+        return weights
+    exact = weights.astype(np.float64)
+    exact = np.add.reduceat(exact, [pieces.start for pieces in keys], axis=-1)
+    exact = np.add.reduceat(exact, [pieces.start for pieces in queries], axis=-2)
+    means: Floats = (exact / sizes[:, None]).astype(np.float32)
+    return means
+
+
+def renormalised(weights: Floats, special: Sequence[bool]) -> Floats:
+    """The special columns taken out, each row divided by what is left; nothing left: zeros.
+
+    >>> weights = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], np.float32)
+    >>> renormalised(weights, [True, False, False]).tolist()
+    [[0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]
+    """
+    kept = np.where(np.array(special), np.float32(0.0), weights)
+    mass = kept.sum(-1, keepdims=True)
+    shares: Floats = np.divide(kept, mass, out=np.zeros_like(kept), where=mass > 0)
+    return shares
+
+
+def _pieces(tokens: Tokens) -> list[int]:
+    return list(range(len(tokens)))
+
+
+def _words(tokens: Tokens) -> list[int]:
+    """The number of the eojeol; what has none gets a number of its own."""
+    return [
+        -1 - i if word < 0 or special else word
+        for i, (word, special) in enumerate(zip(tokens.words, tokens.special, strict=True))
+    ]
+
+
+def _syllables(tokens: Tokens) -> list[int]:
+    """Pieces are one where the line between them runs through a character as people see it.
+
+    The three bytes of 안, the three jamo of a 한 in parts.
+    """
+    starts = _starts(tokens.text)
+    numbers: list[int] = []
+    group, reached = -1, -1  # reached: the end of the piece before
+    for (begin, end), special in zip(tokens.spans, tokens.special, strict=True):
+        written = end > begin and not special
+        joined = written and (begin < reached or (begin == reached and begin not in starts))
+        group += not joined
+        reached = max(end, reached if joined else -1) if written else -1
+        numbers.append(group)
+    return numbers
+
+
+def _starts(text: str) -> set[int]:
+    """Where the characters of a text begin as people see them."""
+    starts = set()
+    for i, character in enumerate(text):
+        before = text[i - 1] if i else ""
+        inner = ord(character) in _INNER_JAMO and before and _is_jamo(before)
+        added = unicodedata.category(character) in ("Mn", "Me", "Mc") or character == _JOINER
+        if not (i and (inner or added or before == _JOINER)):
+            starts.add(i)
+    return starts
+
+
+def _is_jamo(character: str) -> bool:
+    """Whether a character is part of a syllable that is written in parts."""
+    return 0x1100 <= ord(character) < 0x1200

@@ -1,0 +1,301 @@
+"""Watching a model of ours while it works: every hook point into the tensors of a trace.
+
+The names of the tensors are those of docs/trace.md. Shapes: B sequences, H heads, T queries,
+S keys, K width of a head, D width of the model.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from jumok.interpret.schema import Block, BlockName, ModelInfo, Side
+from jumok.models import Decoder, Encoder, TransformerConfig
+from jumok.nn.attention import MultiHeadAttention
+from jumok.nn.hooks import HookPoint
+from jumok.nn.layer import AddNorm, TransformerLayer
+
+Array = NDArray[np.generic]
+Seen = dict[str, Tensor]
+
+
+class Attention(NamedTuple):
+    """One attention of a model and its place there."""
+
+    block: BlockName
+    layer: int
+    module: MultiHeadAttention
+
+
+def towers(model: nn.Module) -> dict[Side, Encoder | Decoder]:
+    """What reads and what writes in a model: its encoder, its decoder, or both."""
+    parts = [model, *(getattr(model, name, None) for name in ("encoder", "decoder"))]
+    found: dict[Side, Encoder | Decoder] = {}
+    for part in parts:
+        if isinstance(part, Encoder):
+            found["source"] = part
+        elif isinstance(part, Decoder):
+            found["target"] = part
+    return found
+
+
+def attentions(model: nn.Module) -> list[Attention]:
+    """All attentions of a model: the encoder's, the decoder's own, those that look back."""
+    found: list[Attention] = []
+    for side, tower in towers(model).items():
+        own: BlockName = "encoder" if side == "source" else "decoder"
+        layers = _layers(tower)
+        found += [Attention(own, i, layer.attention) for i, layer in enumerate(layers)]
+        found += [
+            Attention("cross", i, layer.cross)
+            for i, layer in enumerate(layers)
+            if layer.cross is not None
+        ]
+    return found
+
+
+def blocks(model: nn.Module) -> tuple[Block, ...]:
+    """The blocks of a model as a header describes them."""
+    sides: dict[BlockName, tuple[Side, Side]] = {
+        "encoder": ("source", "source"),
+        "decoder": ("target", "target"),
+        "cross": ("target", "source"),
+    }
+    found = attentions(model)
+    described = []
+    for name in dict.fromkeys(attention.block for attention in found):
+        own = [attention.module for attention in found if attention.block == name]
+        queries, keys = sides[name]
+        described.append(
+            Block(
+                name=name,
+                queries=queries,
+                keys=keys,
+                layers=len(own),
+                heads=own[0].n_heads,
+                key_heads=own[0].n_heads,
+                d_head=own[0].query.out_features // own[0].n_heads,
+                scale=own[0].scale,
+                causal=name == "decoder",
+            )
+        )
+    return tuple(described)
+
+
+def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
+    """The measures of a model as a header has them."""
+    sides = towers(model)
+    kind = "encoder_decoder" if len(sides) == 2 else "encoder" if "source" in sides else "decoder"
+    return ModelInfo(
+        kind=kind,  # type: ignore[arg-type]  # one of the three
+        family=family,
+        d_model=config.d_model,
+        d_ff=config.d_ff,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        positions=config.positions,
+        norm=config.norm,
+        norm_eps=config.norm_eps,
+        norm_first=config.norm_first,
+        gated=config.gated,
+        activation=config.activation,
+    )
+
+
+@contextmanager
+def watch(model: nn.Module) -> Iterator[Seen]:
+    """Collect what passes through a model while this lasts, one forward pass.
+
+        with watch(own_view(model)) as seen:
+            model(ids)
+        seen["encoder.0.weights"]  # (B, H, T, S)
+
+    A hook that replaces weights must be there before. A view of a compiled model is not compiled,
+    so the hooks are heard.
+    """
+    seen: Seen = {}
+    hooks = [hook for side, tower in towers(model).items() for hook in _hook(side, tower, seen)]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def arrays(seen: Seen) -> dict[str, Array]:
+    """What was seen, on the CPU, in float32 where it is not a mask."""
+    return {
+        name: (x.to(torch.uint8) if x.dtype == torch.bool else x.float()).cpu().numpy()
+        for name, x in seen.items()
+    }
+
+
+def constants(model: nn.Module, lengths: dict[Side, int]) -> Seen:
+    """What is added whatever the text: positions of so many tokens, segments, angles."""
+    found: Seen = {}
+    for side, tower in towers(model).items():
+        embedding = tower.embedding
+        if embedding.positions is not None:
+            device = embedding.tokens.weight.device
+            numbers = torch.arange(lengths[side], device=device)[None]
+            found[f"{side}.positions"] = embedding.positions(numbers)[0]  # (n, D)
+        if embedding.segments is not None:
+            found[f"{side}.segments"] = embedding.segments.weight.clone()  # (n, D)
+        rotary = tower.stack.rotary
+        if rotary is not None:
+            exponent = torch.arange(0, rotary.d_head, 2) / rotary.d_head
+            found["rotary"] = torch.pow(rotary.base, -exponent)  # (K/2,)
+    return found
+
+
+def parameters(model: nn.Module) -> Seen:
+    """The weights of the layers, so that their sums can be made again elsewhere."""
+    found: Seen = {}
+    for side, tower in towers(model).items():
+        for i, layer in enumerate(_layers(tower)):
+            for name, parameter in layer.named_parameters():
+                found[f"parameters.{side}.{i}.{name}"] = parameter
+        embedding = tower.embedding
+        for name, module in (
+            ("embedding.norm", embedding.norm),
+            ("embedding.widen", embedding.widen),
+            ("norm", tower.stack.norm),
+        ):
+            for part, parameter in module.named_parameters():
+                found[f"parameters.{side}.{name}.{part}"] = parameter
+    return found
+
+
+def value_norms(v: Tensor, output: nn.Linear) -> Tensor:
+    """‖v_j W_O‖ of each head: how much a key has to give. (B, H, S, K) -> (B, H, S).
+
+    Kobayashi et al. 2020, "Attention is Not Only a Weight".
+    """
+    per_head = output.weight.view(output.out_features, v.shape[1], -1)  # (D, H, K)
+    norms = [(v[:, h] @ per_head[:, h].mT).norm(dim=-1) for h in range(v.shape[1])]
+    return torch.stack(norms, 1)
+
+
+def _layers(tower: Encoder | Decoder) -> Sequence[TransformerLayer]:
+    return [layer for layer in tower.stack.layers if isinstance(layer, TransformerLayer)]
+
+
+Handle = torch.utils.hooks.RemovableHandle
+Keep = Callable[[Tensor], None]
+
+
+def _hook(side: Side, tower: Encoder | Decoder, seen: Seen) -> Iterator[Handle]:
+    """Hooks on a whole tower."""
+    own: BlockName = "encoder" if side == "source" else "decoder"
+    layers = _layers(tower)
+
+    def keep(name: str) -> Keep:
+        def put(x: Tensor) -> None:
+            seen[name] = x.detach()
+
+        return put
+
+    tokens = tower.embedding.tokens
+
+    def keep_tokens(ids: Tensor) -> None:  # not by a hook on `tokens`: both sides may share them
+        seen[f"{side}.embedding"] = tokens(ids)
+        seen[f"parameters.{side}.embedding.tokens"] = tokens.weight[torch.unique(ids)].detach()
+
+    yield _before(tower.embedding, keep_tokens)
+    for i, layer in enumerate(layers):
+        yield _before(layer, keep(f"{side}.hidden.{i}"))
+        yield from _hook_attention(own, i, layer.attention, seen)
+        if layer.cross is not None:
+            yield from _hook_attention("cross", i, layer.cross, seen)
+        for name, module in _steps(layer):
+            yield _after(module, keep(f"{side}.steps.{i}.{name}"))
+        for name, around in _around(layer):
+            if around.norm_first:
+                yield _after(around.norm, keep(f"{side}.steps.{i}.{name}_input"))
+        yield _before(layer.feed_forward.down, keep(f"{side}.steps.{i}.hidden"))
+    yield _after(tower.stack.norm, keep(f"{side}.hidden.{len(layers)}"))
+    if tower.stack.relative is not None:
+
+        def keep_bias(bias: Tensor) -> None:
+            for i in range(len(layers)):
+                seen[f"{own}.{i}.bias"] = bias.detach()  # (1, H, T, S)
+
+        yield _after(tower.stack.relative, keep_bias)
+
+
+def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
+    """The parts of a layer whose results are kept, by the names they are kept under."""
+    yield "attention", layer.attention.output
+    yield "after_attention", layer.around_attention
+    if layer.cross is not None and layer.around_cross is not None:
+        yield "cross", layer.cross.output
+        yield "after_cross", layer.around_cross
+    yield "feed_forward", layer.feed_forward
+    yield "after_feed_forward", layer.around_feed_forward
+
+
+def _around(layer: TransformerLayer) -> Iterator[tuple[str, AddNorm]]:
+    """What stands around each part of a layer."""
+    yield "attention", layer.around_attention
+    if layer.around_cross is not None:
+        yield "cross", layer.around_cross
+    yield "feed_forward", layer.around_feed_forward
+
+
+def _hook_attention(
+    block: BlockName, layer: int, attention: MultiHeadAttention, seen: Seen
+) -> Iterator[Handle]:
+    """Hooks on one attention: each step of equation (1)."""
+    place = f"{block}.{layer}"
+
+    def keep(name: str) -> Keep:
+        def put(x: Tensor) -> None:
+            seen[f"{place}.{name}"] = x.detach()
+
+        return put
+
+    def keep_values(v: Tensor) -> None:
+        seen[f"{place}.v"] = v.detach()
+        seen[f"{place}.value_norms"] = value_norms(v.detach(), attention.output)
+
+    def keep_mask(table: Tensor) -> None:
+        B, _, T, S = seen[f"{place}.scores"].shape
+        # all heads see alike: (B|1, 1, T|1, S) or (T, S)
+        seen[f"{block}.mask"] = table.expand(B, 1, T, S)[:, 0]
+
+    def keep_mixed(x: Tensor) -> None:
+        seen[f"{place}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
+
+    points: list[tuple[HookPoint, Keep]] = [
+        (attention.queries, keep("q")),
+        (attention.keys, keep("k")),
+        (attention.values, keep_values),
+        (attention.scores, keep("scores")),
+        (attention.weights, keep("weights")),
+    ]
+    if layer == 0:  # the mask of all layers
+        points.append((attention.allowed, keep_mask))
+    for point, put in points:
+        yield _after(point, put)
+    yield _before(attention.output, keep_mixed)
+
+
+def _after(module: nn.Module, keep: Keep) -> Handle:
+    """Keep what leaves a module."""
+
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], result: Tensor) -> None:
+        keep(result)
+
+    return module.register_forward_hook(hook)
+
+
+def _before(module: nn.Module, keep: Keep) -> Handle:
+    """Keep what enters a module."""
+
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        keep(inputs[0])
+
+    return module.register_forward_pre_hook(hook)

@@ -1,0 +1,183 @@
+"""Texts to the rows a model reads and is given, as its task frames them, with their places.
+
+What frames a text is found by framing numbers in place of ids: -1 for the first piece, -2 for the
+second. Whatever comes back from 0 on is a special piece.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from jumok.data.ragged import Ragged
+from jumok.errors import InputError
+from jumok.interpret.tokens import Row, spans, spelled_spans
+from jumok.tasks.inputs.special_tokens import (
+    around,
+    filler,
+    framed_sources,
+    framed_targets,
+    framed_texts,
+    target_begin,
+)
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, is_told_segments, segments_of
+from jumok.tasks.masked_lm import read_blanks
+from jumok.tasks.pipeline.causal_generation import prompt
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.text.offsets import Span
+from jumok.text.vocabulary import Vocabulary, piece_of
+
+Framing = Callable[[Ragged, Ragged | None], Ragged]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """The pieces of a text before anything stands around them."""
+
+    text: str
+    ids: Sequence[int]
+    spans: Sequence[Span]
+
+
+def read_row(loaded: Loaded, text: str) -> Row:
+    """What an encoder reads of a text, or of a pair parted by a TAB."""
+    vocabulary, most = loaded.vocabulary, loaded.recipe.model.max_length
+    task = loaded.recipe.task
+    if task == "sequence_to_sequence":
+        return _framed(
+            [_cut(text, vocabulary)], lambda rows, _: framed_sources(vocabulary, rows, most)
+        )
+    if task == "masked_language_modeling" and "[MASK]" in text:
+        return _blanks(text, vocabulary, most)
+    row = _framed(
+        _cut_texts(loaded, text), lambda rows, pairs: framed_texts(vocabulary, rows, pairs, most)
+    )
+    segments = _segments(loaded, [*row.ids, filler(vocabulary)])
+    if segments is None:
+        return row
+    return replace(row, segments=segments[:-1], padding_segment=segments[-1])
+
+
+def given_row(loaded: Loaded, target: str) -> Row:
+    """What a decoder reads of a target that is given: all but the end."""
+    vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
+    row = _framed(
+        [_cut(target, vocabulary)], lambda rows, _: framed_targets(vocabulary, rows, most)
+    )
+    return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
+
+
+def written_row(loaded: Loaded, ids: Sequence[int]) -> Row:
+    """What a decoder reads of its own answer: [BOS] and the ids it wrote.
+
+    The last id of an answer that was cut off where the model is full is never read.
+    """
+    vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
+    text = vocabulary.decode(ids)
+    row = [target_begin(vocabulary), *ids]
+    places = [None, *_laid(text, ids, vocabulary)]
+    return Row(text, row[:most], places[:most], left_out=max(len(row) - most, 0))
+
+
+def begin_row(vocabulary: Vocabulary) -> Row:
+    """[BOS] alone."""
+    return Row("", [target_begin(vocabulary)], [None])
+
+
+def continued_row(loaded: Loaded, text: str, more: Sequence[int]) -> Row:
+    """A text as a language model reads it, and the ids that go on from it."""
+    vocabulary = loaded.vocabulary
+    ids = prompt(loaded, text)
+    own = _cut(text, vocabulary)
+    before, whole = vocabulary.decode_batch([own.ids, [*own.ids, *more]])
+    new = whole.removeprefix(before) if whole.startswith(before) else vocabulary.decode(more)
+    start = len(text)
+    return Row(
+        text + new,
+        [*ids, *more],
+        [
+            *[None] * (len(ids) - len(own.ids)),
+            *own.spans,
+            *(
+                None if place is None else (start + place[0], start + place[1])
+                for place in _laid(new, more, vocabulary)
+            ),
+        ],
+    )
+
+
+def _cut_texts(loaded: Loaded, text: str) -> list[_Cut]:
+    """The pieces of a text, or of the two texts of a pair."""
+    lines = Texts.of_lines([text], loaded.recipe.paired)
+    first = _cut(lines.texts[0], loaded.vocabulary)
+    if lines.pairs is None:
+        return [first]
+    return [first, _cut(lines.pairs[0], loaded.vocabulary)]
+
+
+def _cut(text: str, vocabulary: Vocabulary) -> _Cut:
+    ids = vocabulary.encode(text)
+    return _Cut(text, ids, spans(text, ids, vocabulary))
+
+
+def _framed(texts: Sequence[_Cut], frame: Framing) -> Row:
+    """One text, or two of a pair, with what stands around them."""
+    pieces: list[int] = []
+    places: list[Span] = []
+    rows: list[Ragged] = []
+    joined = "\t".join(cut.text for cut in texts)
+    start = 0
+    for cut in texts:
+        n = len(pieces)
+        rows.append(Ragged.from_lists([[-1 - n - i for i in range(len(cut.ids))]]))
+        pieces += cut.ids
+        places += [(begin + start, end + start) for begin, end in cut.spans]
+        start += len(cut.text) + 1
+    row = [int(i) for i in frame(rows[0], rows[1] if len(rows) > 1 else None)[0]]
+    return Row(
+        joined,
+        [pieces[-1 - i] if i < 0 else i for i in row],
+        [places[-1 - i] if i < 0 else None for i in row],
+        left_out=len(pieces) - sum(i < 0 for i in row),
+    )
+
+
+def _segments(loaded: Loaded, ids: Sequence[int]) -> list[int] | None:
+    """Which text of a pair each token belongs to, as the model is told; None where it is not."""
+    config = loaded.recipe.model
+    if config.n_segments < 2:
+        return None
+    told = is_told_segments(loaded.vocabulary, config.n_segments, config.pooling)
+    if not told or loaded.recipe.task not in ("classification", "regression"):
+        return [0] * len(ids)
+    found: list[int] = segments_of(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
+    return found
+
+
+def _blanks(text: str, vocabulary: Vocabulary, most: int) -> Row:
+    """A text in which somebody typed [MASK]: the blank stands for that."""
+    ids = [int(i) for i in read_blanks([text], TextEncoder(vocabulary, most))[0]]
+    before, behind = around(vocabulary)
+    first, last = before, len(ids) - behind
+    kept = ids[first:last]
+    own = spelled_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])
+    places: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
+    return Row(text, ids, places)
+
+
+def _laid(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span | None]:
+    """The places of ids in the text they spell; None for [EOS] and the like."""
+    special = _special_ids(vocabulary)
+    places = spelled_spans(text, ids, vocabulary, [piece_of(vocabulary, i) for i in ids])
+    return [None if i in special else place for i, place in zip(ids, places, strict=True)]
+
+
+def _special_ids(vocabulary: Vocabulary) -> set[int]:
+    """The ids of [BOS], [EOS], [PAD] and the like; [UNK] and [MASK] stand for something."""
+    found = set()
+    for name in ("pad_id", "bos_id", "eos_id", "sep_id", "cls_id"):
+        try:
+            found.add(int(getattr(vocabulary, name)))
+        except InputError:
+            continue
+    return found

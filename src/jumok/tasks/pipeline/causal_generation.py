@@ -1,0 +1,147 @@
+"""Texts that go on: a language model writes what follows each of them."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from jumok.decoding import Draft, OnToken, TextStreams, Written, continue_texts, cut
+from jumok.decoding.callbacks import Observer
+from jumok.decoding.incremental.decoder import LanguageModelWriter, Writer
+from jumok.decoding.incremental.sliding_window import SlidingWriter
+from jumok.models import LanguageModel
+from jumok.tasks.inputs.batches import padded
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.generation import Output
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.told import rewriting
+from jumok.text.streaming import shared
+
+if TYPE_CHECKING:
+    from jumok.tasks.pipeline.pipeline import Loaded
+
+ROWS = 32  # written at once
+
+
+def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+    """The continuation alone of each text, as the recipe's [decoding] says.
+
+    Texts of like length are written together; those that say nothing apart from the others where
+    words are set, for their answers begin a text. Where the model's window would slide they are of
+    equally many tokens, so that it slides where it would alone; the C++ kernel asks for that too.
+    """
+    config = loaded.recipe.decoding
+    at_once = max(ROWS // (config.n_best if config.sample else config.beam), 1)
+    if loaded.draft is not None:
+        at_once = 1  # of several texts each would keep another number of guesses
+    prompts = [prompt(loaded, text) for text in texts]
+    behind = [True] * len(texts)
+    if config.says_how_to_begin:
+        behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
+    order = sorted(range(len(texts)), key=lambda i: (behind[i], len(prompts[i])))
+    answers: dict[int, Rewriting] = {}
+    while order:
+        part = [i for i in order[:at_once] if behind[i] == behind[order[0]]]
+        if not _pads(loaded, prompts[part[-1]]):  # the longest of them
+            part = [i for i in part if len(prompts[i]) == len(prompts[part[0]])]
+        order = order[len(part) :]
+        found = write_on(loaded, [prompts[i] for i in part])
+        for i, several in zip(part, found, strict=True):
+            answers[i] = rewriting(loaded, texts[i], several)
+    return [answers[i] for i in range(len(texts))]
+
+
+def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+    """The continuation of one text, its parts given out as soon as they are certain."""
+    ids = prompt(loaded, text)
+    stops = loaded.recipe.decoding.stop
+    streams = TextStreams(loaded.vocabulary, lambda _, part: on_text(part), stops)
+    streams.behind(0, ids)
+    (several,) = write_on(loaded, [ids], streams.push)
+    streams.finish()
+    return rewriting(loaded, text, several)
+
+
+def prompt(loaded: "Loaded", text: str) -> list[int]:
+    """[BOS] and the text; of one stream of documents the text alone, which may stand anywhere."""
+    ids = loaded.vocabulary.encode(text)
+    if ids and loaded.recipe.windows.across_documents:
+        return ids
+    return [target_begin(loaded.vocabulary), *ids]
+
+
+@torch.inference_mode()
+def write_on(
+    loaded: "Loaded",
+    prompts: Sequence[list[int]],
+    on_token: OnToken | None = None,
+    observer: Observer | None = None,
+) -> list[list[Output]]:
+    """The `n_best` continuations of some prompts; an `observer` looks on at one alone.
+
+    They are of one length, or fit the model's window with all that may follow.
+    """
+    model, *others = _models(loaded)
+    box = padded(prompts, 0, loaded.device, left=True)
+    found = continue_texts(
+        model,
+        box.ids,
+        box.real,
+        loaded.recipe.decoding,
+        end_id=loaded.vocabulary.eos_id,
+        vocabulary=loaded.vocabulary,
+        constraints=loaded.constraints,
+        others=others,
+        on_token=on_token,
+        begin=partial(_begin, loaded.kernels),
+        observer=observer,
+        draft=_draft(loaded, box.ids.shape[1]),
+    )
+    return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
+
+
+def _models(loaded: "Loaded") -> list[LanguageModel]:
+    """The model, and those that write along."""
+    return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
+
+
+def _begin(kernels: Kernels, model: LanguageModel, padding: Tensor | None, room: int) -> Writer:
+    """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
+    model = kernels.plain(model)
+    if padding is not None:
+        return LanguageModelWriter(model, padding, room=room)
+    return SlidingWriter(model, partial(kernels.begin_text, model) if kernels.native else None)
+
+
+def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
+    """Whether prompts up to this one may be padded: no window slides, and the writer knows how."""
+    window = min(model.decoder.embedding.max_length for model in _models(loaded))
+    most = len(longest) + loaded.recipe.decoding.max_length - 1
+    return not loaded.kernels.native and most <= window
+
+
+def _draft(loaded: "Loaded", n_given: int) -> Draft | None:
+    """Who guesses, where so many tokens and all that may follow fit its window and the model's.
+
+    Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
+    """
+    draft = loaded.draft
+    if draft is None:
+        return None
+    assert isinstance(draft.model, LanguageModel)
+    models = (*_models(loaded), draft.model)
+    windows = (model.decoder.embedding.max_length for model in models)
+    return draft if n_given + loaded.recipe.decoding.max_length <= min(windows) else None
+
+
+def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Written]) -> list[Output]:
+    """What each continuation adds to the prompt: a space before its first word is its own."""
+    before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
+    stops = loaded.recipe.decoding.stop
+    return [
+        Output(cut(whole[shared(before, whole) :], stops), written)
+        for whole, written in zip(wholes, several, strict=True)
+    ]

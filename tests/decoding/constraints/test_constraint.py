@@ -1,0 +1,352 @@
+"""Constraints: all that is allowed can be written, nothing else, and there is no dead end."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.decoding import DecodingConfig, Written, write_targets
+from jumok.decoding.constraints.automaton import Automaton
+from jumok.decoding.constraints.constraint import Constraint, Language, word_list
+from jumok.decoding.constraints.regex import regular_expression
+from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
+from jumok.decoding.processors import NEVER, Context, Forbidden, Forced
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, TransformerConfig
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+VOCABULARY = SentencePieceVocabulary.train(
+    ["가 나 가나  다", "나 다 나다", "가나다"],
+    VocabularyConfig(kind="bpe", size=19, required_characters=""),
+)
+BYTES = SentencePieceVocabulary.train(
+    ["가 나 가나  다"], VocabularyConfig(size=275, byte_fallback=True)
+)
+END = VOCABULARY.eos_id
+V = len(VOCABULARY)
+
+PATTERNS = ["가나다", "(가|나)*", "나?( 다)+", ".{2}", "[^가]+ ?", "(가나){2,}|다", " 가", ""]
+WORDS = ["가", "가나", "나 다", "다"]
+
+
+def constraint(machine: Automaton, *limits: int) -> Constraint:
+    language = Language(machine, spelling_of(VOCABULARY))
+    return Constraint(language, end_id=END, limits=limits)
+
+
+def allowed(constrain: Constraint, rows: Sequence[Sequence[int]], start: int = 1) -> list[set[int]]:
+    """The tokens that may follow each row; all rows of a length, each of a text of its own."""
+    tokens = torch.tensor([[END + 1] * start + list(row) for row in rows])
+    context = Context(tokens, start, torch.arange(len(rows)))
+    scores = constrain(torch.zeros(len(rows), V), context)
+    return [set((row > NEVER).nonzero().flatten().tolist()) for row in scores]
+
+
+def everything(constrain: Constraint, row: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """All answers that can be written; every beginning must lead to one."""
+    (tokens,) = allowed(constrain, [row])
+    assert tokens
+    for token in tokens:
+        if token == END:
+            yield row
+        else:
+            yield from everything(constrain, (*row, token))
+
+
+def cuts(longest: int) -> dict[tuple[int, ...], str]:
+    """All sequences of at most `longest` visible tokens, and their texts."""
+    visible = [token for token in range(V) if VOCABULARY.decode([VOCABULARY.id("가"), token])[1:]]
+    rows = [row for n in range(longest + 1) for row in product(visible, repeat=n)]
+    return dict(zip(rows, VOCABULARY.decode_batch(rows), strict=True))
+
+
+CUTS = cuts(3)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
+    """Against decoding every sequence of up to 3 tokens and asking Python's `re`."""
+    written = list(everything(constraint(regular_expression(pattern), 4)))
+    wanted = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
+    assert wanted
+    assert len(written) == len(wanted)
+    assert set(written) == wanted
+
+
+def test_all_words_in_every_cut_and_nothing_else() -> None:
+    written = list(everything(constraint(word_list(WORDS), 4)))
+    pattern = "|".join(WORDS)
+    assert set(written) == {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
+
+
+def test_there_are_several_cuts() -> None:
+    texts = [text for text in CUTS.values() if text == "가나"]
+    assert len(texts) > 3  # 가 나, 가나, ▁가 나, ▁ 가나 ...
+
+
+def test_finished_within_the_limit() -> None:
+    machine = regular_expression("(나 ){2}가나")
+    for limit in (6, 7):
+        lengths = {len(row) + 1 for row in everything(constraint(machine, limit))}
+        assert max(lengths) == limit
+    shortest = min(lengths)
+    with pytest.raises(InputError, match=f"takes {shortest} tokens with the end"):
+        constraint(machine, shortest - 1)
+
+
+def test_each_text_has_its_limit() -> None:
+    constrain = constraint(regular_expression("(가 )*나"), 2, 9)
+    short, long = allowed(constrain, [[], []])
+    assert short < long
+    assert VOCABULARY.id("나") in short
+    assert VOCABULARY.id("가") in long - short
+
+
+def test_the_state_follows_the_tokens_of_a_row() -> None:
+    """Rows that are reordered, repeated and dropped, as beams are, and a prompt before them."""
+    ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
+    machine = regular_expression("가나가|나가나|가가가")
+    constrain = constraint(machine, 9)
+    steps = [[[ga], [na]], [[na, ga], [ga, na], [ga, ga]], [[ga, ga, ga], [na, ga, na]], [[na]]]
+    for rows in steps:
+        fresh = [allowed(constraint(machine, 9), [row])[0] for row in rows]
+        assert allowed(constrain, rows) == fresh == allowed(constrain, rows, start=3)
+    assert allowed(constrain, [[ga, na], [ga, ga]]) == [{ga}, {ga}]
+
+
+def test_rows_that_left_the_language_hold_up_nobody() -> None:
+    ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
+    constrain = constraint(regular_expression("가나"), 5)
+    tokens = torch.tensor([[ga], [na], [END]])  # three beams of one text, one of them possible
+    scores = constrain(torch.zeros(3, V), Context(tokens, 0, torch.zeros(3, dtype=torch.int64)))
+    assert (scores > NEVER).sum(-1).tolist() == [1, 0, 0]
+
+
+def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
+    """T5 has; what no piece stands for is never written."""
+    constrain = constraint(regular_expression("가"), 5)
+    context = Context(torch.tensor([[2]]), 1, torch.tensor([0]))
+    wide = constrain(torch.zeros(1, V + 7), context)
+    assert (wide[:, V:] == NEVER).all()
+    assert torch.equal(wide[:, :V], constrain(torch.zeros(1, V), context))
+
+
+def test_what_the_vocabulary_cannot_write() -> None:
+    with pytest.raises(InputError, match="no tokens that write any text"):
+        constraint(regular_expression("뷁"), 9)
+    some = list(everything(constraint(regular_expression("뷁|나뷁|가"), 3)))
+    assert {VOCABULARY.decode(row) for row in some} == {"가"}  # 나 leads nowhere
+
+
+def test_bytes_make_syllables() -> None:
+    language = Language(regular_expression("뷁+"), spelling_of(BYTES))
+    constrain = Constraint(language, end_id=BYTES.eos_id, limits=[8])
+    row: list[int] = []
+    counts = []
+    while BYTES.eos_id not in row:
+        scores = torch.zeros(1, len(BYTES))
+        context = Context(torch.tensor([[0, *row]]), 1, torch.tensor([0]))
+        choices = (constrain(scores, context)[0] > NEVER).nonzero().flatten().tolist()
+        row.append(max(choices))
+        counts.append(len(choices))
+    assert BYTES.decode(row) == "뷁" * 2
+    assert counts == [2, 1, 1, 1, 2, 1, 1, 1]  # a space that is not written may come first
+
+
+def test_after_a_prompt_every_space_counts() -> None:
+    spelling = spelling_of(VOCABULARY).behind_a_text()
+    language = Language(regular_expression(" 가"), spelling)
+    constrain = Constraint(language, end_id=END, limits=[4])
+    prompt = [VOCABULARY.id("나")]
+    for row in everything(constrain):
+        assert VOCABULARY.decode([*prompt, *row]) == "나 가"
+
+
+def test_no_words() -> None:
+    for words in ([], [""], ["가", ""]):
+        with pytest.raises(InputError, match="words to choose from"):
+            word_list(words)
+
+
+def test_the_fewest_tokens() -> None:
+    """abcabc in two tokens, though the longest token leads astray."""
+    spellings = (b"a", b"b", b"c", b"abc", b"abca")
+    language = Language(word_list(["abcabc"]), Spelling(spellings, spellings))
+    assert language.fewest[language.begin] == 2
+    assert language.tokens(language.begin, 2).tolist() == [3]
+    assert language.tokens(language.begin, 3).tolist() == [3, 4]  # abca b c
+    assert language.tokens(language.begin, 4).tolist() == [0, 3, 4]
+    assert language.fewest[language.state_of([0])] == 3
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocabulary_size=V, d_model=16, n_heads=2, d_ff=32, n_layers=1, max_length=32
+    )
+    model = EncoderDecoder(config).eval().requires_grad_(False)
+    model.decoder.embedding.tokens.weight.mul_(3)  # sure of itself, and of what is not allowed
+    return model
+
+
+WAYS = {
+    "greedy": DecodingConfig(max_length=9),
+    "beam": DecodingConfig(beam=4, n_best=4, max_length=9),
+    "exact beam": DecodingConfig(beam=3, n_best=2, early_stop="exact", max_length=7),
+    "sampling": DecodingConfig(sample=True, n_best=5, temperature=1.5, top_p=0.9, max_length=9),
+    "with others": DecodingConfig(beam=2, n_best=2, repetition_penalty=1.5, max_length=12),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("pattern", ["(가|나 ?)+다", "(나다| ){2,3}가*", "가|나|다|가나다", "가나"])
+def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> None:
+    """Four sources at once: beams change places, finished ones leave, some hold nothing."""
+    config = WAYS[way]
+    source = torch.randint(4, V, (4, 5), generator=torch.Generator().manual_seed(1))
+
+    def write(source: Tensor) -> list[list[Written]]:
+        constrain = constraint(regular_expression(pattern), config.max_length)
+        return write_targets(
+            model, source, None, config, bos_id=2, end_id=END, constraints=[constrain]
+        )
+
+    together = write(source)
+    for number, answers in enumerate(together):
+        assert answers
+        for answer in answers:
+            assert answer.finished
+            assert re.fullmatch(pattern, VOCABULARY.decode(answer.ids))
+        [alone] = write(source[number : number + 1])
+        assert [answer.ids for answer in alone] == [answer.ids for answer in answers]
+    texts = {VOCABULARY.decode(answer.ids) for answers in together for answer in answers}
+    assert len(texts) > 1 or pattern == "가나" or way == "greedy"
+
+
+def test_the_likeliest_match(model: EncoderDecoder) -> None:
+    """A beam wide enough finds what scoring every match finds."""
+    source, pattern, limit = torch.tensor([[7, 9, 8]]), "가나?다?|나가?", 4
+    machine = regular_expression(pattern)
+    rows = [[*row, END] for row in everything(constraint(machine, limit))]
+    scores = []
+    for row in rows:
+        log_p = model(source, torch.tensor([[2, *row[:-1]]]))[0].log_softmax(-1)
+        scores.append(log_p[torch.arange(len(row)), row].sum().item())
+    config = DecodingConfig(beam=len(rows), length_penalty=0.0, max_length=limit)
+    [[found]] = write_targets(
+        model, source, None, config, bos_id=2, end_id=END, constraints=[constraint(machine, limit)]
+    )
+    best = max(range(len(rows)), key=scores.__getitem__)
+    assert [*found.ids, END] == rows[best]
+    assert found.score == pytest.approx(scores[best], abs=1e-4)  # float32 sums
+
+
+def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
+    """Of five tokens three are left beside the end; the text is what stands behind the first."""
+    config = DecodingConfig(
+        sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
+    )
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, config,
+        bos_id=2, end_id=END, vocabulary=VOCABULARY, constraints=[Forced(7, 0)],
+    )  # fmt: skip
+    for answer in answers:
+        assert answer.finished
+        assert answer.ids[0] == 7
+        assert re.fullmatch("[가나다]+", VOCABULARY.decode(answer.ids[1:]))
+    assert max(len(answer.ids) for answer in answers) == 4
+
+
+def blocked(*words: str) -> Forbidden:
+    """These pieces, with the space before them and without, are never written."""
+    return Forbidden([[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")])
+
+
+SEARCHES = {
+    "greedy": DecodingConfig(max_length=9),
+    "beam": DecodingConfig(beam=2, max_length=9),
+    "draws": DecodingConfig(sample=True, n_best=8, temperature=5.0, max_length=9),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_other_settings_that_forbid_everything_are_named(
+    model: EncoderDecoder, search: str
+) -> None:
+    """A draw that came to a dead end is told, whatever became of the others of its text."""
+    machine = regular_expression("가나|나가" if search == "draws" else "가나")
+    processors = [blocked("나", "가나"), constraint(machine, 9)]
+    source = torch.tensor([[7, 9, 8]])
+    with pytest.raises(InputError, match="so far: other settings forbid"):
+        write_targets(
+            model, source, None, SEARCHES[search], bos_id=2, end_id=END, constraints=processors
+        )
+
+
+def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
+    """가 is an answer; what goes on from it in the second beam may not be written."""
+    processors = [blocked("나", "가나"), constraint(regular_expression("가( 나)?"), 9)]
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, DecodingConfig(beam=4, n_best=4, max_length=9),
+        bos_id=2, end_id=END, constraints=processors,
+    )  # fmt: skip
+    assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
+    config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
+    with pytest.raises(InputError, match="so far: other settings forbid"):
+        write_targets(
+            model, torch.tensor([[7, 9, 8]]), None, config,
+            bos_id=2, end_id=END, vocabulary=VOCABULARY,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, search: str) -> None:
+    """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
+    language = Language(regular_expression("가나?"), spelling_of(VOCABULARY))
+    held = Constraint(language, end_id=END, limits=[9], strict=False)
+    [answers] = write_targets(
+        model, torch.tensor([[7, 9, 8]]), None, SEARCHES[search],
+        bos_id=2, end_id=END, constraints=[blocked("나", "가나"), Forbidden([[END]]), held],
+    )  # fmt: skip
+    assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
+
+
+@pytest.mark.parametrize("name", ["choices", "allowed", "pattern"])
+def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
+    model: EncoderDecoder, name: str
+) -> None:
+    said: Any = "가|나 다 나" if name == "pattern" else ("가", "나 다 나")
+    prefix = "나 다"
+    n = len(VOCABULARY.encode(prefix)) + 2  # 나 and the end
+
+    def write(most: int) -> str:
+        config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
+        [[answer]] = write_targets(
+            model, torch.tensor([[7, 9, 8]]), None, config,
+            bos_id=2, end_id=END, vocabulary=VOCABULARY,
+        )  # fmt: skip
+        return VOCABULARY.decode(answer.ids)
+
+    assert write(n) == "나 다 나"
+    with pytest.raises(InputError, match=f"behind it take {n} tokens with the end, and {n - 1}"):
+        write(n - 1)
+
+
+def test_texts_whose_letters_are_stored_apart() -> None:
+    apart = unicodedata.normalize("NFD", "가나")
+    config = DecodingConfig(choices=(apart,), forbidden=(apart,), prefix=apart)
+    assert config.choices == config.forbidden == ("가나",)
+    assert config.prefix == "가나"
+    assert DecodingConfig(stop=(apart,)).stop == ("가나",)
+    assert DecodingConfig(pattern=apart).pattern == "가나"

@@ -1,0 +1,126 @@
+"""What tokens are said to write is what the vocabulary makes of them: first, later, a byte."""
+
+import io
+from itertools import product
+
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.decoding.constraints.automaton import START
+from jumok.decoding.constraints.regex import regular_expression
+from jumok.decoding.constraints.token_bytes import Spelling, TokenTrie, spelling_of
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+TEXTS = ["가 나 가나  다", "나 다 나다", "<0x41> 가나 다"]
+
+
+def foreign() -> SentencePieceVocabulary:
+    """A model of another maker's usual settings: spaces are collapsed, those before a text go."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS),
+        model_writer=model,
+        vocab_size=20,
+        model_type="bpe",
+        minloglevel=2,
+        user_defined_symbols=["<x>"],
+    )
+    return SentencePieceVocabulary(model.getvalue())
+
+
+VOCABULARIES = {
+    "ours": SentencePieceVocabulary.train(TEXTS, VocabularyConfig(kind="bpe", size=30)),
+    "bytes": SentencePieceVocabulary.train(
+        TEXTS, VocabularyConfig(size=281, byte_fallback=True, kind="bpe")
+    ),
+    "foreign": foreign(),
+}
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+@given(data=st.data())
+def test_the_bytes_together_are_the_text(name: str, data: st.DataObject) -> None:
+    vocabulary = VOCABULARIES[name]
+    spelling = spelling_of(vocabulary)
+    visible = [token for token in range(len(vocabulary)) if spelling.later[token]]
+    likely = [*visible[-12:], *spelling.blank]  # not bytes alone
+    tokens = data.draw(st.lists(st.sampled_from(visible) | st.sampled_from(likely), max_size=6))
+    written, first = b"", True
+    for token in tokens:
+        new = (spelling.first if first else spelling.later)[token]
+        written, first = written + new, first and spelling.strips and not new
+    try:
+        text = written.decode()
+    except UnicodeDecodeError:
+        return  # half a character: no text yet
+    assert vocabulary.decode(tokens) == text
+
+
+def test_spaces_before_a_text() -> None:
+    ours, foreign_ = spelling_of(VOCABULARIES["ours"]), spelling_of(VOCABULARIES["foreign"])
+    space = VOCABULARIES["ours"].id("▁")
+    assert (ours.first[space], ours.later[space]) == (b"", b" ")
+    assert space in ours.blank
+    assert (ours.strips, foreign_.strips) == (False, True)
+    assert ours.behind_a_text().first == ours.later
+    assert not ours.behind_a_text().blank
+
+
+def test_special_pieces_write_nothing() -> None:
+    vocabulary = VOCABULARIES["bytes"]
+    spelling = spelling_of(vocabulary)
+    assert len(spelling) == len(vocabulary)
+    for token in vocabulary.special_ids.values():
+        assert spelling.later[token] == spelling.first[token] == b""
+        assert token not in spelling.blank
+    assert {bytes([value]) for value in range(256)} <= set(spelling.later)
+
+
+@pytest.mark.parametrize(
+    ("text", "able"), [("가나 다", True), ("", True), (" 가", True), ("가뷁", False)]
+)
+def test_what_can_be_written(text: str, able: bool) -> None:
+    assert spelling_of(VOCABULARIES["ours"]).writes(text) is able
+    assert spelling_of(VOCABULARIES["bytes"]).writes(text)
+
+
+def test_every_space_before_a_text_is_stripped() -> None:
+    spelling = spelling_of(VOCABULARIES["foreign"])
+    assert spelling.writes("가나")
+    assert not spelling.writes(" 가나")
+
+
+@pytest.mark.parametrize("pattern", ["(ab|b)*c?", "a.*", "[^a]{2,3}", "가+", "x"])
+def test_a_walk_finds_every_token(pattern: str) -> None:
+    """Against trying them all; two tokens write the same, one nothing, some parts of a syllable."""
+    machine = regular_expression(pattern)
+    spellings = [
+        b"a",
+        b"b",
+        b"ab",
+        b"abc",
+        b"",
+        b"b",
+        b"bb",
+        *("가가".encode()[:n] for n in (1, 3)),
+    ]
+    states = np.arange(len(machine), dtype=np.int32)[START:]
+    froms, tokens, afters = TokenTrie(spellings).walk(machine, states)
+    found = set(zip(states[froms].tolist(), tokens.tolist(), afters.tolist(), strict=True))
+    assert len(found) == len(tokens)
+    assert found == {
+        (state, token, machine.run(state, spellings[token]))
+        for state, token in product(states.tolist(), range(len(spellings)))
+        if spellings[token] and machine.run(state, spellings[token])
+    }
+
+
+def test_no_token_writes_anything() -> None:
+    froms, tokens, states = TokenTrie([b"", b""]).walk(
+        regular_expression(".*"), np.array([START], dtype=np.int32)
+    )
+    assert len(froms) == len(tokens) == len(states) == 0
+    assert not Spelling((b"",), (b"",)).writes("a")

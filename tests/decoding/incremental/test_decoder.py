@@ -1,0 +1,255 @@
+"""Writers: rows chosen, repeated and forgotten in the middle; several as one; what they look at."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.decoding import (
+    AttentiveWriter,
+    DecodingConfig,
+    EncoderDecoderWriter,
+    EnsembleWriter,
+    LanguageModelWriter,
+    Opening,
+    Stopping,
+    Writer,
+    align,
+    generate,
+    left_padded,
+)
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, LanguageModel
+from jumok.nn import AttentionMask, positions_of, record
+from tests.decoding.tiny_models import (
+    BOS,
+    EOS,
+    KINDS,
+    POSITIONS,
+    SIDES,
+    ChainWriter,
+    Model,
+    Side,
+    V,
+    alone,
+    model_of,
+    texts,
+)
+from tests.nn.strategies import noise, tokens
+from tests.nn.tolerances import FLOAT32, close
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_positions = pytest.mark.parametrize("positions", POSITIONS)
+
+
+def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[Writer, Tensor]:
+    """A writer over these texts, and the first tokens it is given."""
+    if isinstance(model, EncoderDecoder):
+        writer: Writer = EncoderDecoderWriter(model, ids, real, room=64)
+        return writer, torch.full((len(ids), 1), BOS)
+    first, padding = left_padded(ids, real)
+    return LanguageModelWriter(model, padding, room=64), first
+
+
+@every_kind
+@every_positions
+@pytest.mark.parametrize("side", SIDES)
+def test_rows_repeated_reordered_left_out_and_rewound(
+    kind: str, positions: str, side: Side
+) -> None:
+    """Whatever happened on the way, a row's logits are those of its text and tokens."""
+    model, (ids, real) = model_of(kind, positions), texts(n=4, side=side)
+    writer, first = begun(model, ids, real)
+    owners, written = torch.arange(4), torch.zeros(4, 0, dtype=torch.int64)
+
+    def agree(logits: Tensor) -> None:
+        for row, owner in enumerate(owners.tolist()):
+            text = alone(ids, real, owner)
+            lonely, start = begun(model, text, torch.ones_like(text, dtype=torch.bool))
+            whole = torch.cat([start, written[row][None]], 1)
+            assert close(logits[row], lonely.step(whole)[0], FLOAT32)
+
+    def go(rows: list[int]) -> None:
+        nonlocal owners, written
+        writer.select(torch.tensor(rows))
+        owners, written = owners[rows], written[rows]
+
+    def step(n: int, seed: int) -> Tensor:
+        nonlocal written
+        new = tokens(len(owners), n, size=V, seed=seed)
+        written = torch.cat([written, new], 1)
+        return writer.steps(new)
+
+    agree(writer.step(first))
+    before = writer.length
+    go([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])  # three beams each
+    agree(step(2, seed=1)[:, -1])
+    go([2, 0, 0, 4, 4, 5, 9, 11, 10])  # beams change places, one text is over
+    agree(step(1, seed=2)[:, -1])
+    writer.rewind(1)
+    written = written[:, :-1]
+    agree(step(1, seed=3)[:, -1])
+    go([8, 0, 3, 3])  # uneven: no longer so many beams for each
+    agree(step(1, seed=4)[:, -1])
+    assert writer.length == before + 4
+    with pytest.raises(ValueError, match="cannot be forgotten"):
+        writer.rewind(writer.length + 1)
+
+
+@every_kind
+def test_steps_is_step_by_step(kind: str) -> None:
+    model, (ids, real) = model_of(kind, "relative"), texts(n=3)
+    writer, first = begun(model, ids, real)
+    again, _ = begun(model, ids, real)
+    new = tokens(3, 4, size=V)
+    writer.step(first)
+    again.step(first)
+    whole = writer.steps(new)
+    for t in range(4):
+        assert close(whole[:, t], again.step(new[:, t : t + 1]), FLOAT32)
+
+
+@every_kind
+def test_float32_whatever_the_weights(kind: str) -> None:
+    ids, real = texts(n=2)
+    model = model_of(kind).bfloat16()
+    if isinstance(model, EncoderDecoder):
+        logits = EncoderDecoderWriter(model, ids, real, room=4).step(torch.full((2, 1), BOS))
+    else:
+        logits = LanguageModelWriter(model, room=9).step(ids)
+    assert logits.dtype == torch.float32
+    assert logits.shape == (2, V)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_left_padded(side: Side) -> None:
+    ids, real = texts(side=side)
+    moved, padding = left_padded(ids, real)
+    assert padding is not None
+    for row in range(len(ids)):
+        assert moved[row, int(padding[row]) :].tolist() == ids[row, real[row]].tolist()
+    assert left_padded(ids, None) == (ids, None)
+
+
+def test_an_ensemble_is_the_mean_of_probabilities() -> None:
+    tables = [noise(V, V, seed=seed) for seed in range(3)]
+    ensemble = EnsembleWriter([ChainWriter(table) for table in tables])
+    mean = torch.stack([table.softmax(-1) for table in tables]).mean(0)
+    assert close(ensemble.step(torch.tensor([[1], [4]])).softmax(-1), mean[[1, 4]], FLOAT32)
+    assert close(ensemble.steps(torch.tensor([[1, 4]])).softmax(-1), mean[[1, 4]][None], FLOAT32)
+    assert ensemble.length == 3
+    ensemble.rewind(1)
+    assert ensemble.length == 2
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
+    """Twice the same model writes what the model writes."""
+    model, (ids, real) = model_of("encoder_decoder"), texts()
+    assert isinstance(model, EncoderDecoder)
+    opening = Opening(torch.full((len(ids), 1), BOS), Stopping(EOS, [10] * len(ids)))
+    config = DecodingConfig(beam=beam, n_best=beam)
+
+    def writer() -> Writer:
+        return EncoderDecoderWriter(model, ids, real, room=10)
+
+    twice = generate(EnsembleWriter([writer(), writer()]), opening, config)
+    once = generate(writer(), opening, config)
+    assert [[o.ids for o in several] for several in twice] == [
+        [o.ids for o in several] for several in once
+    ]
+
+
+def test_an_ensemble_agrees_on_the_vocabulary() -> None:
+    with pytest.raises(InputError, match=r"2 writers with vocabularies of \[3, 4\] tokens came"):
+        EnsembleWriter([ChainWriter(noise(3, 3)), ChainWriter(noise(4, 4))])
+    with pytest.raises(InputError, match="0 writers"):
+        EnsembleWriter([])
+
+
+def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
+    model, (ids, real) = model_of("encoder_decoder"), texts(n=3, side="both")
+    assert isinstance(model, EncoderDecoder)
+    plain = EncoderDecoderWriter(model, ids, real, room=8)
+    attentive = AttentiveWriter(model, ids, real, room=8)
+    new, rows = tokens(3, 3, size=V), torch.tensor([0, 0, 1, 1, 2, 2])
+    assert close(attentive.step(new), plain.step(new), FLOAT32)
+    for writer in (plain, attentive):
+        writer.select(rows)
+    more = tokens(6, 2, size=V, seed=1)
+    assert close(attentive.steps(more), plain.steps(more), FLOAT32)
+    looked = attentive.attention()
+    assert looked.shape == ids[rows].shape
+    assert torch.equal(looked == 0, ~real[rows])
+    given = torch.cat([new[rows], more], 1)
+    with record(model) as seen:
+        mask = AttentionMask.from_padding(real[rows])
+        memory = model.encode(ids[rows], mask, positions=positions_of(real[rows]))
+        model.decode(given, memory, mask)
+    layers = [w for place, [w] in seen.items() if place.endswith("cross")]
+    assert close(looked, torch.stack(layers).mean((0, 2))[:, -1], FLOAT32)
+    assert not model.decoder.stack.layers[0].cross.weights.watched  # the model itself is free
+
+
+@pytest.mark.parametrize("layer", [None, 0, -1])
+def test_alignments(layer: int | None) -> None:
+    """Each row sums to 1 over the real source tokens; alone is as in a batch."""
+    model, (ids, real) = model_of("encoder_decoder"), texts(side="both")
+    assert isinstance(model, EncoderDecoder)
+    targets = [[5, 6, EOS], [], [7], [4] * 9, [5, EOS], [6], [8, 8], [9]]
+    found = align(model, ids, real, targets, bos_id=BOS, layer=layer)
+    for row, (one, target) in enumerate(zip(found, targets, strict=True)):
+        assert one.weights.shape == (len(target), int(real[row].sum()))
+        assert close(one.weights.sum(-1), torch.ones(len(target)), FLOAT32)
+        text = alone(ids, real, row)
+        [lonely] = align(model, text, None, [target], bos_id=BOS, layer=layer)
+        assert close(one.weights, lonely.weights, FLOAT32)
+        assert len(one.links) == len(target)
+    assert align(model, ids[:0], None, [], bos_id=BOS) == []
+
+
+@pytest.mark.parametrize(("layer", "meant"), [(0, [0]), (1, [1]), (-1, [2]), (None, [0, 1, 2])])
+def test_an_alignment_is_of_the_layer_that_was_asked(layer: int | None, meant: list[int]) -> None:
+    model = model_of("encoder_decoder", n_layers=3)
+    assert isinstance(model, EncoderDecoder)
+    source, target = torch.tensor([[4, 5, 6, 7]]), [8, 9, EOS]
+    [found] = align(model, source, None, [target], bos_id=BOS, layer=layer)
+    with record(model) as seen:
+        model.decode(torch.tensor([[BOS, *target[:-1]]]), model.encode(source))
+    looked = torch.stack([seen[f"decoder.stack.layers.{i}.cross"][0] for i in meant])
+    assert close(found.weights, looked.mean((0, 2))[0], FLOAT32)
+
+
+def test_a_reordering_takes_no_memory_of_its_own() -> None:
+    """Beams change places step after step in the same few pieces of memory."""
+    model = model_of("language_model")
+    assert isinstance(model, LanguageModel)
+    cache = model.decoder.cache(room=64)
+    rows, new = torch.tensor([1, 0, 2, 2]), tokens(4, 1, size=V)
+    with torch.inference_mode():
+        model(tokens(4, 3, size=V), cache=cache)
+        cache.select_rows(rows)
+
+        def places() -> set[int]:
+            held = [part for each in cache.caches for part in each.kept or ()]
+            return {part.data_ptr() for part in (*held, cache.spare) if part is not None}
+
+        before = places()
+        assert len(before) == 2 * 2 + 1  # keys and values of two layers, and one to spare
+        for _ in range(9):
+            model(new, cache=cache)
+            cache.select_rows(rows)
+            assert places() == before
+
+
+def test_a_cache_grows_as_it_is_filled() -> None:
+    model = model_of("language_model", max_length=4_096)
+    assert isinstance(model, LanguageModel)
+    cache = model.decoder.cache(room=4_096)
+    sizes = set()
+    with torch.inference_mode():
+        for _ in range(70):
+            model(tokens(1, 1, size=V), cache=cache)
+            kept = cache.caches[0].kept
+            assert kept is not None
+            sizes.add(kept[0].shape[2])
+    assert sizes == {32, 64, 128}

@@ -1,0 +1,92 @@
+"""Writing beyond a model's length: equal to reading the newer half anew, and to not sliding."""
+
+import pytest
+import torch
+
+from jumok.decoding import LanguageModelWriter
+from jumok.decoding.incremental.sliding_window import SlidingWriter
+from jumok.errors import InputError
+from jumok.models import LanguageModel
+from tests.models.small_models import VOCABULARY, seeded, small
+
+WINDOW = 6
+
+
+def model() -> LanguageModel:
+    seeded()
+    return LanguageModel(small(max_length=WINDOW, positions="learned")).eval()
+
+
+def tokens(T: int, B: int = 2) -> torch.Tensor:
+    return torch.randint(VOCABULARY, (B, T), generator=torch.Generator().manual_seed(T))
+
+
+@torch.inference_mode()
+def by_hand(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
+    """The logits after the last of ids (B, T): what a window that goes on by half sees of them."""
+    T = ids.shape[1]
+    seen = T if T <= WINDOW else WINDOW // 2 + (T - WINDOW - 1) % (WINDOW - WINDOW // 2 + 1)
+    return model(ids[:, T - seen :])[:, -1]
+
+
+def test_as_long_as_it_fits_it_is_the_plain_writer() -> None:
+    one, two = SlidingWriter(model()), LanguageModelWriter(model(), room=WINDOW)
+    ids = tokens(WINDOW)
+    assert torch.equal(one.steps(ids[:, :4]), two.steps(ids[:, :4]))
+    assert torch.equal(one.step(ids[:, 4:]), two.step(ids[:, 4:]))
+
+
+def test_token_by_token_far_beyond_the_window() -> None:
+    writer, ids = SlidingWriter(model()), tokens(20)
+    for t in range(20):
+        logits = writer.step(ids[:, t : t + 1])
+        assert writer.length == t + 1
+        assert torch.allclose(logits, by_hand(model(), ids[:, : t + 1]), atol=1e-6)  # of float32
+
+
+def test_a_prompt_longer_than_the_window_is_read_from_its_newer_half() -> None:
+    writer, ids = SlidingWriter(model()), tokens(15)
+    expected = model()(ids[:, -(WINDOW // 2) :])[:, -1]
+    assert torch.allclose(writer.step(ids), expected, atol=1e-6)
+    assert writer.length == 15
+
+
+@pytest.mark.parametrize("taken_back", [1, 2, 3])
+def test_taken_back_and_written_again(taken_back: int) -> None:
+    ids = tokens(12)
+    writer = SlidingWriter(model())
+    for t in range(12):
+        before = writer.step(ids[:, t : t + 1])
+    writer.rewind(taken_back)
+    assert writer.length == 12 - taken_back
+    again = writer.step(ids[:, 12 - taken_back :])
+    assert torch.allclose(again, before, atol=1e-6)
+
+
+def test_taken_back_beyond_what_is_held() -> None:
+    ids = tokens(7)
+    writer = SlidingWriter(model())
+    for t in range(7):
+        writer.step(ids[:, t : t + 1])
+    writer.rewind(5)  # the window began at the fifth token
+    logits = writer.step(ids[:, 2:4])
+    assert torch.allclose(logits, model()(ids[:, :4])[:, -1], atol=1e-6)
+
+
+def test_rows_go_on_in_another_order() -> None:
+    writer, ids = SlidingWriter(model()), tokens(9)
+    for t in range(8):
+        writer.step(ids[:, t : t + 1])
+    order = torch.tensor([1, 1, 0])
+    writer.select(order)
+    logits = writer.step(ids[order, 8:])
+    assert torch.allclose(logits, by_hand(model(), ids[order]), atol=1e-6)
+
+
+def test_what_cannot_be_is_told() -> None:
+    writer = SlidingWriter(model())
+    writer.step(tokens(5))
+    with pytest.raises(InputError, match="give 3 or fewer"):
+        writer.steps(tokens(4))
+    with pytest.raises(InputError, match="6 tokens cannot be taken back of 5"):
+        writer.rewind(6)

@@ -1,0 +1,361 @@
+"""Words given as text: stopped at, forbidden, allowed, begun with, streamed."""
+
+import dataclasses
+import re
+import unicodedata
+from typing import Any
+
+import pytest
+import torch
+
+from jumok.decoding import (
+    DecodingConfig,
+    StopTexts,
+    TextStreams,
+    continue_texts,
+    cut,
+    write_targets,
+)
+from jumok.decoding.build import processors_of
+from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
+from jumok.decoding.processors import Forced
+from jumok.decoding.words import spellings
+from jumok.errors import InputError
+from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
+from jumok.text import SentencePieceVocabulary, VocabularyConfig
+
+TEXTS = ["가 나 다", "나라 다리 가나", "다 가 나라", "가 가 다리다", "라다 나가 다가나"]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> SentencePieceVocabulary:
+    return SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=280, byte_fallback=True))
+
+
+@pytest.fixture(scope="module")
+def model(vocabulary: SentencePieceVocabulary) -> LanguageModel:
+    """One that writes Hangul more often than bytes."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocabulary_size=len(vocabulary), d_model=16, n_heads=2, d_ff=16, n_layers=1,
+        max_length=64, tie_embeddings=False,
+    )  # fmt: skip
+    model = LanguageModel(config).eval().requires_grad_(False)
+    for token in range(len(vocabulary)):
+        if vocabulary.piece(token).startswith(("<0x", "[")):
+            model.output.weight[token] *= 0.2
+    model.output.weight *= 3
+    return model
+
+
+def texts_of(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, config: DecodingConfig
+) -> list[str]:
+    """Twelve samples."""
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    return [vocabulary.decode(one.ids) for one in found]
+
+
+def sampled(**settings: object) -> DecodingConfig:
+    return DecodingConfig(sample=True, n_best=12, max_length=24, **settings)  # type: ignore[arg-type]
+
+
+def test_forbidden_words_are_not_written(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    free = texts_of(model, vocabulary, sampled())
+    assert any("다" in text for text in free)
+    pieces = [piece for piece in map(vocabulary.piece, range(len(vocabulary))) if "다" in piece]
+    words = tuple({piece.strip("▁") for piece in pieces})
+    assert not any("다" in t for t in texts_of(model, vocabulary, sampled(forbidden=words)))
+
+
+def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceVocabulary) -> None:
+    """Whole words, whatever their pieces: of "나라" and "다" no "라" stands alone."""
+    found = texts_of(model, vocabulary, sampled(allowed=("나라", "다", "뷁")))
+    for text in found:
+        assert re.fullmatch("( ?(나라|다|뷁))+", text)
+    assert any("라" in text for text in found)
+
+
+def test_a_prefix_that_other_settings_do_not_allow(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    with pytest.raises(InputError, match=r"decoding\.prefix '나라' holds '라', which .* forbids"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
+    with pytest.raises(InputError, match=r"prefix '나라' begins nothing that decoding\.allowed"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", allowed=("가",)))
+    with pytest.raises(InputError, match=r"cannot spell ''; leave it out of decoding\.allowed"):
+        texts_of(model, vocabulary, DecodingConfig(max_length=9, allowed=("가", "")))
+
+
+@pytest.mark.parametrize("prefix", ["나라", " 나라", "뷁 다"])
+def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, prefix: str
+) -> None:
+    prompt = vocabulary.encode("가")
+    config = DecodingConfig(max_length=12, prefix=prefix)
+    [[one]] = continue_texts(
+        model, torch.tensor([prompt]), None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    assert vocabulary.decode([*prompt, *one.ids]).startswith(f"가{prefix}")
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+) -> None:
+    prompts = torch.tensor([vocabulary.encode("가")] * 2)
+    config = DecodingConfig(beam=beam, max_length=12, prefix=" 다리", stop=(" 다",))
+    found = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    first = vocabulary.encode("다리")[0]
+    assert [answer.ids for [answer] in found] == [[first]] * 2
+    assert all(answer.finished for [answer] in found)
+
+
+def test_a_stop_text_stored_in_parts_stops_as_well(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    """As macOS and some keyboards store Korean: NFD. What a vocabulary writes is composed."""
+    stops: tuple[tuple[str, ...], ...] = ((unicodedata.normalize("NFD", " 다"),), (" 다",), ())
+    apart, composed, never = (
+        texts_of(model, vocabulary, DecodingConfig(max_length=12, prefix="나라 다리", stop=stop))
+        for stop in stops
+    )
+    assert apart == composed != never
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int) -> None:
+    config = DecodingConfig(beam=beam, n_best=beam, max_length=12, prefix="나라 다")
+    for text in texts_of(model, vocabulary, config):
+        assert text.startswith("나라 다")
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_prefix_comes_whatever_came_before(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+) -> None:
+    """Its own repetitions are asked for, and so is a word that the prompt begins."""
+    config = DecodingConfig(beam=beam, max_length=24, prefix="나라 나라 나라", no_repeat_ngram=2)
+    assert texts_of(model, vocabulary, config)[0].startswith("나라 나라 나라")
+    config = DecodingConfig(beam=beam, max_length=24, prefix="나라", forbidden=("가나라",))
+    assert texts_of(model, vocabulary, config)[0].startswith("나라")
+
+
+def test_an_answer_to_nothing_begins_a_text(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    """Behind [BOS] alone the first word is spelled as in the beginning of a text."""
+    prompt = torch.tensor([[vocabulary.bos_id]])
+    end_id = vocabulary.eos_id
+    for settings in ({"prefix": "나라"}, {"choices": ("나라",)}, {"pattern": "나라"}):
+        config = DecodingConfig(max_length=12, **settings)  # type: ignore[arg-type]
+        [[one]] = continue_texts(model, prompt, None, config, end_id=end_id, vocabulary=vocabulary)
+        assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
+    both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
+    with pytest.raises(InputError, match="prompts with a text and without one came together"):
+        continue_texts(model, both, None, config, end_id=end_id, vocabulary=vocabulary)
+
+
+def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
+    small = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24))
+    with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
+        processors_of(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
+
+
+def test_a_prefix_is_written_whole_or_refused(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary
+) -> None:
+    config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
+    with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
+        texts_of(model, vocabulary, config)
+
+
+def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceVocabulary) -> None:
+    end = vocabulary.eos_id
+    n = len(vocabulary.encode("나라 다"))
+    for most in (n, n + 1):
+        config, last = DecodingConfig(prefix="나라 다", max_length=most), Forced(end, most - 1)
+        if most > n:
+            assert processors_of(config, end, vocabulary, [last], limits=[most])
+            continue
+        with pytest.raises(InputError, match=f"takes {n + 1} tokens, and {n} may be written"):
+            processors_of(config, end, vocabulary, [last], limits=[most])
+
+
+@pytest.mark.parametrize(
+    "held",
+    [{"prefix": "나라 다 나라 다"}, {"choices": ("나라 다 나라 다",)}],
+    ids=str,
+)
+def test_a_short_source_leaves_room_for_what_is_asked(
+    vocabulary: SentencePieceVocabulary, held: dict[str, Any]
+) -> None:
+    """Though max_ratio leaves it next to nothing; a long one beside it is not troubled."""
+    torch.manual_seed(0)
+    size = len(vocabulary)
+    config = TransformerConfig(vocabulary_size=size, d_model=16, n_heads=2, d_ff=16, n_layers=1)
+    model = EncoderDecoder(config).eval()
+    found = write_targets(
+        model,
+        torch.tensor([[5] * 20, [5] + [0] * 19]),
+        torch.tensor([[True] * 20, [True] + [False] * 19]),
+        DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **held),
+        bos_id=vocabulary.bos_id,
+        end_id=vocabulary.eos_id,
+        vocabulary=vocabulary,
+    )
+    texts = [vocabulary.decode(answer.ids) for [answer] in found]
+    assert [text[:9] for text in texts] == ["나라 다 나라 다"] * 2
+    assert len(found[1][0].ids) <= len(vocabulary.encode("나라 다 나라 다"))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"prefix": "나라"},
+        {"forbidden": ("다", "나라")},
+        {"allowed": ("나라", "다")},
+        {"stop": ("다", "리")},
+        {"choices": ("나라", "다리 다", "가")},
+        {"prefix": "나", "pattern": "나라( 다)*"},
+    ],
+)
+def test_a_prompt_alone_is_answered_as_among_others(
+    model: LanguageModel,
+    vocabulary: SentencePieceVocabulary,
+    words: dict[str, str | int | tuple[str, ...]],
+    search: str,
+    side: str,
+) -> None:
+    chosen = {"greedy": {}, "beam": {"beam": 3, "n_best": 2}, "sample": {"sample": True}}[search]
+    config = DecodingConfig(max_length=14, **words, **chosen)  # type: ignore[arg-type]
+    rows = [vocabulary.encode(text) for text in ("가", "나라 다리 가나", "다 가")]
+    longest = max(map(len, rows))
+    gaps = [[0] * (longest - len(row)) for row in rows]
+    padded = [
+        gap + row if side == "left" else row + gap for row, gap in zip(rows, gaps, strict=True)
+    ]
+    masks = [[0] * len(gap) + [1] * len(row) for row, gap in zip(rows, gaps, strict=True)]
+    real = torch.tensor([mask if side == "left" else mask[::-1] for mask in masks]).bool()
+    end_id = vocabulary.eos_id
+    together = continue_texts(
+        model, torch.tensor(padded), real, config, end_id=end_id, vocabulary=vocabulary
+    )
+    for row, several in zip(rows, together, strict=True):
+        [alone] = continue_texts(
+            model, torch.tensor([row]), None, config, end_id=end_id, vocabulary=vocabulary
+        )
+        assert [one.ids for one in alone] == [one.ids for one in several]
+        for one, other in zip(alone, several, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)  # float32 sums
+            assert one.finished == other.finished
+
+
+@pytest.mark.parametrize("search", ["sample", "beam"])
+def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, search: str) -> None:
+    stop = ("나 ", " 다")
+    config = sampled(stop=stop)
+    if search == "beam":
+        config = DecodingConfig(beam=4, n_best=4, max_length=24)
+        likeliest = texts_of(model, vocabulary, config)[0]
+        stop = (likeliest[2:4],)
+        config = dataclasses.replace(config, stop=stop)
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+    )
+    stopped = 0
+    for one in found:
+        text, before = vocabulary.decode(one.ids), vocabulary.decode(one.ids[:-1])
+        assert not any(word in before for word in stop)  # no token too many
+        if any(word in text for word in stop):
+            stopped += 1
+            assert one.finished
+            assert not any(word in cut(text, stop) for word in stop)
+    assert stopped
+
+
+@pytest.mark.parametrize("stop", [(), ("나 ", " 다", "가가가")])
+def test_streamed_is_whole(
+    model: LanguageModel, vocabulary: SentencePieceVocabulary, stop: tuple[str, ...]
+) -> None:
+    given: dict[int, list[str]] = {}
+    streams = TextStreams(
+        vocabulary, lambda row, piece: given.setdefault(row, []).append(piece), stop
+    )
+    prompts = torch.tensor([vocabulary.encode("가")])
+    [found] = continue_texts(
+        model, prompts, None, sampled(stop=stop), end_id=vocabulary.eos_id,
+        vocabulary=vocabulary, on_token=streams.push,
+    )  # fmt: skip
+    streams.finish()
+    for row, one in enumerate(found):
+        assert "".join(given.get(row, [])) == cut(vocabulary.decode(one.ids), stop)
+        assert all(given.get(row, ["some"]))  # nothing empty is given out
+    assert any(len(pieces) > 3 for pieces in given.values())
+
+
+def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
+    """Also across the three bytes of a syllable that no piece spells."""
+    ids = vocabulary.encode("가 뷁")
+    assert len(ids) >= 4
+    stops = StopTexts(vocabulary, ("뷁",))
+    assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
+    long = vocabulary.encode("나 가 다 " * 30)  # the end alone is looked at
+    assert not stops(long)
+    assert stops([*long, *ids])
+
+
+def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocabulary) -> None:
+    given: list[str] = []
+    streams = TextStreams(vocabulary, lambda row, piece: given.append(piece), ["나라"])
+    for token in vocabulary.encode("다 나"):
+        streams.push(0, token)
+    assert "나" not in "".join(given)
+    streams.finish()
+    assert "".join(given) == "다 나"
+    given.clear()
+    for token in vocabulary.encode("다 나라 가"):
+        streams.push(0, token)
+    streams.finish()
+    assert "".join(given) == "다 "
+
+
+def test_an_empty_stop_text(vocabulary: SentencePieceVocabulary) -> None:
+    with pytest.raises(InputError, match="an empty stop text would stop everything"):
+        StopTexts(vocabulary, ("가", ""))
+
+
+def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
+    anchor = vocabulary.encode("라")
+    found = spellings("나라", spelling_of(vocabulary))
+    texts = {vocabulary.decode([*anchor, *way]) for way in found}
+    assert texts == {"라나라", "라 나라"}
+    assert len(found) > 4  # pieces, syllables, bytes
+    assert len(set(found)) == len(found)
+
+
+def test_a_word_without_an_end_is_refused_at_once() -> None:
+    """Not after trying every way to its last letter."""
+    spelling = Spelling((b"a", b"aa", b"aaa"), (b"a", b"aa", b"aaa"))
+    with pytest.raises(InputError, match="cannot spell"):
+        spellings("a" * 60 + "b", spelling)
+
+
+def test_words_that_cannot_be_spelled() -> None:
+    plain = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24, byte_fallback=False))
+    with pytest.raises(InputError, match="the vocabulary cannot spell '뷁'; leave it out"):
+        spellings("뷁", spelling_of(plain))
+    with pytest.raises(InputError, match="cannot spell ''"):
+        spellings("", spelling_of(plain))
+    with pytest.raises(InputError, match=r"a word of 1200 bytes came \('가가"):
+        spellings("가" * 400, spelling_of(plain))

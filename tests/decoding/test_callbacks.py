@@ -1,0 +1,94 @@
+"""Looking on: nothing changes, and what is told adds up to what was written."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from jumok.decoding import Continuations, DecodingConfig, Opening, Stopping, generate
+from jumok.decoding.build import processors_of
+from jumok.decoding.processors import NEVER
+from tests.decoding.tiny_models import EOS, ChainWriter, V, all_tokens, opening
+
+CONFIGS = {
+    "greedy": DecodingConfig(),
+    "beam": DecodingConfig(beam=3, n_best=3),
+    "beam with filters": DecodingConfig(beam=4, min_length=3, no_repeat_ngram=2),
+    "narrow beam": DecodingConfig(beam=4, top_k=2),
+    "draws": DecodingConfig(sample=True, n_best=3, temperature=0.7, top_k=5),
+}
+
+
+class Notes:
+    """Everything an observer is told."""
+
+    def __init__(self) -> None:
+        self.cached: list[int] = []
+        self.log_p: list[Tensor] = []
+        self.scores: list[Tensor] = []
+        self.came: list[Continuations] = []
+
+    def scored(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
+        self.cached.append(cached)
+        self.log_p.append(log_p.clone())
+        self.scores.append(scores.clone())
+
+    def continued(self, continuations: Continuations) -> None:
+        self.came.append(continuations)
+
+
+def chain(seed: int) -> ChainWriter:
+    return ChainWriter(2 * torch.randn(V, V, generator=torch.Generator().manual_seed(seed)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", CONFIGS)
+def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
+    config, notes = CONFIGS[name], Notes()
+    processors = processors_of(config, EOS)
+    plain = generate(chain(seed), opening(), config, processors)
+    watched = generate(chain(seed), opening(), config, processors, observer=notes)
+    assert watched == plain
+
+    assert notes.cached == list(range(len(notes.came)))  # one token a step
+    texts: list[list[int]] = [[]] * len(notes.log_p[0])  # of every row
+    complete: list[list[int]] = []
+    for log_p, scores, came in zip(notes.log_p, notes.scores, notes.came, strict=True):
+        assert len(log_p) == len(scores) == len(texts)
+        assert torch.allclose(log_p.exp().sum(-1), torch.ones(len(log_p)))
+        parts = (came.row, came.token, came.score, came.ended)
+        going = []
+        for row, token, score, ended in zip(*(part.tolist() for part in parts), strict=True):
+            text = [*texts[row], token]
+            if score > NEVER:
+                assert scores[row, token] > NEVER
+                complete += [text] if ended else []
+            if not ended:
+                going.append(text)
+        texts = going
+    for answer in plain[0]:
+        assert all_tokens(answer) in complete
+
+
+def test_of_a_beam_the_scores_are_sums_of_processed_ones() -> None:
+    notes = Notes()
+    config = DecodingConfig(beam=3, repetition_penalty=1.5)
+    generate(chain(1), opening(), config, processors_of(config, EOS), observer=notes)
+    totals = [0.0]
+    for scores, came in zip(notes.scores, notes.came, strict=True):
+        expected = torch.tensor(totals)[came.row] + scores[came.row, came.token]
+        there = came.score > NEVER  # the others fill the batch
+        assert there.any()
+        torch.testing.assert_close(came.score[there], expected[there])
+        totals = came.score[~came.ended].tolist()
+
+
+def test_what_may_not_be_written_is_told_as_nothing() -> None:
+    notes = Notes()
+
+    def forbid(scores: Tensor, context: object) -> Tensor:
+        return scores.fill_(NEVER)
+
+    first = Opening(torch.tensor([[2]]), Stopping(EOS, [4]))
+    generate(chain(0), first, DecodingConfig(), [forbid], observer=notes)
+    assert [came.score.tolist() for came in notes.came] == [[NEVER]]
+    assert notes.came[0].ended.tolist() == [True]

@@ -1,0 +1,109 @@
+"""The settings in force are one line, refuse what cannot be meant, and come from a recipe."""
+
+import dataclasses
+
+import pytest
+
+from jumok.config_io import from_dict, to_dict
+from jumok.decoding import DecodingConfig
+from jumok.decoding.hypothesis import Written
+from jumok.decoding.repetition import find_loop
+from jumok.errors import InputError
+
+
+def test_one_line() -> None:
+    assert str(DecodingConfig()) == "max_length=256"
+    sampled = DecodingConfig(sample=True, top_p=0.9, stop=("\n",), max_length=20)
+    assert str(sampled) == "sample=True seed=0 top_p=0.9 max_length=20 stop=('\\n',)"
+
+
+def test_what_acts_beside_another_setting_is_told() -> None:
+    """A beam's results are those of its ranking, whoever chose it; greedy writing has none."""
+    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    assert str(DecodingConfig(beam=5)) == f"beam=5 {ranking} max_length=256"
+    other = DecodingConfig(beam=2, length_penalty=0.0, early_stop="exact")
+    other_ranking = "length_penalty=0.0 length_norm='power' early_stop='exact'"
+    assert str(other) == f"beam=2 {other_ranking} max_length=256"
+    limited = DecodingConfig(max_ratio=1.5)
+    assert str(limited) == "max_length=256 max_ratio=1.5 max_extra=10"
+
+
+def test_every_field_is_shown_when_it_is_set() -> None:
+    for field in dataclasses.fields(DecodingConfig):
+        value = {
+            "length_norm": "gnmt", "early_stop": "full", "prefix": "가", "sample": True,
+            "allowed": ("가",), "forbidden": ("가",), "stop": ("가",), "choices": ("가",),
+            "pattern": "가+", "kernel": "native", "precision": "int8",
+        }.get(field.name, 0.5)  # fmt: skip
+        if field.type in ("int", int):
+            value = 3
+        needed = {"n_best": {"beam": 3}, "coverage": {"beam": 3}, "typical_p": {"sample": True}}
+        others: dict[str, object] = needed.get(field.name, {})  # type: ignore[assignment]
+        config = DecodingConfig(**others | {field.name: value})  # type: ignore[arg-type]
+        assert f"{field.name}={value!r}" in str(config).replace("), ", ")")
+        assert from_dict(DecodingConfig, to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beam": 0}, r"decoding\.beam 0: give 1 or more"),
+        ({"max_length": 0}, r"decoding\.max_length 0: give 1 or more"),
+        ({"beam": 10**9}, r"decoding\.beam 1000000000 is beyond every machine; give 1,000 or less"),
+        ({"sample": True, "n_best": 10**9}, r"decoding\.n_best 1000000000 is beyond every machine"),
+        ({"max_length": 10**12}, r"decoding\.max_length 1000000000000 is beyond every machine"),
+        ({"top_k": -1}, r"decoding\.top_k -1: give 0 or more"),
+        ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give 1e-06 or more; for the l"),
+        ({"temperature": 1e-45}, r"decoding\.temperature 1e-45: give 1e-06 or more"),
+        ({"max_ratio": 1e308}, r"decoding\.max_ratio 1e\+308 is beyond every machine; give 1,000,"),
+        ({"choices": ("a. b",), "stop": (".",)}, r"stop would cut an answer that .*choices"),
+        ({"pattern": "[0-9.]+", "stop": (".",)}, r"stop would cut an answer that .*pattern"),
+        ({"top_p": 1.5}, r"decoding\.top_p 1\.5: give more than 0, to 1"),
+        ({"min_p": 1.0}, r"decoding\.min_p 1\.0: give 0 or more, below 1"),
+        ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
+        ({"n_best": 2}, r"n_best 2 is more than the beam of 1 holds"),
+        ({"coverage": 0.5}, r"coverage 0\.5 ranks several hypotheses and a beam of 1 has one"),
+        ({"pattern": "a", "choices": ("a",)}, r"decoding\.pattern and decoding\.choices all say"),
+        ({"choices": ("a",), "allowed": ("a",)}, r"choices and decoding\.allowed all say what"),
+        ({"typical_p": 0.9}, r"typical_p 0\.9 may leave out the likeliest token, and none is"),
+        ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"kernel does not tell what it attends"),
+        ({"length_penalty": float("nan")}, r"length_penalty nan: give -10 to 10"),
+        ({"length_penalty": 1000.0}, r"length_penalty 1000\.0: give -10 to 10"),
+        ({"min_length": 9, "max_length": 8}, r"min_length 9 is more than max_length 8"),
+    ],
+)
+def test_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DecodingConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_limits() -> None:
+    assert DecodingConfig(max_length=7).limit() == DecodingConfig(max_length=7).limit(100) == 7
+    config = DecodingConfig(max_length=50, max_ratio=2.0, max_extra=3)
+    assert [config.limit(n) for n in (0, 1, 10, 40)] == [3, 5, 23, 50]
+    small = DecodingConfig(max_ratio=0.5, max_extra=0)
+    assert [small.limit(n) for n in (0, 1, 3, 4)] == [1, 1, 1, 2]  # the end at least
+    assert config.within(20).max_length == 20
+    assert config.within(80) == config
+
+
+def test_loops_are_found() -> None:
+    for period in (1, 2, 3, 7):
+        ids = [100, 101, 102, *list(range(period)) * 12]
+        loop = Written(ids, 0.0, False).loop
+        assert loop is not None
+        assert (loop.start, loop.period, loop.rounds) == (3, period, 12)
+    long = find_loop([9, *range(100)] * 3)  # a sentence, letter by letter
+    assert long is not None
+    assert (long.period, long.rounds) == (101, 3.0)
+    cut = find_loop([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
+    assert cut is not None
+    assert (cut.start, cut.period) == (1, 3)
+    assert str(cut) == "from token 1 on, 3 tokens repeat 5.3 times"
+
+
+@pytest.mark.parametrize(
+    "ids", [[], [1], [1] * 11, list(range(60)), [*[1, 2] * 10, 3], [*range(10)] * 2]
+)
+def test_no_loop(ids: list[int]) -> None:
+    assert find_loop(ids) is None

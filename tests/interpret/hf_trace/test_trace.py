@@ -1,0 +1,451 @@
+"""Models of transformers: nothing changes, and what is kept is what they themselves computed."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jumok
+from jumok.errors import InputError
+from jumok.interpret.hf_trace.attention import attending
+from jumok.interpret.hf_trace.trace import trace_transformers
+from jumok.interpret.trace import Trace
+from jumok.nn.hooks import own_view
+from jumok.tasks.runs.load import load
+from tests import hf_folders as foreign_folders
+from tests.pretrained.hf_variants import SCALES, VARIANTS, V, randomize
+
+GROUPED = {
+    "vocab_size": V,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+}
+INVERSE = {"scale_attn_by_inverse_layer_idx": True}
+LISTED = (
+    "bert-bare", "bert-texts", "bert-segments", "roberta-masked", "distilbert-masked",
+    "electra-discriminator", "gpt2-language", "gpt2-bare", "gpt2-unscaled", "t5-relu", "t5-gated",
+    "t5-encoder", "bart-plain", "bart-bare", "marian-plain", "mbart-plain",
+)  # fmt: skip
+IDS = torch.tensor([[5, 6, 7, 8, 9, 10], [11, 12, 13, 1, 1, 1]])
+REAL = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
+GIVEN = torch.tensor([[2, 4, 5, 6], [2, 7, 8, 9]])
+
+FIELDS = {
+    "encoder": ("encoder_attentions", "attentions"),
+    "decoder": ("decoder_attentions", "attentions"),
+    "cross": ("cross_attentions",),
+}
+
+
+def model_of(name: str, implementation: str = "sdpa") -> Any:
+    """A tiny model with every weight drawn anew, attending as transformers likes best."""
+    import transformers
+
+    if name in ("llama", "qwen2", "gemma2", "gpt2-inverse"):
+        settings = GROUPED if name != "gpt2-inverse" else {}
+        if name == "gpt2-inverse":
+            config = transformers.GPT2Config(
+                vocab_size=V, n_embd=24, n_layer=3, n_head=3, bos_token_id=0, eos_token_id=2,
+                **INVERSE,
+            )  # fmt: skip
+            made: Any = transformers.GPT2LMHeadModel(config)
+        elif name == "gemma2":
+            implementation = "eager"  # the only one this family has
+            capped = transformers.Gemma2Config(**settings, head_dim=8, attn_logit_softcapping=3.0)
+            made = transformers.Gemma2ForCausalLM(capped)
+        elif name == "llama":
+            made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings))
+        else:
+            made = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**settings))
+        made = randomize(made.eval(), 5, SCALES)
+    else:
+        made = next(variant for variant in VARIANTS if variant.name == name).model()
+    made.set_attn_implementation(implementation)
+    return made
+
+
+def asked(model: Any) -> dict[str, Tensor]:
+    given = {"input_ids": IDS, "attention_mask": REAL}
+    return given | ({"decoder_input_ids": GIVEN} if model.config.is_encoder_decoder else {})
+
+
+@torch.no_grad()
+def eager(name: str) -> Mapping[str, Any]:
+    """What the written-out attention of transformers computes."""
+    model = model_of(name, "eager")
+    answer = model(**asked(model), output_attentions=True, output_hidden_states=True)
+    return dict(answer)
+
+
+every_family = pytest.mark.parametrize(
+    "name", [*LISTED, "llama", "qwen2", "gemma2", "gpt2-inverse"]
+)
+
+
+@every_family
+def test_outputs_do_not_change(name: str) -> None:
+    model, plain = model_of(name), eager(name)
+    view = own_view(model)
+    with torch.no_grad(), attending(view) as seen:
+        answer = view(**asked(model))
+    assert seen
+    for key in ("logits", "last_hidden_state", "encoder_last_hidden_state"):
+        if plain.get(key) is not None:
+            assert torch.equal(answer[key], plain[key])
+
+
+@every_family
+def test_weights_and_hidden_states_are_theirs(name: str) -> None:
+    model, plain = model_of(name), eager(name)
+    trace = trace_transformers(model, **asked(model))
+    for block in trace.info.blocks:
+        theirs = next(plain[field] for field in FIELDS[block.name] if field in plain)
+        assert block.layers == len(theirs)
+        for layer, weights in enumerate(theirs):
+            for row in range(2):
+                ours = torch.from_numpy(trace.weights(block.name, layer, row))
+                assert torch.equal(ours, weights[row])
+        mask = torch.from_numpy(trace.mask(block.name, 1))
+        width = 3 if block.keys == "source" else trace.info.sides[block.keys][1].real.count(1)
+        assert not mask[:, width:].any()
+        assert block.causal == (block.name == "decoder")
+    for side in trace.info.sides:
+        field = "hidden_states"
+        if len(trace.info.sides) > 1:
+            field = {"source": "encoder_hidden_states", "target": "decoder_hidden_states"}[side]
+        for layer, hidden in enumerate(plain[field]):
+            assert torch.equal(torch.from_numpy(trace.hidden(side, layer, 1)), hidden[1])
+
+
+@every_family
+def test_the_numbers_fit_together(name: str) -> None:
+    """q, k, bias and mask make the weights; weights times values, projected, what goes on."""
+    model = model_of(name)
+    trace = trace_transformers(model, **asked(model))
+    assert not [note for note in trace.info.notes if "more than the softmax" in note]
+    for block in trace.info.blocks:
+        for layer in range(block.layers):
+            q, k, v = (
+                torch.from_numpy(getattr(trace, part)(block.name, layer, 1)) for part in "qkv"
+            )
+            assert k.shape[0] == v.shape[0] == block.key_heads
+            assert q.shape[0] == block.heads
+            shared = block.heads // block.key_heads
+            scores = (q @ k.repeat_interleave(shared, 0).mT) * block.scale
+            assert (block.softcap is not None) == (name == "gemma2")
+            if block.softcap is not None:
+                scores = block.softcap * (scores / block.softcap).tanh()
+            bias = trace.bias(block.name, layer)
+            if bias is not None:
+                scores = scores + torch.from_numpy(bias)
+            recorded = torch.from_numpy(trace.scores(block.name, layer, 1))
+            torch.testing.assert_close(recorded, scores, rtol=1e-5, atol=1e-5)
+            mask = torch.from_numpy(trace.mask(block.name, 1))
+            weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
+            found = torch.from_numpy(trace.weights(block.name, layer, 1))
+            torch.testing.assert_close(found, weights, rtol=1e-5, atol=1e-6)
+            assert (found[:, ~mask] == 0).all()
+            norms = trace.value_norms(block.name, layer, 1)
+            assert norms.shape == (block.heads, k.shape[1])
+            assert (norms > 0).all()
+    relative = name.startswith("t5")
+    own = trace.info.blocks[0].name
+    assert (trace.bias(own, 0) is not None) == relative
+    if name != "t5-encoder" and relative:
+        assert trace.bias("cross", 0) is None
+
+
+@pytest.mark.parametrize("name", ["bert-texts", "distilbert-masked", "gpt2-language", "t5-gated",
+                                  "bart-plain", "llama"])  # fmt: skip
+def test_value_norms_are_of_what_arrives(name: str) -> None:
+    """Of a head alone, its weights times its values through W_O: found by deleting all others."""
+    model = model_of(name)
+    trace = trace_transformers(model, **asked(model))
+    block = trace.info.blocks[0]
+    view = own_view(model)
+    with torch.no_grad(), attending(view) as seen:
+        view(**asked(model))
+    one = seen[0]
+    output = {
+        "bert-texts": "bert.encoder.layer.0.attention.output.dense",
+        "distilbert-masked": "distilbert.transformer.layer.0.attention.out_lin",
+        "gpt2-language": "transformer.h.0.attn.c_proj",
+        "t5-gated": "encoder.block.0.layer.0.SelfAttention.o",
+        "bart-plain": "model.encoder.layers.0.self_attn.out_proj",
+        "llama": "model.layers.0.self_attn.o_proj",
+    }[name]
+    project = model.get_submodule(output)
+    norms = torch.from_numpy(trace.value_norms(block.name, 0, 0))
+    shared = block.heads // block.key_heads
+    for head in range(block.heads):
+        alone = torch.zeros(one.v.shape[2], block.heads, one.v.shape[3])
+        alone[:, head] = one.v[0, head // shared]
+        with torch.no_grad():
+            arrives = project(alone.flatten(1)) - project(torch.zeros(1, alone[0].numel()))
+        torch.testing.assert_close(norms[head], arrives.norm(dim=-1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert-texts", "llama", "bart-plain"])
+def test_the_model_is_left_as_it_was(name: str) -> None:
+    model = model_of(name)
+    weights = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    with torch.no_grad():
+        before = model(**asked(model))
+    modules = [(module, len(module._forward_hooks)) for module in model.modules()]
+    trace_transformers(model.train(), **asked(model))
+    assert model.training
+    model.eval()
+    assert model.config._attn_implementation == "sdpa"
+    assert modules == [(module, len(module._forward_hooks)) for module in model.modules()]
+    with torch.no_grad():
+        after = model(**asked(model))
+    assert torch.equal(before[0], after[0])
+    assert all(torch.equal(weights[key], tensor) for key, tensor in model.state_dict().items())
+
+
+def test_the_model_is_left_as_it_was_after_a_failure() -> None:
+    model = model_of("bert-texts")
+    with pytest.raises(IndexError):  # an id that the model has not
+        trace_transformers(model, torch.tensor([[V + 5]]))
+    assert model.config._attn_implementation == "sdpa"
+    assert trace_transformers(model, IDS, REAL).info.blocks[0].layers == 2
+
+
+def test_others_may_use_the_model_meanwhile() -> None:
+    model = model_of("gpt2-language")
+    with torch.no_grad():
+        plain = model(input_ids=IDS).logits
+    wrong: list[str] = []
+
+    def use() -> None:
+        for _ in range(10):
+            with torch.no_grad():
+                if not torch.equal(model(input_ids=IDS).logits, plain):
+                    wrong.append("another answer")
+
+    users = [threading.Thread(target=use) for _ in range(3)]
+    for user in users:
+        user.start()
+    traces = [trace_transformers(model, IDS) for _ in range(5)]
+    for user in users:
+        user.join()
+    assert not wrong
+    assert {len(trace.info.blocks) for trace in traces} == {1}
+    assert {trace.info.blocks[0].layers for trace in traces} == {2}  # nobody else's were kept
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "t5", "bart", "marian"])
+def test_our_own_reading_of_the_folder_sees_the_same(family: str, tmp_path: Path) -> None:
+    """jumok.load of the saved folder, traced, against the model of transformers, traced."""
+    from transformers import AutoTokenizer
+
+    model = getattr(foreign_folders, family)(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    loaded = load(tmp_path, "cpu")
+    target = "3 1 5" if model.config.is_encoder_decoder else None
+    ours = jumok.trace(loaded, "이 영화 정말", target or ("삼" if family == "gpt2" else None))
+    ids = {side: torch.tensor([rows[0].ids]) for side, rows in ours.info.sides.items()}
+    source = ids["target" if family == "gpt2" else "source"]
+    given = ids["target"] if target else None
+    theirs = trace_transformers(model, source, decoder_input_ids=given, tokenizer=tokenizer)
+    assert [b.name for b in theirs.info.blocks] == [b.name for b in ours.info.blocks]
+    for block in ours.info.blocks:
+        for layer in range(block.layers):
+            for part in ("weights", "scores", "q", "k", "v", "value_norms"):
+                a = getattr(ours, part)(block.name, layer)
+                b = getattr(theirs, part)(block.name, layer)
+                torch.testing.assert_close(
+                    torch.from_numpy(b), torch.from_numpy(a), rtol=1e-4, atol=1e-5
+                )
+    for name in ("positions", "norm", "norm_first", "gated", "activation", "d_model", "d_ff"):
+        assert getattr(theirs.info.model, name) == getattr(ours.info.model, name)
+
+
+def test_texts_and_pairs_by_their_own_tokeniser(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.bert(tmp_path, "ForSequenceClassification", ["나쁨", "좋음"]).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = "이 영화 정말\t재미있어요"
+    trace = jumok.trace(model, text, tokenizer=tokenizer)
+    tokens = trace.info.tokens("source")
+    pair = tokenizer("이 영화 정말", "재미있어요")
+    assert list(tokens.ids) == pair["input_ids"]
+    assert list(tokens.segments or ()) == pair["token_type_ids"]
+    assert tokens.text == text
+    assert tokens.pieces[0] == "[CLS]"
+    assert tokens.special[0] == tokens.special[-1] == 1
+    shown = [text[b:e] for (b, e), special in zip(tokens.spans, tokens.special, strict=True)
+             if not special]  # fmt: skip
+    assert "".join(shown) == "이영화정말재미있어요"
+    assert trace.info.classification is not None
+    assert trace.info.classification.labels == ("나쁨", "좋음")
+    with torch.no_grad():
+        answer = model(**tokenizer("이 영화 정말", "재미있어요", return_tensors="pt")).logits
+    found = trace.info.classification.sequences[0].probabilities
+    assert found == pytest.approx(answer.softmax(-1)[0].tolist(), abs=1e-6)
+
+
+def test_what_is_masked_or_unknown_stands_for_something(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.bert(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = "이 [MASK] 精"
+    tokens = jumok.trace(model, text, tokenizer=tokenizer).info.tokens("source")
+    assert (tokens.pieces[0], tokens.pieces[-1]) == ("[CLS]", "[SEP]")
+    assert {"[MASK]", "[UNK]"} < set(tokens.pieces)
+    assert tokens.special == (1, *[0] * (len(tokens) - 2), 1)
+    place = tokens.pieces.index("[MASK]")
+    assert (tokens.spans[place], tokens.words[place]) == ((2, 8), 1)
+    assert tokens.words[tokens.pieces.index("[UNK]")] == 2
+    ids = torch.tensor([tokens.ids])
+    alone = trace_transformers(model, ids, tokenizer=tokenizer).info.tokens("source")
+    assert alone.text == "이 [MASK] [UNK]"
+    assert alone.special == tokens.special
+
+
+def test_a_token_that_is_unknown_and_ends_texts_is_special(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.gpt2(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.unk_token_id == tokenizer.eos_token_id
+    ids = torch.tensor([[tokenizer.eos_token_id, *tokenizer("삼")["input_ids"]]])
+    tokens = trace_transformers(model, ids, tokenizer=tokenizer).info.tokens("target")
+    assert tokens.special == (1, *[0] * (len(tokens) - 1))
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5", "marian", "bart"])
+def test_spans_of_every_kind_of_tokeniser(family: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = getattr(foreign_folders, family)(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = "삼 일 오 육"
+    targets = ["3 1"] if model.config.is_encoder_decoder else None
+    trace = jumok.trace(model, [text], targets, tokenizer=tokenizer)
+    side = "source" if targets else "target"
+    tokens = trace.info.tokens(side)
+    assert tokens.text == text
+    covered = "".join(sorted({text[b:e] for b, e in tokens.spans if e > b}))
+    assert set("삼일오육") <= set(covered)
+    for place, (begin, end) in enumerate(tokens.spans):
+        assert 0 <= begin <= end <= len(text)
+        assert tokens.special[place] or tokens.words[place] in (-1, 0, 1, 2, 3)
+    assert max(tokens.words) == 3
+    if targets:
+        begun = trace.info.tokens("target")
+        assert begun.ids[0] == model.config.decoder_start_token_id
+        assert len(trace.info.next or ()) == len(begun)
+
+
+def test_a_batch_of_texts_is_padded_on_the_right(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.t5(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    several = jumok.trace(model, ["삼 일 오 육", "삼"], ["3 1 5", "3"], tokenizer=tokenizer)
+    alone = jumok.trace(model, "삼", "3", tokenizer=tokenizer)
+    n, m = len(alone.info.tokens("target")), len(alone.info.tokens("source"))
+    assert sum(several.info.tokens("target", 1).real) == n
+    assert several.info.tokens("target", 1).special[n:] == (1,) * (
+        len(several.info.tokens("target", 1)) - n
+    )
+    torch.testing.assert_close(
+        torch.from_numpy(several.weights("cross", 1, 1)[:, :n, :m]),
+        torch.from_numpy(alone.weights("cross", 1)),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def test_a_trace_is_a_file_like_any_other(tmp_path: Path) -> None:
+    model = model_of("llama")
+    trace = trace_transformers(model, IDS)
+    again = Trace.open(trace.save(tmp_path / "llama.safetensors"))
+    assert again.info == trace.info
+    assert again.info.model.positions == "rotary"
+    assert (again.info.blocks[0].heads, again.info.blocks[0].key_heads) == (6, 2)
+    assert any("turned already" in note for note in again.info.notes)
+    assert again.info.sides["target"][0].text == "5 6 7 8 9 10"
+
+
+def test_a_scale_of_each_layer_is_told() -> None:
+    trace = trace_transformers(model_of("gpt2-inverse"), IDS)
+    assert any("scale their scores unlike" in note for note in trace.info.notes)
+
+
+def test_what_a_family_does_beyond_the_softmax_is_told() -> None:
+    """A head of gpt-oss may look at nothing: its rows do not sum to 1."""
+    import transformers
+
+    config = transformers.GptOssConfig(
+        **GROUPED, head_dim=8, num_local_experts=2, num_experts_per_tok=1
+    )
+    model = randomize(transformers.GptOssForCausalLM(config).eval(), 5, SCALES)
+    trace = trace_transformers(model, IDS)
+    assert any("more than the softmax" in note for note in trace.info.notes)
+
+
+def test_a_cap_on_scores_is_told_and_so_are_windows() -> None:
+    """Gemma 2 bends its scores, and every second layer sees a window alone."""
+    import transformers
+
+    config = transformers.Gemma2Config(
+        **GROUPED, head_dim=8, sliding_window=2, attn_logit_softcapping=0.01
+    )
+    model = randomize(transformers.Gemma2ForCausalLM(config).eval(), 5, SCALES)
+    trace = trace_transformers(model, IDS)
+    assert trace.info.block("decoder").softcap == 0.01
+    assert abs(trace.scores("decoder", 0)).max() <= 0.01
+    assert any("unlike parts of the text" in note for note in trace.info.notes)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(input_ids=IDS, output_attentions=True).attentions
+    for layer in range(2):
+        assert torch.equal(torch.from_numpy(trace.weights("decoder", layer)), weights[layer][0])
+
+
+def test_what_is_refused() -> None:
+    model = model_of("bert-bare")
+    with pytest.raises(InputError, match="no model of transformers"):
+        trace_transformers(nn.Linear(2, 2), IDS)
+    with pytest.raises(InputError, match="takes no decoder_input_ids"):
+        trace_transformers(model, IDS, decoder_input_ids=GIVEN)
+    with pytest.raises(InputError, match="needs decoder_input_ids"):
+        trace_transformers(model_of("t5-relu"), IDS)
+    with pytest.raises(InputError, match="on the left"):
+        trace_transformers(model, IDS, REAL.flip(-1))
+    with pytest.raises(InputError, match="not of the shape"):
+        trace_transformers(model, IDS, REAL[:, :2])
+    with pytest.raises(InputError, match="3 texts came for 2"):
+        trace_transformers(model, IDS, REAL, text=["하나", "둘", "셋"])
+    with pytest.raises(InputError, match="does not ask transformers for its attention"):
+        trace_transformers(model_of("megatron-bert-bare", "eager"), IDS)
+    with pytest.raises(InputError, match="its tokenizer"):
+        jumok.trace(model, "하나")
+
+
+def test_texts_that_are_refused(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    model = foreign_folders.gpt2(tmp_path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.pad_token = None
+    with pytest.raises(InputError, match="takes no target"):
+        jumok.trace(model, "하나", "둘", tokenizer=tokenizer)
+    with pytest.raises(InputError, match="has no padding"):
+        jumok.trace(model, ["하나", "둘"], tokenizer=tokenizer)
+    with pytest.raises(InputError, match="needs a target for each text"):
+        jumok.trace(model_of("t5-relu"), "하나", tokenizer=tokenizer)

@@ -1,0 +1,187 @@
+"""The header: to JSON and back, any text, nothing unknown, nothing missing, one sentence else."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.interpret.schema import (
+    Beam,
+    Candidate,
+    Chosen,
+    Classification,
+    Decoding,
+    Explained,
+    Step,
+    TraceInfo,
+    Word,
+)
+from tests.interpret.random_traces import header, tokens
+
+EVIL = '‮</script><!--\ud800\0\n한글\u1112\u1161👨‍👩‍👧\\"'
+
+
+def full() -> TraceInfo:
+    """A header in which nothing is empty."""
+    likely = (Candidate(id=7, piece="▁은", probability=0.5),)
+    step = Step(
+        cache=1,
+        before=likely,
+        after=likely,
+        chosen=Chosen(id=7, piece=EVIL, log_probability=-0.7),
+        beams=(Beam(id=1, parent=0, token=7, piece="▁은", score=-1.0, ended=False, best=True),),
+    )
+    return replace(
+        header(B=1),
+        title=EVIL,
+        task="classification",
+        muted=(("encoder", 0, 3),),
+        classification=Classification(
+            labels=("negative", EVIL),
+            sequences=(
+                Explained(
+                    probabilities=(0.25, 0.75),
+                    words=(Word(text=EVIL, span=(0, 3), without=(0.5, 0.5)),),
+                    agreement=None,
+                ),
+            ),
+        ),
+        next=(likely, ()),
+        decoding=Decoding(
+            method="beam",
+            settings={"beam": 4, "sample": False, "top_p": 1.0, "stop": ("가", "나"), "prefix": ""},
+            prompt=1,
+            steps=(step, replace(step, chosen=None)),
+            output=EVIL,
+            text=EVIL,
+        ),
+        regression=(3.5,),
+        notes=(EVIL,),
+    )
+
+
+def test_a_header_of_before_scores_were_told_is_read() -> None:
+    table = json.loads(full().to_json())
+    del table["regression"]
+    for block in table["blocks"]:
+        del block["softcap"]
+    del table["decoding"]["text"]
+    read = TraceInfo.from_json(json.dumps(table))
+    assert read.regression is None
+    assert read.decoding == replace(full().decoding, text=None)  # type: ignore[type-var]
+
+
+def test_a_header_comes_back_whole() -> None:
+    info = full()
+    text = info.to_json()
+    assert text.isascii()
+    again = TraceInfo.from_json(text)
+    assert again == info
+    assert again.decoding is not None
+    assert {name: type(value) for name, value in again.decoding.settings.items()} == {
+        "beam": int,
+        "sample": bool,
+        "top_p": float,
+        "stop": tuple,
+        "prefix": str,
+    }
+
+
+def test_every_key_is_there_as_the_document_has_it() -> None:
+    tree = json.loads(full().to_json())
+    assert list(tree) == [
+        *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
+        *("regression", "next", "decoding", "notes"),
+    ]
+    assert json.loads(header().to_json())["decoding"] is None
+
+
+def changed(path: str, value: Any) -> str:
+    """The full header with one value changed, or taken out where the value is ...."""
+    tree = json.loads(full().to_json())
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    inner = tree
+    for part in way:
+        inner = inner[part]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return json.dumps(tree)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("title", 3, "title is 3, a text was wanted"),
+        ("task", 3, "task is 3, a text was wanted"),
+        ("notes", ..., "notes is missing"),
+        ("model.kind", "tower", "model.kind is 'tower', one of encoder, decoder"),
+        ("model.norm_eps", "1e-5", "model.norm_eps is '1e-5', a number was wanted"),
+        ("model.gated", 1, "model.gated is 1, true or false was wanted"),
+        ("blocks.0.layers", 2.5, r"blocks\[0\].layers is 2.5, a whole number was wanted"),
+        ("blocks.0.colour", "red", r"blocks\[0\].colour is not known"),
+        ("blocks", [], r"blocks \[\] came; a trace holds one or more"),
+        ("blocks.0.keys", "target", "block encoder needs tokens of the side target"),
+        ("sides.target", [], r"the sides have"),
+        ("sides.middle", [], "sides is 'middle', one of source, target was wanted"),
+        ("sides.source.0.spans.0", [1], r"sides.source\[0\].spans\[0\] is \[1\], a list of 2"),
+        ("sides.source.0.ids", [1], "has 1 ids and 5 pieces; give as many"),
+        ("regression", [1.0, 2.0], "regression tells of 2 sequences and there are 1"),
+        ("classification.sequences", [], "classification tells of 0 sequences and there are 1"),
+        ("classification.labels", ["a"], "has 2 probabilities and there are 1 labels"),
+        ("classification.sequences.0.words.0.without", [1.0], "has 1 probabilities without '"),
+        ("sides.source", "text", "sides.source is 'text', a list was wanted"),
+        ("muted.0", ["encoder", 0], r"muted\[0\] is"),
+        ("made", [], r"made is \[\], a table was wanted"),
+        ("model", None, "model is None, a table was wanted"),
+        ("next.0.0.probability", 10**400, "holds a number of 401 digits"),
+        ("next.0.0.probability", 10**60, None),
+        ("decoding.steps.0.chosen", [], r"chosen is \[\], a table was wanted"),
+    ],
+)
+def test_a_wrong_header_is_refused_in_one_sentence(path: str, value: Any, said: str | None) -> None:
+    text = changed(path, value)
+    if said is None:
+        assert TraceInfo.from_json(text) != full()
+        return
+    with pytest.raises(InputError, match=said) as refusal:
+        TraceInfo.from_json(text)
+    assert str(refusal.value).startswith("not the header of a trace: ")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "3", '{"title": 1, "title": 2}', '{"a": NaN}', "[" * 999, "\ud800"]
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"not the header of a trace: .*write the trace again"):
+        TraceInfo.from_json(text)
+
+
+def test_numbers_that_are_none_are_not_written() -> None:
+    likely = (Candidate(id=7, piece="", probability=float("nan")),)
+    with pytest.raises(InputError, match="not finite"):
+        replace(header(), next=(likely,)).to_json()
+
+
+def test_sequences_of_different_lengths_are_refused() -> None:
+    with pytest.raises(InputError, match="not of one length; pad them"):
+        replace(header(), sides={"source": (tokens(5), tokens(6))})
+
+
+def test_a_block_twice_is_refused() -> None:
+    info = header()
+    with pytest.raises(InputError, match="each once"):
+        replace(info, blocks=info.blocks * 2)
+
+
+def test_what_may_follow_is_told_of_each_real_target_token() -> None:
+    source = tokens(5, padding=1)
+    info = replace(header(), sides={"source": (source,), "target": (source,)})
+    likely = (Candidate(id=7, piece="은", probability=0.5),)
+    assert replace(info, next=(likely,) * 4).next == (likely,) * 4
+    with pytest.raises(InputError, match="next tells of 5 tokens and the first target has 4"):
+        replace(info, next=(likely,) * 5)

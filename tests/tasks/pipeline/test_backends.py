@@ -1,0 +1,127 @@
+"""A trained run writes the same with the native kernel, and holds to a pattern or to choices."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from jumok.decoding import DecodingConfig
+from jumok.errors import InputError
+from jumok.inference import optimized
+from jumok.native import KernelError, build, library
+from jumok.pretrained import memory_map as mapped
+from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.load import load
+from jumok.tasks.runs.train import train
+from tests.tiny_runs import readings
+
+SPOKEN = [spoken for spoken, _ in readings(12, 5)]
+
+
+@pytest.mark.parametrize("search", ["beam=1", "beam=3"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, search: str) -> None:
+    loaded = load(reading_run, "cpu")
+    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    words = [search, "kernel=native", f"precision={precision}"]
+    native = loaded.with_decoding(words).answer(SPOKEN)
+    same = sum(a.shown == b.shown for a, b in zip(native, plain, strict=True))
+    assert same >= (len(SPOKEN) if precision == "float32" else 10)  # of 12; the run knows little
+    if precision == "float32":  # the order of sums differs, nothing else
+        for ours, theirs in zip(native, plain, strict=True):
+            assert vars(ours)["score"] == pytest.approx(vars(theirs)["score"], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("search", ["beam=1", "beam=3"])
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_less_precision_needs_no_compiler(
+    reading_run: Path, precision: str, search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "kernel", lambda: pytest.fail("it was compiled"))
+    loaded = load(reading_run, "cpu")
+    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    small = loaded.with_decoding([search, f"precision={precision}"])
+    copy = small.kernels.plain(loaded.model)
+    assert copy is not loaded.model
+    assert small.kernels.plain(loaded.model) is copy
+    asked: list[object] = []
+    copy.get_submodule("decoder").register_forward_hook(lambda *given: asked.append(given))
+    same = sum(a.shown == b.shown for a, b in zip(small.answer(SPOKEN), plain, strict=True))
+    assert same >= 10  # of 12; the run knows little
+    assert asked
+    assert next(loaded.model.parameters()).dtype is torch.float32
+    fast = small.with_models(lambda model: optimized(model, "float32"))
+    with pytest.raises(InputError, match="the model is a fast copy already, and decoding"):
+        fast.answer(SPOKEN)
+
+
+def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    fast = loaded.with_models(lambda model: optimized(model, "float32"))
+    with pytest.raises(KernelError, match="is a fast copy already, and the fast kernel packs"):
+        fast.answer(SPOKEN)
+
+
+def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    first = loaded.kernels._of(loaded.model)
+    loaded.answer(SPOKEN)
+    assert loaded.kernels._of(loaded.model) is first
+
+
+def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight mapped from somebody's file is in memory once, packed."""
+    put: list[int] = []
+    monkeypatch.setattr(mapped, "put_down", lambda weight: put.append(weight.data_ptr()))
+    loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
+    loaded.answer(SPOKEN)
+    assert loaded.model.output.weight.data_ptr() in put
+
+
+@pytest.mark.parametrize("kernel", ["plain", "native"])
+def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
+    for answer in loaded.answer(SPOKEN):
+        assert set(answer.shown) <= set("123 ")
+        assert len(answer.shown) >= 3
+
+
+def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
+    loaded = load(reading_run, "cpu").with_decoding(['choices=["3 1 5", "7"]', "beam=3"])
+    assert {answer.shown for answer in loaded.answer(["삼 일 오", "칠"])} == {"3 1 5", "7"}
+
+
+def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
+    with pytest.raises(InputError, match=r"\("):
+        load(reading_run, "cpu").with_decoding(["pattern=(1"]).answer(["일"])
+
+
+def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
+    reading_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.kernel.cache_clear()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(KernelError, match=r"no C\+\+ compiler was found"):
+        train(load_recipe(str(reading_recipe), ["decoding.kernel=native"]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "setting"),
+    [
+        (DecodingConfig(precision="int8"), "decoding.precision int8"),
+        (DecodingConfig(kernel="native"), 'decoding.kernel "native"'),
+        (DecodingConfig(precision="bfloat16"), None),
+    ],
+)
+def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
+    config: DecodingConfig, setting: str | None
+) -> None:
+    kernels = Kernels(config)
+    if setting is None:
+        kernels.refuse_missing(torch.device("cuda"))
+        return
+    with pytest.raises(InputError, match=f"^{setting} writes on the CPU and the model is else"):
+        kernels.refuse_missing(torch.device("cuda"))

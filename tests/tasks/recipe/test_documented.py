@@ -1,0 +1,42 @@
+"""Every key of a recipe stands in the documents."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from jumok.data.config import DataConfig
+from jumok.decoding import DecodingConfig
+from jumok.tasks.inputs.masking import MaskingConfig
+from jumok.tasks.inputs.windows import WindowConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import (
+    AugmentationConfig,
+    ModelConfig,
+    RegressionConfig,
+    VocabularyChoice,
+)
+from jumok.training.config import TrainingConfig
+
+DOCS = Path(__file__).parents[2] / "docs"
+TABLES: dict[str, type] = {
+    "data": DataConfig,
+    "vocabulary": VocabularyChoice,
+    "model": ModelConfig,
+    "augmentation": AugmentationConfig,
+    "training": TrainingConfig,
+    "decoding": DecodingConfig,
+    "windows": WindowConfig,
+    "masking": MaskingConfig,
+    "regression": RegressionConfig,
+}
+
+
+@pytest.mark.parametrize("table", [*TABLES, ""])
+def test_every_key_is_told(table: str) -> None:
+    names = ("recipes", "data", "decoding")
+    text = "".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in names)
+    keys = [field.name for field in dataclasses.fields(TABLES.get(table, Recipe))]
+    keys = [key for key in keys if table or key not in TABLES]
+    told = [f"`{key}`" in text or f"`{key} = " in text or f"\n{key} = " in text for key in keys]
+    assert [key for key, there in zip(keys, told, strict=True) if not there] == []

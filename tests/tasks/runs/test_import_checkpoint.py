@@ -1,0 +1,999 @@
+"""Other people's checkpoints answer, are imported, scored and learnt from like runs of our own."""
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import jumok
+from jumok import safetensors_io as tensorfile
+from jumok.checks import samples_of
+from jumok.cli.decoding import overridden
+from jumok.data.recipe_files import evaluation_table
+from jumok.data.table import Table
+from jumok.errors import InputError, StorageError
+from jumok.interpret.sequences import read_row
+from jumok.models.weights import weights_of
+from jumok.tasks.inputs.masking import Pieces, special_ids, word_begins_behind
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.jobs.epoch_sampler import _with_token_dropout
+from jumok.tasks.masked_lm import _filled, read_blanks
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.registry import task_of
+from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
+from jumok.tasks.runs.initialize_from import begin_from, vocabularies_of
+from jumok.tasks.runs.train import resume, train
+from jumok.tasks.token_classification import (
+    PiecedTexts,
+    TaggedTexts,
+    likeliest_tags,
+    named,
+    of_characters,
+)
+from tests import hf_folders as foreign
+from tests.tasks.tiny_jobs import TAGS, tag_rows
+from tests.tiny_runs import readings, reviews, write_readings, write_reviews, write_tsv
+
+transformers = pytest.importorskip("transformers")
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+
+TEXTS = ["이 영화 정말 재미있어요", "별로", "", "철수가 서울에 가요 [SEP] 3 1"]
+SPOKEN = ["삼 일 오", "구", "이 이 팔 사 영", ""]
+LABELS = ("negative", "positive", "없음")
+MODELS: dict[str, Callable[[Path], Any]] = {
+    "masked": foreign.bert,
+    "bytes": foreign.roberta,
+    "texts": lambda folder: foreign.bert(folder, "ForSequenceClassification", LABELS),
+    "score": lambda folder: foreign.klue_roberta(folder, "ForSequenceClassification", ["score"]),
+    "tokens": lambda folder: foreign.klue_roberta(folder, "ForTokenClassification", TAGS),
+    "pairs-bytes": lambda folder: foreign.roberta(
+        folder, "ForSequenceClassification", LABELS, type_vocab_size=2
+    ),
+    "pairs-unsaid": lambda folder: without_segments(
+        folder, foreign.bert(folder, "ForSequenceClassification", LABELS)
+    ),
+    "gpt2": foreign.gpt2,
+    "t5": foreign.t5,
+    "t5-own-head": lambda folder: foreign.with_own_head(folder, foreign.t5),
+    "bart": foreign.bart,
+    "marian": foreign.marian,
+    "marian-separate": lambda folder: foreign.marian(folder, separate=True),
+    "bare": lambda folder: foreign.bert(folder, "Model"),
+    "bare-gpt2": lambda folder: foreign.gpt2(folder, "Model"),
+    "bfloat16": lambda folder: foreign.bert(
+        folder, "ForSequenceClassification", LABELS, torch.bfloat16
+    ),
+}
+Made = Callable[[str], Path]
+
+
+def without_segments(folder: Path, model: object) -> None:
+    """Its tokeniser says that it gives none."""
+    path = folder / "tokenizer_config.json"
+    said = json.loads(path.read_text()) | {"model_input_names": ["input_ids", "attention_mask"]}
+    path.write_text(json.dumps(said))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The folder of a model, made once; tests do not write into it."""
+    root = tmp_path_factory.mktemp("foreign")
+
+    def of_name(name: str) -> Path:
+        if not (root / name).exists():
+            MODELS[name](root / name)
+        return root / name
+
+    return of_name
+
+
+@pytest.fixture
+def copied(made: Made, tmp_path: Path) -> Made:
+    """The same, to be changed."""
+    return lambda name: Path(shutil.copytree(made(name), tmp_path / name))
+
+
+def theirs(folder: Path) -> tuple[Any, Any]:
+    """The model and the tokeniser as transformers opens them."""
+    config = json.loads((folder / "config.json").read_text())
+    model = getattr(transformers, config["architectures"][0]).from_pretrained(folder)
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(folder)
+
+
+@torch.no_grad()
+def their_logits(folder: Path, text: str) -> Tensor:
+    """Of one text, whatever is typed in it a word like any other."""
+    model, tokenizer = theirs(folder)
+    asked = tokenizer(text, return_tensors="pt", split_special_tokens=True, truncation=True)
+    return model(**asked).logits[0]
+
+
+# Answers to texts
+
+
+@pytest.mark.parametrize("name", ["texts", "bfloat16"])
+def test_a_classifier_gives_their_probabilities(made: Made, name: str) -> None:
+    loaded = jumok.load(made(name), device="cpu")
+    assert (loaded.recipe.task, loaded.labels) == ("classification", LABELS)
+    for text, answer in zip(TEXTS[:3], loaded(TEXTS[:3]), strict=True):
+        model, tokenizer = theirs(made(name))
+        with torch.no_grad():
+            wanted = model.float()(**tokenizer(text, return_tensors="pt")).logits[0].softmax(-1)
+        assert answer.label == LABELS[int(wanted.argmax())]
+        found = torch.tensor([answer.probabilities[label] for label in LABELS])
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["pairs-bytes", "pairs-unsaid"])
+def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
+    made: Made, tmp_path: Path, name: str
+) -> None:
+    """None: the table has two rows, and transformers takes the first one for all tokens."""
+    import_checkpoint(made(name), tmp_path / "out")
+    path = tmp_path / "out" / "recipe.toml"
+    path.write_text(path.read_text().replace('\npair = ""', '\npair = "second"'))
+    loaded = jumok.load(tmp_path / "out", device="cpu")
+    assert loaded.recipe.model.n_segments == 2
+    answer = loaded("이 영화\t별로예요")
+    model, tokenizer = theirs(made(name))
+    asked = tokenizer("이 영화", "별로예요", return_tensors="pt")
+    assert "token_type_ids" not in asked
+    with torch.no_grad():
+        wanted = model(**asked).logits[0].softmax(-1)
+    found = torch.tensor([answer.probabilities[label] for label in LABELS])
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
+    (sample,) = samples_of(loaded, ["이 영화\t별로예요"])
+    assert sample.segments is None
+    assert set(read_row(loaded, "이 영화\t별로예요").segments) == {0}
+
+
+def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
+    """Logits are there, a softmax over them would mean nothing."""
+    folder = copied("texts")
+    path = folder / "config.json"
+    said = json.loads(path.read_text()) | {"problem_type": "multi_label_classification"}
+    path.write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    sentence = "problem_type 'multi_label_classification' came, and jumok answers with one label"
+    with pytest.raises(InputError, match=sentence):
+        loaded("재미있어요")
+    table = Table.from_columns({"text": ["재미있어요"], "label": [LABELS[0]]})
+    with pytest.raises(InputError, match=sentence):
+        score(loaded, table, "dev")
+    assert jumok.trace(loaded, "재미있어요").info.classification is None
+    assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3)
+
+
+def test_one_label_is_a_score(made: Made) -> None:
+    loaded = jumok.load(made("score"), device="cpu")
+    assert loaded.recipe.task == "regression"
+    for text in [*TEXTS, "연기가 " * 60]:  # a [SEP] that is typed, and more than is read
+        wanted = float(their_logits(made("score"), text)[0])
+        assert loaded(text).score == pytest.approx(wanted, abs=1e-5)
+
+
+def test_names_are_found_where_their_numbers_are(made: Made) -> None:
+    loaded = jumok.load(made("tokens"), device="cpu")
+    texts = [text for text, _ in tag_rows(6, 3)]
+    read = PiecedTexts.of(texts, TextEncoder(loaded.vocabulary, 38))
+    numbers = [their_logits(made("tokens"), text).log_softmax(-1).numpy() for text in texts]
+    wanted = likeliest_tags(read, numbers, TAGS)
+    assert loaded(texts) == [named(text, tags) for text, tags in zip(texts, wanted, strict=True)]
+    assert any(answer.entities for answer in loaded(texts))
+
+
+@pytest.mark.parametrize(("name", "mask"), [("masked", "[MASK]"), ("bytes", "<mask>")])
+def test_a_blank_is_filled_with_their_likeliest_piece(made: Made, name: str, mask: str) -> None:
+    loaded = jumok.load(made(name), device="cpu")
+    vocabulary = loaded.vocabulary
+    model, tokenizer = theirs(made(name))
+    inside = "##" if name == "masked" else ""
+    special = set(special_ids(vocabulary))
+    opening = tokenizer.tokenize("a")[0].startswith("Ġ")  # whether a text begins with a space
+    assert not opening
+    for text in ("이 영화 [MASK] 정말 재미있어요", "삼 [MASK]", "[MASK] 정말 재미있어요"):
+        spaced = opening or not text.startswith("[")
+        ids = tokenizer(text.replace("[MASK]", mask), return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            logits = model(ids).logits[0]
+        log_p = logits[ids[0] == tokenizer.mask_token_id][0].log_softmax(-1)
+        pieces = tokenizer.convert_ids_to_tokens(range(len(vocabulary)))
+        begins = [
+            i not in special
+            and (not piece.startswith(inside) if inside else piece.startswith("Ġ") is spaced)
+            and bool(word := tokenizer.decode([i]).strip())
+            and "\ufffd" not in word
+            for i, piece in enumerate(pieces)
+        ]
+        best = max(range(len(begins)), key=lambda i: float(log_p[i]) if begins[i] else -1e9)
+        answer = loaded(text)
+        assert answer.output == text.replace("[MASK]", tokenizer.decode([best]).strip())
+        assert answer.score == pytest.approx(float(log_p[best]), abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "mask"), [("masked", "[MASK]"), ("bytes", "<mask>")])
+def test_texts_with_blanks_are_cut_as_theirs(made: Made, name: str, mask: str) -> None:
+    loaded = jumok.load(made(name), device="cpu")
+    _, tokenizer = theirs(made(name))
+    texts = [
+        "이 영화 [MASK] 정말 [MASK] 가요",
+        "[MASK] 재미",
+        "[MASK]다",
+        "연기가 [MASK]",
+        "[MASK]",
+    ]
+    rows = read_blanks(texts, TextEncoder(loaded.vocabulary, 38))
+    wanted = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
+    assert [rows[i].tolist() for i in range(len(rows))] == wanted
+
+
+# What is written
+
+
+def written(folder: Path, texts: Sequence[str]) -> list[str]:
+    """What transformers writes as the folder says, one text at a time."""
+    model, tokenizer = theirs(folder)
+    found = []
+    for text in texts:
+        given = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            rows = model.generate(**given)
+        behind = 0 if model.config.is_encoder_decoder else given["input_ids"].shape[1]
+        found.append(tokenizer.decode(rows[0][behind:], skip_special_tokens=True))
+    return found
+
+
+def told(folder: Path, **settings: Any) -> Path:
+    """The folder with other settings in its generation_config.json; None takes one away."""
+    path = folder / "generation_config.json"
+    said = {**json.loads(path.read_text()), **settings}
+    path.write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "marian", "marian-separate"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_length": 12},
+        {"max_new_tokens": 9, "num_beams": 3, "length_penalty": 0.4, "early_stopping": True},
+        {"max_length": 10, "num_beams": 2, "length_penalty": 0.0, "forced_eos_token_id": None},
+        {"max_length": 12, "num_beams": 3, "forced_bos_token_id": 7},
+        {"max_length": 12, "bad_words_ids": [[2], [5, 6], [9]], "min_length": 6},
+        {"max_length": 12, "num_beams": 2, "no_repeat_ngram_size": 2, "early_stopping": "never"},
+        {"max_length": 12, "decoder_start_token_id": 1},
+    ],
+    ids=["greedy", "beam", "sum", "forced", "forbidden", "ngrams", "begun"],
+)
+def test_what_is_written_is_what_they_write(
+    copied: Made, name: str, settings: dict[str, Any]
+) -> None:
+    folder = told(copied(name), **settings)
+    answers = jumok.load(folder, device="cpu").answer(SPOKEN)
+    assert [answer.output for answer in answers] == written(folder, SPOKEN)
+
+
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 3}], ids=["greedy", "beam"])
+def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -> None:
+    folder = told(copied("gpt2"), max_new_tokens=12, pad_token_id=0, **settings)
+    loaded = jumok.load(folder, device="cpu")
+    texts = [text for text in TEXTS if text]
+    assert [answer.output for answer in loaded(texts)] == written(folder, texts)
+    assert isinstance(loaded("").output, str)  # they refuse it
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart", "t5", "marian"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> None:
+    """Where pieces are bytes, where a model has rows that no piece stands for."""
+    loaded = jumok.load(made(name), device="cpu").with_decoding([f"beam={beam}"])
+    assert isinstance(loaded, Loaded)
+    digits = "[0-9](?: [0-9])*"
+    for answer in loaded.with_decoding([f'pattern="{digits}"']).answer(SPOKEN):
+        assert isinstance(answer, Rewriting)
+        assert re.fullmatch(digits, answer.output)
+    [one] = loaded.with_decoding(['choices=["3 1", "5"]']).answer(SPOKEN[:1])
+    assert one.output in ("3 1", "5")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_syllables_that_no_piece_holds_whole(made: Made, name: str) -> None:
+    """Of byte-level pieces some write a part of a syllable: together they spell it."""
+    loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
+    for words in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
+        [one] = loaded.with_decoding(words).answer(SPOKEN[:1])
+        assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
+    free, held = (
+        loaded.with_decoding([*words, "beam=4"]).answer(SPOKEN[:1])[0].output  # type: ignore[union-attr]
+        for words in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
+    )
+    assert re.fullmatch("[가-힣]{2}", free)
+    assert re.fullmatch("[가-힣]{2}", held)
+    assert "가" not in held
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) -> None:
+    """A language code is no part of the text: neither of a prefix nor of what a choice spells."""
+    folder = told(copied("marian"), max_length=14, forced_bos_token_id=7)
+    loaded = jumok.load(folder, device="cpu").with_decoding([f"beam={beam}"])
+    vocabulary = loaded.target_vocabulary
+    plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
+    for words, wanted in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
+        for answer in loaded.with_decoding(words).answer(SPOKEN):
+            assert isinstance(answer, Rewriting)
+            assert answer.tokens[0].id == 7
+            text = vocabulary.decode([token.id for token in answer.tokens[1:]])
+            assert answer.output.startswith(plain)
+            assert text.startswith(wanted) if wanted else text in ("3 1", "5")
+
+
+def test_what_a_folder_forces_and_forbids_is_told(
+    copied: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = {"forced_bos_token_id": 7, "forced_eos_token_id": 0, "bad_words_ids": [[5, 6], [9]]}
+    folder = told(copied("marian"), max_length=9, num_beams=1, **rules)
+    overridden(jumok.load(folder), [])
+    assert capsys.readouterr().err == (
+        "decoding max_length=8; its folder forbids 2 words, forces token 7 first, "
+        "forces token 0 after 7 others\n"
+    )
+    told(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
+    overridden(jumok.load(folder), [])
+    assert capsys.readouterr().err == (
+        "decoding max_length=8; its folder forces token 0 after 7 others, names the ends 0, 4, of "
+        "which the tokeniser's own alone ends a text\n"
+    )
+
+
+def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
+    folder = copied("marian")
+    (folder / "generation_config.json").unlink()
+    path = folder / "config.json"
+    said = json.loads(path.read_text())
+    said |= {"num_beams": 4, "max_length": 9, "bad_words_ids": [[2]], "forced_eos_token_id": 0}
+    path.write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    assert str(loaded.recipe.decoding) == f"beam=4 {ranking} max_length=8"
+    assert [answer.output for answer in loaded(SPOKEN)] == written(folder, SPOKEN)
+    (folder / "generation_config.json").write_text(json.dumps({"max_length": 9}))
+    assert str(jumok.load(folder).recipe.decoding) == "max_length=8"  # which then says it all
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"num_beams": "four"}, "num_beams 'four' came; give a whole number"),
+        ({"num_beams": 2, "length_penalty": "long"}, "length_penalty 'long' came; give a number"),
+        ({"bad_words_ids": 5.5}, r"bad_words_ids holds \[5.5\]; give ids from 0 to 39"),
+        ({"bad_words_ids": [[]]}, r"bad_words_ids holds \[\]; give ids"),
+        ({"suppress_tokens": [40]}, r"suppress_tokens holds \[40\]; give ids from 0 to 39"),
+        ({"forced_bos_token_id": 40}, r"forced_bos_token_id holds \[40\]; give ids from 0 to 39"),
+        ({"decoder_start_token_id": 40}, r"decoder_start_token_id holds \[40\]; give ids from 0"),
+        ({"forced_bos_token_id": -1}, "forced_bos_token_id -1 came; give the id of a token"),
+        ({"early_stopping": [1], "num_beams": 2}, None),
+    ],
+)
+def test_settings_that_make_no_sense(
+    copied: Made, settings: dict[str, Any], sentence: str | None
+) -> None:
+    folder = told(copied("marian"), **settings)
+    if sentence is None:
+        assert jumok.load(folder).recipe.decoding.early_stop == "likely"
+        return
+    with pytest.raises(InputError, match=sentence):
+        jumok.load(folder)
+
+
+# Ids
+
+
+def sides(loaded: Loaded, rows: list[list[int]], side: str) -> tuple[Tensor, Tensor]:
+    """Rows of ids filled up on one side, and which of them are real."""
+    width = max(map(len, rows)) + 2
+    ids, real = [], []
+    for row in rows:
+        gap = [0] * (width - len(row))
+        ids.append(gap + row if side == "left" else row + gap)
+        real.append(gap + [1] * len(row) if side == "left" else [1] * len(row) + gap)
+    return torch.tensor(ids), torch.tensor(real)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", ["masked", "bytes", "texts", "tokens", "gpt2", "t5", "bart"])
+def test_padding_changes_no_number(made: Made, name: str, side: str) -> None:
+    """In a batch of ours as alone with them."""
+    loaded = jumok.load(made(name), device="cpu")
+    model, _ = theirs(made(name))
+    rows = [[5, 9, 11, 30, 31, 8], [12, 7], [40, 6, 6, 21]]
+    ids, real = sides(loaded, rows, side)
+    given = None
+    if model.config.is_encoder_decoder:
+        given = torch.tensor([[2, 8, 9]] * 3)
+    logits = loaded.logits(ids, real, decoder_input_ids=given)
+    hidden = loaded.hidden_states(ids, real, decoder_input_ids=given)
+    assert logits.dtype == hidden.dtype == torch.float32
+    for number, row in enumerate(rows):
+        asked = {"input_ids": torch.tensor([row])}
+        if given is not None:
+            asked["decoder_input_ids"] = given[:1]
+        with torch.no_grad():
+            out = model(**asked, output_hidden_states=True)
+        last = (out.get("decoder_hidden_states") or out.hidden_states)[-1][0]
+        places = slice(None) if given is not None else real[number] == 1
+        torch.testing.assert_close(hidden[number][places], last, atol=1e-5, rtol=1e-5)
+        ours = logits[number] if name == "texts" else logits[number][places]
+        torch.testing.assert_close(ours, out.logits[0], atol=1e-5, rtol=1e-5)
+
+
+def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
+    folder = foreign.without_tokeniser(copied("texts"))
+    loaded = jumok.load(folder, device="cpu")
+    ids = torch.tensor([[2, 9, 11, 3]])
+    with torch.no_grad():
+        wanted = theirs_alone(folder)(ids).logits
+    torch.testing.assert_close(loaded.logits(ids), wanted, atol=1e-5, rtol=0)
+    with pytest.raises(InputError, match="has no vocabulary, so no text can be read"):
+        loaded("재미있어요")
+    out = folder.parent / "out"
+    import_checkpoint(folder, out)
+    again = jumok.load(out, device="cpu")
+    torch.testing.assert_close(again.logits(ids), loaded.logits(ids), atol=1e-6, rtol=0)
+    with pytest.raises(InputError, match="has no tokeniser; put its files there to begin from it"):
+        vocabularies_of(folder)
+    with pytest.raises(InputError, match="has no vocabulary; restore the run's own files"):
+        vocabularies_of(out)
+
+
+def test_an_encoder_of_t5_has_no_measures_that_nobody_reads(
+    tmp_path: Path, made: Made, review_recipe: Path
+) -> None:
+    """Alone it has no word of a decoder; a recipe that begins from the whole may have one."""
+    foreign.t5(tmp_path / "t5", "EncoderModel")
+    import_checkpoint(tmp_path / "t5", tmp_path / "run")
+    alone = jumok.load(tmp_path / "run", device="cpu").recipe.model
+    assert (alone.kind, alone.scale_output, alone.n_decoder_layers) == ("encoder", False, None)
+    begun = load_recipe(str(review_recipe), [f"model.init={made('t5')}"]).model
+    assert (begun.kind, begun.scale_output, begun.n_decoder_layers) == ("encoder", True, 2)
+
+
+def theirs_alone(folder: Path) -> Any:
+    config = json.loads((folder / "config.json").read_text())
+    return getattr(transformers, config["architectures"][0]).from_pretrained(folder).eval()
+
+
+@pytest.mark.parametrize(
+    ("make", "head"),
+    [(foreign.bert, "Model"), (foreign.gpt2, "Model"), (foreign.t5, "Model")],
+    ids=["bert", "gpt2", "t5"],
+)
+def test_a_model_without_a_head_has_hidden_states(
+    tmp_path: Path, make: Callable[..., Any], head: str
+) -> None:
+    model = make(tmp_path / "bare", head)
+    loaded = jumok.load(tmp_path / "bare", device="cpu")
+    ids = torch.tensor([[5, 9, 11, 30]])
+    given = ids[:, :2] if model.config.is_encoder_decoder else None
+    with pytest.raises(ValueError, match=r"has no head and so no logits; ask \.hidden_states\("):
+        loaded.logits(ids, decoder_input_ids=given)
+    with pytest.raises(ValueError, match=r"no head that answers texts; ask \.hidden_states\("):
+        loaded("재미있어요")
+    asked = {"input_ids": ids} | ({} if given is None else {"decoder_input_ids": given})
+    with torch.no_grad():
+        wanted = model(**asked).last_hidden_state
+    found = loaded.hidden_states(ids, decoder_input_ids=given)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+# Imported
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"bare", "bare-gpt2"}))
+def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: str) -> None:
+    out = tmp_path / "온 것 (1)"
+    import_checkpoint(made(name), out)
+    first, again = jumok.load(made(name), device="cpu"), jumok.load(out, device="cpu")
+    texts = SPOKEN if again.recipe.task == "sequence_to_sequence" else [*TEXTS, "이 [MASK] 영화"]
+    for one, other in zip(first.answer(texts), again.answer(texts), strict=True):
+        assert one.shown == other.shown
+        scores = (getattr(each, "score", 0.0) for each in (one, other))
+        assert next(scores) == pytest.approx(next(scores), abs=1e-4)  # roundings in other memory
+    assert again.recipe.name == "온-것-1"
+    assert again.recipe.model == first.recipe.model
+    assert again.recipe.decoding == first.recipe.decoding
+    assert again.vocabulary.fingerprint == first.vocabulary.fingerprint
+    origin = json.loads((out / "origin" / "origin.json").read_text())
+    assert origin["from"] == name
+    assert origin["sha256"].keys() >= {"config.json", "model.safetensors"}
+    assert {path.name for path in out.iterdir()} == {
+        *("recipe.toml", "config.json", "model.safetensors", "vocabulary", "origin")
+    }
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]
+
+
+def test_a_folder_of_the_hub_keeps_its_name_and_commit(made: Made, tmp_path: Path) -> None:
+    commit = "0a" * 20
+    cached = tmp_path / "models--klue--bert-base" / "snapshots" / commit
+    shutil.copytree(made("masked"), cached)
+    import_checkpoint(cached, tmp_path / "out")
+    origin = json.loads((tmp_path / "out" / "origin" / "origin.json").read_text())
+    assert (origin["from"], origin["commit"]) == ("klue/bert-base", commit)
+
+
+def test_weights_keep_their_dtype(made: Made, tmp_path: Path) -> None:
+    import_checkpoint(made("bfloat16"), tmp_path / "out")
+    stored = tensorfile.read_tensors(tmp_path / "out" / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
+    loaded = jumok.load(tmp_path / "out")
+    assert {p.dtype for p in loaded.model.parameters()} == {torch.float32}
+
+
+def test_nothing_is_imported_over_anything(made: Made, copied: Made, tmp_path: Path) -> None:
+    folder, out = copied("texts"), tmp_path / "out"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(InputError, match="is not empty; name a folder that is not there yet"):
+        import_checkpoint(folder, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    import_checkpoint(folder, out)
+    with pytest.raises(InputError, match="is not empty"):
+        import_checkpoint(made("masked"), out)
+    assert jumok.load(out).labels == LABELS
+
+
+def test_an_import_that_fails_leaves_nothing(
+    copied: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, home = copied("texts"), tmp_path / "home"
+    home.mkdir()
+
+    def stop(*parts: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "jumok.tasks.runs.import_checkpoint.commit_of", stop
+        )  # some files are written by then
+        with pytest.raises(KeyboardInterrupt):
+            import_checkpoint(folder, home / "out")
+    assert list(home.iterdir()) == []
+    (folder / "tokenizer_config.json").write_text("{")
+    with pytest.raises(InputError, match=r"tokenizer_config\.json"):
+        import_checkpoint(folder, home / "out")
+    assert list(home.iterdir()) == []
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(StorageError, match="cannot be written"):
+        import_checkpoint(folder, folder / "vocab.txt" / "out")
+
+
+def test_an_imported_folder_is_whole(made: Made, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    import_checkpoint(made("texts"), out)
+
+    def refused(file: str, old: str, new: str, sentence: str) -> None:
+        path = out / file
+        before = path.read_text()
+        assert old in before
+        path.write_text(before.replace(old, new))
+        with pytest.raises(InputError, match=sentence):
+            jumok.load(out)
+        path.write_text(before)
+
+    refused("vocabulary/vocab.txt", "[MASK]", "[MESK]", "is not the tokeniser model.safetensors")
+    refused("vocabulary/facts.json", '"bert"', '"electra"', "is not the tokeniser")
+    refused("recipe.toml", "n_layers = 2", "n_layers = 1", "describe different models; restore")
+    refused("origin/origin.json", '"tying"', '"tieing"', "not as written; restore the file")
+    refused(
+        "origin/config.json",
+        '"hidden_size": 24',
+        '"hidden_size": 48',
+        "damaged or of another checkpoint",
+    )
+    assert jumok.load(out).labels == LABELS
+
+
+def test_its_recipe_may_say_more(made: Made, tmp_path: Path) -> None:
+    """How it writes, and that it is asked about pairs."""
+    import_checkpoint(made("marian"), tmp_path / "writer")
+    path = tmp_path / "writer" / "recipe.toml"
+    text = path.read_text().replace("\nbeam = 1\n", "\nbeam = 2\n")
+    assert "min_length = 0\nmax_length = 40\n" in text
+    path.write_text(text.replace("min_length = 0\nmax_length = 40\n", "max_length = 5\n"))
+    found = jumok.load(tmp_path / "writer").recipe.decoding
+    assert (found.beam, found.max_length) == (2, 5)
+    import_checkpoint(made("texts"), tmp_path / "pairs")
+    path = tmp_path / "pairs" / "recipe.toml"
+    path.write_text(path.read_text().replace('\npair = ""', '\npair = "second"'))
+    answer = jumok.load(tmp_path / "pairs", device="cpu")("이 영화\t별로예요")
+    model, tokenizer = theirs(made("texts"))
+    with torch.no_grad():
+        wanted = model(**tokenizer("이 영화", "별로예요", return_tensors="pt")).logits[0]
+    found = torch.tensor([answer.probabilities[label] for label in LABELS])
+    torch.testing.assert_close(found, wanted.softmax(-1), atol=1e-5, rtol=0)
+
+
+def test_it_is_scored_on_a_file(made: Made, tmp_path: Path) -> None:
+    import_checkpoint(made("texts"), tmp_path / "out")
+    loaded = jumok.load(tmp_path / "out", device="cpu")
+    rows = reviews(12, 3)
+    path = write_tsv(tmp_path / "rows.tsv", ("text", "label"), rows)
+    table = evaluation_table(path, loaded.recipe.data, ("text", "label"), loaded.labels)
+    found = score(loaded, table, path.name).scores
+    right = [
+        LABELS[int(their_logits(made("texts"), text).argmax())] == label for text, label in rows
+    ]
+    assert found["n"] == 12
+    assert found["accuracy"] == pytest.approx(sum(right) / 12)
+
+
+# Begun from
+
+TRAINING = """
+[training]
+steps = 2
+batch_tokens = 256
+learning_rate = 1e-9
+evaluate_every = 2
+precision = "float32"
+"""
+
+
+@pytest.fixture(scope="module")
+def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Small recipes, a file for each task."""
+    root = tmp_path_factory.mktemp("recipes")
+    write_reviews(root / "texts")
+    write_readings(root / "pairs")
+    (root / "tags").mkdir()
+    (root / "lines").mkdir()
+    for seed, (split, n) in enumerate([("train", 24), ("dev", 6), ("test", 6)]):
+        write_tsv(root / "tags" / f"{split}.tsv", ("text", "tags"), tag_rows(n, seed))
+        lines = "".join(f"{text}\n" for text, _ in reviews(n, seed))
+        (root / "lines" / f"{split}.txt").write_text(lines, encoding="utf-8")
+    found = {}
+    for task, folder, suffix, kind in (
+        ("classification", "texts", "tsv", "encoder"),
+        ("tagging", "tags", "tsv", "encoder"),
+        ("sequence_to_sequence", "pairs", "tsv", "encoder_decoder"),
+        ("language_modeling", "lines", "txt", "decoder"),
+        ("masked_language_modeling", "lines", "txt", "encoder"),
+    ):
+        files = "".join(
+            f'{split} = "{root / folder / split}.{suffix}"\n' for split in ("train", "dev", "test")
+        )
+        text = f'task = "{task}"\n[data]\n{files}\n[model]\nkind = "{kind}"\n{TRAINING}'
+        if task in WRITING:
+            text += "[decoding]\nmax_length = 6\n"
+        found[task] = root / f"{task}.toml"
+        found[task].write_text(text, encoding="utf-8")
+    return found
+
+
+BEGINNINGS = [
+    ("masked", "classification", []),
+    ("bytes", "classification", []),
+    ("tokens", "tagging", []),
+    ("masked", "masked_language_modeling", []),
+    ("gpt2", "language_modeling", ["model.max_length=40"]),
+    ("t5", "sequence_to_sequence", []),
+    ("t5-own-head", "sequence_to_sequence", []),
+    ("bart", "sequence_to_sequence", []),
+    ("marian", "sequence_to_sequence", ["vocabulary.joint=false"]),
+    ("marian-separate", "sequence_to_sequence", ["vocabulary.joint=false"]),
+]
+
+
+@pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
+def test_a_training_begins_from_it(
+    made: Made,
+    recipes: dict[str, Path],
+    tmp_path: Path,
+    name: str,
+    task: str,
+    words: list[str],
+) -> None:
+    """So small a step changes nothing, so the run still is the checkpoint; its head apart."""
+    init = [f'model.init="{made(name)}"', *words]
+    finished = train(load_recipe(str(recipes[task]), init), tmp_path / "run")
+    start, run = jumok.load(made(name), device="cpu"), jumok.load(tmp_path / "run", device="cpu")
+    before, after = weights_of(start.model), weights_of(run.model)
+    anew = {key for key in after if key not in before or after[key].shape != before[key].shape}
+    same_task = start.recipe.task == task and start.labels == run.labels
+    assert anew <= (set() if same_task else {"output.weight", "output.bias"})
+    for key in after.keys() - anew:
+        if same_task or key.startswith(("encoder.", "decoder.")):
+            torch.testing.assert_close(after[key], before[key], atol=1e-6, rtol=0)
+    assert finished.results["begun_from"].startswith(f"{len(after) - len(anew)} of {len(after)}")
+    assert run.vocabulary.fingerprint == start.vocabulary.fingerprint
+    assert (tmp_path / "run" / "vocabulary" / "facts.json").is_file()
+    texts = SPOKEN if task == "sequence_to_sequence" else TEXTS[:3]
+    if same_task:
+        if task in WRITING:
+            start = start.with_decoding(["max_length=6"])
+        start.constraints.clear()  # which its own folder asks for
+        if name != "gpt2":
+            assert [a.shown for a in run(texts)] == [a.shown for a in start(texts)]
+    else:
+        assert len(run(texts)) == len(texts)
+    assert resume(tmp_path / "run").results == finished.results
+
+
+@pytest.mark.parametrize(("name", "task", "words"), BEGINNINGS)
+def test_imported_or_not_it_is_the_same_beginning(
+    made: Made, recipes: dict[str, Path], tmp_path: Path, name: str, task: str, words: list[str]
+) -> None:
+    out = tmp_path / "out"
+    import_checkpoint(made(name), out)
+    found = []
+    for folder in (made(name), out):
+        recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
+        vocabularies = vocabularies_of(folder)
+        assert vocabularies.joint == recipe.vocabulary.joint
+        recipe = vocabularies.fit(recipe)
+        torch.manual_seed(0)
+        model = task_of(recipe).model(recipe.model, TAGS)
+        taken = begin_from(folder, recipe, model, TAGS)
+        found.append((taken.taken, taken.fresh, taken.left, weights_of(model)))
+    (*first, own), (*second, others) = found
+    assert first == second
+    assert all(torch.equal(own[key], others[key]) for key in own)
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize(
+    ("name", "task", "words", "tower"),
+    [
+        ("bare", "classification", [], "encoder"),
+        ("bare-gpt2", "language_modeling", ["model.max_length=40"], "decoder"),
+    ],
+)
+def test_a_model_with_a_head_begins_from_towers_alone(
+    made: Made,
+    recipes: dict[str, Path],
+    tmp_path: Path,
+    name: str,
+    task: str,
+    words: list[str],
+    tower: str,
+    imported: bool,
+) -> None:
+    folder = made(name)
+    if imported:
+        folder = tmp_path / "out"
+        import_checkpoint(made(name), folder)
+    recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
+    recipe = vocabularies_of(folder).fit(recipe)
+    model = task_of(recipe).model(recipe.model, LABELS)
+    taken = begin_from(folder, recipe, model, LABELS)
+    before, after = weights_of(jumok.load(made(name)).model), weights_of(model)
+    assert set(taken.taken) == {f"{tower}.{key}" for key in before}
+    assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
+    assert set(taken.fresh) <= {"output.weight", "output.bias"}
+    assert taken.left == ()
+
+
+def test_a_training_resumes_from_its_own_files(
+    made: Made, recipes: dict[str, Path], copied: Made, tmp_path: Path
+) -> None:
+    """The folder it began from may be gone by then."""
+    gone = copied("masked")
+    words = [f'model.init="{gone}"', "training.steps=4", "training.learning_rate=0.001"]
+    whole = train(load_recipe(str(recipes["classification"]), words), tmp_path / "whole")
+    shutil.rmtree(gone)
+    half = Path(shutil.copytree(tmp_path / "whole", tmp_path / "half"))
+    for name in ("results.json", "model.safetensors", "config.json"):
+        (half / name).unlink()
+    shutil.rmtree(half / "checkpoints" / "step-4")
+    assert [path.name for path in (half / "checkpoints").iterdir()] == ["step-2"]
+    again = resume(half)
+    first, second = (folder / "model.safetensors" for folder in (tmp_path / "whole", half))
+    assert first.read_bytes() == second.read_bytes()
+    assert again.results["begun_from"] == whole.results["begun_from"]
+    facts = half / "vocabulary" / "facts.json"
+    facts.write_text(facts.read_text().replace('"bert"', '"electra"'))
+    with pytest.raises(InputError, match=r"vocabulary is not the vocabulary model\.safetensors"):
+        jumok.load(half)
+
+
+def test_a_tokeniser_of_another_model_is_told(
+    copied: Made, recipes: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = copied("masked")
+    with (folder / "vocab.txt").open("a", encoding="utf-8") as file:
+        file.write("낯섦\n")
+    loaded = jumok.load(folder, device="cpu")
+    assert loaded.logits(torch.tensor([[207]])).shape == (1, 1, 208)
+    with pytest.raises(InputError, match="the tokeniser has 209 pieces, the model knows 208; put"):
+        loaded("이 [MASK] 영화")
+    recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
+    with pytest.raises(InputError, match="knows 208 pieces, its tokeniser has 209; put the"):
+        train(recipe, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "words", "sentence"),
+    [
+        ("masked", "classification", ["model.d_ff=48"], "model.d_ff 48 came, {} has 40; leave it"),
+        ("masked", "classification", ["augmentation.subword_sampling=0.1"], "cuts every text one"),
+        ("gpt2", "masked_language_modeling", ["model.kind=encoder"], "names no \\[MASK\\] piece"),
+        ("marian", "sequence_to_sequence", [], "has two vocabularies; set vocabulary.joint = fal"),
+        (
+            "bart",
+            "sequence_to_sequence",
+            ["vocabulary.joint=false"],
+            "has one vocabulary; set vocabulary.joint = true",
+        ),
+        ("masked", "classification", ["vocabulary.file=a.model"], "both name a vocabulary"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    made: Made,
+    recipes: dict[str, Path],
+    tmp_path: Path,
+    name: str,
+    task: str,
+    words: list[str],
+    sentence: str,
+) -> None:
+    wanted = sentence.format(re.escape(str(made(name))))
+    with pytest.raises(InputError, match=wanted):
+        train(
+            load_recipe(str(recipes[task]), [f'model.init="{made(name)}"', *words]),
+            tmp_path / "run",
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]) -> None:
+    folder = copied("masked")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    recipe = load_recipe(str(recipes["classification"]), [f'model.init="{folder}"'])
+    with pytest.raises(InputError, match=r"holds a model already \(config.json\), which would be"):
+        train(recipe, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
+    both = vocabularies_of(made("marian-separate"))
+    assert not both.joint
+    assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
+    spoken, wanted = zip(*readings(4, 9), strict=True)
+    _, tokenizer = theirs(made("marian-separate"))
+    assert [both.target.encode(text) for text in wanted] == [
+        row[:-1] for row in tokenizer(text_target=list(wanted))["input_ids"]
+    ]
+    assert [both.source.encode(text) for text in spoken] == [
+        row[:-1] for row in tokenizer(list(spoken))["input_ids"]
+    ]
+
+
+def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made) -> None:
+    """Which is plain words to the model: several pieces, not one."""
+    loaded = jumok.load(made("tokens"), device="cpu")
+    vocabulary = loaded.vocabulary
+    text = "이 [MASK] 정말 [SEP] 재미있어요"
+    (ids,) = (row.tolist() for row in TextEncoder(vocabulary, 38)([text]))
+    assert vocabulary.mask_id not in ids
+    read = PiecedTexts.of([text], TextEncoder(vocabulary, 38))
+    assert list(read.places[0]) == list(range(1, len(ids) - 1))
+    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+        if ids[place] != vocabulary.unk_id:
+            assert vocabulary.piece(ids[place]).removeprefix("##") == text[start:stop]
+    assert read.spans[0][-1][1] == len(text)
+
+
+def test_token_dropout_leaves_what_stands_around_a_text(made: Made) -> None:
+    vocabulary = jumok.load(made("texts"), device="cpu").vocabulary
+    rows = TextEncoder(vocabulary, 38)(TEXTS[:2] * 20)
+    hidden = _with_token_dropout(rows, 0.9, vocabulary, np.random.default_rng(0))
+    for row in hidden:
+        assert (row[0], row[-1]) == (vocabulary.cls_id, vocabulary.sep_id)
+    assert (hidden.ids == vocabulary.mask_id).mean() > 0.4  # of all; 80 of 180 are the frames
+
+
+# What lies between and upon pieces
+
+
+def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
+    """Their tokenisers leave the spaces out, and lay several pieces on one character."""
+    vocabulary = jumok.load(made("tokens"), device="cpu").vocabulary
+    text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
+    table = Table.from_columns({"text": [text], "tags": [tags]})
+    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, 38))
+    assert (2, 3) not in data.texts.spans[0]  # the space stands in no piece
+    assert of_characters(data.of_pieces(), data.texts) == [tags.split(" ")]
+
+
+def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
+    folder = copied("tokens")
+    path = folder / "config.json"
+    said = json.loads(path.read_text())
+    names = {str(i): f"LABEL_{i}" for i in range(len(TAGS))}
+    path.write_text(json.dumps(said | {"id2label": names, "label2id": {}}))
+    loaded = jumok.load(folder, device="cpu")
+    with pytest.raises(InputError, match="the tag 'LABEL_0' came, and names are read from O"):
+        loaded("철수가 서울에 가요")
+    assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3, len(TAGS))
+
+
+@pytest.mark.parametrize("name", ["bare", "bare-gpt2"])
+def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
+    loaded = jumok.load(made(name), device="cpu")
+    with pytest.raises(InputError, match="has no head that answers texts"):
+        score(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
+
+
+@pytest.mark.parametrize("before", ['"', "(", "재미있어요.", "\t", "\n", "漢"])
+def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> None:
+    """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
+    vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
+    pieces = Pieces.of(vocabulary)
+    assert word_begins_behind(f"가요 {before}", vocabulary)
+    assert not word_begins_behind("가요", vocabulary)
+    logs = np.zeros((1, len(pieces.ordinary)), np.float32)
+    inside = vocabulary.id("##요")
+    logs[0, inside] = 9.0
+    filled, _ = _filled([f"가요 {before}", "가"], logs, pieces, vocabulary)
+    assert "요가" not in filled
+    filled, _ = _filled(["가", "가"], logs, pieces, vocabulary)
+    assert filled == "가요가"
+
+
+def test_where_the_beginning_is_cut_answers_lie_on_the_end(copied: Made) -> None:
+    folder = copied("tokens")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    vocabulary = jumok.load(folder, device="cpu").vocabulary
+    text = "철수가 서울에 가요 " * 4
+    read = PiecedTexts.of([text], TextEncoder(vocabulary, 8))
+    assert read.spans[0][-1][1] == len(text.rstrip())
+    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+        piece = vocabulary.piece(int(read.ids[0][place]))
+        assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
+
+
+def test_blanks_that_are_cut_at_the_beginning_stay(copied: Made) -> None:
+    folder = copied("masked")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
+    answer = jumok.load(folder, device="cpu")("[MASK] " + "이 영화 " * 30 + "[MASK]")
+    assert answer.output.startswith("[MASK] ")
+    assert not answer.output.endswith("[MASK]")
+
+
+def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
+    """In GPT-2's stream of texts the beginning that follows an end is given, as anywhere."""
+    loaded = jumok.load(made("gpt2"), device="cpu")
+    texts = ["이 영화 정말", "", "재미있어요", "별로"]
+    pieces = sum(len(loaded.vocabulary.encode(text)) for text in texts if text)
+    found = score(loaded, Table.from_columns({"text": texts}), "dev").scores
+    assert found["tokens"] == pieces + len(texts)
+
+
+def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made) -> None:
+    folder = copied("gpt2")
+    tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    end = "<|endoftext|>"
+    said = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": end, "eos_token": end}
+    (folder / "tokenizer_config.json").write_text(json.dumps(said))
+    loaded = jumok.load(folder, device="cpu")
+    with pytest.raises(InputError, match=r"names no \[UNK\] piece"):
+        _ = loaded.vocabulary.unk_id
+    found = score(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
+    assert found["unknown"] == 0
+    [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).answer(["이 영화"])
+    assert isinstance(answer, Rewriting)
+    assert "가" in answer.output
