@@ -36,8 +36,8 @@ from jumok.evaluation import (
     score_sequences,
     score_tags,
 )
-from jumok.tasks import bio
-from jumok.tasks.tagging import character_f1, without_spaces
+from jumok.tasks.inputs import bio
+from jumok.tasks.token_classification import character_f1, without_spaces
 
 Matrix: TypeAlias = sp.csr_matrix
 Scores: TypeAlias = dict[str, float]

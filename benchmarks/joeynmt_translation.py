@@ -34,8 +34,8 @@ from turns import heading
 from jumok.data.corpora import load_splits
 from jumok.data.splits import SEQUENCES, is_test
 from jumok.evaluation import countings, score_sequences
-from jumok.tasks.recipe import Recipe
-from jumok.tasks.run import Run
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 RESULTS = Path(__file__).parent / "results"

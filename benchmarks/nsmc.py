@@ -15,7 +15,7 @@ from typing import Any
 
 from trained_runs import results_of
 
-from jumok.tasks.run import Run
+from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results" / "opening.txt"
 OURS = """
 import json, resource, sys, time
 import torch, jumok
-from jumok.tasks.loading import load
+from jumok.tasks.runs.load import load
 ids = torch.arange(100, 116)[None]
 begin = time.perf_counter()
 logits = load(sys.argv[1], device="cpu").logits(ids)

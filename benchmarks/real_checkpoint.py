@@ -19,7 +19,7 @@ from turns import heading
 import jumok
 from jumok.data.config import DataConfig
 from jumok.data.corpora import load_splits
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.text.pretrained import PretrainedVocabulary
 
 RESULTS = Path(__file__).parent / "results" / "real_checkpoint.txt"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jumok.tasks.run import Run
+from jumok.tasks.runs.run import Run
 
 
 def results_of(folder: Path, words: Sequence[str], data: Path | None = None) -> dict[str, Any]:

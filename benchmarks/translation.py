@@ -15,9 +15,9 @@ from typing import Any
 from turns import heading
 
 import jumok
-from jumok.tasks.answering import Loaded
-from jumok.tasks.run import Run
-from jumok.tasks.scoring import score, tables_of
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
 METRICS = ("bleu", "chrf", "bleu_tokenized_lower", "bleu_ko_mecab", "exact_match")

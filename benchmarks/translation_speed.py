@@ -49,13 +49,12 @@ SIZES = (Size("3+3 d=256", 3, 256, 4, 1024, 1.7), Size("6+6 d=512", 6, 512, 8, 2
 def job_of(size: Size, data: Path) -> SequenceJob:
     """jumok's model and job on the first pairs of the corpus."""
     os.environ["JUMOK_DATA"] = str(data)
-    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-    from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
-
     from jumok.data.config import DataConfig
     from jumok.data.corpora import load_splits
     from jumok.data.splits import SEQUENCES
     from jumok.models import EncoderDecoder
+    from jumok.tasks.recipe.recipe import Recipe
+    from jumok.tasks.recipe.tables import ModelConfig
     from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
     from jumok.training.config import TrainingConfig
 

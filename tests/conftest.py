@@ -88,8 +88,8 @@ def reading_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def _trained(recipe: Path, folder: Path) -> Path:
-    from jumok.tasks.recipe import load_recipe
-    from jumok.tasks.training import train
+    from jumok.tasks.recipe.recipe import load_recipe
+    from jumok.tasks.runs.train import train
 
     train(load_recipe(str(recipe)), folder)
     return folder

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from tests.pretrained.hf_variants import randomize
-from tests.tasks.jobs import tag_rows
+from tests.tasks.tiny_jobs import tag_rows
 from tests.tiny_runs import readings, reviews
 
 MEASURES = {

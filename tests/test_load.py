@@ -220,8 +220,7 @@ def test_other_settings_change_nothing_else(writer: Loaded) -> None:
 
 
 def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:
-    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
-
+    from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs.train import train
 
     words = ["model.kind=encoder_decoder", "training.steps=2"]

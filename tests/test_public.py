@@ -32,7 +32,7 @@ def test_the_public_names_are_sorted() -> None:
 
 def test_what_is_loaded_and_all_it_answers_with_is_public() -> None:
     assert get_type_hints(jumok.load)["return"] is jumok.Loaded
-    found = vars(importlib.import_module("jumok.tasks.answers")).items()
+    found = vars(importlib.import_module("jumok.tasks.pipeline.outputs")).items()
     answers = {name for name, kind in found if is_dataclass(kind) and hasattr(kind, "shown")}
     assert answers == {"Estimate", "Prediction", "Rewriting", "Tagging"}
     assert answers <= set(jumok.__all__)

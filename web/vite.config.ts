@@ -1,7 +1,7 @@
 import preact from "@preact/preset-vite";
 import { defineConfig } from "vitest/config";
 
-// One script and one style of fixed names, beside which Python serves or embeds them.
+// One script and one stylesheet with fixed names: the Python server serves them and exported pages embed them.
 export default defineConfig({
   plugins: [preact()],
   build: {

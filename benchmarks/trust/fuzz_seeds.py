@@ -96,10 +96,10 @@ def write_run(
     """
     import torch
 
-    from jumok.tasks.known import task_of
-    from jumok.tasks.recipe import load_recipe
-    from jumok.tasks.run import Run
-    from jumok.tasks.vocabularies import Vocabularies
+    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.recipe.recipe import load_recipe
+    from jumok.tasks.registry import task_of
+    from jumok.tasks.runs.run import Run
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def runs() -> list[Files]:
 def traces() -> list[Files]:
     """Traces of a classifier and of a writer."""
     from jumok.interpret.tracing import trace
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     with tempfile.TemporaryDirectory() as home:
         found = []

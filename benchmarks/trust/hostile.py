@@ -145,16 +145,16 @@ def _load(folder: Path) -> object:
 
 
 def _import(folder: Path) -> object:
-    from jumok.tasks.imported import import_checkpoint
+    from jumok.tasks.runs.import_checkpoint import import_checkpoint
 
     return import_checkpoint(folder, folder.parent / "imported")
 
 
 def _begin(folder: Path) -> object:
     """What `jumok train` does with model.init before the first step."""
-    from jumok.tasks.beginning import begin_from, vocabularies_of
-    from jumok.tasks.known import task_of
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
+    from jumok.tasks.registry import task_of
+    from jumok.tasks.runs.initialize_from import begin_from, vocabularies_of
 
     recipe = folder.parent / "begin.toml"
     from .fuzz_seeds import recipe as text
@@ -184,7 +184,7 @@ def _trace(folder: Path) -> object:
 
 
 def _recipe(folder: Path) -> object:
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
 
     return load_recipe(str(folder / "recipe.toml"))
 

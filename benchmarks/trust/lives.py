@@ -17,9 +17,9 @@ PATIENCE = 300.0  # seconds that one life may take, if nothing else is said
 # What a training imports on its way, here once for all lives.
 PARTS = (
     "jumok.cli.train",
-    "jumok.tasks.training",
+    "jumok.tasks.runs.train",
     "jumok.tasks.classification",
-    "jumok.tasks.examples",
+    "jumok.tasks.runs.examples",
     "jumok.viewer.attention",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
@@ -102,7 +102,7 @@ def import_parts() -> None:
     pyarrow.set_cpu_count(1)
     for part in PARTS:
         import_module(part)
-    from jumok.tasks.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
 
     load_recipe("nsmc", [])  # what checks recipes is made once
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from jumok.nn.hooks import record
-    from jumok.tasks.answering import Loaded
-    from jumok.tasks.answers import Estimate, Prediction, Rewriting, Tagging
-    from jumok.tasks.loading import load
+    from jumok.tasks.pipeline.outputs import Estimate, Prediction, Rewriting, Tagging
+    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.runs.load import load
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
 __version__ = metadata.version("jumok")
@@ -59,20 +59,20 @@ _HOMES = {
     "Decoder": "jumok.models",
     "Encoder": "jumok.models",
     "EncoderDecoder": "jumok.models",
-    "Estimate": "jumok.tasks.answers",
+    "Estimate": "jumok.tasks.pipeline.outputs",
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
-    "Loaded": "jumok.tasks.answering",
+    "Loaded": "jumok.tasks.pipeline.pipeline",
     "MaskedLanguageModel": "jumok.models",
-    "Prediction": "jumok.tasks.answers",
-    "Rewriting": "jumok.tasks.answers",
+    "Prediction": "jumok.tasks.pipeline.outputs",
+    "Rewriting": "jumok.tasks.pipeline.outputs",
     "SentencePieceVocabulary": "jumok.text.sentencepiece",
-    "Tagging": "jumok.tasks.answers",
+    "Tagging": "jumok.tasks.pipeline.outputs",
     "TextClassifier": "jumok.models",
     "TokenClassifier": "jumok.models",
     "Trace": "jumok.interpret.trace",
     "TransformerConfig": "jumok.models",
-    "load": "jumok.tasks.loading",
+    "load": "jumok.tasks.runs.load",
     "record": "jumok.nn.hooks",
     "trace": "jumok.interpret.tracing",
 }

@@ -17,7 +17,7 @@ TEXT = "이 영화 정말 최고예요"
 
 @pytest.fixture(scope="module")
 def live(review_run: Path) -> Iterator[Server]:
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
     from jumok.viewer.asking import TraceRequest
     from jumok.viewer.live import Live
 

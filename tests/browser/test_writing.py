@@ -15,7 +15,7 @@ from tests.viewer.served import Server, served
 @pytest.fixture(scope="module")
 def writer(reading_run: Path) -> Iterator[Server]:
     """A server as `jumok view RUN TEXT --decode beam=3` has it."""
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
     from jumok.viewer.asking import TraceRequest
     from jumok.viewer.live import Live
 

@@ -15,9 +15,9 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.tasks.answering import Loaded
-from jumok.tasks.recipe import Recipe
-from jumok.tasks.tables import ModelConfig
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 from tests.nn.tolerances import shaken
 

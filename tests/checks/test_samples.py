@@ -9,7 +9,7 @@ import jumok
 from jumok.checks import draw_samples, samples_of, some_texts
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 from tests.checks.subjects import subject
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jumok.cli import main
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import train
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
 
 JUMOK = (sys.executable, "-m", "jumok")
 

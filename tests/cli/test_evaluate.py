@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import jumok
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import train
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
 from tests.cli.commands import call
 from tests.tiny_runs import readings, reviews, write_reviews, write_tsv
 

@@ -1,4 +1,4 @@
-"""The door: help, version, unknown words, one sentence for an error, pipes that break."""
+"""The command itself: help, version, unknown commands, error messages, broken pipes."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from jumok import __version__
-from jumok.cli import VERBS, help_text
+from jumok.cli import COMMANDS, help_text
 from tests.cli.commands import JUMOK, call, environment, run
 
 Capture = pytest.CaptureFixture[str]
@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 def test_help(capsys: Capture, words: tuple[str, ...]) -> None:
     done = call(capsys, *words)
     assert (done.code, done.out, done.err) == (0, help_text() + "\n", "")
-    assert all(verb in done.out for verb in VERBS)
+    assert all(command in done.out for command in COMMANDS)
 
 
 def test_version(capsys: Capture) -> None:
@@ -26,19 +26,19 @@ def test_version(capsys: Capture) -> None:
     assert (done.code, done.out) == (0, f"jumok {__version__}\n")
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_each_verb_has_its_help(capsys: Capture, verb: str) -> None:
-    done = call(capsys, verb, "--help")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(capsys: Capture, command: str) -> None:
+    done = call(capsys, command, "--help")
     assert done.code == 0
-    assert f"jumok {verb}" in done.out
+    assert f"jumok {command}" in done.out
     assert done.err == ""
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("trian",), "jumok: 'trian' is no verb of jumok; did you mean train?\n"),
-        (("zzz", "--json"), "jumok: 'zzz' is no verb of jumok; known: average, check, data, "),
+        (("trian",), "jumok: unknown command 'trian'; did you mean train?\n"),
+        (("zzz", "--json"), "jumok: unknown command 'zzz'; known: average, check, data, "),
         (("predict", "nowhere", "안녕"), "jumok: nowhere holds no run (no recipe.toml); name a "),
     ],
 )
@@ -55,7 +55,7 @@ def test_an_error_is_one_sentence_on_stderr(
     "words",
     [("train", "--nonsense"), ("evaluate",), ("predict",), ("evaluate", "a", "b"), ("data", "x")],
 )
-def test_wrong_words_are_two(capsys: Capture, words: tuple[str, ...]) -> None:
+def test_usage_errors_exit_with_2(capsys: Capture, words: tuple[str, ...]) -> None:
     done = call(capsys, *words)
     assert (done.code, done.out) == (2, "")
     assert "usage" in done.err.lower()
@@ -64,26 +64,25 @@ def test_wrong_words_are_two(capsys: Capture, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "words", [("--debug", "predict", "nowhere"), ("predict", "nowhere", "--debug")]
 )
-def test_debug_shows_where(words: tuple[str, ...]) -> None:
+def test_debug_prints_a_traceback(words: tuple[str, ...]) -> None:
     done = run(*words)
     assert done.code == 2
     assert "Traceback" in done.err
     assert "nowhere holds no run" in done.err
 
 
-def test_a_fault_of_jumok_s_own_is_told_as_one(
+def test_an_unexpected_exception_is_reported_as_a_bug(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
 ) -> None:
-    """What nobody foresaw: when one is known it is mended, so here it is made."""
 
     def broken(*words: object) -> None:
-        raise TypeError("unforeseen")
+        raise TypeError("unexpected")
 
-    monkeypatch.setattr("jumok.tasks.loading.load", broken)
+    monkeypatch.setattr("jumok.tasks.runs.load.load", broken)
     done = call(capsys, "predict", review_run, "안녕")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("jumok: TypeError: ")
-    assert done.err.endswith("; this is a fault of jumok, --debug shows where\n")
+    assert done.err.endswith("; this is a bug in jumok, use --debug for a traceback\n")
 
 
 @pytest.mark.parametrize(
@@ -94,20 +93,20 @@ def test_a_fault_of_jumok_s_own_is_told_as_one(
         RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
     ],
 )
-def test_too_little_memory_is_no_fault_of_jumok(
+def test_out_of_memory_is_not_reported_as_a_bug(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path, error: Exception
 ) -> None:
     def load(*words: object) -> None:
         raise error
 
-    monkeypatch.setattr("jumok.tasks.loading.load", load)
+    monkeypatch.setattr("jumok.tasks.runs.load.load", load)
     done = call(capsys, "predict", review_run, "안녕")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("jumok: there is not enough memory for this; ask for less at once")
+    assert done.err.startswith("jumok: out of memory; process less at once")
 
 
-def test_what_came_cannot_command_the_terminal(capsys: Capture, review_run: Path) -> None:
-    """An escape, a bell, a sign that turns the line round, half a pair: shown, never sent."""
+def test_control_characters_of_the_input_are_escaped(capsys: Capture, review_run: Path) -> None:
+    """An escape, a bell, a bidirectional mark, half a surrogate pair."""
     for word in ("\x1b]0;title\x07", "\u202ecod.exe", "\ud800", "a\rb", "\x9b2J"):
         done = call(capsys, "evaluate", review_run, "--split", word)
         assert done.code == 2
@@ -115,14 +114,14 @@ def test_what_came_cannot_command_the_terminal(capsys: Capture, review_run: Path
         assert ascii(word)[1:-1] in done.err
 
 
-def test_a_word_without_measure_is_not_echoed_whole(capsys: Capture) -> None:
+def test_a_very_long_argument_is_not_echoed_whole(capsys: Capture) -> None:
     done = call(capsys, "train", "x" * 100_000)
     assert done.code == 2
     assert len(done.err) < 10_000
     assert "characters left out" in done.err
 
 
-def test_a_word_that_is_no_text(capsys: Capture, review_recipe: Path) -> None:
+def test_an_argument_that_is_not_valid_text(capsys: Capture, review_recipe: Path) -> None:
     done = call(capsys, "train", review_recipe, "name=\ud800", "--dry-run")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
@@ -130,15 +129,15 @@ def test_a_word_that_is_no_text(capsys: Capture, review_recipe: Path) -> None:
     )
 
 
-def test_a_name_that_no_file_can_have_is_told(capsys: Capture) -> None:
+def test_an_invalid_file_name_is_reported(capsys: Capture) -> None:
     for verb, words in (("predict", ["안녕"]), ("view", [])):
         done = call(capsys, verb, "각" * 300, *words)
         assert (done.code, done.out) == (3, "")
         assert done.err.count("\n") == 1
-        assert "fault of jumok" not in done.err
+        assert "bug in jumok" not in done.err
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(review_run: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(review_run: Path) -> None:
     """As in `jumok predict RUN | head -1`."""
     with subprocess.Popen(
         [*JUMOK, "predict", str(review_run)],
@@ -162,8 +161,8 @@ def test_a_reader_that_has_seen_enough_is_no_error(review_run: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_the_exit_code_is_told_where_nothing_can_be_said() -> None:
-    """As when a log lies on the disk that is full."""
+def test_the_exit_code_is_kept_when_stderr_cannot_be_written() -> None:
+    """For example a log on a full disk."""
     with open("/dev/full", "wb") as full:
         done = subprocess.run([*JUMOK, "nonsense"], stderr=full, check=False, timeout=60)
     assert done.returncode == 2
@@ -171,8 +170,8 @@ def test_the_exit_code_is_told_where_nothing_can_be_said() -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_answers_that_find_no_room(review_run: Path, unbuffered: str) -> None:
-    """As in `jumok predict RUN 안녕 > answers.txt` on a disk that is full."""
+def test_predictions_that_cannot_be_written(review_run: Path, unbuffered: str) -> None:
+    """As in `jumok predict RUN 안녕 > answers.txt` on a full disk."""
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [*JUMOK, "predict", str(review_run), "안녕"],
@@ -184,14 +183,14 @@ def test_answers_that_find_no_room(review_run: Path, unbuffered: str) -> None:
         )
     assert done.returncode == 3
     assert done.stderr.decode() == (
-        "jumok: stdout: No space left on device; free some space, or send the answers somewhere "
-        "else\n"
+        "jumok: stdout: No space left on device; free some space, or write the output to another "
+        "place\n"
     )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
-def test_a_sentence_never_goes_to_stdout() -> None:
-    """Not even where stderr is closed."""
+def test_errors_never_go_to_stdout() -> None:
+    """Not even when stderr is closed."""
     done = subprocess.run(
         ["sh", "-c", '"$@" 2>&-', "sh", *JUMOK, "nonsense"],
         stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 
 from jumok.cli import main
 from jumok.errors import InputError
-from jumok.tasks.recipe import load_recipe
+from jumok.tasks.recipe.recipe import load_recipe
 from tests.cli.commands import call
 from tests.tiny_runs import write_readings
 
@@ -102,7 +102,7 @@ def test_a_picture_that_cannot_be_drawn_is_told(
     def draw(*given: object) -> None:
         raise InputError("sequence 0 has no tokens to draw")
 
-    monkeypatch.setattr("jumok.tasks.examples.examples", lambda recipe: ["재미있어요"])
+    monkeypatch.setattr("jumok.tasks.runs.examples.examples", lambda recipe: ["재미있어요"])
     monkeypatch.setattr("jumok.viewer.attention.draw", draw)
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run")
     assert done.code == 0

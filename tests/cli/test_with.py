@@ -6,10 +6,10 @@ import pytest
 
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
-from jumok.tasks.answering import Loaded
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.scoring import score, tables_of
-from jumok.tasks.training import train
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.train import train
 from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]

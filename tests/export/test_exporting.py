@@ -12,8 +12,8 @@ from jumok.errors import InputError, JumokError
 from jumok.export import TARGETS, export, exported_difference
 from jumok.export.onnx_session import exported_logits
 from jumok.export.report import Cost, Unmeasured
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import train
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import train
 from tests.export.small import names_in
 from tests.hf_folders import gpt2, marian
 

@@ -15,15 +15,15 @@ import jumok
 from jumok.errors import InputError, JumokError
 from jumok.export import export
 from jumok.export.onnx_session import exported_logits
-from jumok.tasks.answering import Loaded
-from jumok.tasks.imported import import_checkpoint
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.texts import TextEncoder
-from jumok.tasks.training import train
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.import_checkpoint import import_checkpoint
+from jumok.tasks.runs.train import train
 from tests import hf_folders as foreign
 from tests.export.small import names_in
 from tests.pretrained.hf_variants import VARIANTS
-from tests.tasks.jobs import TAGS, tag_rows
+from tests.tasks.tiny_jobs import TAGS, tag_rows
 from tests.tiny_runs import readings, reviews, write_tsv
 
 transformers = pytest.importorskip("transformers")

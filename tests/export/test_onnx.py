@@ -16,12 +16,12 @@ from jumok.export.onnx_session import exported_logits, speaking_for
 from jumok.export.samples import random_rows
 from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
 from jumok.nn.hooks import own_view
-from jumok.tasks.answering import Loaded
-from jumok.tasks.choices import TaskName
-from jumok.tasks.known import task_of
-from jumok.tasks.recipe import Recipe
-from jumok.tasks.scoring import score
-from jumok.tasks.tables import ModelConfig
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.task_spec import TaskName
+from jumok.tasks.registry import task_of
+from jumok.tasks.runs.evaluate import score
 from jumok.training.config import TrainingConfig
 from tests.export.small import MEASURES, config, drawn
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.inference.unpad import Seats, grouped
+from jumok.inference.unpad import PaddingLayout, group_by_length
 
 BATCHES = st.integers(1, 6).flatmap(
     lambda width: st.lists(
@@ -17,7 +17,7 @@ BATCHES = st.integers(1, 6).flatmap(
 def test_every_real_token_is_in_one_group(rows: list[list[bool]], tokens: int) -> None:
     real = torch.tensor(rows)
     seen = []
-    for places, some in grouped(real, tokens):
+    for places, some in group_by_length(real, tokens):
         assert some.any(1).all()
         assert some[:, 0].all()  # rows begin with a real token, and the longest ends with one
         assert some[0, -1]
@@ -29,15 +29,15 @@ def test_every_real_token_is_in_one_group(rows: list[list[bool]], tokens: int) -
 @given(BATCHES)
 def test_gathered_as_spread(rows: list[list[bool]]) -> None:
     real = torch.tensor(rows)
-    seats = Seats.of(real)
+    seats = PaddingLayout.from_mask(real)
     tokens = torch.arange(1, int(real.sum()) + 1)
-    spread = seats.spread(tokens)
+    spread = seats.pad(tokens)
     assert torch.equal(spread > 0, real)
-    assert torch.equal(seats.gather(spread), tokens)
+    assert torch.equal(seats.unpad(spread), tokens)
     assert torch.equal(seats.lengths, real.sum(1))
     assert torch.equal(seats.columns, real.nonzero()[:, 1])
 
 
 def test_a_long_text_alone_is_a_group() -> None:
-    groups = list(grouped(torch.ones(3, 50, dtype=torch.bool), tokens=20))
+    groups = list(group_by_length(torch.ones(3, 50, dtype=torch.bool), tokens=20))
     assert [tuple(places.shape) for places, _ in groups] == [(1, 50)] * 3

@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe, load_recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
 from torch import Tensor
 
 from jumok.config_io import from_dict
@@ -37,6 +35,8 @@ from jumok.tasks.inputs.windows import WindowConfig
 from jumok.tasks.pipeline.outputs import Rewriting
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.recipe.recipe import Recipe, load_recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
 
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.classification import labelled, score_texts
 from jumok.tasks.inputs.text_encoder import TextEncoder, texts_of
 from jumok.tasks.pipeline.sequence_classification import answer_all, outputs
+from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, LABELS, classification_job, review_vocabulary
 from tests.tiny_runs import reviews

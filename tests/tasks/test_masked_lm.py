@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
 
 import jumok
 from jumok.data.config import DataConfig
@@ -27,6 +25,8 @@ from jumok.tasks.masked_lm import (
     read_blanks,
     score_masked,
 )
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import score
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train

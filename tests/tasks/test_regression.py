@@ -12,13 +12,13 @@ from jumok.data.recipe_files import evaluation_table
 from jumok.errors import InputError
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.models import TextClassifier
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.scoring import score
-from jumok.tasks.tables import AugmentationConfig, RegressionConfig
-from jumok.tasks.training import train
-from jumok.tasks.whole_texts import outputs
+from jumok.tasks.pipeline.sequence_classification import outputs
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.tables import AugmentationConfig, RegressionConfig
+from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.train import train
 from jumok.training.trainer import Trainer
-from tests.tasks.jobs import CPU, regression_job, score_rows
+from tests.tasks.tiny_jobs import CPU, regression_job, score_rows
 from tests.tiny_runs import REVIEWS
 
 ROWS = score_rows(32, 1)
@@ -123,6 +123,6 @@ def test_a_range_that_is_none() -> None:
 
 def test_a_text_alone_may_have_a_score() -> None:
     recipe = load_recipe("nsmc", ["task=regression", 'data={"train" = "my.tsv"}'])
-    from jumok.tasks.known import task_of
+    from jumok.tasks.registry import task_of
 
     assert task_of(recipe).columns(recipe) == ("text", "score")

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import AugmentationConfig
 
 import jumok
 from jumok.data.recipe_files import evaluation_table
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import score
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import (

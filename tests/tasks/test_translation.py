@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
 
 import jumok
 from jumok import safetensors_io as tensorfile
@@ -18,6 +17,7 @@ from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.tokenizer_pair import learn
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import score, tables_of
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.seq2seq import SequenceToSequence

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from jumok.errors import CheckpointError
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import resume, train
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import JUMOK, Done, environment, run

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from jumok.tasks.choices import CHOICES
+from jumok.tasks.recipe.task_spec import CHOICES
 from jumok.training.better import is_better
 
 HIGHER = {

@@ -102,7 +102,7 @@ def _main() -> None:
     import matplotlib.pyplot  # noqa: F401
     import rich.progress  # noqa: F401
 
-    import jumok.tasks.training
+    import jumok.tasks.runs.train
     import jumok.training.parallel.fsdp  # noqa: F401
 
     signal.alarm(570)  # nobody waits for ever

@@ -1,8 +1,8 @@
 /**
- * Builds the page: app.js and app.css, then the script of each part.
+ * Builds the page: app.js and app.css, then one script for each bundle of views.
  *
- * A part is one view or a few, in a script that is fetched when one of them is first opened. It holds what is its own
- * alone; every module that app.js has as well is taken from there (src/shared.ts), so that all see the same state.
+ * A bundle holds one view or more and is fetched when one of them is first opened. Modules that app.js contains are not
+ * bundled again: they are external and come from app.js (src/shared.ts), so that every view uses the same state.
  */
 
 import { readdirSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const OUT = process.argv[2] ?? join(WEB, "../src/jumok/viewer/static");
 const listed = readFileSync(join(SOURCE, "shared.ts"), "utf8").matchAll(/^ {2}"([^"]+)":/gm);
 const shared = new Set(Array.from(listed, ([, name]) => name));
 
-/** The name under which app.js shares a module; null for a part's own. */
+/** The name under which app.js shares a module; null for a module of the bundle itself. */
 function sharedName(id, from) {
   if (shared.has(id)) return id;
   const path = id.startsWith(".") && from ? join(dirname(from), id) : id;
@@ -25,11 +25,11 @@ function sharedName(id, from) {
   return shared.has(name) ? name : null;
 }
 
-/** Modules of the page that a part may not have a copy of: they hold state, or app.js has them anyway. */
-const COMMON = /^src\/(draw|shell|state|trace|words)\//;
+/** Modules that a bundle must not copy, because they hold state or are in app.js already. */
+const APP_MODULES = /^src\/(draw|i18n|shell|state|trace)\//;
 
-const parts = {
-  name: "parts",
+const bundles = {
+  name: "bundles",
   enforce: "pre",
   resolveId(id, from) {
     if (id.endsWith(".css")) return "\0no-style";
@@ -41,22 +41,22 @@ const parts = {
     for (const chunk of Object.values(bundle))
       for (const id of Object.keys(chunk.modules ?? {})) {
         const path = relative(WEB, id).replaceAll("\\", "/");
-        if (COMMON.test(path) || path.startsWith("node_modules/"))
-          this.error(`${path} would be in ${chunk.fileName} and in app.js; list it in src/shared.ts`);
+        if (APP_MODULES.test(path) || path.startsWith("node_modules/"))
+          this.error(`${path} would be in both ${chunk.fileName} and app.js; list it in src/shared.ts`);
       }
   },
 };
 
 const logLevel = "warn";
 await build({ configFile: join(WEB, "vite.config.ts"), root: WEB, logLevel, build: { outDir: OUT } });
-for (const file of readdirSync(join(SOURCE, "parts"))) {
+for (const file of readdirSync(join(SOURCE, "bundles"))) {
   const globals = (id) => `jumok[${JSON.stringify(id)}]`;
   const output = { format: "iife", entryFileNames: "[name].js", globals };
   await build({
     configFile: join(WEB, "vite.config.ts"),
     root: WEB,
     logLevel,
-    plugins: [parts],
-    build: { outDir: OUT, rollupOptions: { input: join(SOURCE, "parts", file), output } },
+    plugins: [bundles],
+    build: { outDir: OUT, rollupOptions: { input: join(SOURCE, "bundles", file), output } },
   });
 }

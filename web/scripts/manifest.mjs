@@ -1,8 +1,8 @@
 /**
- * Writes manifest.json and THIRD_PARTY.txt beside the built page.
+ * Writes manifest.json and THIRD_PARTY.txt next to the built page.
  *
- * The manifest holds the sha256 of every source the page is built of, and of what was built, so that a test without
- * Node can tell a stale build. THIRD_PARTY.txt holds the licences of the packages that are part of app.js.
+ * The manifest holds the sha256 of every source and of every built file, so that a test without Node detects a stale
+ * build. THIRD_PARTY.txt holds the licences of the packages that are part of app.js.
  */
 
 import { createHash } from "node:crypto";
@@ -12,10 +12,10 @@ import { fileURLToPath } from "node:url";
 
 const WEB = dirname(dirname(fileURLToPath(import.meta.url)));
 const STATIC = join(WEB, "../src/jumok/viewer/static");
-const BUILT = ["app.css", "app.js", "lesson.js", "neuron.js", "story.js"];
+const BUILT = ["app.css", "app.js", "lesson.js", "neuron.js", "reading.js"];
 const CONFIGURATION = ["package.json", "package-lock.json", "tsconfig.json", "vite.config.ts", "scripts/build.mjs", "scripts/manifest.mjs"];
 
-/** Sources of the page: everything in src that is neither a test nor made for tests. */
+/** Sources of the page: every file in src except tests and test data. */
 function sources() {
   const files = readdirSync(join(WEB, "src"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.(ts|tsx|css|json)$/.test(entry.name) && !/\.(test\.tsx?|golden\.json)$/.test(entry.name))
@@ -28,19 +28,19 @@ function sha256(path) {
   return createHash("sha256").update(readFileSync(path)).digest("hex");
 }
 
-/** Name, version and licence text of the packages that ship. */
+/** Name, version and licence text of the packages that are shipped. */
 function thirdParty() {
   const { dependencies } = JSON.parse(readFileSync(join(WEB, "package.json"), "utf8"));
   const script = readFileSync(join(WEB, "package-lock.json"), "utf8");
   const { packages } = JSON.parse(script);
-  const wanted = new Set();
+  const names = new Set();
   const add = (name) => {
-    if (wanted.has(name)) return;
-    wanted.add(name);
+    if (names.has(name)) return;
+    names.add(name);
     for (const next of Object.keys(packages[`node_modules/${name}`].dependencies ?? {})) add(next);
   };
   for (const name of Object.keys(dependencies)) add(name);
-  return [...wanted].sort().map((name) => {
+  return [...names].sort().map((name) => {
     const folder = join(WEB, "node_modules", name);
     const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
     const file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));

@@ -4,24 +4,24 @@ import { effect } from "@preact/signals";
 import { render } from "preact";
 import { palette } from "./draw/palette";
 import { App } from "./shell/app";
-import { followKeys } from "./shell/keyboard";
+import { listenToKeys } from "./shell/keyboard";
 import "./shared";
 import "./shell/theme.css";
-import { fit, opened, start } from "./state/open";
+import { clampSelection, currentTrace, loadInitialTrace } from "./state/session";
 import { language } from "./state/state";
-import { followAddress } from "./state/url";
+import { syncWithAddress } from "./state/url";
 
-followAddress();
-followKeys();
+syncWithAddress();
+listenToKeys();
 effect(() => {
   document.documentElement.lang = language.value;
 });
 effect(() => {
-  const trace = opened.value;
+  const trace = currentTrace.value;
   document.title = trace?.info.title ? `${trace.info.title} · jumok` : "jumok";
-  if (trace) fit(trace.info); // whatever the address says
+  if (trace) clampSelection(trace.info); // whatever the address says
 });
 effect(() => void palette.value); // light or dark is set on the page even where nothing is drawn
 const root = document.getElementById("app");
 if (root) queueMicrotask(() => render(<App />, root)); // parts that come with the page are there by then
-void start();
+void loadInitialTrace();

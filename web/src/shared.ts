@@ -1,4 +1,4 @@
-/** What app.js shares with the scripts of parts: they are built against these modules (`scripts/build.mjs`). */
+/** The modules that app.js shares with the bundles of views, which are built against them (`scripts/build.mjs`). */
 
 import * as signals from "@preact/signals";
 import * as preact from "preact";
@@ -12,24 +12,24 @@ import * as drawPalette from "./draw/palette";
 import * as drawPool from "./draw/pool";
 import * as drawSvg from "./draw/svg";
 import * as drawText from "./draw/text";
-import * as shellGrid from "./shell/grid";
-import * as shellLooking from "./shell/looking";
-import * as stateDrawn from "./state/drawn";
+import * as i18nBlocks from "./i18n/blocks";
+import * as i18nI18n from "./i18n/i18n";
+import * as shellAccessibleGrid from "./shell/accessibleGrid";
+import * as shellFocusDetails from "./shell/focusDetails";
+import * as stateActions from "./state/actions";
+import * as stateCoverage from "./state/coverage";
 import * as stateLabels from "./state/labels";
-import * as stateLoaded from "./state/loaded";
-import * as stateMoves from "./state/moves";
-import * as stateOpen from "./state/open";
+import * as stateSession from "./state/session";
 import * as stateSettings from "./state/settings";
 import * as stateState from "./state/state";
+import * as stateUseAsync from "./state/useAsync";
+import * as traceDisplay from "./trace/display";
 import * as traceMatrix from "./trace/matrix";
-import * as traceRows from "./trace/rows";
-import * as traceShown from "./trace/shown";
-import * as viewsAbouts from "./views/abouts";
+import * as traceRowSlice from "./trace/rowSlice";
+import * as viewsBundles from "./views/bundles";
 import * as viewsChoice from "./views/choice";
-import * as viewsParts from "./views/parts";
+import * as viewsViewInfo from "./views/viewInfo";
 import * as viewsWidth from "./views/width";
-import * as wordsBlocks from "./words/blocks";
-import * as wordsWords from "./words/words";
 
 export const shared: Readonly<Record<string, object>> = {
   "@preact/signals": signals,
@@ -44,24 +44,24 @@ export const shared: Readonly<Record<string, object>> = {
   "draw/pool": drawPool,
   "draw/svg": drawSvg,
   "draw/text": drawText,
-  "shell/grid": shellGrid,
-  "shell/looking": shellLooking,
-  "state/drawn": stateDrawn,
+  "i18n/blocks": i18nBlocks,
+  "i18n/i18n": i18nI18n,
+  "shell/accessibleGrid": shellAccessibleGrid,
+  "shell/focusDetails": shellFocusDetails,
+  "state/actions": stateActions,
+  "state/coverage": stateCoverage,
   "state/labels": stateLabels,
-  "state/loaded": stateLoaded,
-  "state/moves": stateMoves,
-  "state/open": stateOpen,
+  "state/session": stateSession,
   "state/settings": stateSettings,
   "state/state": stateState,
+  "state/useAsync": stateUseAsync,
+  "trace/display": traceDisplay,
   "trace/matrix": traceMatrix,
-  "trace/rows": traceRows,
-  "trace/shown": traceShown,
-  "views/abouts": viewsAbouts,
+  "trace/rowSlice": traceRowSlice,
+  "views/bundles": viewsBundles,
   "views/choice": viewsChoice,
-  "views/parts": viewsParts,
+  "views/viewInfo": viewsViewInfo,
   "views/width": viewsWidth,
-  "words/blocks": wordsBlocks,
-  "words/words": wordsWords,
 };
 
 Object.assign(globalThis, { jumok: shared });

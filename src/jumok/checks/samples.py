@@ -12,14 +12,14 @@ from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel
-from jumok.tasks.answering import Loaded
-from jumok.tasks.answers import Rewriting
-from jumok.tasks.continuation import prompt
-from jumok.tasks.frames import target_begin
-from jumok.tasks.masking import special_ids
-from jumok.tasks.pairs import PairEncoder
-from jumok.tasks.scoring import tables_of
-from jumok.tasks.texts import TextEncoder, Texts, is_told_segments, segments_of
+from jumok.tasks.inputs.masking import special_ids
+from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, is_told_segments, segments_of
+from jumok.tasks.pipeline.causal_generation import prompt
+from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.evaluate import tables_of
 
 LONGEST = 512  # tokens of a drawn text: more cost time and tell nothing new
 N_TEXTS = 4

@@ -7,8 +7,8 @@ import torch
 
 from jumok.checks.equality import NotApplicable
 from jumok.checks.subject import Answers, Subject, batched
-from jumok.tasks.loading import load
-from jumok.tasks.run import Run
+from jumok.tasks.runs.load import load
+from jumok.tasks.runs.run import Run
 
 
 def restored(subject: Subject) -> Answers:

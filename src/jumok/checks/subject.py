@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumok.data.packing import pad
 from jumok.models import EncoderDecoderClassifier, TextClassifier
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 
 Answers = list[Tensor]  # one a sample, float32 on the CPU: (L,) of a text, (n, V) of its n tokens
 

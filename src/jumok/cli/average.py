@@ -21,7 +21,7 @@ def average(
     ] = False,
 ) -> None:
     """Average the last checkpoints of a run, and score that on the development split."""
-    from jumok.tasks import averaging
+    from jumok.tasks.runs import average_checkpoints as averaging
 
     finished = averaging.average(run, last, out or _beside(run, last))
     results = finished.results

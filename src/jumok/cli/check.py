@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from jumok.checks import Change, Equality, Outcome, Subject
     from jumok.native import Precision
-    from jumok.tasks.answering import Loaded
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -41,7 +41,7 @@ def check(
     Ends with exit code 1 when an equality fails.
     """
     from jumok.checks import check as outcomes_of
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     subject = _subject(load(run, device), texts or [])
     table = _table(quick)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 Words = Annotated[
     list[str] | None,
@@ -35,7 +35,7 @@ def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = (
 
     The words are laid over its settings first: they may take away what only one run can do.
     """
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     loaded = load(run)
     if not others:
@@ -64,7 +64,7 @@ def overridden(
     precision: str | None = None,
 ) -> "Loaded":
     """The model with these words laid over its settings; all that is in force goes to stderr."""
-    from jumok.tasks.task import Writing
+    from jumok.tasks.pipeline.task import Writing
 
     if words:
         loaded = loaded.with_decoding(words)

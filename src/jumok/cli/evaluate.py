@@ -34,7 +34,7 @@ def evaluate(
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.data.recipe_files import evaluation_table
     from jumok.errors import InputError
-    from jumok.tasks.scoring import score, tables_of, tell_bad_rows
+    from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
 
     if data is not None and split is not None:
         raise InputError("--data names a file and --split a part of the recipe's data; choose one")

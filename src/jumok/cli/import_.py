@@ -28,7 +28,7 @@ def import_(
     """
     from jumok.models.weights import weights_of
     from jumok.pretrained.hub import resolve
-    from jumok.tasks.imported import import_checkpoint
+    from jumok.tasks.runs.import_checkpoint import import_checkpoint
 
     found = import_checkpoint(resolve(checkpoint, revision), out)
     parameters = sum(p.numel() for p in weights_of(found.model).values())

@@ -128,7 +128,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
     if text is None:
         raise InputError(f"no text came for {run} to read; add it behind the run")
     from jumok.interpret.tracing import trace
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
 
     return trace(load(run), text, target, explain=explain)
 

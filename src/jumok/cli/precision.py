@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 Precise = Annotated[
     str | None,

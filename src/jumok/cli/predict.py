@@ -15,8 +15,8 @@ from jumok.cli.decoding import Along, Words, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
-    from jumok.tasks.answering import Loaded
-    from jumok.tasks.answers import Answer
+    from jumok.tasks.pipeline.outputs import Answer
+    from jumok.tasks.pipeline.pipeline import Loaded
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -84,7 +84,7 @@ def predict(
 def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
     """An answer as a line of JSON, with what was asked for besides."""
     from jumok.config_io import to_dict
-    from jumok.tasks.answers import Rewriting
+    from jumok.tasks.pipeline.outputs import Rewriting
 
     tree = to_dict(answer)
     if not tokens:
@@ -131,7 +131,7 @@ def _refuse_options(texts: list[str], known: list[str]) -> None:
 def _refuse_unwritten(loaded: "Loaded", options: str) -> None:
     """Raises InputError where a model writes nothing."""
     from jumok.errors import InputError
-    from jumok.tasks.choices import WRITING
+    from jumok.tasks.recipe.task_spec import WRITING
 
     if loaded.recipe.task not in WRITING:
         raise InputError(
@@ -166,7 +166,7 @@ def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:
 
 def _stream(loaded: "Loaded", text: str) -> None:
     """One answer, its parts as they come."""
-    from jumok.tasks.task import Writing
+    from jumok.tasks.pipeline.task import Writing
 
     def show(part: str) -> None:
         sys.stdout.write(part)
@@ -181,7 +181,7 @@ def _stream(loaded: "Loaded", text: str) -> None:
 
 def _tell_loop(answer: "Answer") -> None:
     """Where an answer says the same over and over, that goes to stderr."""
-    from jumok.tasks.answers import Rewriting
+    from jumok.tasks.pipeline.outputs import Rewriting
 
     if isinstance(answer, Rewriting) and answer.loop is not None:
         print(f"jumok: the answer to {answer.text[:40]!r} loops: {answer.loop}", file=sys.stderr)

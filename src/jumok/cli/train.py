@@ -43,7 +43,7 @@ def train(
     """Train a recipe, score it once on the test split, and keep it all in the run's folder."""
     from jumok.errors import InputError
     from jumok.processes import is_main_process, report_errors_once
-    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.runs import train as training
 
     if dry_run:
@@ -73,7 +73,7 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
 
     from jumok.errors import InputError
     from jumok.tasks.dry_run import dry_run
-    from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
+    from jumok.tasks.recipe.recipe import load_recipe
     from jumok.training.reporting.metrics import clock
 
     if recipe is None or resume is not None:

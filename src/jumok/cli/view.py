@@ -135,7 +135,7 @@ def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
         return Trace.open(run)
     if wanted is None:
         raise InputError("an export shows a text being read; add TEXT after the run")
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
     from jumok.viewer.live import Live
 
     return Live(load(run)).traced(wanted)
@@ -182,7 +182,7 @@ def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
         info = read_info(run)
         card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
         return Shown(shelf, card, shelf.give(run.resolve()))
-    from jumok.tasks.loading import load
+    from jumok.tasks.runs.load import load
     from jumok.viewer.live import Live
 
     live = Live(load(run), wanted.decode if wanted is not None else None)

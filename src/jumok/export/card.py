@@ -9,9 +9,9 @@ from jumok.data.known import known_corpus
 from jumok.export.generation import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import weights_of
-from jumok.tasks.answering import Loaded
-from jumok.tasks.choices import WRITING
-from jumok.tasks.origin import told
+from jumok.tasks.pipeline.origin import told
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.task_spec import WRITING
 
 _KOREAN = {
     "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
@@ -53,7 +53,7 @@ def card(
 
 def results_of(folder: Path) -> dict[str, Any]:
     """What `results.json` of a run says; empty for a folder without one."""
-    from jumok.tasks.run import Run
+    from jumok.tasks.runs.run import Run
 
     run = Run(folder)
     return run.results() if run.finished else {}

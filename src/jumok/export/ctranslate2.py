@@ -10,8 +10,8 @@ from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
 from jumok.export.twin import Twin, twin_of
 from jumok.models import EncoderDecoder
-from jumok.tasks.answering import Loaded
-from jumok.tasks.frames import target_begin
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 TOLERANCE = 1e-4  # of log p: other kernels, other orders of sums

@@ -16,7 +16,7 @@ from jumok.nn import (
     TransformerLayer,
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.tasks.frames import target_begin
+from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 

@@ -14,9 +14,9 @@ from jumok.export.report import Outcome
 from jumok.export.samples import random_samples, samples_of
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.export.target import Quantization, Target, Tell, refuse_missing
-from jumok.tasks.answering import Loaded
-from jumok.tasks.loading import load
-from jumok.tasks.vocabularies import Vocabularies
+from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.load import load
 from jumok.text.pretrained import PretrainedVocabulary
 
 TARGETS: dict[str, Target] = {"hf": HuggingFace(), "ctranslate2": CTranslate2(), "onnx": Onnx()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from jumok.decoding.config import DecodingConfig
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 
 _IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 _STOPS = {"likely": False, "full": True, "exact": "never"}

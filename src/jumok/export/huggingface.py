@@ -39,9 +39,9 @@ from jumok.pretrained.family import HeadKind
 from jumok.pretrained.save import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
-from jumok.tasks.answering import Loaded
-from jumok.tasks.frames import filler, target_begin
-from jumok.tasks.imported import original
+from jumok.tasks.inputs.special_tokens import filler, target_begin
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.import_checkpoint import original
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.pretrained.choosing import class_name
 from jumok.text.pretrained.files import CONFIG

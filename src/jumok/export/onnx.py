@@ -25,8 +25,8 @@ from jumok.models import (
     TextClassifier,
 )
 from jumok.models.weights import weights_of
-from jumok.tasks.answering import Loaded
-from jumok.tasks.scoring import score
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.evaluate import score
 
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together

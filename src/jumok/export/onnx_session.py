@@ -14,7 +14,7 @@ from jumok.export.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
 from jumok.nn.hooks import own_view
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 
 Speaker = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """input_ids, attention_mask and token_type_ids (B, T) to what a model answers."""

@@ -12,12 +12,12 @@ from jumok.data.table import Table
 from jumok.errors import InputError, JumokError
 from jumok.export.report import Cost, Unmeasured
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
-from jumok.tasks.answering import Loaded
-from jumok.tasks.frames import target_begin
-from jumok.tasks.pairs import PairEncoder
-from jumok.tasks.scoring import tables_of
-from jumok.tasks.texts import TextEncoder
-from jumok.tasks.windows import framed
+from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.text_encoder import TextEncoder
+from jumok.tasks.inputs.windows import framed
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.runs.evaluate import tables_of
 
 COMPARED = 100  # rows whose numbers are compared
 MEASURED = 1_000  # rows that int8 is scored on

@@ -7,8 +7,8 @@ from torch import nn
 
 from jumok.models import TextClassifier
 from jumok.nn.hooks import own_view
-from jumok.tasks.answering import Loaded
-from jumok.tasks.tables import RegressionConfig
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.recipe.tables import RegressionConfig
 
 
 def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from jumok.errors import InputError
 from jumok.export.report import Outcome
 from jumok.export.samples import Samples
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 
 Quantization = Literal["int8"]
 Tell = Callable[[str], None]

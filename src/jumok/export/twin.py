@@ -21,8 +21,8 @@ from jumok.export.report import Searched
 from jumok.export.same_texts import searched
 from jumok.export.samples import Scores, lists, numbers_of, read
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.tasks.answering import Loaded
-from jumok.tasks.batches import in_order_of_length, padded
+from jumok.tasks.inputs.batches import in_order_of_length, padded
+from jumok.tasks.pipeline.pipeline import Loaded
 
 AT_ONCE = 1_024  # tokens of a batch
 PROMPT, CONTINUATION = 8, 32  # tokens given to a language model, and tokens it goes on for

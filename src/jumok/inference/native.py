@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.inference.unpad import Seats
+from jumok.inference.unpad import PaddingLayout
 from jumok.native.encoder import NativeEncoder
 
 
@@ -16,12 +16,12 @@ class NativeLayers(nn.Module):
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, x: Tensor, seats: Seats, positions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) on seats, positions (b, w) -> (n, D), in the type of x."""
-        if not seats.hides_padding_alone:
+        if not seats.is_padding_only:
             raise InputError(
                 "a mask came that hides more than padding, which the int8 kernel does not know; "
                 'pad texts instead of packing them, or optimize with precision="float32"'
             )
-        taken = seats.gather(positions)  # (n)
+        taken = seats.unpad(positions)  # (n)
         return self.encoder(x, seats.lengths, taken, seats.columns).to(x.dtype)

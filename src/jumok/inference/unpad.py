@@ -13,7 +13,7 @@ from jumok.nn.masks import EVERYTHING, AttentionMask
 
 
 @dataclass(frozen=True)
-class Seats:
+class PaddingLayout:
     """Where n tokens that stand end to end would sit in b rows of width w.
 
     >>> seats = Seats.of(torch.tensor([[True, True], [True, False]]))
@@ -24,50 +24,50 @@ class Seats:
 
     n_rows: int  # b
     width: int  # w
-    taken: Tensor | None  # (n) int64: the seats with a token, of all b * w; None when all have one
+    token_index: Tensor | None  # (n) int64: the seats with a token, of all b * w; None when all have one
     mask: AttentionMask  # who may attend to whom, over (b, w)
 
     @classmethod
-    def of(cls, real: Tensor) -> "Seats":
+    def from_mask(cls, attention_mask: Tensor) -> "PaddingLayout":
         """The seats of real tokens, (b, w) bool."""
-        b, w = real.shape
-        if bool(real.all()):
+        b, w = attention_mask.shape
+        if bool(attention_mask.all()):
             return cls(b, w, None, EVERYTHING)
-        taken = real.flatten().nonzero().squeeze(1)
-        return cls(b, w, taken, AttentionMask.from_padding(real))
+        taken = attention_mask.flatten().nonzero().squeeze(1)
+        return cls(b, w, taken, AttentionMask.from_padding(attention_mask))
 
-    def spread(self, x: Tensor) -> Tensor:
+    def pad(self, x: Tensor) -> Tensor:
         """Tokens (n, ...) to their seats (b, w, ...); zeros where nobody sits."""
-        if self.taken is not None:
-            x = x.new_zeros(self.n_rows * self.width, *x.shape[1:]).index_copy_(0, self.taken, x)
+        if self.token_index is not None:
+            x = x.new_zeros(self.n_rows * self.width, *x.shape[1:]).index_copy_(0, self.token_index, x)
         return x.view(self.n_rows, self.width, *x.shape[1:])
 
-    def gather(self, x: Tensor) -> Tensor:
+    def unpad(self, x: Tensor) -> Tensor:
         """What sits on the seats (b, w, ...), end to end again (n, ...)."""
         x = x.reshape(self.n_rows * self.width, *x.shape[2:])
-        return x if self.taken is None else x[self.taken]
+        return x if self.token_index is None else x[self.token_index]
 
     @property
-    def hides_padding_alone(self) -> bool:
+    def is_padding_only(self) -> bool:
         """Whether each token may attend to all tokens of its row."""
-        return self.taken is not None or self.mask == EVERYTHING
+        return self.token_index is not None or self.mask == EVERYTHING
 
     @property
     def lengths(self) -> Tensor:
         """How many tokens sit in each row: (b) int64."""
-        if self.taken is None:
+        if self.token_index is None:
             return torch.full((self.n_rows,), self.width)
-        return torch.bincount(self.taken // self.width, minlength=self.n_rows)
+        return torch.bincount(self.token_index // self.width, minlength=self.n_rows)
 
     @property
     def columns(self) -> Tensor:
         """The place of each token in its row: (n) int64."""
-        if self.taken is None:
+        if self.token_index is None:
             return torch.arange(self.width).repeat(self.n_rows)
-        return self.taken % self.width
+        return self.token_index % self.width
 
 
-def grouped(real: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+def group_by_length(attention_mask: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Texts of like length, about `tokens` of them together.
 
     real (B, T) bool -> for each group the places (b, w) int64 that its rows cover, of all B * T,
@@ -78,10 +78,10 @@ def grouped(real: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
     >>> [(places.tolist(), some.tolist()) for places, some in grouped(real, tokens=8)]
     [([[4, 5], [0, 1]], [[True, True], [True, False]])]
     """
-    B, T = real.shape
-    first = real.int().argmax(1)  # (B)
-    last = T - 1 - real.flip(1).int().argmax(1)  # (B)
-    widths = ((last - first + 1) * real.any(1)).tolist()
+    B, T = attention_mask.shape
+    first = attention_mask.int().argmax(1)  # (B)
+    last = T - 1 - attention_mask.flip(1).int().argmax(1)  # (B)
+    widths = ((last - first + 1) * attention_mask.any(1)).tolist()
     longest_first = sorted((row for row in range(B) if widths[row]), key=lambda row: -widths[row])
     while longest_first:
         count = max(1, tokens // widths[longest_first[0]])
@@ -90,4 +90,4 @@ def grouped(real: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
         columns = first[rows, None] + torch.arange(widths[rows[0]])  # (b, w)
         inside = columns <= last[rows, None]
         places = rows[:, None] * T + columns.clamp(max=T - 1)
-        yield places, inside & real.flatten()[places]
+        yield places, inside & attention_mask.flatten()[places]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.inference.linear import Maker, joined
-from jumok.inference.unpad import Seats, grouped
+from jumok.inference.unpad import PaddingLayout, group_by_length
 from jumok.nn import EVERYTHING, AttentionMask, TransformerLayer
 from jumok.nn.attention import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
@@ -25,7 +25,7 @@ class Layers(Protocol):
 
     tokens_at_once: int  # so many keep the processor busy and stay in its caches
 
-    def __call__(self, x: Tensor, seats: Seats, positions: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) on seats, positions (b, w) int64 -> (n, D)."""
 
 
@@ -43,12 +43,12 @@ class ReadingStack(nn.Module):
         real = _real(mask, B, T)
         tokens, positions = x.reshape(B * T, D), positions.expand(B, T).flatten()
         if real is None:  # not a matter of padding: who sees whom stays as it is
-            seats = Seats(B, T, None, mask)
+            seats = PaddingLayout(B, T, None, mask)
             return self.layers(tokens, seats, positions.view(B, T)).view(B, T, D)
         y = torch.zeros_like(tokens)
-        for places, some in grouped(real, self.layers.tokens_at_once):
+        for places, some in group_by_length(real, self.layers.tokens_at_once):
             here = places[some]  # (n)
-            y[here] = self.layers(tokens[here], Seats.of(some), positions[places])
+            y[here] = self.layers(tokens[here], PaddingLayout.from_mask(some), positions[places])
         return y.view(B, T, D)
 
 
@@ -79,7 +79,7 @@ class TorchLayers(nn.Module):
         self.rotary = stack.rotary
         self.relative = stack.relative
 
-    def forward(self, x: Tensor, seats: Seats, positions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) on seats, positions (b, w) -> (n, D), in the type of x."""
         w = seats.width
         bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w)
@@ -109,7 +109,7 @@ class ReadingLayer(nn.Module):
         self.attention_norm = _in(layer.around_attention.norm, dtype)
         self.feed_forward_norm = _in(layer.around_feed_forward.norm, dtype)
 
-    def forward(self, x: Tensor, seats: Seats, bias: Tensor | None, rotation: Rotation) -> Tensor:
+    def forward(self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation) -> Tensor:
         """x (n, D), bias (1, H, w, w) -> (n, D)."""
         if self.norm_first:
             x = self.attention(self.attention_norm(x), seats, bias, rotation).add_(x)
@@ -117,15 +117,15 @@ class ReadingLayer(nn.Module):
         x = self.attention_norm(self.attention(x, seats, bias, rotation).add_(x))
         return self.feed_forward_norm(self.feed_forward(x).add_(x))  # type: ignore[no-any-return]
 
-    def attention(self, x: Tensor, seats: Seats, bias: Tensor | None, rotation: Rotation) -> Tensor:
+    def attention(self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation) -> Tensor:
         """What each token finds in its own text: (n, D) -> (n, D)."""
-        three = seats.spread(self.query_key_value(x))  # (b, w, 3*H*K)
+        three = seats.pad(self.query_key_value(x))  # (b, w, 3*H*K)
         three = three.view(seats.n_rows, seats.width, 3, self.n_heads, -1)  # (b, w, 3, H, K)
         q, k, v = three.permute(2, 0, 3, 1, 4)  # 3 x (b, H, w, K)
         y = fused_attention(
             rotation(q), rotation(k), v, seats.mask, bias, self.scale, 0.0
         )  # (b, H, w, K)
-        return self.output(seats.gather(y.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]
+        return self.output(seats.unpad(y.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """FFN(x), equation (2): (n, D) -> (n, D)."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jumok.errors import InputError
-from jumok.tasks.choices import CHOICES, WRITING, TaskName
+from jumok.tasks.recipe.task_spec import CHOICES, WRITING, TaskName
 
 if TYPE_CHECKING:
-    from jumok.tasks.recipe import Recipe
+    from jumok.tasks.recipe.recipe import Recipe
 
 # Tables, and keys of [augmentation], that mean nothing to some tasks: who reads them, and what to
 # say to the others.

@@ -34,8 +34,8 @@ from jumok.tasks.inputs.windows import Windows, framed, joined
 from jumok.tasks.pipeline.causal_generation import continued, streamed
 from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
 from jumok.tasks.pipeline.task import Scored
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.vocabulary import Vocabulary, unk_id
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult

@@ -28,8 +28,8 @@ from jumok.tasks.pipeline.sequence_classification import (
     text_epoch,
 )
 from jumok.tasks.pipeline.task import Scored
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl

@@ -1,8 +1,8 @@
 """A recipe as far as its first steps: what it would cost, with nothing kept."""
 
 from jumok.device import find_device
-from jumok.tasks.preparing import prepare
-from jumok.tasks.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.runs.setup import prepare
 from jumok.training.estimate import Cost, estimate
 
 

@@ -46,8 +46,8 @@ from jumok.tasks.jobs.subword_sampling import Cut, sampled
 from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
 from jumok.tasks.pipeline.outputs import Rewriting
 from jumok.tasks.pipeline.task import Scored
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy

@@ -5,7 +5,7 @@ from dataclasses import replace
 from jumok.device import memory_bytes
 from jumok.errors import InputError
 from jumok.models.size import least_bytes, least_numbers
-from jumok.tasks.tables import ModelConfig
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 
 LEARNING = 4  # float32 for each weight: itself, its gradient, AdamW's two moments

@@ -39,8 +39,8 @@ from jumok.tasks.jobs.epoch_sampler import Epochs
 from jumok.tasks.pipeline.distributed_map import TENSORS, in_turns
 from jumok.tasks.pipeline.outputs import Named, Tagging
 from jumok.tasks.pipeline.task import Scored
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.vocabulary import Vocabulary

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jumok.fonts import save_figure
 from jumok.interpret.tracing import trace
-from jumok.tasks.answering import Loaded
+from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.viewer.figures.figure import figure_of, first_kind
 from jumok.viewer.figures.words import Head
 

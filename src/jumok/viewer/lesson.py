@@ -21,7 +21,7 @@ from jumok.nn.layer import AddNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
 from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
-from jumok.tasks.batches import padded
+from jumok.tasks.inputs.batches import padded
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 

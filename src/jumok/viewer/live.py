@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
-from jumok.tasks.answering import Loaded
-from jumok.tasks.task import Writing
+from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.task import Writing
 from jumok.viewer.asking import ModelCard, TraceRequest
 
 

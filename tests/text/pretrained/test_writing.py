@@ -10,7 +10,7 @@ import pytest
 
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
-from jumok.tasks.frames import framed_sources, framed_texts
+from jumok.tasks.inputs.special_tokens import framed_sources, framed_texts
 from jumok.text.model_file import read_model
 from jumok.text.pretrained.writing import (
     CLASSIFYING,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import CheckpointError, InputError
-from jumok.tasks.averaging import average
-from jumok.tasks.recipe import load_recipe
-from jumok.tasks.training import resume, train
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.average_checkpoints import average
+from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.cli.commands import call
 

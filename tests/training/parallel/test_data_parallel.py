@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import load_recipe
 from torch import Tensor
 from torch.distributed import HashStore
 
@@ -26,6 +25,7 @@ from jumok.processes import (
     raise_together,
 )
 from jumok.rendezvous import meet
+from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import read_records

@@ -1,8 +1,8 @@
 /** Horizontal bars with their names and numbers, one or two a row, as a drawing for the page and for files. */
 
 import type { VNode } from "preact";
-import { type Inks, textWidth } from "./svg";
-import { display } from "./text";
+import { type DrawingColours, textWidth } from "./svg";
+import { displayText } from "./text";
 
 export interface Bar {
   readonly name: string;
@@ -14,7 +14,7 @@ export interface Bar {
 }
 
 export interface Drawing {
-  readonly drawn: VNode;
+  readonly content: VNode;
   readonly width: number;
   readonly height: number;
 }
@@ -23,8 +23,8 @@ const ROW = 19;
 const NUMBER = 46;
 
 /** The bars, `most` of the numbers `length` pixels long. */
-export function bars(all: readonly Bar[], inks: Inks, length: number, most: number, digits = 4): Drawing {
-  const names = all.map(({ name }) => cut(display(name)));
+export function bars(all: readonly Bar[], inks: DrawingColours, length: number, most: number, digits = 4): Drawing {
+  const names = all.map(({ name }) => shortenName(displayText(name)));
   const left = Math.max(24, ...names.map((name) => textWidth(name))) + 8;
   const long = (value: number) => (most > 0 ? Math.max(0, Math.min(1, value / most)) * length : 0);
   const rows = all.map(({ values, strong, note }, i) => {
@@ -58,13 +58,13 @@ export function bars(all: readonly Bar[], inks: Inks, length: number, most: numb
   const pairs = all.some(({ values }) => values.length > 1);
   const note = Math.max(0, ...all.map((each) => textWidth(each.note ?? "", 11)));
   return {
-    drawn: <g font-size={12}>{rows}</g>,
+    content: <g font-size={12}>{rows}</g>,
     width: left + length + 6 + (pairs ? 2.4 : 1) * NUMBER + (note && note + 10),
     height: all.length * ROW * (pairs ? 1.25 : 1),
   };
 }
 
-function cut(text: string): string {
+function shortenName(text: string): string {
   const letters = [...text];
   return letters.length > 16 ? `${letters.slice(0, 15).join("")}…` : text;
 }

@@ -53,10 +53,10 @@ export function css(ramp: Ramp, index: number): string {
   return `rgb(${ramp[3 * index]} ${ramp[3 * index + 1]} ${ramp[3 * index + 2]})`;
 }
 
-const made = new Map<readonly Stop[], Ramp>();
+const rampCache = new Map<readonly Stop[], Ramp>();
 
 function ramp(stops: readonly Stop[]): Ramp {
-  let found = made.get(stops);
+  let found = rampCache.get(stops);
   if (found) return found;
   found = new Uint8Array(3 * 256);
   const points = stops.map(([lightness, chroma, hue]) => {
@@ -68,13 +68,13 @@ function ramp(stops: readonly Stop[]): Ramp {
     const before = Math.min(Math.floor(along), points.length - 2);
     const part = along - before;
     const [L, a, b] = [0, 1, 2].map((axis) => points[before][axis] * (1 - part) + points[before + 1][axis] * part);
-    found.set(bytesOfOklab(L, a, b), 3 * i);
+    found.set(oklabToSrgb(L, a, b), 3 * i);
   }
-  made.set(stops, found);
+  rampCache.set(stops, found);
   return found;
 }
 
-function bytesOfOklab(L: number, a: number, b: number): readonly number[] {
+function oklabToSrgb(L: number, a: number, b: number): readonly number[] {
   const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (L - 0.0894841775 * a - 1.291485548 * b) ** 3;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { css, diverging, ink, redBlue } from "./colours";
-import { signedTone, stepOf, tone } from "./paint";
+import { signedTone, rampStep, tone } from "./paint";
 
 const luminance = (ramp: Uint8Array, i: number) =>
   0.2126 * ramp[3 * i] + 0.7152 * ramp[3 * i + 1] + 0.0722 * ramp[3 * i + 2];
@@ -25,8 +25,8 @@ describe("ramps", () => {
 
 describe("tone", () => {
   it("is what thumbnails hold: 255 √w", () => {
-    expect(stepOf(tone("sqrt")(0.25))).toBe(128);
-    expect(stepOf(tone("linear")(0.25))).toBe(64);
+    expect(rampStep(tone("sqrt")(0.25))).toBe(128);
+    expect(rampStep(tone("linear")(0.25))).toBe(64);
     expect(tone("log")(1e-4)).toBeCloseTo(0);
     expect(tone("log")(1e-2)).toBeCloseTo(0.5);
     expect(tone("log")(0)).toBe(0);

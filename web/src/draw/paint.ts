@@ -7,14 +7,14 @@ import type { Ramp } from "./colours";
 /** A number as a share of the ramp, 0 … 1. */
 export type Tone = (value: number) => number;
 
-export const LEAST = 1e-4; // where the logarithmic scale begins, as a share of `most`
+export const MIN_LOG_FRACTION = 1e-4; // where the logarithmic scale begins, as a share of `most`
 
 /** The tone of numbers from 0 to `most`. */
 export function tone(scale: Scale, most = 1): Tone {
   const whole = most > 0 ? most : 1;
   if (scale === "linear") return (value) => clip(value / whole);
   if (scale === "sqrt") return (value) => Math.sqrt(clip(value / whole));
-  return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(LEAST));
+  return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(MIN_LOG_FRACTION));
 }
 
 /** The tone of signed numbers: -most … 0 … most on a diverging ramp. */
@@ -24,7 +24,7 @@ export function signedTone(most: number): Tone {
 }
 
 /** The step of a ramp at a tone. */
-export function stepOf(share: number): number {
+export function rampStep(share: number): number {
   return Math.round(255 * share);
 }
 
@@ -33,7 +33,7 @@ export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
   const image = new ImageData(matrix.columns, matrix.rows);
   for (let i = 0; i < matrix.data.length; i++) {
     const share = tone(matrix.data[i]);
-    if (share >= 0) dot(image, i, ramp, stepOf(share));
+    if (share >= 0) setPixel(image, i, ramp, rampStep(share));
   }
   return image;
 }
@@ -41,11 +41,11 @@ export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
 /** Bytes as they stand in thumbnails: a byte is the step of the ramp. */
 export function paintBytes(bytes: Uint8Array, rows: number, columns: number, ramp: Ramp): ImageData {
   const image = new ImageData(columns, rows);
-  for (let i = 0; i < bytes.length; i++) dot(image, i, ramp, bytes[i]);
+  for (let i = 0; i < bytes.length; i++) setPixel(image, i, ramp, bytes[i]);
   return image;
 }
 
-function dot(image: ImageData, at: number, ramp: Ramp, step: number): void {
+function setPixel(image: ImageData, at: number, ramp: Ramp, step: number): void {
   image.data[4 * at] = ramp[3 * step];
   image.data[4 * at + 1] = ramp[3 * step + 1];
   image.data[4 * at + 2] = ramp[3 * step + 2];
@@ -53,7 +53,7 @@ function dot(image: ImageData, at: number, ramp: Ramp, step: number): void {
 }
 
 /** An image as a canvas, to be drawn at any size. */
-export function still(image: ImageData): HTMLCanvasElement {
+export function toCanvas(image: ImageData): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = image.width;
   canvas.height = image.height;
@@ -71,7 +71,7 @@ export function blit(
   height: number,
 ): void {
   g.imageSmoothingEnabled = false;
-  g.drawImage(still(image), x, y, width, height);
+  g.drawImage(toCanvas(image), x, y, width, height);
 }
 
 /** Diagonal lines over a rectangle: what may not be seen, or padding; never by colour alone. */

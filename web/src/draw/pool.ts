@@ -1,17 +1,17 @@
 /** Numbers in fewer rows and columns: the largest of each tile, so that no strong weight is lost. */
 
-interface Pooled<T> {
+interface Grid<T> {
   readonly rows: number;
   readonly columns: number;
   readonly data: T;
 }
 
 /** (rows, columns) numbers, none below 0, pooled to at most (height, width). */
-export function pooled<T extends Uint8Array | Float32Array>(
-  { rows, columns, data }: Pooled<T>,
+export function maxPool<T extends Uint8Array | Float32Array>(
+  { rows, columns, data }: Grid<T>,
   height: number,
   width: number,
-): Pooled<T> {
+): Grid<T> {
   const [down, across] = [Math.min(rows, Math.floor(height)), Math.min(columns, Math.floor(width))];
   const tiles = data.slice(0, down * across).fill(0) as T;
   for (let row = 0; row < rows; row++) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { cells, element, escape, label, markup, picture, textWidth } from "./svg";
+import { matrixCells, element, escapeXml, label, markup, svgDocument, textWidth } from "./svg";
 
 const HOSTILE = [
   "</text></svg><script>alert(1)</script>",
@@ -31,12 +31,12 @@ describe("svg", () => {
   });
 
   test("what XML forbids is replaced; all else stays", () => {
-    expect(escape("\u0000a\ud800b\ufffe")).toBe("\ufffda\ufffdb\ufffd");
-    expect(escape("겨울 𝒳 😀 \t")).toBe("겨울 𝒳 😀 \t");
+    expect(escapeXml("\u0000a\ud800b\ufffe")).toBe("\ufffda\ufffdb\ufffd");
+    expect(escapeXml("겨울 𝒳 😀 \t")).toBe("겨울 𝒳 😀 \t");
   });
 
   test.each(HOSTILE)("hostile text %j stays text", (text) => {
-    const svg = picture(10, 10, text, label(1, 2, text), element("g", { "data-x": text }));
+    const svg = svgDocument(10, 10, text, label(1, 2, text), element("g", { "data-x": text }));
     const document = parse(svg);
     expect(document.querySelector("parsererror, script, [onload]")).toBeNull();
     expect(document.querySelectorAll("text")).toHaveLength(1);
@@ -45,7 +45,7 @@ describe("svg", () => {
 
   test("cells of one colour are one path, runs are joined", () => {
     const matrix = { rows: 2, columns: 3, data: Float32Array.of(0, 0, 1, 1, 0, 0) };
-    const drawn = cells(matrix, 5, 6, 2, (value) => (value ? "#000" : "#fff")).source;
+    const drawn = matrixCells(matrix, 5, 6, 2, (value) => (value ? "#000" : "#fff")).source;
     expect(drawn).toContain(`<path fill="#fff" d="M0 0h2v1h-2zM1 1h2v1h-2z"/>`);
     expect(drawn).toContain(`<path fill="#000" d="M2 0h1v1h-1zM0 1h1v1h-1z"/>`);
   });

@@ -9,7 +9,7 @@ export const FONTS =
   "'Jumok Hangul','Pretendard','Apple SD Gothic Neo','Malgun Gothic','Noto Sans KR','NanumGothic',sans-serif";
 
 /** The colours of a drawing by what they are for. */
-export interface Inks {
+export interface DrawingColours {
   readonly ground: string;
   readonly ink: string;
   readonly faint: string;
@@ -20,7 +20,7 @@ export interface Inks {
 }
 
 /** In exported pictures: ink on paper, whatever the theme of the page. */
-export const PAPER: Inks = {
+export const PRINT_COLOURS: DrawingColours = {
   ground: "#ffffff",
   ink: "#1b1b1f",
   faint: "#5c5c66",
@@ -31,7 +31,7 @@ export const PAPER: Inks = {
 };
 
 /** On the page: as the theme says. */
-export const PAGE: Inks = {
+export const PAGE_COLOURS: DrawingColours = {
   ground: "var(--paper)",
   ink: "var(--ink)",
   faint: "var(--soft)",
@@ -49,20 +49,20 @@ export class Markup {
 export type Child = Markup | string | number | null | undefined | false | readonly Child[];
 export type Attributes = Readonly<Record<string, string | number | null | undefined | false>>;
 
-const NAMED: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+const XML_ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 
 /** Text as XML may hold it; characters that XML forbids become U+FFFD. */
-export function escape(text: string): string {
+export function escapeXml(text: string): string {
   return text
     .replace(/[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu, "\u{FFFD}")
-    .replace(/[&<>"']/g, (character) => NAMED[character]);
+    .replace(/[&<>"']/g, (character) => XML_ENTITIES[character]);
 }
 
 /** `element("rect", { x: 1, width: 2 })`; attributes of null, undefined or false are left out. */
 export function element(name: string, attributes: Attributes = {}, ...children: readonly Child[]): Markup {
   const head = Object.entries(attributes)
     .filter(([, value]) => value !== null && value !== undefined && value !== false)
-    .map(([key, value]) => ` ${key}="${escape(typeof value === "number" ? short(value) : String(value))}"`)
+    .map(([key, value]) => ` ${key}="${escapeXml(typeof value === "number" ? shortNumber(value) : String(value))}"`)
     .join("");
   const inside = source(children);
   return new Markup(inside ? `<${name}${head}>${inside}</${name}>` : `<${name}${head}/>`);
@@ -72,7 +72,7 @@ function source(child: Child): string {
   if (child === null || child === undefined || child === false) return "";
   if (child instanceof Markup) return child.source;
   if (typeof child === "object") return child.map(source).join("");
-  return escape(String(child));
+  return escapeXml(String(child));
 }
 
 /** A drawing in JSX, of plain elements and no components, as markup: one drawing serves the page and the file. */
@@ -92,7 +92,7 @@ function children(child: ComponentChild): Child {
 }
 
 /** A number in at most two decimals. */
-export function short(value: number): string {
+export function shortNumber(value: number): string {
   return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : "0";
 }
 
@@ -107,7 +107,7 @@ export interface LabelStyle {
 
 /** A line of text whose baseline begins, is centred or ends at (x, y). */
 export function label(x: number, y: number, text: string, style: LabelStyle = {}): Markup {
-  const { size = 12, anchor, fill = PAPER.ink, bold, turn } = style;
+  const { size = 12, anchor, fill = PRINT_COLOURS.ink, bold, turn } = style;
   return element(
     "text",
     {
@@ -117,13 +117,13 @@ export function label(x: number, y: number, text: string, style: LabelStyle = {}
       "font-size": size,
       "text-anchor": anchor === "start" ? null : anchor,
       "font-weight": bold && 700,
-      transform: turn ? `rotate(${short(turn)} ${short(x)} ${short(y)})` : null,
+      transform: turn ? `rotate(${shortNumber(turn)} ${shortNumber(x)} ${shortNumber(y)})` : null,
     },
     text,
   );
 }
 
-export function line(x1: number, y1: number, x2: number, y2: number, stroke: string = PAPER.line, width = 1): Markup {
+export function line(x1: number, y1: number, x2: number, y2: number, stroke: string = PRINT_COLOURS.line, width = 1): Markup {
   return element("line", { x1, y1, x2, y2, stroke, "stroke-width": width });
 }
 
@@ -132,16 +132,16 @@ export function rect(x: number, y: number, width: number, height: number, fill: 
 }
 
 /** A matrix as squares of `size`, cells of one colour in one path: small whatever the number of cells. */
-export function cells(matrix: Matrix, x: number, y: number, size: number, colour: (value: number) => string): Markup {
+export function matrixCells(matrix: Matrix, x: number, y: number, size: number, colour: (value: number) => string): Markup {
   return element(
     "g",
-    { transform: `translate(${short(x)} ${short(y)}) scale(${short(size)})`, "shape-rendering": "crispEdges" },
-    paths(matrix, colour).map(([fill, d]) => element("path", { fill, d })),
+    { transform: `translate(${shortNumber(x)} ${shortNumber(y)}) scale(${shortNumber(size)})`, "shape-rendering": "crispEdges" },
+    cellPaths(matrix, colour).map(([fill, d]) => element("path", { fill, d })),
   );
 }
 
 /** The cells of each colour as a path of squares of side 1, neighbours in a row joined. */
-export function paths(matrix: Matrix, colour: (value: number) => string): readonly (readonly [fill: string, d: string])[] {
+export function cellPaths(matrix: Matrix, colour: (value: number) => string): readonly (readonly [fill: string, d: string])[] {
   const found = new Map<string, string[]>();
   for (let row = 0; row < matrix.rows; row++)
     for (let from = 0, to; from < matrix.columns; from = to) {
@@ -163,7 +163,7 @@ export function textWidth(text: string, size = 12): number {
 }
 
 /** A whole picture that stands alone: `svg()` of a view. */
-export function picture(width: number, height: number, title: string, ...children: readonly Child[]): string {
+export function svgDocument(width: number, height: number, title: string, ...children: readonly Child[]): string {
   return element(
     "svg",
     {
@@ -175,7 +175,7 @@ export function picture(width: number, height: number, title: string, ...childre
       role: "img",
     },
     element("title", {}, title),
-    rect(0, 0, Math.ceil(width), Math.ceil(height), PAPER.ground),
+    rect(0, 0, Math.ceil(width), Math.ceil(height), PRINT_COLOURS.ground),
     children,
   ).source;
 }

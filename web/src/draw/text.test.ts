@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sequence } from "../trace/format";
-import { display, parts, syllables, written } from "./text";
+import { displayText, labelParts, syllableGroups, readablePieces } from "./text";
 
 function sequence(text: string, pieces: string[], spans: [number, number][], special: number[] = []): Sequence {
   const none = pieces.map(() => 0);
@@ -34,34 +34,34 @@ const GREETING = sequence(
 
 describe("display", () => {
   it("marks where a word starts, by SentencePiece and by GPT-2", () => {
-    expect(display("▁영화")).toBe("·영화");
-    expect(display("Ġfilm")).toBe("·film");
-    expect(parts("▁영화")).toEqual([
+    expect(displayText("▁영화")).toBe("·영화");
+    expect(displayText("Ġfilm")).toBe("·film");
+    expect(labelParts("▁영화")).toEqual([
       { kind: "start", text: "·" },
       { kind: "text", text: "영화" },
     ]);
   });
 
   it("names what cannot be seen", () => {
-    expect(display("a\u202eb")).toBe("a[U+202E]b");
-    expect(display("\u0000")).toBe("[U+0000]");
-    expect(display("\n")).toBe("[\\n]");
-    expect(display("\ud800x")).toBe("[U+D800]x");
-    expect(display("\u2028")).toBe("[U+2028]");
-    expect(display("")).toBe("∅");
+    expect(displayText("a\u202eb")).toBe("a[U+202E]b");
+    expect(displayText("\u0000")).toBe("[U+0000]");
+    expect(displayText("\n")).toBe("[\\n]");
+    expect(displayText("\ud800x")).toBe("[U+D800]x");
+    expect(displayText("\u2028")).toBe("[U+2028]");
+    expect(displayText("")).toBe("∅");
   });
 
   it("leaves markup as it is and cuts what is endless", () => {
-    expect(display("</script><b>")).toBe("</script><b>");
-    expect(display("x".repeat(10_000))).toBe(`${"x".repeat(64)}…`);
+    expect(displayText("</script><b>")).toBe("</script><b>");
+    expect(displayText("x".repeat(10_000))).toBe(`${"x".repeat(64)}…`);
   });
 });
 
 describe("written", () => {
   it("turns GPT-2's letters back into characters and numbers the parts of one", () => {
-    expect(written(GREETING)).toEqual(["안1/2", "안2/2", "녕1/2", "녕2/2", "하", "세1/2", "세2/2", "요"]);
+    expect(readablePieces(GREETING)).toEqual(["안1/2", "안2/2", "녕1/2", "녕2/2", "하", "세1/2", "세2/2", "요"]);
     expect(
-      written(
+      readablePieces(
         sequence(
           "hi 하",
           ["hi", "Ġ", "íķĺ"],
@@ -87,8 +87,8 @@ describe("written", () => {
         [1, 2],
       ],
     );
-    expect(written(bytes)).toEqual(["▁", "안1/3", "안2/3", "안3/3", "!"]);
-    expect(written(sequence("?", ["<0xEC>"], [[0, 0]]))).toEqual(["<EC>"]);
+    expect(readablePieces(bytes)).toEqual(["▁", "안1/3", "안2/3", "안3/3", "!"]);
+    expect(readablePieces(sequence("?", ["<0xEC>"], [[0, 0]]))).toEqual(["<EC>"]);
   });
 
   it("leaves letters alone that are those of the text", () => {
@@ -100,7 +100,7 @@ describe("written", () => {
         [5, 7],
       ],
     );
-    expect(written(french)).toEqual(["déjà", "vu"]);
+    expect(readablePieces(french)).toEqual(["déjà", "vu"]);
   });
 });
 
@@ -110,19 +110,19 @@ describe("letters that are no bytes", () => {
     ["Café", ["caf", "##é"]], // é alone could be the first byte of three
     ["ÜBER UNS", ["über", "uns"]],
   ])("are left alone: %s", (text, pieces) => {
-    expect(written(sequence(text, pieces, [[0, 2], [2, text.length]]))).toEqual(pieces);
+    expect(readablePieces(sequence(text, pieces, [[0, 2], [2, text.length]]))).toEqual(pieces);
   });
 
   it("bytes of a letter that is cut are bytes still", () => {
-    expect(written(sequence("안녕 hi", ["ķĪ", "ëħ"], [[0, 1], [1, 2]]))).toEqual(["안…", "녕…"]);
-    expect(written(sequence("##안", ["##", "ìķĪ"], [[0, 2], [2, 3]]))).toEqual(["##", "안"]);
-    expect(written(sequence("\ufffd!", ["ìĠ", "!"], [[0, 1], [1, 2]]))[0]).not.toBe("ìĠ");
+    expect(readablePieces(sequence("안녕 hi", ["ķĪ", "ëħ"], [[0, 1], [1, 2]]))).toEqual(["안…", "녕…"]);
+    expect(readablePieces(sequence("##안", ["##", "ìķĪ"], [[0, 2], [2, 3]]))).toEqual(["##", "안"]);
+    expect(readablePieces(sequence("\ufffd!", ["ìĠ", "!"], [[0, 1], [1, 2]]))[0]).not.toBe("ìĠ");
   });
 });
 
 describe("syllables", () => {
   it("joins bytes of one syllable", () => {
-    expect(syllables(GREETING)).toEqual([0, 0, 1, 1, 2, 3, 3, 4]);
+    expect(syllableGroups(GREETING)).toEqual([0, 0, 1, 1, 2, 3, 3, 4]);
   });
 
   it("joins jamo of one syllable, and not what merely touches", () => {
@@ -136,7 +136,7 @@ describe("syllables", () => {
         [3, 6],
       ],
     );
-    expect(syllables(jamo)).toEqual([0, 0, 0, 1]);
+    expect(syllableGroups(jamo)).toEqual([0, 0, 0, 1]);
     const plain = sequence(
       "나는",
       ["[CLS]", "▁나", "는", "[SEP]"],
@@ -148,6 +148,6 @@ describe("syllables", () => {
       ],
       [1, 0, 0, 1],
     );
-    expect(syllables(plain)).toEqual([0, 1, 2, 3]);
+    expect(syllableGroups(plain)).toEqual([0, 1, 2, 3]);
   });
 });

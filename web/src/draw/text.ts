@@ -2,46 +2,46 @@
 
 import type { Sequence } from "../trace/format";
 
-export interface Part {
+export interface LabelPart {
   readonly kind: "text" | "start" | "badge"; // start: a word begins here
   readonly text: string;
 }
 
-const START = /^[▁Ġ]/u;
+const WORD_START = /^[▁Ġ]/u;
 // Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would vanish, or turn the text around them.
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
-const LONGEST = 64; // characters of a label
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
+const MAX_LABEL_LENGTH = 64; // characters of a label
 
 /** A piece as parts to draw: the mark of a word's start, text, badges for what cannot be seen. */
-export function parts(piece: string): readonly Part[] {
-  const result: Part[] = [];
-  const start = START.test(piece) && piece.length > 1;
+export function labelParts(piece: string): readonly LabelPart[] {
+  const result: LabelPart[] = [];
+  const start = WORD_START.test(piece) && piece.length > 1;
   if (start) result.push({ kind: "start", text: "·" });
   const characters = [...(start ? piece.slice(1) : piece)];
   let text = "";
-  for (const character of characters.slice(0, LONGEST)) {
-    if (!UNSEEN.test(character)) {
+  for (const character of characters.slice(0, MAX_LABEL_LENGTH)) {
+    if (!INVISIBLE.test(character)) {
       text += character === "▁" || character === "Ġ" ? "·" : character;
       continue;
     }
     if (text) result.push({ kind: "text", text });
     text = "";
-    result.push({ kind: "badge", text: code(character) });
+    result.push({ kind: "badge", text: characterName(character) });
   }
-  if (characters.length > LONGEST) text += "…";
+  if (characters.length > MAX_LABEL_LENGTH) text += "…";
   if (text || result.length === 0) result.push({ kind: "text", text: text || "∅" });
   return result;
 }
 
 /** A piece in one line, for canvases and labels: "▁영화" is "·영화", U+202E is "[U+202E]". */
-export function display(piece: string): string {
-  return parts(piece)
+export function displayText(piece: string): string {
+  return labelParts(piece)
     .map(({ kind, text }) => (kind === "badge" ? `[${text}]` : text))
     .join("");
 }
 
 /** The name of a character that cannot be seen. */
-function code(character: string): string {
+function characterName(character: string): string {
   if (character === "\n") return "\\n";
   if (character === "\t") return "\\t";
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
@@ -51,19 +51,19 @@ function code(character: string): string {
  * The pieces of a sequence as they are read: bytes of GPT-2's alphabet and `<0xEC>` are turned back into characters;
  * pieces that share one character show it with their number, "안1/3".
  */
-export function written(sequence: Sequence): readonly string[] {
-  const spelled = bytesOf(sequence);
+export function readablePieces(sequence: Sequence): readonly string[] {
+  const spelled = pieceBytes(sequence);
   const text = Array.from(sequence.text);
   const split = new Map<string, number[]>(); // the span of one character -> pieces that have a part of it
   sequence.spans.forEach(([from, to], i) => {
-    if (to <= from || !spelled[i] || whole(spelled[i])) return;
+    if (to <= from || !spelled[i] || decodeUtf8(spelled[i])) return;
     const span = `${from}:${to}`;
     split.set(span, [...(split.get(span) ?? []), i]);
   });
   return sequence.pieces.map((piece, i) => {
     const bytes = spelled[i];
     if (!bytes) return piece;
-    const said = whole(bytes);
+    const said = decodeUtf8(bytes);
     if (said !== null) return said.replace(/^ /, "▁");
     const [from, to] = sequence.spans[i];
     const shares = split.get(`${from}:${to}`) ?? [];
@@ -73,9 +73,9 @@ export function written(sequence: Sequence): readonly string[] {
 }
 
 /** The bytes a piece stands for, where it stands for bytes. */
-function bytesOf(sequence: Sequence): readonly (Uint8Array | null)[] {
+function pieceBytes(sequence: Sequence): readonly (Uint8Array | null)[] {
   const fallback = /^<0x([0-9A-Fa-f]{2})>$/;
-  const alphabet = isSpelledInBytes(sequence);
+  const alphabet = usesByteAlphabet(sequence);
   return sequence.pieces.map((piece, i) => {
     const byte = fallback.exec(piece);
     if (byte) return Uint8Array.of(Number.parseInt(byte[1], 16));
@@ -88,10 +88,10 @@ function bytesOf(sequence: Sequence): readonly (Uint8Array | null)[] {
  * Whether the pieces are in GPT-2's alphabet. It is known by its blanks and line ends, or by pieces that spell the text
  * and are not in it. Together they are UTF-8 (the ##üße of a WordPiece is not), unless a model wrote bytes of no letter.
  */
-function isSpelledInBytes({ text, pieces, special }: Sequence): boolean {
+function usesByteAlphabet({ text, pieces, special }: Sequence): boolean {
   const real = pieces.filter((_, i) => !special[i]);
   if (!real.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter)))) return false;
-  if (!isPartOfAText(bytes(real.join(""))) && !text.includes("\ufffd")) return false;
+  if (!isUtf8Fragment(bytes(real.join(""))) && !text.includes("\ufffd")) return false;
   if (real.some((piece) => piece.startsWith("##")) && !text.includes("##")) return false; // ##é could be a letter that is cut
   return real.some((piece) => /[ĠĊĉ]/.test(piece) || (/[^\x20-\x7e]/.test(piece) && !text.includes(piece)));
 }
@@ -101,7 +101,7 @@ function bytes(letters: string): Uint8Array {
 }
 
 /** Whether bytes are UTF-8, their first and their last letter perhaps cut: a trace ends where the model is full. */
-function isPartOfAText(bytes: Uint8Array): boolean {
+function isUtf8Fragment(bytes: Uint8Array): boolean {
   const begin = bytes.slice(0, 3).findIndex((byte) => byte >> 6 !== 2); // 10xxxxxx goes on
   try {
     new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(begin < 0 ? 3 : begin), { stream: true });
@@ -112,7 +112,7 @@ function isPartOfAText(bytes: Uint8Array): boolean {
 }
 
 /** The text of whole UTF-8, null of a part. */
-function whole(bytes: Uint8Array): string | null {
+function decodeUtf8(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
@@ -139,7 +139,7 @@ const BYTE_OF: ReadonlyMap<string, number> = (() => {
  * Which syllable each piece belongs to, as numbers that never fall: pieces are one where the line between them runs
  * through a character as people see it (안 of three bytes; 한 of three jamo).
  */
-export function syllables(sequence: Sequence): readonly number[] {
+export function syllableGroups(sequence: Sequence): readonly number[] {
   const starts = new Set<number>();
   let at = 0;
   for (const { segment } of new Intl.Segmenter("ko", { granularity: "grapheme" }).segment(sequence.text)) {

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { picture } from "../draw/svg";
+import { svgDocument } from "../draw/svg";
 import type { TraceInfo } from "../trace/format";
 import { csv } from "./csv";
-import { fileName } from "./names";
-import { inScript, pageText } from "./page";
-import { withFont } from "./png";
-import { quoted, snippet } from "./python";
+import { fileName } from "./fileName";
+import { scriptJson, pageText } from "./page";
+import { embedFont } from "./png";
+import { pythonString, pythonSnippet } from "./python";
 
 describe("CSV", () => {
   test("a byte order mark, commas, CRLF, numbers as they are", () => {
@@ -67,7 +67,7 @@ describe("a snippet of Python", () => {
 
   test("traces the text and draws the head", () => {
     const figure = { kind: "attention", options: { block: "encoder", layer: 1, head: 2, sequence: 1, unit: "word" } };
-    expect(snippet({ ...info, sides: { source: [...(info.sides.source ?? []), ...(info.sides.source ?? [])] } }, 1, figure)).toBe(
+    expect(pythonSnippet({ ...info, sides: { source: [...(info.sides.source ?? []), ...(info.sides.source ?? [])] } }, 1, figure)).toBe(
       [
         "import jumok",
         "",
@@ -82,45 +82,45 @@ describe("a snippet of Python", () => {
 
   test("a view that is no figure shows the page; long calls take a line for each argument", () => {
     const long = { ...info, muted: [], sides: { source: [{ text: "가".repeat(90) }] } } as unknown as TraceInfo;
-    expect(snippet(long, 0, null)).toContain(`trace = jumok.trace(\n    model,\n    "${"가".repeat(90)}",\n)\ntrace.show()\n`);
+    expect(pythonSnippet(long, 0, null)).toContain(`trace = jumok.trace(\n    model,\n    "${"가".repeat(90)}",\n)\ntrace.show()\n`);
   });
 
   test("a target that was given is given again, one that was written is written again", () => {
     const writes = { ...info, model: { kind: "encoder_decoder" }, sides: { ...info.sides, target: [{ text: "a" }] } } as unknown as TraceInfo;
-    expect(snippet(writes, 0, null)).toContain(', target="a", mute');
+    expect(pythonSnippet(writes, 0, null)).toContain(', target="a", mute');
     const wrote = { ...writes, decoding: { method: "beam", settings: { beam: 4, early: true } } } as unknown as TraceInfo;
-    expect(snippet(wrote, 0, null)).toContain('decode={"beam": 4, "early": True}');
+    expect(pythonSnippet(wrote, 0, null)).toContain('decode={"beam": 4, "early": True}');
   });
 
   test("a language model is given its prompt, not what it wrote", () => {
     const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 2, settings: {} } };
-    expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
+    expect(pythonSnippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
   });
 
   test("a language model that wrote nothing writes nothing, one that was led is led again", () => {
     const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
     const read = { ...info, model: { kind: "decoder" }, sides: { target } };
-    expect(snippet(read as unknown as TraceInfo, 0, null)).toContain('(model, "옛날 옛적에", target="", mute');
+    expect(pythonSnippet(read as unknown as TraceInfo, 0, null)).toContain('(model, "옛날 옛적에", target="", mute');
     const led = { ...read, decoding: { method: "given", prompt: 2, settings: {}, text: "옛날", output: " 옛적에" } };
-    expect(snippet(led as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", target=" 옛적에", mute');
+    expect(pythonSnippet(led as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", target=" 옛적에", mute');
   });
 
   test("a prompt keeps the blanks at its end", () => {
     const target = [{ text: "ROMEO:\n겨울", spans: [[0, 0], [0, 6], [6, 7], [7, 9]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 3, settings: {} } };
-    expect(snippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n", mute');
+    expect(pythonSnippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n", mute');
     const said = { ...wrote, decoding: { ...wrote.decoding, text: "ROMEO:\n " } };
-    expect(snippet(said as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
+    expect(pythonSnippet(said as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
   });
 
   test("no string leaves its quotes", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (text) => {
-        expect(quoted(text)).toMatch(/^"(?:[^"\\\n\r]|\\["\\nt]|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*"$/);
+        expect(pythonString(text)).toMatch(/^"(?:[^"\\\n\r]|\\["\\nt]|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*"$/);
       }),
     );
-    expect(quoted("\ud800\u{e0001}")).toBe('"\\ud800\\U000e0001"');
+    expect(pythonString("\ud800\u{e0001}")).toBe('"\\ud800\\U000e0001"');
   });
 });
 
@@ -140,7 +140,7 @@ describe("a page that writes itself", () => {
   });
 
   test("JSON cannot end its element", () => {
-    expect(inScript("</script>\u2028<!--")).toBe('"\\u003c/script>\\u2028\\u003c!--"');
+    expect(scriptJson("</script>\u2028<!--")).toBe('"\\u003c/script>\\u2028\\u003c!--"');
   });
 });
 
@@ -152,9 +152,9 @@ describe("a picture of its own", () => {
 
   test("the font goes inside where there is Hangul", async () => {
     document.body.innerHTML = `<script id="packed-font" type="text/plain">${await pack("font")}</script>`;
-    const drawn = await withFont(picture(10, 10, "가 > b"));
+    const drawn = await embedFont(svgDocument(10, 10, "가 > b"));
     expect(drawn).toMatch(/^<svg [^>]*><style>@font-face\{font-family:'Jumok Hangul';src:url\(data:font\/ttf;base64,Zm9udA==\)\}<\/style>/);
-    const latin = picture(10, 10, "a > b");
-    expect(await withFont(latin)).toBe(latin);
+    const latin = svgDocument(10, 10, "a > b");
+    expect(await embedFont(latin)).toBe(latin);
   });
 });

@@ -2,7 +2,7 @@
 
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
-import { over, pool, rows } from "../views/alignment/alignments";
+import { over, pool, rows } from "../views/alignment/alignmentData";
 import { chosen } from "../views/choice";
 import { HEADS, heads, mass } from "../views/lines/series";
 
@@ -15,24 +15,24 @@ const FIGURES: Readonly<Record<string, string>> = {
   explanation: "explanation",
 };
 
-export type Option = string | number | TraceInfo["muted"]; // heads as [block, layer, head]
+export type FigureOption = string | number | TraceInfo["muted"]; // heads as [block, layer, head]
 
 /** A figure and what `trace.figure` is told of it; what is as at first is left out. */
 export interface Figure {
   readonly kind: string;
-  readonly options: Readonly<Record<string, Option>>;
+  readonly options: Readonly<Record<string, FigureOption>>;
 }
 
 /** The figure of the view in front; null: Python draws none like it. */
-export function figureNow(info: TraceInfo): Figure | null {
+export function currentFigure(info: TraceInfo): Figure | null {
   const kind = FIGURES[state.view.value];
   if (!kind) return null;
-  const { sequence, block, layer, head } = placeNow(info);
-  const options: Record<string, Option> = kind === "explanation" ? {} : { block, layer, head };
+  const { sequence, block, layer, head } = displayedHead(info);
+  const options: Record<string, FigureOption> = kind === "explanation" ? {} : { block, layer, head };
   if (sequence) options.sequence = sequence;
-  const asks = block === state.place.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
+  const asks = block === state.focusedHead.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
   if (asks && state.query.value !== null) options.query = state.query.value;
-  if (kind === "lines") ofLines(options, info.blocks.find(({ name }) => name === block)?.heads ?? 0);
+  if (kind === "lines") addLineOptions(options, info.blocks.find(({ traceId }) => traceId === block)?.heads ?? 0);
   if (kind === "attention" || kind === "lines" || kind === "alignment") {
     if (state.unit.value !== "piece") options.unit = state.unit.value;
     if (state.specials.value !== "plain") options.specials = state.specials.value;
@@ -48,9 +48,9 @@ export function figureNow(info: TraceInfo): Figure | null {
 }
 
 /** The heads whose lines are drawn, and how much of them. */
-function ofLines(options: Record<string, Option>, count: number): void {
+function addLineOptions(options: Record<string, FigureOption>, count: number): void {
   const how = chosen(heads, HEADS);
-  const { block, layer } = state.place.value;
+  const { block, layer } = state.focusedHead.value;
   const pins =
     how === "all"
       ? Array.from({ length: count }, (_, head) => ({ block, layer, head }))
@@ -64,13 +64,13 @@ function ofLines(options: Record<string, Option>, count: number): void {
 }
 
 /** The head that is shown: that in focus, or of the matrix the first that is pinned; alignment is read from the cross-attention, whatever is in focus. */
-export function placeNow(info: TraceInfo) {
-  const cross = info.blocks.find(({ name }) => name === "cross");
-  const focus = (state.view.value === "matrix" && state.pinned.value[0]) || state.place.value;
+export function displayedHead(info: TraceInfo) {
+  const cross = info.blocks.find(({ traceId }) => traceId === "cross");
+  const focus = (state.view.value === "matrix" && state.pinned.value[0]) || state.focusedHead.value;
   if (state.view.value !== "alignment" || !cross) return focus;
   return {
     ...focus,
-    block: cross.name,
+    block: cross.traceId,
     layer: Math.min(focus.layer, cross.layers - 1),
     head: Math.min(focus.head, cross.heads - 1),
   };

@@ -1,6 +1,6 @@
 /** A page in one file writes itself anew, as it was before it began, with the state of now. */
 
-import { boot } from "../trace/source";
+import { bootConfig } from "../trace/source";
 
 /** The text of this page, to be saved: it opens with `state` (a fragment without #). */
 export function pageText(state: string): string {
@@ -10,11 +10,11 @@ export function pageText(state: string): string {
   for (const child of root.querySelectorAll("body > :not(#app, noscript, script)")) child.remove();
   root.querySelector("#app")?.replaceChildren();
   const begin = root.querySelector("#boot")?.firstChild;
-  if (begin) begin.nodeValue = inScript({ ...boot(), state });
+  if (begin) begin.nodeValue = scriptJson({ ...bootConfig(), state });
   return `<!doctype html>\n${root.outerHTML}\n`;
 }
 
 /** JSON for inside a script element: no < that could close it, no line ends that JavaScript knows and JSON does not. */
-export function inScript(content: unknown): string {
+export function scriptJson(content: unknown): string {
   return JSON.stringify(content).replace(/[<\u2028\u2029]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

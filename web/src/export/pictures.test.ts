@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
 import * as state from "../state/state";
-import { INFO, type Tensor, small } from "../testing/small";
+import { INFO, type Tensor, small } from "../testing/testTrace";
 import type { Block, TraceInfo } from "../trace/format";
-import * as abouts from "../views/abouts";
+import * as abouts from "../views/viewInfo";
 import { alignment } from "../views/alignment/alignment";
-import { rows } from "../views/alignment/alignments";
+import { rows } from "../views/alignment/alignmentData";
 import { explanation } from "../views/explanation/explanation";
 import { generation } from "../views/generation/generation";
 import type { View } from "../views/view";
@@ -14,17 +14,17 @@ const HOSTILE = ["</text><script>alert(1)</script>", `"'><svg onload="x">`, "\u0
 const N = HOSTILE.length;
 
 const tokens = { ...(INFO.sides.source?.[0] as NonNullable<TraceInfo["sides"]["source"]>[0]), pieces: HOSTILE, real: [1, 1, 1, 1, 1], text: HOSTILE.join("") };
-const cross: Block = { ...INFO.blocks[0], name: "cross", queries: "target" };
+const cross: Block = { ...INFO.blocks[0], traceId: "cross", queries: "target" };
 const candidates = HOSTILE.map((piece, id) => ({ id, piece, probability: id === 1 ? 0 : 0.2 }));
 const info: Partial<TraceInfo> = {
   title: HOSTILE[0],
-  blocks: [INFO.blocks[0], { ...INFO.blocks[0], name: "decoder", queries: "target", keys: "target" }, cross],
+  blocks: [INFO.blocks[0], { ...INFO.blocks[0], traceId: "decoder", queries: "target", keys: "target" }, cross],
   sides: { source: [tokens], target: [tokens] },
   classification: {
     labels: HOSTILE.slice(0, 2),
     sequences: [{ probabilities: [0.25, 0.75], words: HOSTILE.map((text, i) => ({ text, span: [i, i + 1], without: [0.5, 0.5] })), agreement: 0.5 }],
   },
-  decoding: {
+  decodingArgument: {
     method: "beam",
     settings: { pattern: HOSTILE[0] },
     prompt: 1,

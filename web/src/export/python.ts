@@ -1,63 +1,63 @@
 /** The picture of now as a few lines of Python. */
 
-import { textBefore } from "../trace/asked";
+import { promptText } from "../trace/prompt";
 import type { TraceInfo } from "../trace/format";
 import type { Figure } from "./figures";
-import { fileName } from "./names";
+import { fileName } from "./fileName";
 
 /** Lines that trace the text and draw the figure; without one they show the page. */
-export function snippet(info: TraceInfo, sequence: number, figure: Figure | null): string {
-  const { text, target } = asked(info, sequence);
+export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure | null): string {
+  const { text, target } = traceInputs(info, sequence);
   const given = [
     "model",
-    quoted(text),
-    ...(target === null ? [] : [`target=${quoted(target)}`]),
-    ...(target === null && info.decoding ? decoding(info.decoding.settings) : []),
-    ...(info.muted.length ? [`mute=${literal(info.muted)}`] : []),
+    pythonString(text),
+    ...(target === null ? [] : [`target=${pythonString(target)}`]),
+    ...(target === null && info.decodingArgument ? decodingArgument(info.decodingArgument.settings) : []),
+    ...(info.muted.length ? [`mute=${pythonLiteral(info.muted)}`] : []),
   ];
-  const lines = ["import jumok", "", `model = jumok.load(${quoted(`runs/${info.title}`)})  # where the model lies`];
-  lines.push(call("trace = jumok.trace", given));
+  const lines = ["import jumok", "", `model = jumok.load(${pythonString(`runs/${info.title}`)})  # where the model lies`];
+  lines.push(formatCall("trace = jumok.trace", given));
   if (figure) {
     const options = Object.entries({ ...figure.options, width: 3.3 })
       .filter(([name]) => name !== "sequence") // traced alone, it is the first
-      .map(([name, value]) => `${name}=${literal(value)}`);
-    lines.push(call("figure = trace.figure", [quoted(figure.kind), ...options]));
+      .map(([name, value]) => `${name}=${pythonLiteral(value)}`);
+    lines.push(formatCall("figure = trace.figure", [pythonString(figure.kind), ...options]));
     lines.push(`figure.savefig("${fileName([info.title, figure.kind], "pdf")}")`);
   } else lines.push("trace.show()");
   return `${lines.join("\n")}\n`;
 }
 
 /** A call on one line if it is short, else a line for each argument. */
-function call(head: string, given: readonly string[]): string {
+function formatCall(head: string, given: readonly string[]): string {
   const line = `${head}(${given.join(", ")})`;
   return line.length <= 100 ? line : `${head}(\n${given.map((each) => `    ${each},\n`).join("")})`;
 }
 
 /** What the model was given: the text, and the target if it did not write that itself; an empty one lets a language model read alone. */
-function asked(info: TraceInfo, sequence: number): { text: string; target: string | null } {
+function traceInputs(info: TraceInfo, sequence: number): { text: string; target: string | null } {
   const source = info.sides.source?.[sequence];
   const target = info.sides.target?.[sequence];
-  const { decoding } = info;
-  const wrote = decoding !== null && decoding.method !== "given";
+  const { decodingArgument } = info;
+  const wrote = decodingArgument !== null && decodingArgument.method !== "given";
   if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
-  return { text: textBefore(target, decoding), target: wrote ? null : decoding.output };
+  if (!decodingArgument || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
+  return { text: promptText(target, decodingArgument), target: wrote ? null : decodingArgument.output };
 }
 
-function decoding(settings: Readonly<Record<string, unknown>>): string[] {
+function decodingArgument(settings: Readonly<Record<string, unknown>>): string[] {
   const named = Object.entries(settings).filter(([, value]) => ["string", "number", "boolean"].includes(typeof value));
-  return named.length ? [`decode={${named.map(([name, value]) => `${quoted(name)}: ${literal(value)}`).join(", ")}}`] : [];
+  return named.length ? [`decode={${named.map(([name, value]) => `${pythonString(name)}: ${pythonLiteral(value)}`).join(", ")}}`] : [];
 }
 
-function literal(value: unknown): string {
+function pythonLiteral(value: unknown): string {
   if (typeof value === "boolean") return value ? "True" : "False";
-  if (Array.isArray(value)) return `[${value.map((head) => `(${head.map(literal).join(", ")})`).join(", ")}]`;
-  return typeof value === "string" ? quoted(value) : String(value);
+  if (Array.isArray(value)) return `[${value.map((head) => `(${head.map(pythonLiteral).join(", ")})`).join(", ")}]`;
+  return typeof value === "string" ? pythonString(value) : String(value);
 }
 
 /** A string of Python: what cannot be seen is escaped, so that what is pasted is what is run. */
-export function quoted(text: string): string {
+export function pythonString(text: string): string {
   const inside = text.replace(/["\\\p{C}\p{Zl}\p{Zp}]/gu, (letter) => {
     if (letter === '"' || letter === "\\") return `\\${letter}`;
     if (letter === "\n") return "\\n";

@@ -2,50 +2,50 @@
 
 import { render } from "preact";
 import { afterEach, describe, expect, it } from "vitest";
-import { opened } from "../state/open";
+import { currentTrace } from "../state/session";
 import { block, key, query } from "../state/state";
-import { INFO, small } from "../testing/small";
-import { Find, finding, headNamed, nextWith } from "./find";
-import { followKeys } from "./keyboard";
+import { INFO, small } from "../testing/testTrace";
+import { Find, findOpen, parseHead, findNext } from "./find";
+import { listenToKeys } from "./keyboard";
 
 describe("finding", () => {
   it("knows heads by name", () => {
-    expect(headNamed("L3 H5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
-    expect(headNamed("l3h5", "decoder")).toEqual({ block: "decoder", layer: 3, head: 5 });
-    expect(headNamed("3 5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
-    expect(headNamed("cross L0 H2", "encoder")).toEqual({ block: "cross", layer: 0, head: 2 });
-    expect(headNamed("decoder.1.2", "encoder")).toEqual({ block: "decoder", layer: 1, head: 2 });
-    expect(headNamed("영화", "encoder")).toBeNull();
-    expect(headNamed("35", "encoder")).toBeNull();
+    expect(parseHead("L3 H5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
+    expect(parseHead("l3h5", "decoder")).toEqual({ block: "decoder", layer: 3, head: 5 });
+    expect(parseHead("3 5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
+    expect(parseHead("cross L0 H2", "encoder")).toEqual({ block: "cross", layer: 0, head: 2 });
+    expect(parseHead("decoder.1.2", "encoder")).toEqual({ block: "decoder", layer: 1, head: 2 });
+    expect(parseHead("영화", "encoder")).toBeNull();
+    expect(parseHead("35", "encoder")).toBeNull();
   });
 
   it("goes from one token to the next and round", () => {
     const texts = ["·영화", "정말", "·영화관"];
-    expect(nextWith("영화", texts, -1)).toBe(0);
-    expect(nextWith("영화", texts, 0)).toBe(2);
-    expect(nextWith("영화", texts, 2)).toBe(0);
-    expect(nextWith("x", texts, 0)).toBe(-1);
-    expect(nextWith(" ", texts, 0)).toBe(-1);
+    expect(findNext("영화", texts, -1)).toBe(0);
+    expect(findNext("영화", texts, 0)).toBe(2);
+    expect(findNext("영화", texts, 2)).toBe(0);
+    expect(findNext("x", texts, 0)).toBe(-1);
+    expect(findNext(" ", texts, 0)).toBe(-1);
   });
 });
 
 describe("the box", () => {
   const box = () => {
-    finding.value = true;
+    findOpen.value = true;
     render(<Find />, document.body);
     return document.querySelector("input") as HTMLInputElement;
   };
 
   afterEach(() => {
     render(null, document.body);
-    [finding.value, opened.value, query.value, key.value] = [false, null, null, null];
+    [findOpen.value, currentTrace.value, query.value, key.value] = [false, null, null, null];
   });
 
   it("keeps a key that is found again", async () => {
     const [source] = INFO.sides.source ?? [];
     const target = { ...source, pieces: ["[BOS]", "a", "b", "c", "[PAD]"] };
     const [first] = INFO.blocks;
-    opened.value = await small({ sides: { source: [source], target: [target] }, blocks: [{ ...first, name: "cross", queries: "target" }] });
+    currentTrace.value = await small({ sides: { source: [source], target: [target] }, blocks: [{ ...first, traceId: "cross", queries: "target" }] });
     block.value = "cross";
     const input = box();
     input.value = "봄";
@@ -56,10 +56,10 @@ describe("the box", () => {
   });
 
   it("is all that Esc closes", () => {
-    followKeys();
+    listenToKeys();
     query.value = 2;
     box().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-    expect(finding.value).toBe(false);
+    expect(findOpen.value).toBe(false);
     expect(query.value).toBe(2);
   });
 });

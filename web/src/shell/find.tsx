@@ -2,20 +2,20 @@
 
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { display } from "../draw/text";
-import { axes, indexOf } from "../state/labels";
-import { goTo } from "../state/moves";
+import { displayText } from "../draw/text";
+import { axes, labelIndex } from "../state/labels";
+import { selectHead } from "../state/actions";
 import { block, key, query } from "../state/state";
-import type { BlockName, Place } from "../trace/format";
-import { say } from "../words/words";
+import type { BlockName, HeadLocation } from "../trace/format";
+import { t } from "../i18n/i18n";
 
 /** Whether the box is open. */
-export const finding = signal(false);
+export const findOpen = signal(false);
 
 const BLOCKS: Readonly<Record<string, BlockName>> = { e: "encoder", d: "decoder", c: "cross" };
 
 /** The head a text names; null: none. "3 5" and "L3H5" are of the block `here`. */
-export function headNamed(text: string, here: BlockName): Omit<Place, "sequence"> | null {
+export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "sequence"> | null {
   const found =
     /^\s*([edc])?[a-z]*[\s.]*(?:l|층)?\s*(\d{1,4})[\s.,]+(?:h|머리)?\s*(\d{1,4})\s*$|^\s*([edc])?[a-z]*\s*l(\d{1,4})h(\d{1,4})\s*$/i.exec(
       text,
@@ -30,7 +30,7 @@ export function headNamed(text: string, here: BlockName): Omit<Place, "sequence"
 }
 
 /** The place of the next token, after `from`, whose text holds `text`; -1: none. */
-export function nextWith(text: string, texts: readonly string[], from: number): number {
+export function findNext(text: string, texts: readonly string[], from: number): number {
   const wanted = text.trim().normalize("NFC").toLowerCase();
   if (!wanted) return -1;
   for (let i = 1; i <= texts.length; i++) {
@@ -44,30 +44,30 @@ export function Find() {
   const input = useRef<HTMLInputElement>(null);
   const missed = useRef(signal(false)).current;
   useLayoutEffect(() => {
-    if (finding.value) input.current?.focus();
-  }, [finding.value]);
-  if (!finding.value) return null;
+    if (findOpen.value) input.current?.focus();
+  }, [findOpen.value]);
+  if (!findOpen.value) return null;
   const submit = (event: Event) => {
     event.preventDefault();
     const text = input.current?.value ?? "";
-    const head = headNamed(text, block.value);
-    missed.value = head ? !goTo(head) : !findToken(text);
-    if (head && !missed.value) finding.value = false;
+    const head = parseHead(text, block.value);
+    missed.value = head ? !selectHead(head) : !findToken(text);
+    if (head && !missed.value) findOpen.value = false;
   };
   return (
     <form class="find" role="search" onSubmit={submit}>
       <input
         ref={input}
         type="search"
-        aria-label={say({ ko: "토큰이나 머리 찾기", en: "find a token or a head" })}
-        placeholder={say({ ko: "토큰, 또는 L3 H5", en: "a token, or L3 H5" })}
+        aria-label={t({ ko: "토큰이나 머리 찾기", en: "find a token or a head" })}
+        placeholder={t({ ko: "토큰, 또는 L3 H5", en: "a token, or L3 H5" })}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
           event.stopPropagation(); // it closes the box alone
-          finding.value = false;
+          findOpen.value = false;
         }}
       />
-      <span role="status">{missed.value ? say({ ko: "없음", en: "none" }) : ""}</span>
+      <span role="status">{missed.value ? t({ ko: "없음", en: "none" }) : ""}</span>
     </form>
   );
 }
@@ -76,19 +76,19 @@ export function Find() {
 function findToken(text: string): boolean {
   const now = axes.value;
   if (!now) return false;
-  const row = nextWith(
+  const row = findNext(
     text,
-    now.queries.map((label) => display(label.text)),
-    indexOf(now.queries, query.value),
+    now.queries.map((label) => displayText(label.text)),
+    labelIndex(now.queries, query.value),
   );
   if (row >= 0) {
     query.value = now.queries[row].pieces[0];
     return true;
   }
-  const column = nextWith(
+  const column = findNext(
     text,
-    now.keys.map((label) => display(label.text)),
-    indexOf(now.keys, key.value),
+    now.keys.map((label) => displayText(label.text)),
+    labelIndex(now.keys, key.value),
   );
   if (column >= 0) key.value = now.keys[column].pieces[0];
   return column >= 0;

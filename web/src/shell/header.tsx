@@ -1,15 +1,15 @@
 /** The header: what model this is, a text for it to read, and what concerns the page as a whole. */
 
 import { ExportMenu } from "../export/menu";
-import { model, opened } from "../state/open";
-import { cycle } from "../state/moves";
-import { language, sequence, spoken, theme } from "../state/state";
+import { liveModel, currentTrace } from "../state/session";
+import { cycle } from "../state/actions";
+import { language, sequence, languageSetting, theme } from "../state/state";
 import type { TraceInfo } from "../trace/format";
-import { BLOCKS } from "../words/blocks";
-import { say, type Words } from "../words/words";
-import { Find, finding } from "./find";
-import { drawer, helping } from "./keyboard";
-import { Live } from "./live";
+import { BLOCKS } from "../i18n/blocks";
+import { t, type Message } from "../i18n/i18n";
+import { Find, findOpen } from "./find";
+import { openDrawer, helpOpen } from "./keyboard";
+import { RunForm } from "./runForm";
 
 const THEMES = {
   auto: { ko: "밝기: 자동", en: "theme: auto" },
@@ -18,37 +18,37 @@ const THEMES = {
 };
 
 export function Header() {
-  const info = opened.value?.info;
+  const info = currentTrace.value?.info;
   return (
     <>
       <div class="model">
-        <h1>{info?.title || model.value?.title || "jumok"}</h1>
+        <h1>{info?.title || liveModel.value?.title || "jumok"}</h1>
         {info && <p class="model-line">{modelLine(info)}</p>}
       </div>
-      <Live />
+      <RunForm />
       <div class="actions">
         <Drawer of="map" title={{ ko: "지도", en: "map" }} />
         <Drawer of="inspector" title={{ ko: "자세히", en: "numbers" }} />
         <Find />
-        <button type="button" aria-keyshortcuts="/" onClick={() => (finding.value = !finding.value)}>
-          {say({ ko: "찾기", en: "find" })}
+        <button type="button" aria-keyshortcuts="/" onClick={() => (findOpen.value = !findOpen.value)}>
+          {t({ ko: "찾기", en: "find" })}
         </button>
-        {opened.value && <ExportMenu trace={opened.value} />}
+        {currentTrace.value && <ExportMenu trace={currentTrace.value} />}
         <button
           type="button"
           lang={language.value === "ko" ? "en" : "ko"}
-          onClick={() => (spoken.value = language.value === "ko" ? "en" : "ko")}
+          onClick={() => (languageSetting.value = language.value === "ko" ? "en" : "ko")}
         >
-          {say({ ko: "English", en: "한국어" })}
+          {t({ ko: "English", en: "한국어" })}
         </button>
         <button type="button" aria-keyshortcuts="t" onClick={() => cycle(theme, ["auto", "light", "dark"])}>
-          {say(THEMES[theme.value])}
+          {t(THEMES[theme.value])}
         </button>
         <button
           type="button"
           aria-keyshortcuts="?"
-          aria-label={say({ ko: "글쇠와 도움말", en: "keys and help" })}
-          onClick={() => (helping.value = true)}
+          aria-label={t({ ko: "글쇠와 도움말", en: "keys and help" })}
+          onClick={() => (helpOpen.value = true)}
         >
           ?
         </button>
@@ -57,28 +57,28 @@ export function Header() {
   );
 }
 
-function Drawer({ of, title }: { readonly of: "map" | "inspector"; readonly title: Words }) {
+function Drawer({ of, title }: { readonly of: "map" | "inspector"; readonly title: Message }) {
   return (
     <button
       type="button"
       class="narrow"
-      aria-expanded={drawer.value === of}
-      onClick={() => (drawer.value = drawer.value === of ? null : of)}
+      aria-expanded={openDrawer.value === of}
+      onClick={() => (openDrawer.value = openDrawer.value === of ? null : of)}
     >
-      {say(title)}
+      {t(title)}
     </button>
   );
 }
 
 /** "nsmc · encoder 4 × 4 · d 256 · 5.4 M". */
 function modelLine({ model, blocks, task, muted, regression }: TraceInfo): string {
-  const said = blocks.map((block) => `${say(BLOCKS[block.name])} ${block.layers}×${block.heads}`);
+  const said = blocks.map((block) => `${t(BLOCKS[block.traceId])} ${block.layers}×${block.heads}`);
   if (!["jumok", "unknown"].includes(model.family)) said.unshift(model.family);
   if (task) said.unshift(task);
   if (model.d_model) said.push(`d ${model.d_model}`, size(model.parameters));
   const score = regression?.[sequence.value];
-  if (score !== undefined) said.push(say({ ko: `점수 ${score.toFixed(3)}`, en: `score ${score.toFixed(3)}` }));
-  if (muted.length) said.push(say({ ko: `끈 머리 ${muted.length}`, en: `${muted.length} muted` }));
+  if (score !== undefined) said.push(t({ ko: `점수 ${score.toFixed(3)}`, en: `score ${score.toFixed(3)}` }));
+  if (muted.length) said.push(t({ ko: `끈 머리 ${muted.length}`, en: `${muted.length} muted` }));
   return said.filter(Boolean).join(" · ");
 }
 

@@ -3,16 +3,16 @@
 import { render } from "preact";
 import { afterEach, expect, it } from "vitest";
 import { Help } from "./help";
-import { helping } from "./keyboard";
+import { helpOpen } from "./keyboard";
 
 afterEach(() => {
   render(null, document.body);
-  helping.value = false;
+  helpOpen.value = false;
 });
 
 it("is gone for the next key as soon as Escape is pressed", () => {
-  helping.value = true;
+  helpOpen.value = true;
   render(<Help />, document.body);
   document.querySelector("dialog")?.dispatchEvent(new Event("cancel"));
-  expect(helping.value).toBe(false);
+  expect(helpOpen.value).toBe(false);
 });

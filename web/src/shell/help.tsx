@@ -1,45 +1,45 @@
 /** The sheet of `?`: every key, and how to read the page. */
 
 import { useEffect, useRef } from "preact/hooks";
-import { say } from "../words/words";
-import { BINDINGS, helping } from "./keyboard";
+import { t } from "../i18n/i18n";
+import { BINDINGS, helpOpen } from "./keyboard";
 
 export function Help() {
   const sheet = useRef<HTMLDialogElement>(null);
   useEffect(() => {
-    if (helping.value) sheet.current?.showModal();
+    if (helpOpen.value) sheet.current?.showModal();
     else sheet.current?.close();
-  }, [helping.value]);
+  }, [helpOpen.value]);
   return (
     <dialog
       ref={sheet}
       class="help"
       aria-labelledby="help-title"
-      onCancel={() => (helping.value = false)} // Escape: `close` comes a task later, a key may come before
-      onClose={() => (helping.value = false)}
-      onClick={(event) => event.target === sheet.current && (helping.value = false)}
+      onCancel={() => (helpOpen.value = false)} // Escape: `close` comes a task later, a key may come before
+      onClose={() => (helpOpen.value = false)}
+      onClick={(event) => event.target === sheet.current && (helpOpen.value = false)}
     >
-      <h2 id="help-title">{say({ ko: "글쇠", en: "Keys" })}</h2>
+      <h2 id="help-title">{t({ ko: "글쇠", en: "Keys" })}</h2>
       <table>
         <tbody>
-          {BINDINGS.map(({ shown, does }) => (
-            <tr key={shown}>
+          {BINDINGS.map(({ label, description }) => (
+            <tr key={label}>
               <th scope="row">
-                <kbd>{shown}</kbd>
+                <kbd>{label}</kbd>
               </th>
-              <td>{say(does)}</td>
+              <td>{t(description)}</td>
             </tr>
           ))}
         </tbody>
       </table>
       <p>
-        {say({
+        {t({
           ko: "가리키면 얇은 테두리, 누르면 굵은 테두리로 고정됩니다. 지도에서 Shift와 누르면 머리를 꽂아 견줍니다. 층과 머리는 0부터 셉니다.",
           en: "What is pointed at has a thin frame, what is locked a thick one. Shift-press heads on the map to pin and compare them. Layers and heads are counted from 0.",
         })}
       </p>
-      <button type="button" class="primary" onClick={() => (helping.value = false)}>
-        {say({ ko: "닫기", en: "close" })}
+      <button type="button" class="primary" onClick={() => (helpOpen.value = false)}>
+        {t({ ko: "닫기", en: "close" })}
       </button>
     </dialog>
   );

@@ -2,18 +2,18 @@
 
 import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
-import { block, key, query, spoken } from "../state/state";
-import { small } from "../testing/small";
+import { block, key, query, languageSetting } from "../state/state";
+import { small } from "../testing/testTrace";
 import type { TraceInfo } from "../trace/format";
 import { Inspector } from "./inspector";
 
 afterEach(() => {
   render(null, document.body);
-  [query.value, key.value, spoken.value] = [null, null, "auto"];
+  [query.value, key.value, languageSetting.value] = [null, null, "auto"];
 });
 
 async function formula(asked: number, looked: number, info: Partial<TraceInfo> = {}, zero = false): Promise<string> {
-  [block.value, query.value, key.value, spoken.value] = ["encoder", asked, looked, "en"];
+  [block.value, query.value, key.value, languageSetting.value] = ["encoder", asked, looked, "en"];
   const weights = { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } };
   render(<Inspector trace={await small(info, zero ? weights : {})} />, document.body);
   const found = await vi.waitUntil(() => document.querySelector(".formula"));

@@ -1,15 +1,15 @@
 /** What keys do that are pressed anywhere on the page. */
 
 import { afterEach, beforeAll, expect, it } from "vitest";
-import { opened } from "../state/open";
+import { currentTrace } from "../state/session";
 import { step, unit, view } from "../state/state";
-import { small } from "../testing/small";
-import { followKeys } from "./keyboard";
+import { small } from "../testing/testTrace";
+import { listenToKeys } from "./keyboard";
 
 /** Presses a key; false: what the browser does with it was prevented. */
 const press = (key: string, more: KeyboardEventInit = {}) => dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
 
-beforeAll(followKeys);
+beforeAll(listenToKeys);
 
 afterEach(() => {
   [unit.value, view.value, step.value] = ["piece", "lines", 0];
@@ -36,7 +36,7 @@ it("Space steps where there are steps, and is the browser's elsewhere", () => {
 });
 
 it("arrows scroll what has more than is seen, and move over the cells elsewhere", async () => {
-  opened.value = await small();
+  currentTrace.value = await small();
   const region = document.createElement("div");
   region.setAttribute("role", "region");
   document.body.append(region);
@@ -46,5 +46,5 @@ it("arrows scroll what has more than is seen, and move over the cells elsewhere"
   expect(scrolled("ArrowDown")).toBe(true);
   expect(scrolled("ArrowRight")).toBe(false);
   region.remove();
-  opened.value = null;
+  currentTrace.value = null;
 });

@@ -1,30 +1,30 @@
 /** The note bar: what was done to the numbers before they were drawn, how exact they are, what the trace leaves out. */
 
-import { drawnShare } from "../state/drawn";
-import { useLoaded } from "../state/loaded";
-import { nameOf } from "../state/open";
-import { measure, place, specials, unit } from "../state/state";
-import { shown } from "../trace/shown";
+import { drawnFraction } from "../state/coverage";
+import { useAsync } from "../state/useAsync";
+import { headKey } from "../state/session";
+import { measure, focusedHead, specials, unit } from "../state/state";
+import { displayWeights } from "../trace/display";
 import type { Trace } from "../trace/trace";
-import { say } from "../words/words";
+import { t } from "../i18n/i18n";
 
-export function Notes({ trace }: { readonly trace: Trace }) {
+export function NoteBar({ trace }: { readonly trace: Trace }) {
   const plain = unit.value === "piece" && specials.value !== "renormalise" && measure.value === "weights";
-  const { value } = useLoaded(async () => (plain ? null : shown(trace, place.value)), [trace, plain]);
+  const { value } = useAsync(async () => (plain ? null : displayWeights(trace, focusedHead.value)), [trace, plain]);
   const said = [exactness(trace)];
-  if (trace.info.muted.some(([block, layer, head]) => nameOf({ block, layer, head }) === nameOf(place.value)))
-    said.unshift(say({ ko: "꺼진 머리", en: "this head is muted" }));
-  if (drawnShare.value !== null)
-    said.unshift(say({ ko: `그려진 몫 ${share()} %`, en: `${share()} % of the mass drawn` }));
-  if (!plain && value?.note) said.push(say(value.note));
-  else if (plain) said.push(say({ ko: "다시 나누지 않음", en: "not renormalised" }));
+  if (trace.info.muted.some(([block, layer, head]) => headKey({ block, layer, head }) === headKey(focusedHead.value)))
+    said.unshift(t({ ko: "꺼진 머리", en: "this head is muted" }));
+  if (drawnFraction.value !== null)
+    said.unshift(t({ ko: `그려진 몫 ${share()} %`, en: `${share()} % of the mass drawn` }));
+  if (!plain && value?.note) said.push(t(value.note));
+  else if (plain) said.push(t({ ko: "다시 나누지 않음", en: "not renormalised" }));
   return (
     <div class="notes" data-role="notes">
       <span>{said.join(" · ")}</span>
       {trace.info.notes.length > 0 && (
         <details>
           <summary>
-            {say({
+            {t({
               ko: `이 기록에 대하여 (${trace.info.notes.length})`,
               en: `about this trace (${trace.info.notes.length})`,
             })}
@@ -41,11 +41,11 @@ export function Notes({ trace }: { readonly trace: Trace }) {
 }
 
 function share(): string {
-  return (100 * (drawnShare.value ?? 0)).toFixed(0);
+  return (100 * (drawnFraction.value ?? 0)).toFixed(0);
 }
 
 function exactness(trace: Trace): string {
-  if (!trace.exact(place.value)) return say({ ko: `축소 그림에서 읽음 (±${trace.within})`, en: `read off thumbnails (±${trace.within})` });
-  const name = `${place.value.block}.${place.value.layer}.weights`;
+  if (!trace.hasExactWeights(focusedHead.value)) return t({ ko: `축소 그림에서 읽음 (±${trace.thumbnailError})`, en: `read off thumbnails (±${trace.thumbnailError})` });
+  const name = `${focusedHead.value.block}.${focusedHead.value.layer}.weights`;
   return trace.dtype(name) === "F16" ? "float16" : "float32";
 }

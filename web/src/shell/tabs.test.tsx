@@ -2,10 +2,10 @@
 
 import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { opened } from "../state/open";
+import { currentTrace } from "../state/session";
 import { view } from "../state/state";
-import { small } from "../testing/small";
-import { drawn, trouble } from "../views/parts";
+import { small } from "../testing/testTrace";
+import { drawn, trouble } from "../views/bundles";
 import { Stage, Tabs } from "./tabs";
 
 beforeEach(() => {
@@ -17,12 +17,12 @@ beforeEach(() => {
 afterEach(() => {
   render(null, document.body);
   document.getElementById("boot")?.remove();
-  [opened.value, view.value] = [null, "lines"];
+  [currentTrace.value, view.value] = [null, "lines"];
 });
 
 it("is asked for once, and again when its tab is pressed", async () => {
   const trace = await small();
-  [opened.value, view.value] = [trace, "neuron"];
+  [currentTrace.value, view.value] = [trace, "neuron"];
   render(<><Tabs trace={trace} /><Stage trace={trace} /></>, document.body);
   await vi.waitFor(() => expect(document.querySelector(".stage [role=alert]")?.textContent).not.toBeFalsy());
   const told = trouble("neuron");

@@ -3,9 +3,9 @@
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
-import { type Part, again, drawn, trouble } from "../views/parts";
-import { say } from "../words/words";
-import { Notes } from "./notes";
+import { type Part, again, drawn, trouble } from "../views/bundles";
+import { t } from "../i18n/i18n";
+import { NoteBar } from "./notes";
 
 /** The view in front. */
 export function chosenView() {
@@ -22,7 +22,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
     document.getElementById(`tab-${next.id}`)?.focus();
   };
   return (
-    <div class="tabs" role="tablist" aria-label={say({ ko: "보기", en: "views" })} onKeyDown={walk}>
+    <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={walk}>
       {views.map(({ id, title, has, part }, i) => {
         const chosen = chosenView().id === id;
         return (
@@ -43,7 +43,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
               view.value = id;
             }}
           >
-            {say(title)}
+            {t(title)}
           </button>
         );
       })}
@@ -56,17 +56,17 @@ export function Stage({ trace }: { readonly trace: Trace }) {
   const shows = has(trace.info);
   return (
     <section class="stage-box" id="stage" role="tabpanel" aria-labelledby={`tab-${id}`}>
-      <p class="about">{say(shows ? about : why)}</p>
+      <p class="about">{t(shows ? about : why)}</p>
       <div class="stage" data-role="stage" data-view={id}>
-        {shows ? <Picture key={id} id={id} part={part} trace={trace} /> : null}
+        {shows ? <ViewStage key={id} id={id} part={part} trace={trace} /> : null}
       </div>
-      <Notes trace={trace} />
+      <NoteBar trace={trace} />
     </section>
   );
 }
 
 /** What draws the view; its script may still be on the way. */
-function Picture({ id, part, trace }: { readonly id: string; readonly part: Part | null; readonly trace: Trace }) {
+function ViewStage({ id, part, trace }: { readonly id: string; readonly part: Part | null; readonly trace: Trace }) {
   const Stage = drawn(id, part)?.Stage;
   if (Stage) return <Stage trace={trace} />;
   const said = trouble(part);

@@ -1,7 +1,7 @@
 /** What is looked at: one set of signals, all of it in the URL but for what the pointer hovers over. */
 
 import { computed, signal } from "@preact/signals";
-import type { BlockName, Place } from "../trace/format";
+import type { BlockName, HeadLocation } from "../trace/format";
 
 export type Unit = "piece" | "syllable" | "word";
 export type Specials = "plain" | "dim" | "renormalise";
@@ -16,7 +16,7 @@ export const block = signal<BlockName>("encoder");
 export const layer = signal(0);
 export const head = signal(0);
 /** Up to four heads to compare; empty: the head in focus alone. */
-export const pinned = signal<readonly Place[]>([]);
+export const pinned = signal<readonly HeadLocation[]>([]);
 
 /** Locked rows and columns, as numbers of pieces; null: none. */
 export const query = signal<number | null>(null);
@@ -31,14 +31,14 @@ export const measure = signal<Measure>("weights");
 export const scale = signal<Scale>("sqrt");
 export const step = signal(0); // of the decoding, or of the calculation
 /** As chosen on the page or in its address; "auto": the browser's. */
-export const spoken = signal<Language | "auto">("auto");
+export const languageSetting = signal<Language | "auto">("auto");
 export const language = computed<Language>(() =>
-  spoken.value !== "auto" ? spoken.value : /^ko\b/i.test(navigator.language) ? "ko" : "en",
+  languageSetting.value !== "auto" ? languageSetting.value : /^ko\b/i.test(navigator.language) ? "ko" : "en",
 );
 export const theme = signal<Theme>("auto");
 
 /** The head in focus. */
-export const place = computed<Place>(() => ({
+export const focusedHead = computed<HeadLocation>(() => ({
   sequence: sequence.value,
   block: block.value,
   layer: layer.value,

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { setting } from "./settings";
 import * as state from "./state";
-import { decode, encode } from "./url";
+import { decodeState, encodeState } from "./url";
 
-afterEach(() => decode(""));
+afterEach(() => decodeState(""));
 
 const code = fc.integer({ min: 0, max: 0x10ffff }).filter((code) => code < 0xd800 || code > 0xdfff);
 const text = fc.array(code).map((codes) => String.fromCodePoint(...codes));
@@ -16,9 +16,9 @@ const pin = fc.record({
 
 describe("the address", () => {
   it("says nothing of what is as at first", () => {
-    expect(encode()).toBe("");
+    expect(encodeState()).toBe("");
     state.scale.value = "sqrt";
-    expect(encode()).toBe("");
+    expect(encodeState()).toBe("");
   });
 
   it("says the rest in short names", () => {
@@ -26,7 +26,7 @@ describe("the address", () => {
     state.layer.value = 1;
     state.key.value = 0;
     state.scale.value = "log";
-    expect(encode()).toBe("v=matrix&L=1&k=0&sc=log");
+    expect(encodeState()).toBe("v=matrix&L=1&k=0&sc=log");
   });
 
   it("brings back every state", () => {
@@ -71,32 +71,32 @@ describe("the address", () => {
         name.value = wantedName;
         on.value = wantedOn;
         const before = now();
-        const text = encode();
-        decode("");
-        expect(encode()).toBe("");
-        decode(text);
+        const text = encodeState();
+        decodeState("");
+        expect(encodeState()).toBe("");
+        decodeState(text);
         expect(now()).toEqual(before);
-        expect(encode()).toBe(text);
+        expect(encodeState()).toBe(text);
       }),
       { numRuns: 50 },
     );
   });
 
   it("passes over what makes no sense", () => {
-    decode("v=&L=-1&H=1e3&q=x&u=letter&pin=encoder.1~nothing.0.0~decoder.1.2&%E0%A4%A=1&lone&token=abc");
-    expect(encode()).toBe("pin=decoder.1.2");
-    fc.assert(fc.property(text, (text) => decode(text)));
+    decodeState("v=&L=-1&H=1e3&q=x&u=letter&pin=encoder.1~nothing.0.0~decoder.1.2&%E0%A4%A=1&lone&token=abc");
+    expect(encodeState()).toBe("pin=decoder.1.2");
+    fc.assert(fc.property(text, (text) => decodeState(text)));
   });
 
   it("writes half a character as none", () => {
     setting<string>("test", "name", "first").value = "\ud800";
-    expect(encode()).toBe("test.name=%EF%BF%BD");
+    expect(encodeState()).toBe("test.name=%EF%BF%BD");
   });
 
   it("keeps settings of views that are not there yet, and hands them over", () => {
-    decode("later.size=7");
-    expect(encode()).toBe("later.size=7");
+    decodeState("later.size=7");
+    expect(encodeState()).toBe("later.size=7");
     expect(setting("later", "size", 1).value).toBe(7);
-    expect(encode()).toBe("later.size=7");
+    expect(encodeState()).toBe("later.size=7");
   });
 });

@@ -1,6 +1,4 @@
-/** Asking the server: every request carries the token of the page's address; a refusal is thrown in words. */
-
-import { token } from "../state/token";
+/** Requests to the server: each carries the token of the page's address; an error response is thrown as an Error. */
 
 export async function api(path: string, init: RequestInit = {}): Promise<Response> {
   const answer = await fetch(path, {
@@ -17,4 +15,9 @@ export async function api(path: string, init: RequestInit = {}): Promise<Respons
 /** Sends JSON. */
 export function post(path: string, body: unknown): Promise<Response> {
   return api(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+}
+
+/** The token that authorises the page; it is in the fragment of the address, which browsers never send. */
+function token(): string {
+  return new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 }

@@ -5,7 +5,7 @@ export type BlockName = "encoder" | "decoder" | "cross";
 
 /** One stack of attentions of one kind. */
 export interface Block {
-  readonly name: BlockName;
+  readonly traceId: BlockName;
   readonly queries: Side;
   readonly keys: Side;
   readonly layers: number;
@@ -105,12 +105,12 @@ export interface TraceInfo {
   /** The scores of a model for regression, one a sequence. */
   readonly regression?: readonly number[] | null;
   readonly next: readonly (readonly Candidate[])[] | null;
-  readonly decoding: Decoding | null;
+  readonly decodingArgument: Decoding | null;
   readonly notes: readonly string[];
 }
 
 /** One head of one layer, of one sequence of the batch. */
-export interface Place {
+export interface HeadLocation {
   readonly sequence: number;
   readonly block: BlockName;
   readonly layer: number;

@@ -7,12 +7,12 @@ export interface Matrix {
 }
 
 /** A product of query and key on its way to a score: scaled and, in a model that does so, bent below a cap. */
-export function scaled(product: number, { scale, softcap }: { readonly scale: number; readonly softcap?: number | null }): number {
+export function scaleScore(product: number, { scale, softcap }: { readonly scale: number; readonly softcap?: number | null }): number {
   const value = product * scale;
   return softcap ? softcap * Math.tanh(value / softcap) : value;
 }
 
-export function at(matrix: Matrix, row: number, column: number): number {
+export function valueAt(matrix: Matrix, row: number, column: number): number {
   return matrix.data[row * matrix.columns + column];
 }
 

@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { type Bytes, BytesInMemory } from "./bytes";
-import { halves } from "./safetensors";
-import { INFO, type Tensor, safetensors, small } from "../testing/small";
+import { type ByteSource, MemoryByteSource } from "./byteSource";
+import { float16ToFloat32 } from "./safetensors";
+import { INFO, type Tensor, safetensors, small } from "../testing/testTrace";
 import { Trace } from "./trace";
 
 const PLACE = { sequence: 0, block: "encoder", layer: 1, head: 1 } as const;
 
-class Counted implements Bytes {
+class Counted implements ByteSource {
   readonly asked: [number, number][] = [];
-  constructor(private readonly bytes: Bytes) {}
+  constructor(private readonly bytes: ByteSource) {}
   read(start: number, end: number) {
     this.asked.push([start, end]);
     return this.bytes.read(start, end);
@@ -19,7 +19,7 @@ describe("a trace", () => {
   it("fetches a head once, and only its bytes", async () => {
     const data = Float32Array.from({ length: 2 * 25 }, (_, i) => i);
     const file = safetensors(INFO, { "encoder.1.weights": { shape: [1, 2, 5, 5], data } });
-    const bytes = new Counted(new BytesInMemory(file));
+    const bytes = new Counted(new MemoryByteSource(file));
     const trace = await Trace.open(bytes);
     expect([...(await trace.weights(PLACE)).data]).toEqual([...data.subarray(25)]);
     await trace.weights(PLACE);
@@ -29,7 +29,7 @@ describe("a trace", () => {
 
   it("reads a long header in two parts", async () => {
     const notes = Array.from({ length: 4000 }, (_, i) => `note ${i} of a long header`);
-    const bytes = new Counted(new BytesInMemory(safetensors({ ...INFO, notes }, {})));
+    const bytes = new Counted(new MemoryByteSource(safetensors({ ...INFO, notes }, {})));
     const trace = await Trace.open(bytes);
     expect(trace.info.notes).toEqual(notes);
     expect(bytes.asked.map(([start]) => start)).toEqual([0, 65536]);
@@ -46,29 +46,29 @@ describe("a trace", () => {
   it("reads weights that were left out off thumbnails with a tile for each, and no others", async () => {
     const thumbnails: Tensor = { shape: [1, 1, 1, 5, 5], data: Uint8Array.from({ length: 25 }, (_, i) => 10 * i) };
     const first = { sequence: 0, block: "encoder", layer: 0, head: 0 } as const;
-    const trace = await Trace.open(new BytesInMemory(safetensors(INFO, { "encoder.thumbnails": thumbnails })));
-    expect(trace.exact(first)).toBe(false);
+    const trace = await Trace.open(new MemoryByteSource(safetensors(INFO, { "encoder.thumbnails": thumbnails })));
+    expect(trace.hasExactWeights(first)).toBe(false);
     expect((await trace.weights(first)).data[7]).toBeCloseTo((70 / 255) ** 2, 6);
     const pooled: Tensor = { shape: [1, 1, 1, 4, 4], data: new Uint8Array(16) };
-    const coarse = await Trace.open(new BytesInMemory(safetensors(INFO, { "encoder.thumbnails": pooled })));
+    const coarse = await Trace.open(new MemoryByteSource(safetensors(INFO, { "encoder.thumbnails": pooled })));
     await expect(coarse.weights(first)).rejects.toThrow("only thumbnails");
   });
 
   it("refuses what is no trace", async () => {
-    const open = (file: ArrayBuffer) => Trace.open(new BytesInMemory(file));
+    const open = (file: ArrayBuffer) => Trace.open(new MemoryByteSource(file));
     await expect(open(new ArrayBuffer(4))).rejects.toThrow("not a safetensors file");
     await expect(open(safetensors(INFO, {}).slice(0, 60))).rejects.toThrow("cut short");
     const long = new ArrayBuffer(16);
     new DataView(long).setBigUint64(0, 2n ** 40n, true);
     await expect(open(long)).rejects.toThrow("a header of");
-    await expect((await small()).whole("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
+    await expect((await small()).fullMatrix("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
   });
 });
 
 describe("float16", () => {
   it("is what it says", () => {
     const bits = [0x0000, 0x8000, 0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x7c00];
-    expect([...halves(Uint16Array.from(bits))]).toEqual([0, -0, 1, -2, 0.333251953125, 2 ** -24, 65504, Infinity]);
-    expect(halves(Uint16Array.of(0x7e00))[0]).toBeNaN();
+    expect([...float16ToFloat32(Uint16Array.from(bits))]).toEqual([0, -0, 1, -2, 0.333251953125, 2 ** -24, 65504, Infinity]);
+    expect(float16ToFloat32(Uint16Array.of(0x7e00))[0]).toBeNaN();
   });
 });

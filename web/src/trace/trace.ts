@@ -1,25 +1,25 @@
 /** An open trace: the header at once, numbers when they are asked for, each fetched once. */
 
-import type { Bytes } from "./bytes";
-import type { Block, BlockName, Place, Sequence, Side, TraceInfo } from "./format";
-import { type Matrix, scaled } from "./matrix";
-import { type Entry, numbers, readHeader } from "./safetensors";
+import type { ByteSource } from "./byteSource";
+import type { Block, BlockName, HeadLocation, Sequence, Side, TraceInfo } from "./format";
+import { type Matrix, scaleScore } from "./matrix";
+import { type TensorEntry, readNumbers, readHeader } from "./safetensors";
 
-const MOST = 20_000_000; // numbers kept at hand, 80 MB
+const MAX_CACHED_NUMBERS = 20_000_000; // numbers kept at hand, 80 MB
 
 export class Trace {
-  private held = 0;
-  private readonly kept = new Map<string, Promise<Float32Array | Uint8Array>>();
+  private cachedNumbers = 0;
+  private readonly cache = new Map<string, Promise<Float32Array | Uint8Array>>();
 
   private constructor(
     readonly info: TraceInfo,
-    private readonly bytes: Bytes,
-    private readonly entries: ReadonlyMap<string, Entry>,
+    private readonly bytes: ByteSource,
+    private readonly entries: ReadonlyMap<string, TensorEntry>,
     /** How far weights off thumbnails may be out, in digits. */
-    readonly within: string,
+    readonly thumbnailError: string,
   ) {}
 
-  static async open(bytes: Bytes): Promise<Trace> {
+  static async open(bytes: ByteSource): Promise<Trace> {
     const { metadata, entries } = await readHeader(bytes);
     if (metadata.format !== "jumok.trace/1") throw new Error(`not a jumok trace: format ${metadata.format}`);
     return new Trace(JSON.parse(metadata.trace) as TraceInfo, bytes, entries, metadata.within ?? "0.004");
@@ -34,12 +34,12 @@ export class Trace {
   }
 
   /** How the numbers of a tensor are kept: it says how exact they are. */
-  dtype(name: string): Entry["dtype"] {
+  dtype(name: string): TensorEntry["dtype"] {
     return this.entry(name).dtype;
   }
 
   block(name: BlockName): Block {
-    const found = this.info.blocks.find((block) => block.name === name);
+    const found = this.info.blocks.find((block) => block.traceId === name);
     if (!found) throw new Error(`the trace has no block ${name}`);
     return found;
   }
@@ -51,29 +51,29 @@ export class Trace {
   }
 
   /** The tokens that ask and those that are looked at. */
-  queries(place: Pick<Place, "block" | "sequence">): Sequence {
+  queries(place: Pick<HeadLocation, "block" | "sequence">): Sequence {
     return this.sequence(this.block(place.block).queries, place.sequence);
   }
 
-  keys(place: Pick<Place, "block" | "sequence">): Sequence {
+  keys(place: Pick<HeadLocation, "block" | "sequence">): Sequence {
     return this.sequence(this.block(place.block).keys, place.sequence);
   }
 
   /** (T, S); in a page made small those of some layers are read off the thumbnails (see `exact`). */
-  weights(place: Place): Promise<Matrix> {
-    if (this.exact(place)) return this.table(`${place.block}.${place.layer}.weights`, place.sequence, place.head);
-    return this.coarse(place);
+  weights(place: HeadLocation): Promise<Matrix> {
+    if (this.hasExactWeights(place)) return this.headMatrix(`${place.block}.${place.layer}.weights`, place.sequence, place.head);
+    return this.thumbnailWeights(place);
   }
 
   /** Whether the weights of a layer were kept, not only their thumbnails. */
-  exact(place: Pick<Place, "block" | "layer">): boolean {
+  hasExactWeights(place: Pick<HeadLocation, "block" | "layer">): boolean {
     return this.has(`${place.block}.${place.layer}.weights`);
   }
 
   /** Scores before the mask, (T, S): as recorded, else q·k·scale + bias. */
-  async scores(place: Place): Promise<Matrix> {
+  async scores(place: HeadLocation): Promise<Matrix> {
     const name = `${place.block}.${place.layer}.scores`;
-    if (this.has(name)) return this.table(name, place.sequence, place.head);
+    if (this.has(name)) return this.headMatrix(name, place.sequence, place.head);
     const [q, k, bias] = await Promise.all([this.q(place), this.k(place), this.bias(place)]);
     const block = this.block(place.block);
     const data = new Float32Array(q.rows * k.rows);
@@ -81,21 +81,21 @@ export class Trace {
       for (let s = 0; s < k.rows; s++) {
         let sum = 0;
         for (let i = 0; i < q.columns; i++) sum += q.data[t * q.columns + i] * k.data[s * k.columns + i];
-        data[t * k.rows + s] = scaled(sum, block) + (bias ? bias.data[t * k.rows + s] : 0);
+        data[t * k.rows + s] = scaleScore(sum, block) + (bias ? bias.data[t * k.rows + s] : 0);
       }
     return { rows: q.rows, columns: k.rows, data };
   }
 
-  q(place: Place): Promise<Matrix> {
-    return this.table(`${place.block}.${place.layer}.q`, place.sequence, place.head);
+  q(place: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${place.block}.${place.layer}.q`, place.sequence, place.head);
   }
 
-  k(place: Place): Promise<Matrix> {
-    return this.table(`${place.block}.${place.layer}.k`, place.sequence, this.keyHead(place));
+  k(place: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${place.block}.${place.layer}.k`, place.sequence, this.keyHead(place));
   }
 
-  v(place: Place): Promise<Matrix> {
-    return this.table(`${place.block}.${place.layer}.v`, place.sequence, this.keyHead(place));
+  v(place: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${place.block}.${place.layer}.v`, place.sequence, this.keyHead(place));
   }
 
   /** Whether q, k and v of a block were kept. */
@@ -104,24 +104,24 @@ export class Trace {
   }
 
   /** What relative positions add to the scores, (T, S); null where they do not. */
-  async bias(place: Place): Promise<Matrix | null> {
+  async bias(place: HeadLocation): Promise<Matrix | null> {
     const name = `${place.block}.${place.layer}.bias`;
-    return this.has(name) ? this.table(name, 0, place.head) : null;
+    return this.has(name) ? this.headMatrix(name, 0, place.head) : null;
   }
 
   /** |v_j W_O| of each key, (S); null when it was not kept. */
-  async valueNorms(place: Place): Promise<Float32Array | null> {
+  async valueNorms(place: HeadLocation): Promise<Float32Array | null> {
     const name = `${place.block}.${place.layer}.value_norms`;
     if (!this.has(name)) return null;
     const [, H, S] = this.shape(name);
-    return (await this.slice(name, (place.sequence * H + place.head) * S, S)) as Float32Array;
+    return (await this.readCached(name, (place.sequence * H + place.head) * S, S)) as Float32Array;
   }
 
   /** 1 where a query may attend, (T, S). */
   async mask(block: BlockName, sequence: number): Promise<{ rows: number; columns: number; data: Uint8Array }> {
     const name = `${block}.mask`;
     const [, T, S] = this.shape(name);
-    return { rows: T, columns: S, data: (await this.slice(name, sequence * T * S, T * S)) as Uint8Array };
+    return { rows: T, columns: S, data: (await this.readCached(name, sequence * T * S, T * S)) as Uint8Array };
   }
 
   /** Thumbnails of a block for one sequence, (L, H, Pt, Ps) bytes: 255 √w. */
@@ -132,7 +132,7 @@ export class Trace {
     const name = `${block}.thumbnails`;
     const [, L, H, Pt, Ps] = this.shape(name);
     const size = L * H * Pt * Ps;
-    return { shape: [L, H, Pt, Ps], data: (await this.slice(name, sequence * size, size)) as Uint8Array };
+    return { shape: [L, H, Pt, Ps], data: (await this.readCached(name, sequence * size, size)) as Uint8Array };
   }
 
   /** Mean entropy of each head in bits, (L, H); null when it was not kept. */
@@ -140,30 +140,30 @@ export class Trace {
     const name = `${block}.entropy`;
     if (!this.has(name)) return null;
     const [, L, H] = this.shape(name);
-    return { rows: L, columns: H, data: (await this.slice(name, sequence * L * H, L * H)) as Float32Array };
+    return { rows: L, columns: H, data: (await this.readCached(name, sequence * L * H, L * H)) as Float32Array };
   }
 
   /** What enters layer 0, 1, ... of a side, (T, D); number L is what leaves the last. */
   hidden(side: Side, layer: number, sequence: number): Promise<Matrix> {
-    return this.sheet(`${side}.hidden.${layer}`, sequence);
+    return this.sequenceMatrix(`${side}.hidden.${layer}`, sequence);
   }
 
   /** Part `number` of a tensor of three dimensions, (T, D). */
-  async sheet(name: string, number: number): Promise<Matrix> {
+  async sequenceMatrix(name: string, number: number): Promise<Matrix> {
     const [, rows, columns] = this.shape(name);
-    const data = (await this.slice(name, number * rows * columns, rows * columns)) as Float32Array;
+    const data = (await this.readCached(name, number * rows * columns, rows * columns)) as Float32Array;
     return { rows, columns, data };
   }
 
   /** A tensor of two dimensions (a vector counts as one row), all of it. */
-  async whole(name: string): Promise<Matrix> {
+  async fullMatrix(name: string): Promise<Matrix> {
     const shape = this.shape(name);
     const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape;
-    return { rows, columns, data: (await this.slice(name, 0, rows * columns)) as Float32Array };
+    return { rows, columns, data: (await this.readCached(name, 0, rows * columns)) as Float32Array };
   }
 
   /** Weights off a thumbnail that has a tile for each, right to `within`. */
-  private async coarse({ block, sequence, layer, head }: Place): Promise<Matrix> {
+  private async thumbnailWeights({ block, sequence, layer, head }: HeadLocation): Promise<Matrix> {
     const { shape, data } = await this.thumbnails(block, sequence);
     const [, H, rows, columns] = shape;
     const T = this.queries({ block, sequence }).pieces.length;
@@ -180,45 +180,45 @@ export class Trace {
     };
   }
 
-  private keyHead(place: Place): number {
+  private keyHead(place: HeadLocation): number {
     const { heads, key_heads } = this.block(place.block);
     return Math.floor((place.head * key_heads) / heads);
   }
 
   /** One head of a tensor of four dimensions, (T, ·). */
-  async table(name: string, sequence: number, head: number): Promise<Matrix> {
+  async headMatrix(name: string, sequence: number, head: number): Promise<Matrix> {
     const [, H, rows, columns] = this.shape(name);
     const size = rows * columns;
-    const data = (await this.slice(name, (sequence * H + head) * size, size)) as Float32Array;
+    const data = (await this.readCached(name, (sequence * H + head) * size, size)) as Float32Array;
     return { rows, columns, data };
   }
 
-  private slice(name: string, from: number, count: number): Promise<Float32Array | Uint8Array> {
+  private readCached(name: string, from: number, count: number): Promise<Float32Array | Uint8Array> {
     const key = `${name}:${from}:${count}`;
-    let found = this.kept.get(key);
+    let found = this.cache.get(key);
     if (!found) {
-      found = numbers(this.bytes, this.entry(name), from, count);
-      found.catch(() => this.forget(key)); // a fetch that failed may be tried again
-      this.makeRoom(count);
-    } else this.kept.delete(key);
-    this.kept.set(key, found); // the newest stands last
+      found = readNumbers(this.bytes, this.entry(name), from, count);
+      found.catch(() => this.drop(key)); // a fetch that failed may be tried again
+      this.evict(count);
+    } else this.cache.delete(key);
+    this.cache.set(key, found); // the newest stands last
     return found;
   }
 
   /** Forgets what was asked for longest ago, so that what is kept stays within MOST numbers. */
-  private makeRoom(count: number): void {
-    this.held += count;
-    for (const key of this.kept.keys()) {
-      if (this.held <= MOST) return;
-      this.forget(key);
+  private evict(count: number): void {
+    this.cachedNumbers += count;
+    for (const key of this.cache.keys()) {
+      if (this.cachedNumbers <= MAX_CACHED_NUMBERS) return;
+      this.drop(key);
     }
   }
 
-  private forget(key: string): void {
-    if (this.kept.delete(key)) this.held -= Number(key.slice(key.lastIndexOf(":") + 1));
+  private drop(key: string): void {
+    if (this.cache.delete(key)) this.cachedNumbers -= Number(key.slice(key.lastIndexOf(":") + 1));
   }
 
-  private entry(name: string): Entry {
+  private entry(name: string): TensorEntry {
     const found = this.entries.get(name);
     if (!found) throw new Error(`the trace holds no ${name}`);
     return found;

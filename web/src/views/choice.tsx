@@ -1,23 +1,23 @@
 /** The settings of a view as small fields: one of several, or on and off. */
 
 import type { Signal } from "@preact/signals";
-import { type Words, say } from "../words/words";
+import { type Message, t } from "../i18n/i18n";
 import "./choice.css";
 
 interface ChoiceProps<T extends string> {
-  readonly title: Words;
+  readonly title: Message;
   readonly of: Signal<T>;
-  readonly options: Readonly<Record<T, Words>>;
+  readonly options: Readonly<Record<T, Message>>;
 }
 
 export function Choice<T extends string>({ title, of, options }: ChoiceProps<T>) {
   return (
     <label class="choice">
-      {say(title)}
+      {t(title)}
       <select value={of.value} onChange={(event) => (of.value = event.currentTarget.value as T)}>
         {(Object.keys(options) as T[]).map((option) => (
           <option key={option} value={option}>
-            {say(options[option])}
+            {t(options[option])}
           </option>
         ))}
       </select>
@@ -25,16 +25,16 @@ export function Choice<T extends string>({ title, of, options }: ChoiceProps<T>)
   );
 }
 
-export function Toggle({ title, of }: { readonly title: Words; readonly of: Signal<boolean> }) {
+export function Toggle({ title, of }: { readonly title: Message; readonly of: Signal<boolean> }) {
   return (
     <label class="choice">
       <input type="checkbox" checked={of.value} onChange={(event) => (of.value = event.currentTarget.checked)} />
-      {say(title)}
+      {t(title)}
     </label>
   );
 }
 
 /** The value of a setting, or the first option where the URL says something else. */
-export function chosen<T extends string>(of: Signal<T>, options: Readonly<Record<T, Words>>): T {
+export function chosen<T extends string>(of: Signal<T>, options: Readonly<Record<T, Message>>): T {
   return Object.hasOwn(options, of.value) ? of.value : (Object.keys(options) as T[])[0];
 }

@@ -1,9 +1,9 @@
 /** The views in the order of their tabs, and the script that each comes in. */
 
-import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./abouts";
+import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
-import { add, type Part } from "./parts";
+import { add, type Part } from "./bundles";
 import "./styles";
 import type { About } from "./view";
 

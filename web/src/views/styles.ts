@@ -2,7 +2,7 @@
 
 import "./alignment/alignment.css";
 import "./calculation/calculation.css";
-import "./calculation/grid.css";
+import "./calculation/numberGrid.css";
 import "./choice.css";
 import "./explanation/explanation.css";
 import "./generation/generation.css";

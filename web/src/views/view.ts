@@ -3,7 +3,7 @@
 import type { FunctionComponent } from "preact";
 import type { TraceInfo } from "../trace/format";
 import type { Trace } from "../trace/trace";
-import type { Words } from "../words/words";
+import type { Message } from "../i18n/i18n";
 
 export interface StageProps {
   readonly trace: Trace;
@@ -12,12 +12,12 @@ export interface StageProps {
 /** What is known of a view before it is drawn. */
 export interface About {
   readonly id: string; // in the URL
-  readonly title: Words;
+  readonly title: Message;
   /** One sentence: what the picture says and how to read it. */
-  readonly about: Words;
+  readonly about: Message;
   /** Whether this trace has what the view draws; if not, `why` tells what is missing. */
   readonly has: (info: TraceInfo) => boolean;
-  readonly why: Words;
+  readonly why: Message;
 }
 
 /** What draws a view. */

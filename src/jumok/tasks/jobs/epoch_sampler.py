@@ -16,7 +16,7 @@ from jumok.tasks.inputs.masking import special_ids
 from jumok.tasks.inputs.special_tokens import filler
 from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
 from jumok.tasks.jobs.subword_sampling import replaced, sample
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.text.vocabulary import Vocabulary, unk_id
 
 B = TypeVar("B")

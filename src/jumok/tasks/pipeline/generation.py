@@ -25,8 +25,8 @@ from jumok.tasks.inputs.batches import ANSWERING_TOKENS, in_order_of_length, pad
 from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.tasks.pipeline.backends import Kernels
 from jumok.tasks.pipeline.distributed_map import Letter, in_turns
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.task_spec import WRITING
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.task_spec import WRITING
 from jumok.text.vocabulary import Vocabulary
 
 _WRITTEN: Letter[list[list[Written]]] = Letter(

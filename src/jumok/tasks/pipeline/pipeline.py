@@ -18,8 +18,8 @@ from jumok.tasks.pipeline import forward as from_ids
 from jumok.tasks.pipeline.backends import Kernels
 from jumok.tasks.pipeline.origin import Origin, folder_constraints, told
 from jumok.tasks.pipeline.outputs import Answer
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.task_spec import WRITING
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.task_spec import WRITING
 from jumok.tasks.registry import task_of
 from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
 from jumok.text.pretrained import PretrainedVocabulary

@@ -11,8 +11,8 @@ from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.config import DecodingConfig
 from jumok.tasks.pipeline.outputs import Answer
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
-from jumok.tasks.recipe.recipe.recipe.recipe.tables import ModelConfig
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.job import TrainingJob
 from jumok.training.reporting.report import Example, Mistake
 

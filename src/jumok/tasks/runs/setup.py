@@ -17,7 +17,7 @@ from jumok.seeding import derive_seed
 from jumok.tasks.inputs.tokenizer_pair import Vocabularies, learn, stated
 from jumok.tasks.pipeline.backends import Kernels
 from jumok.tasks.pipeline.generation import refuse_settings
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import task_of
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.tasks.runs.initialize_from import Taken, begin_from, vocabularies_of

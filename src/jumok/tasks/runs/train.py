@@ -27,7 +27,7 @@ from jumok.processes import (
 )
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.pipeline.task import Scored
-from jumok.tasks.recipe.recipe.recipe.recipe.recipe import Recipe
+from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import task_of
 from jumok.tasks.runs.evaluate import score, tell_bad_rows
 from jumok.tasks.runs.initialize_from import Taken

@@ -3,19 +3,19 @@
 import { useMemo } from "preact/hooks";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
-import { PAGE, PAPER, label, markup, picture } from "../../draw/svg";
-import { display } from "../../draw/text";
-import { useLoaded } from "../../state/loaded";
-import { goTo, lock, point } from "../../state/moves";
+import { PAGE_COLOURS, PRINT_COLOURS, label, markup, svgDocument } from "../../draw/svg";
+import { displayText } from "../../draw/text";
+import { useAsync } from "../../state/useAsync";
+import { selectHead, toggleLock, hoverOver } from "../../state/actions";
 import { block, focusKey, focusQuery, hoverKey, hoverQuery, key, query, scale, specials } from "../../state/state";
-import { at } from "../../trace/matrix";
-import { alignment as about } from "../abouts";
+import { valueAt } from "../../trace/matrix";
+import { alignment as about } from "../viewInfo";
 import type { Trace } from "../../trace/trace";
-import { type Words, say } from "../../words/words";
+import { type Message, t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, Drawn } from "../view";
 import { useWidth } from "../width";
-import { type Alignment, MARKS, OVER, POOL, ROWS, alignment as aligned, crossPlace, marks, over, path, pool, rows } from "./alignments";
+import { type Alignment, MARKS, OVER, POOL, ROWS, alignment as aligned, crossPlace, marks, over, path, pool, rows } from "./alignmentData";
 import { type Frame, drawing, frame, most } from "./drawing";
 import "./alignment.css";
 
@@ -27,7 +27,7 @@ export const alignment: Drawn = {
   table,
 };
 
-const SHIFT: Readonly<Record<"read" | "predicted", Words>> = {
+const SHIFT: Readonly<Record<"read" | "predicted", Message>> = {
   read: {
     ko: "행 = 읽은 토큰: 이것을 읽으며 원문을 보고 그다음 토큰을 씁니다.",
     en: "Row = token read: while reading it the model looks at the source and writes the token after it.",
@@ -39,7 +39,7 @@ const SHIFT: Readonly<Record<"read" | "predicted", Words>> = {
 };
 
 function Stage({ trace }: StageProps) {
-  const { value, error } = useLoaded(() => aligned(trace), [trace]);
+  const { value, error } = useAsync(() => aligned(trace), [trace]);
   const [box, room] = useWidth(WIDTH);
   return (
     <div ref={box}>
@@ -59,7 +59,7 @@ function Stage({ trace }: StageProps) {
 function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown: Alignment; readonly room: number }) {
   const box = useMemo(() => frame(shown, room), [shown, room]);
   const [tones, faded, ramp] = [scale.value, specials.value, ink(shade.value)];
-  const drawn = useMemo(() => drawing(shown, PAGE, ramp, box), [shown, tones, faded, ramp, box]);
+  const drawn = useMemo(() => drawing(shown, PAGE_COLOURS, ramp, box), [shown, tones, faded, ramp, box]);
   const focused = block.value === "cross";
   /** The pieces under the pointer. */
   const under = (event: MouseEvent): readonly [number | null, number | null] => {
@@ -71,19 +71,19 @@ function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown
   return (
     <>
       <p class="hint">
-        {caption(shown)} {say(SHIFT[shown.predicted ? "predicted" : "read"])}
+        {caption(shown)} {t(SHIFT[shown.predicted ? "predicted" : "read"])}
       </p>
-      <div class="alignment-scroll" tabIndex={0} role="region" aria-label={say(about.title)}>
+      <div class="alignment-scroll" tabIndex={0} role="region" aria-label={t(about.title)}>
         <div
           class="alignment-picture"
           style={{ width: `${box.width}px` }}
-          onPointerMove={(event) => focused && point(...under(event))}
-          onPointerLeave={() => point(null, null)}
+          onPointerMove={(event) => focused && hoverOver(...under(event))}
+          onPointerLeave={() => hoverOver(null, null)}
           onClick={(event) => {
             const [target, source] = under(event);
             if (source === null) return;
-            goTo(crossPlace(trace)); // what is locked belongs to the head that is drawn
-            lock(target, source);
+            selectHead(crossPlace(trace)); // what is locked belongs to the head that is drawn
+            toggleLock(target, source);
           }}
         >
           <svg role="img" aria-label={caption(shown)} width={box.width} height={box.height}>
@@ -101,8 +101,8 @@ function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown
 function Cross({ shown, box: { cell, left, top, width, height } }: { readonly shown: Alignment; readonly box: Frame }) {
   const { rows: tall, columns } = shown.matrix;
   const around = (target: number | null, source: number | null, thick: number) => {
-    const row = target === null ? tall : shown.ofQuery(target);
-    const column = source === null ? columns : shown.ofKey(source);
+    const row = target === null ? tall : shown.rowOf(target);
+    const column = source === null ? columns : shown.columnOf(source);
     return (
       <g stroke-width={thick}>
         {row < tall ? <rect y={row * cell} width={columns * cell} height={cell} /> : null}
@@ -112,7 +112,7 @@ function Cross({ shown, box: { cell, left, top, width, height } }: { readonly sh
   };
   return (
     <svg class="alignment-cross" aria-hidden="true" width={width} height={height}>
-      <g transform={`translate(${left} ${top})`} fill="none" stroke={PAGE.focus}>
+      <g transform={`translate(${left} ${top})`} fill="none" stroke={PAGE_COLOURS.focus}>
         {around(query.value, key.value, 2.5)}
         {around(hoverQuery.value, hoverKey.value, 1)}
       </g>
@@ -122,13 +122,13 @@ function Cross({ shown, box: { cell, left, top, width, height } }: { readonly sh
 
 /** The number under the pointer as it is drawn (pooled or moved), and what its column received. */
 function Readout({ shown }: { readonly shown: Alignment }) {
-  const row = shown.ofQuery(focusQuery.value ?? -1);
-  const column = shown.ofKey(focusKey.value ?? -1);
+  const row = shown.rowOf(focusQuery.value ?? -1);
+  const column = shown.columnOf(focusKey.value ?? -1);
   const [target, source] = [shown.queries[row], shown.keys[column]];
   if (!target || !source) return null;
   return (
     <p>
-      <bdi>{display(target.text)}</bdi> → <bdi>{display(source.text)}</bdi>: <b>{at(shown.matrix, row, column).toFixed(6)}</b>
+      <bdi>{displayText(target.text)}</bdi> → <bdi>{displayText(source.text)}</bdi>: <b>{valueAt(shown.matrix, row, column).toFixed(6)}</b>
       {" · Σ "}
       {shown.coverage[column].toFixed(3)}
     </p>
@@ -138,7 +138,7 @@ function Readout({ shown }: { readonly shown: Alignment }) {
 function caption({ where, monotone, exact, ...shown }: Alignment): string {
   const back = monotone === null ? "–" : `${Math.round(100 * monotone)} %`;
   const darkest = most(shown).toFixed(2);
-  return say({
+  return t({
     ko: `교차 주목 ${where.ko}. 평균 자리가 되돌아가지 않은 걸음: ${back}. 가장 짙은 색: ${darkest}.${exact ? "" : " 축소 그림에서 읽음."}`,
     en: `Cross-attention, ${where.en}. Steps in which the mean place does not go back: ${back}. Darkest: ${darkest}.${exact ? "" : " Read off thumbnails."}`,
   });
@@ -147,14 +147,14 @@ function caption({ where, monotone, exact, ...shown }: Alignment): string {
 async function svg(trace: Trace): Promise<string> {
   const shown = await aligned(trace);
   const box = frame(shown, WIDTH);
-  return picture(
+  return svgDocument(
     Math.max(box.width, 420),
     box.height + 24,
     caption(shown),
-    markup(drawing(shown, PAPER, ink("light"), box)),
-    label(8, box.height + 12, `${say(shown.where)} · ${say({ ko: "행", en: "row" })} = ${say(ROWS[shown.predicted ? "predicted" : "read"])}`, {
+    markup(drawing(shown, PRINT_COLOURS, ink("light"), box)),
+    label(8, box.height + 12, `${t(shown.where)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[shown.predicted ? "predicted" : "read"])}`, {
       size: 11,
-      fill: PAPER.faint,
+      fill: PRINT_COLOURS.faint,
     }),
   );
 }
@@ -162,8 +162,8 @@ async function svg(trace: Trace): Promise<string> {
 async function table(trace: Trace): Promise<(string | number)[][]> {
   const { matrix, queries, keys, coverage, predicted } = await aligned(trace);
   return [
-    [say(ROWS[predicted ? "predicted" : "read"]), ...keys.map(({ text }) => text)],
+    [t(ROWS[predicted ? "predicted" : "read"]), ...keys.map(({ text }) => text)],
     ...queries.map(({ text }, row) => [text, ...matrix.data.subarray(row * matrix.columns, (row + 1) * matrix.columns)]),
-    [say({ ko: "합", en: "coverage" }), ...coverage],
+    [t({ ko: "합", en: "coverage" }), ...coverage],
   ];
 }

@@ -2,12 +2,12 @@
 
 import type { VNode } from "preact";
 import { type Ramp, css } from "../../draw/colours";
-import { stepOf, tone } from "../../draw/paint";
-import { type Inks, paths, textWidth } from "../../draw/svg";
-import { display } from "../../draw/text";
+import { rampStep, tone } from "../../draw/paint";
+import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
+import { displayText } from "../../draw/text";
 import { scale, specials } from "../../state/state";
-import { type Label } from "../../trace/shown";
-import type { Alignment } from "./alignments";
+import { type Label } from "../../trace/display";
+import type { Alignment } from "./alignmentData";
 
 const FONT = 13;
 const LONGEST = 130; // pixels of a label
@@ -35,13 +35,13 @@ export function frame({ matrix: { rows, columns }, queries, keys }: Alignment, r
 }
 
 function short(text: string): string {
-  const letters = [...display(text)];
+  const letters = [...displayText(text)];
   let width = 0;
   const fit = letters.findIndex((letter) => (width += textWidth(letter, FONT)) > LONGEST);
   return fit < 0 ? letters.join("") : `${letters.slice(0, fit).join("")}…`;
 }
 
-export function drawing(shown: Alignment, inks: Inks, ramp: Ramp, { cell, left, top, bars }: Frame): VNode {
+export function drawing(shown: Alignment, inks: DrawingColours, ramp: Ramp, { cell, left, top, bars }: Frame): VNode {
   const { matrix, queries, keys, coverage, marked, centres } = shown;
   const shade = tone(scale.value, most(shown));
   const colours = Array.from({ length: 256 }, (_, i) => css(ramp, i));
@@ -77,7 +77,7 @@ export function drawing(shown: Alignment, inks: Inks, ramp: Ramp, { cell, left, 
       )}
       <g transform={`translate(${left} ${top})`}>
         <g transform={`scale(${cell})`} shape-rendering="crispEdges">
-          {paths(matrix, (value) => colours[stepOf(shade(value))]).map(([fill, d]) => (
+          {cellPaths(matrix, (value) => colours[rampStep(shade(value))]).map(([fill, d]) => (
             <path key={fill} fill={fill} d={d} />
           ))}
           {dim &&

@@ -2,24 +2,24 @@
 
 import { computed, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { useLoaded } from "../../state/loaded";
+import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
-import { place, step as stepNumber } from "../../state/state";
-import { say } from "../../words/words";
+import { focusedHead, step as stepNumber } from "../../state/state";
+import { t } from "../../i18n/i18n";
 import type { StageProps, Drawn } from "../view";
 import { cell } from "./arithmetic";
 import "./calculation.css";
-import { possible } from "./faults";
-import { Grid } from "./grid";
-import { Held } from "./held";
-import { Lab } from "./lab";
+import { possible } from "./bugs";
+import { Grid } from "./numberGrid";
+import { Held } from "./layerData";
+import { Lab } from "./bugLab";
 import { LESSON } from "./lesson";
-import { Operands } from "./operands";
+import { Heat } from "./heatmap";
 import { svg, table } from "./picture";
 import sources from "./sources.json";
-import { type Cell, focusOf, hovered, locked, type Spot, written } from "./spot";
-import { type Sheet, type Step, steps } from "./steps";
-import { number, small } from "./sums";
+import { type Cell, focusOf, hovered, locked, type Spot, written } from "./cellFocus";
+import { type Operand, type Sheet, type Step, steps } from "./steps";
+import { number, small } from "./formatSum";
 
 export const calculation: Drawn = {
   Stage: Calculation,
@@ -31,7 +31,7 @@ export const calculation: Drawn = {
 type Mark = "✓" | "✗" | "·";
 
 function Calculation({ trace }: StageProps) {
-  const at = place.value;
+  const at = focusedHead.value;
   const all = useMemo(() => steps(trace, at), [trace, at]);
   const fault = setting<string>("calculation", "fault", "");
   const marks = useMarks(all);
@@ -50,11 +50,11 @@ function Calculation({ trace }: StageProps) {
   const chosen = slips.find(({ id }) => id === fault.value);
   return (
     <div class="calculation">
-      <ol class="calculation-steps" aria-label={say({ ko: "걸음", en: "steps" })}>
+      <ol class="calculation-steps" aria-label={t({ ko: "걸음", en: "steps" })}>
         {all.map(({ id }, i) => (
           <li key={id}>
             <button type="button" data-role="step" aria-current={!chosen && i === index ? "step" : undefined} onClick={() => go(i)}>
-              <span class={`calculation-mark calculation-${KINDS[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {say(LESSON[id].title)}
+              <span class={`calculation-mark calculation-${KINDS[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {t(LESSON[id].title)}
             </button>
           </li>
         ))}
@@ -62,10 +62,10 @@ function Calculation({ trace }: StageProps) {
       <div class="calculation-main" tabIndex={0}>
         {chosen ? <Lab key={chosen.id} trace={trace} fault={chosen} /> : <Shown step={all[index]} held={new Held(trace, at)} number={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
         <p class="calculation-slips">
-          <b>{say({ ko: "실수 실험실", en: "Fault lab" })}</b>
+          <b>{t({ ko: "실수 실험실", en: "Fault lab" })}</b>
           {slips.map(({ id, title }) => (
             <button key={id} type="button" data-role="fault" aria-pressed={fault.value === id} onClick={() => (fault.value = fault.value === id ? "" : id)}>
-              {say(title)}
+              {t(title)}
             </button>
           ))}
         </p>
@@ -112,7 +112,7 @@ interface ShownProps {
 }
 
 function Shown({ step, held, number: place, go }: ShownProps) {
-  const { value, error } = useLoaded(async () => ({ step, sheets: await step.load() }), [step]);
+  const { value, error } = useAsync(async () => ({ step, sheets: await step.load() }), [step]);
   const part = setting<number>("calculation", "part", 0);
   const told = LESSON[step.id];
   const sheets = value?.step === step ? value.sheets : [];
@@ -120,18 +120,18 @@ function Shown({ step, held, number: place, go }: ShownProps) {
   return (
     <>
       <div class="calculation-head">
-        <button type="button" data-role="back" onClick={() => go(-1)} aria-label={say({ ko: "앞 걸음", en: "step before" })} title="⇧Space">◀</button>
-        <button type="button" data-role="next" onClick={() => go(1)} aria-label={say({ ko: "다음 걸음", en: "next step" })} title="Space">▶</button>
+        <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "앞 걸음", en: "step before" })} title="⇧Space">◀</button>
+        <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 걸음", en: "next step" })} title="Space">▶</button>
         <h2>
-          <small>{place}</small> {say(told.title)}
+          <small>{place}</small> {t(told.title)}
         </h2>
-        <p>{say(typeof told.said === "function" ? told.said(held) : told.said)}</p>
+        <p>{t(typeof told.said === "function" ? told.said(held) : told.said)}</p>
       </div>
       <div class="calculation-told">
         {told.formula?.(held)}
         <code data-role="shape">{step.shapes(sheet?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
         <Source id={sourceOf(step, held, sheet)} />
-        {told.aside && <p class="calculation-aside">{say(told.aside)}</p>}
+        {told.aside && <p class="calculation-aside">{t(told.aside)}</p>}
       </div>
       {error && <p role="alert">{error}</p>}
       {sheets.length > 1 && (
@@ -151,7 +151,7 @@ function Shown({ step, held, number: place, go }: ShownProps) {
 function Absent() {
   return (
     <p class="calculation-open">
-      {say({
+      {t({
         ko: "이 기록에 없습니다 (우리 모델의 작은 기록에만).",
         en: "Not in this trace (small traces of jumok's models hold it).",
       })}
@@ -222,13 +222,31 @@ function Verdict({ sheet: { check, note } }: { readonly sheet: Sheet }) {
       {check && (
         <span class={check.agrees ? "calculation-good" : "calculation-bad"}>
           {check.agrees
-            ? `✓ ${say({ ko: "페이지가 다시 계산해 확인함", en: "computed again by the page" })}`
-            : `✗ ${say({ ko: "페이지의 계산과 다름", en: "the page computes otherwise" })}`}{" "}
+            ? `✓ ${t({ ko: "페이지가 다시 계산해 확인함", en: "computed again by the page" })}`
+            : `✗ ${t({ ko: "페이지의 계산과 다름", en: "the page computes otherwise" })}`}{" "}
           (|Δ| ≤ {small(check.worst)})
         </span>
       )}{" "}
-      {note && <span class="calculation-open">{say(note)}</span>}
+      {note && <span class="calculation-open">{t(note)}</span>}
     </p>
   );
 }
 
+/** Small heatmaps of the matrices that a matrix was computed from; the row and column behind the focused cell are marked. */
+function Operands({ of, focus }: { readonly of: readonly Operand[]; readonly focus: Spot }) {
+  return (
+    <div class="calculation-operands">
+      {of.map(({ name, numbers, light }) => (
+        <figure key={name}>
+          <Heat label={name} numbers={numbers} rows={[]} width={130} height={96} focus={focus} locked={focus} light={light} />
+          <figcaption>
+            {name}{" "}
+            <small>
+              ({numbers.rows}, {numbers.columns})
+            </small>
+          </figcaption>
+        </figure>
+      ))}
+    </div>
+  );
+}

@@ -1,22 +1,22 @@
 /** What each step is called, what it does in one sentence, and its formula; the market of note 004 beside. */
 
 import type { JSX } from "preact";
-import type { Words } from "../../words/words";
-import type { Held } from "./held";
-import { frac, math, root, row, sub, sup } from "./math";
+import type { Message } from "../../i18n/i18n";
+import type { Held } from "./layerData";
+import { frac, math, root, row, sub, sup } from "./mathml";
 import type { StepId } from "./steps";
 
 export interface Told {
-  readonly title: Words;
-  readonly said: Words | ((held: Held) => Words);
+  readonly title: Message;
+  readonly said: Message | ((held: Held) => Message);
   readonly formula?: (held: Held) => JSX.Element | null;
   /** Note 004's market, or what another note does. */
-  readonly aside?: Words;
+  readonly aside?: Message;
 }
 
 const SCORE = frac(row("Q", sup("K", "T")), root("d"));
-const NORM: Words = { ko: "앞 norm", en: "norm first" };
-const ADD_NORM: Words = { ko: "Add & Norm", en: "Add & Norm" };
+const NORM: Message = { ko: "앞 norm", en: "norm first" };
+const ADD_NORM: Message = { ko: "Add & Norm", en: "Add & Norm" };
 
 function norm({ model }: Held): JSX.Element {
   return model.norm === "rms"
@@ -28,12 +28,12 @@ function addNorm({ model }: Held): JSX.Element {
   return math(model.norm_first ? "x + f ( LN ( x ) )" : "LN ( x + f ( x ) )");
 }
 
-const ADDED = ({ model }: Held): Words =>
+const ADDED = ({ model }: Held): Message =>
   model.norm_first
     ? { ko: "결과를 들어온 x에 더합니다.", en: "The result is added to the x that came in." }
     : { ko: "결과를 들어온 x에 더하고 행마다 고르게 합니다.", en: "The result is added to the x that came in; rows are normalised." };
 
-const POSITIONS: Readonly<Record<string, Words>> = {
+const POSITIONS: Readonly<Record<string, Message>> = {
   rotary: { ko: "더하지 않고, 뒤에서 질의와 키를 돌립니다.", en: "None is added: queries and keys are turned later." },
   relative: { ko: "더하지 않고, 뒤에서 점수에 거리의 수를 더합니다.", en: "None is added: distances join the scores later." },
   none: { ko: "이 모델에는 위치가 없습니다.", en: "This model has no positions." },

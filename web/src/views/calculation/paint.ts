@@ -1,7 +1,7 @@
 /** Tables of numbers in colours: weights in ink, signed numbers around 0; what is hidden stays clear. */
 
 import { css, diverging, ink, type Ramp, type Shade } from "../../draw/colours";
-import { paint, signedTone, stepOf, type Tone, tone } from "../../draw/paint";
+import { paint, signedTone, rampStep, type Tone, tone } from "../../draw/paint";
 import type { Numbers } from "./arithmetic";
 
 export interface Colouring {
@@ -28,7 +28,7 @@ const REACH = 0.35; // of the ramp: the page's ink stays readable on it
 
 /** The ground of a cell with a number written on it. */
 export function ground({ ramp, tone, zero }: Colouring, value: number): string {
-  return Number.isFinite(value) ? css(ramp, stepOf(zero + (tone(value) - zero) * REACH)) : "transparent";
+  return Number.isFinite(value) ? css(ramp, rampStep(zero + (tone(value) - zero) * REACH)) : "transparent";
 }
 
 /** One pixel a cell. */

@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { setting, settings } from "../../state/settings";
-import { block, head, layer, sequence, spoken, step } from "../../state/state";
-import { open } from "../../testing/open";
+import { block, head, layer, sequence, languageSetting, step } from "../../state/state";
+import { open } from "../../testing/fixtures";
 import { svg, table } from "./picture";
 
 beforeEach(() => {
   [block.value, layer.value, head.value, sequence.value, step.value] = ["encoder", 0, 0, 0, 10];
-  spoken.value = "en";
+  languageSetting.value = "en";
   setting<string>("calculation", "fault", "").value = "";
 });
 

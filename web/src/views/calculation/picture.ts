@@ -1,20 +1,20 @@
 /** The matrix of the step in focus as a picture and as a table of its own. */
 
 import { css } from "../../draw/colours";
-import { cells, label, PAPER, picture, textWidth } from "../../draw/svg";
-import { stepOf } from "../../draw/paint";
+import { matrixCells, label, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
+import { rampStep } from "../../draw/paint";
 import { setting } from "../../state/settings";
-import { place, step as stepNumber } from "../../state/state";
+import { focusedHead, step as stepNumber } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { say, type Words } from "../../words/words";
+import { t, type Message } from "../../i18n/i18n";
 import { cell, type Numbers } from "./arithmetic";
-import { damage, FAULTS } from "./faults";
+import { damage, FAULTS } from "./bugs";
 import { LESSON } from "./lesson";
 import { colouring } from "./paint";
 import { steps } from "./steps";
 
 interface Shown {
-  readonly title: Words;
+  readonly title: Message;
   readonly numbers: Numbers;
   readonly rows: readonly string[];
   readonly columns?: readonly string[] | undefined;
@@ -22,7 +22,7 @@ interface Shown {
 
 /** What is on the stage: the matrix of a step, or of a slip. */
 async function shown(trace: Trace): Promise<Shown | null> {
-  const at = place.value;
+  const at = focusedHead.value;
   const fault = FAULTS.find(({ id }) => id === setting<string>("calculation", "fault", "").value);
   const found = fault && (await damage(trace, at, fault.id));
   if (fault && found) return { title: fault.title, numbers: found.after, rows: found.rows, columns: found.columns };
@@ -41,21 +41,21 @@ export function drawn(title: string, { numbers, rows, columns }: Omit<Shown, "ti
   const top = 34 + (named && columns ? Math.max(0, ...columns.map((name) => textWidth(name, 11))) + 6 : 0);
   const { ramp, tone } = colouring(numbers, "light");
   const data = Float32Array.from(numbers.data);
-  const colour = (value: number) => (Number.isFinite(value) ? css(ramp, stepOf(tone(value))) : PAPER.line);
-  return picture(
+  const colour = (value: number) => (Number.isFinite(value) ? css(ramp, rampStep(tone(value))) : PRINT_COLOURS.line);
+  return svgDocument(
     left + size * numbers.columns + 8,
     top + size * numbers.rows + 8,
     title,
     label(8, 20, title, { size: 13, bold: true }),
     named && rows.map((name, r) => label(left - 6, top + size * (r + 0.5) + 4, name, { size: 11, anchor: "end" })),
     named && columns?.map((name, c) => label(left + size * (c + 0.5) + 4, top - 6, name, { size: 11, turn: -90 })),
-    cells({ rows: numbers.rows, columns: numbers.columns, data }, left, top, size, colour),
+    matrixCells({ rows: numbers.rows, columns: numbers.columns, data }, left, top, size, colour),
   );
 }
 
 export async function svg(trace: Trace): Promise<string> {
   const found = await shown(trace);
-  return found ? drawn(say(found.title), found) : picture(1, 1, "");
+  return found ? drawn(t(found.title), found) : svgDocument(1, 1, "");
 }
 
 export async function table(trace: Trace): Promise<readonly (readonly (string | number)[])[]> {

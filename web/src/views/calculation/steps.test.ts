@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { open, SMALL, without } from "../../testing/open";
-import type { Place } from "../../trace/format";
+import { open, SMALL, without } from "../../testing/fixtures";
+import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { LESSON } from "./lesson";
 import sources from "./sources.json";
 import { type Sheet, type StepId, steps } from "./steps";
 
 /** Every place of a trace: each head of each layer of each block, for each sequence. */
-function places(trace: Trace): Place[] {
+function places(trace: Trace): HeadLocation[] {
   return trace.info.blocks.flatMap((block) =>
     Array.from({ length: block.layers * block.heads * (trace.info.sides[block.queries]?.length ?? 0) }, (_, i) => ({
-      block: block.name,
+      block: block.traceId,
       head: i % block.heads,
       layer: Math.floor(i / block.heads) % block.layers,
       sequence: Math.floor(i / block.heads / block.layers),
@@ -21,7 +21,7 @@ function places(trace: Trace): Place[] {
 /** Steps that hold numbers but compute none. */
 const GIVEN: readonly StepId[] = ["pieces", "ids", "input"];
 
-async function sheets(trace: Trace, place: Place, id: StepId): Promise<readonly Sheet[]> {
+async function sheets(trace: Trace, place: HeadLocation, id: StepId): Promise<readonly Sheet[]> {
   return (await steps(trace, place).find((step) => step.id === id)?.load()) ?? [];
 }
 
@@ -63,7 +63,7 @@ describe("a tick", () => {
   it("is refused when one number is another", async () => {
     const trace = await open("small");
     const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
-    const place: Place = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
     weights.data[3] += 1e-4; // what the trace keeps at hand
     const [softmax] = await sheets(trace, place, "softmax");
     const [mixed] = await sheets(trace, place, "mixed");
@@ -94,7 +94,7 @@ describe("shapes", () => {
 describe("sums", () => {
   it("say how a number came about", async () => {
     const trace = await open("small");
-    const place: Place = { block: "encoder", layer: 0, head: 1, sequence: 1 };
+    const place: HeadLocation = { block: "encoder", layer: 0, head: 1, sequence: 1 };
     const [q] = await sheets(trace, place, "project");
     expect(q.sum(1, 2)).toMatch(/^[\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ … \(8\) \+ \(?[\d.−]+\)?$/);
     const [masked] = await sheets(trace, place, "mask");
@@ -139,7 +139,7 @@ describe("what a trace leaves out", () => {
   });
   it("vectors: the weights are shown, not checked", async () => {
     const trace = await without("small", "encoder.0.q");
-    const place: Place = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
     const [softmax] = await sheets(trace, place, "softmax");
     expect(softmax.check?.agrees).toBe(true); // of the scores, which are there
     expect(await sheets(trace, place, "dot")).toEqual([]);

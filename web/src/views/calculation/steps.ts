@@ -1,14 +1,14 @@
 /** The steps of one layer in the order of the notes: what the trace holds of each, and the same computed again. */
 
-import { display, written } from "../../draw/text";
-import type { Place, Sequence } from "../../trace/format";
-import { scaled } from "../../trace/matrix";
+import { displayText, readablePieces } from "../../draw/text";
+import type { HeadLocation, Sequence } from "../../trace/format";
+import { scaleScore } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
-import type { Words } from "../../words/words";
+import type { Message } from "../../i18n/i18n";
 import * as a from "./arithmetic";
 import { cell, type Agreement, type Numbers } from "./arithmetic";
-import { Held, positionsOf, type Vectors } from "./held";
-import { dots, factor, number, plus } from "./sums";
+import { Held, positionsOf, type Vectors } from "./layerData";
+import { dots, factor, number, plus } from "./formatSum";
 
 export const IDS = [
   "pieces", "ids", "embedding", "positions", "sum", "input", "before", "project", "heads", "rotate", "dot", "scale",
@@ -31,7 +31,7 @@ export interface Sheet {
   /** Whether the page's own numbers are those of the trace; null: there was nothing to compare. */
   readonly check: Agreement | null;
   /** Why there is no check, or what else to know. */
-  readonly note?: Words | undefined;
+  readonly note?: Message | undefined;
   readonly rows: readonly string[];
   readonly columns?: readonly string[]; // numbered without
   /** What a cell says where that is no number. */
@@ -48,25 +48,25 @@ export interface Step {
   readonly load: () => Promise<readonly Sheet[]>;
 }
 
-const NO_PARAMETERS: Words = {
+const NO_PARAMETERS: Message = {
   ko: "가중치가 기록에 없어 확인하지 못함 (우리 모델의 작은 기록에만)",
   en: "not checked: the trace lacks the weights (small traces of jumok's models hold them)",
 };
-const NOT_RECORDED: Words = {
+const NOT_RECORDED: Message = {
   ko: "기록에 없어 여기서 계산함",
   en: "not in the trace: computed here",
 };
 
-const MORE: Words = {
+const MORE: Message = {
   ko: "이 모델은 식 (1) 말고도 점수나 가중치를 바꿈",
   en: "this model does more to its scores or weights than equation (1)",
 };
 
-const LOOKED_UP: Words = { ko: "낱말집에서 찾음", en: "looked up in the vocabulary" };
-const NO_NUMBERS: Words = { ko: "아직 수가 아님", en: "no numbers yet" };
+const LOOKED_UP: Message = { ko: "낱말집에서 찾음", en: "looked up in the vocabulary" };
+const NO_NUMBERS: Message = { ko: "아직 수가 아님", en: "no numbers yet" };
 
 /** The steps that lead to and through one layer, for the sequence and head in focus. */
-export function steps(trace: Trace, place: Place): readonly Step[] {
+export function steps(trace: Trace, place: HeadLocation): readonly Step[] {
   const held = new Held(trace, place);
   const { block, model, side } = held;
   const B = trace.info.sides[side]?.length ?? 1;
@@ -117,7 +117,7 @@ function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
 
 /** The pieces of a sequence as labels. */
 export function names(sequence: Sequence): readonly string[] {
-  return written(sequence).map(display);
+  return readablePieces(sequence).map(displayText);
 }
 
 /** A sheet of the trace's numbers, or of the page's own where the trace holds none; none at all without either. */
@@ -267,14 +267,14 @@ async function sum(held: Held): Promise<readonly Sheet[]> {
 
 async function input(held: Held): Promise<readonly Sheet[]> {
   const { place, part } = held;
-  const made: Words =
+  const made: Message =
     part === "cross"
       ? { ko: "블록 decoder에서 계산함", en: "computed in block decoder" }
       : { ko: `층 ${place.layer - 1}에서 계산함`, en: `computed in layer ${place.layer - 1}` };
-  const encoded: Words = { ko: "인코더의 마지막 출력", en: "the encoder's last output" };
+  const encoded: Message = { ko: "인코더의 마지막 출력", en: "the encoder's last output" };
   const x = await held.residual();
   const memory = part === "cross" ? await held.memory() : null;
-  const plain = (name: string, numbers: Numbers | null, note: Words, of: Sequence): readonly Sheet[] =>
+  const plain = (name: string, numbers: Numbers | null, note: Message, of: Sequence): readonly Sheet[] =>
     numbers ? [{ name, numbers, check: null, note, rows: names(of), operands: [], sum: () => name }] : [];
   return [...plain("x", x, made, held.queries), ...plain("memory", memory, encoded, held.keys)];
 }
@@ -392,7 +392,7 @@ async function score(held: Held): Promise<Scored> {
   const [q, k] = await Promise.all([held.head("q"), held.head("k")]);
   const keys = k && a.transposed(k);
   const raw = q && keys && a.product(q, keys);
-  const made = raw && a.each(raw, (value) => scaled(value, held.block));
+  const made = raw && a.each(raw, (value) => scaleScore(value, held.block));
   const bias = await held.trace.bias(held.place);
   const name = held.named("scores");
   const recorded = held.trace.has(name) ? await held.trace.scores(held.place) : null;
@@ -400,7 +400,7 @@ async function score(held: Held): Promise<Scored> {
   return { q, keys, raw, scaled: made, bias, again, recorded, check: held.compare(again, recorded, name) };
 }
 
-const SCORES_LATER: Words = {
+const SCORES_LATER: Message = {
   ko: "점수는 기록에 없음: softmax에서 확인함",
   en: "no scores in the trace: the softmax checks them",
 };
@@ -466,7 +466,7 @@ async function mask(held: Held): Promise<readonly Sheet[]> {
 }
 
 /** Whether this head was switched off. */
-export function muted(trace: Trace, place: Place): boolean {
+export function muted(trace: Trace, place: HeadLocation): boolean {
   return trace.info.muted.some(([block, layer, head]) => block === place.block && layer === place.layer && head === place.head);
 }
 
@@ -485,7 +485,7 @@ async function softmax(held: Held): Promise<readonly Sheet[]> {
       return `${e(c)} / (${[c, ...open.slice(0, 2)].map(e).join(" + ")}${open.length > 2 ? ` + … (${open.length + 1})` : ""})`;
     },
   });
-  const silent: Words = { ko: "꺼진 머리: 0으로 바꿈", en: "a muted head: set to 0" };
+  const silent: Message = { ko: "꺼진 머리: 0으로 바꿈", en: "a muted head: set to 0" };
   return [off ? { ...sheetMade, note: silent } : sheetMade];
 }
 

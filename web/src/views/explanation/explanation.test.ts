@@ -1,24 +1,25 @@
 /** A deleted word belongs to one text. */
 
 import { batch } from "@preact/signals";
-import { afterEach, expect, it } from "vitest";
-import { opened } from "../../state/open";
+import { afterEach, expect, it, test } from "vitest";
+import { diverging } from "../../draw/colours";
+import { currentTrace } from "../../state/session";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
-import { small } from "../../testing/small";
-import "./explanation";
+import { small } from "../../testing/testTrace";
+import { tint } from "./explanation";
 
 const deleted = setting<number>("explanation", "without", -1);
 
 afterEach(() => {
-  [opened.value, sequence.value, deleted.value] = [null, 0, -1];
+  [currentTrace.value, sequence.value, deleted.value] = [null, 0, -1];
 });
 
 it("another text has all its words", async () => {
   deleted.value = 1; // as the address says
-  opened.value = await small();
+  currentTrace.value = await small();
   expect(deleted.value).toBe(1);
-  opened.value = await small();
+  currentTrace.value = await small();
   expect(deleted.value).toBe(-1);
   deleted.value = 2;
   sequence.value = 1;
@@ -26,7 +27,22 @@ it("another text has all its words", async () => {
 });
 
 it("an address names a text and its word at once", async () => {
-  opened.value = await small();
+  currentTrace.value = await small();
   batch(() => ([sequence.value, deleted.value] = [1, 2]));
   expect(deleted.value).toBe(2);
+});
+
+/** Relative luminance as WCAG 2 defines it. */
+function luminance(colour: string): number {
+  const channels = colour.startsWith("#") ? [1, 3, 5].map((i) => Number.parseInt(colour.slice(i, i + 2), 16)) : (colour.match(/\d+/g) ?? []).map(Number);
+  const [r, g, b] = channels.map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+test.each(["light", "dark"] as const)("ink on every ground has a contrast of 4.5 and more: %s", (shade) => {
+  for (let value = -1; value <= 1; value += 1 / 128) {
+    const { background, color } = tint(diverging(shade), value, 1);
+    const [dark, light] = [luminance(background), luminance(color)].sort((a, b) => a - b);
+    expect((light + 0.05) / (dark + 0.05)).toBeGreaterThanOrEqual(4.5);
+  }
 });

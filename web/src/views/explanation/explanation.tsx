@@ -2,22 +2,21 @@
 
 import { effect } from "@preact/signals";
 import { type Drawing, bars } from "../../draw/bars";
-import { css, diverging } from "../../draw/colours";
-import { signedTone, stepOf } from "../../draw/paint";
+import { type Ramp, css, diverging } from "../../draw/colours";
+import { signedTone, rampStep } from "../../draw/paint";
 import { shade } from "../../draw/palette";
-import { type Inks, PAGE, PAPER, element, label as line, markup, picture, textWidth } from "../../draw/svg";
-import { display } from "../../draw/text";
-import { busy, model, opened, run } from "../../state/open";
+import { type DrawingColours, PAGE_COLOURS, PRINT_COLOURS, element, label as line, markup, svgDocument, textWidth } from "../../draw/svg";
+import { displayText } from "../../draw/text";
+import { busy, liveModel, currentTrace, runModel } from "../../state/session";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
-import { explanation as about } from "../abouts";
+import { explanation as about } from "../viewInfo";
 import type { Classification, TraceInfo } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { type Words, say } from "../../words/words";
+import { type Message, t } from "../../i18n/i18n";
 import type { StageProps, Drawn } from "../view";
 import { contributions, likeliest, parts, signed, without } from "./contributions";
 import "./explanation.css";
-import { tint } from "./tint";
 
 export const explanation: Drawn = {
   Stage,
@@ -29,7 +28,7 @@ const label = setting("explanation", "label", -1); // -1: the likeliest
 const deleted = setting("explanation", "without", -1); // number of the word, -1: none
 
 // A word is deleted of one text: of the next none is, unless the address names both at once.
-const current = () => ({ trace: opened.value, sequence: sequence.value, word: deleted.value });
+const current = () => ({ trace: currentTrace.value, sequence: sequence.value, word: deleted.value });
 let last = current();
 effect(() => {
   const { trace, sequence, word } = current();
@@ -64,58 +63,58 @@ function answer(info: TraceInfo): Answer | null {
 
 function Stage({ trace }: StageProps) {
   const found = answer(trace.info);
-  if (!found) return <p>{say(about.why)}</p>;
+  if (!found) return <p>{t(about.why)}</p>;
   const { labels, explained, adds } = found;
-  const { drawn, width, height } = classBars(found, PAGE);
+  const { content, width, height } = classBars(found, PAGE_COLOURS);
   return (
     <div class="explanation">
       <svg role="img" aria-label={said(found)} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
-        {drawn}
+        {content}
       </svg>
       <p aria-live="polite">
         {said(found)} <Again of={found} />
       </p>
       <label class="choice">
-        {say({ ko: "낱말이 더하는 것:", en: "What words add to" })}
+        {t({ ko: "낱말이 더하는 것:", en: "What words add to" })}
         <select value={found.label} onChange={(event) => (label.value = Number(event.currentTarget.value))}>
           {labels.map((name, i) => (
             <option key={i} value={i}>
-              {display(name)}
+              {displayText(name)}
             </option>
           ))}
         </select>
       </label>
-      {explained.words.length ? <Text of={found} /> : <p>{say(NO_WORDS)}</p>}
+      {explained.words.length ? <Text of={found} /> : <p>{t(NO_WORDS)}</p>}
       {adds.length ? <Legend most={largest(adds)} /> : null}
       <p>{agreement(explained.agreement)}</p>
-      <p>{say(CAUTION)}</p>
+      <p>{t(CAUTION)}</p>
     </div>
   );
 }
 
 /** Behind a live page the model can be asked again, and looked into, without the word. */
 function Again({ of: { text, explained, deleted: gone } }: { readonly of: Answer }) {
-  if (gone < 0 || !model.value?.traces) return null;
-  const ask = () => run({ text: without(text, explained.words[gone].span), target: null, decode: null });
+  if (gone < 0 || !liveModel.value?.traces) return null;
+  const ask = () => runModel({ editedText: without(text, explained.words[gone].span), editedTarget: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void ask()}>
-      {say({ ko: "이 낱말 없이 다시 실행", en: "Run again without it" })}
+      {t({ ko: "이 낱말 없이 다시 실행", en: "Run again without it" })}
     </button>
   );
 }
 
-const NO_WORDS: Words = {
+const NO_WORDS: Message = {
   ko: "이 기록에는 낱말을 지운 답이 없습니다.",
   en: "This trace holds no answers without single words.",
 };
-const CAUTION: Words = {
+const CAUTION: Message = {
   ko: "주목은 이유가 아닙니다: 많이 본 낱말을 지워도 답이 그대로일 수 있습니다. 하나씩 지워서는 낱말들이 함께 하는 일도 보이지 않습니다.",
   en: "Attention is not a reason: deleting a word that was looked at much may change nothing. Nor does deleting one at a time show what words do together.",
 };
 
 function agreement(value: number | null): string {
   const rho = value === null ? "–" : signed(value, 2);
-  return say({
+  return t({
     ko: `주목과의 일치: 스피어만 ρ = ${rho} (유력한 답의 변화와 받은 주목의 순위; 낱말 셋부터).`,
     en: `Agreement with attention: Spearman ρ = ${rho} (ranks of the likeliest label's change and of attention paid; from three words on).`,
   });
@@ -139,7 +138,7 @@ function Text({ of: { text, explained, adds, deleted: gone } }: { readonly of: A
             style={tint(ramp, adds[word], most)}
             onClick={() => (deleted.value = word === gone ? -1 : word)}
           >
-            <bdi>{display(part)}</bdi>
+            <bdi>{displayText(part)}</bdi>
             <small>{signed(adds[word])}</small>
           </button>
         ),
@@ -151,7 +150,7 @@ function Text({ of: { text, explained, adds, deleted: gone } }: { readonly of: A
 /** What stands between words: blanks, and a new line where one text of a pair ends. */
 function Between({ text }: { readonly text: string }) {
   if (text.includes("\t") || text.includes("\n")) return <span class="explanation-break" />;
-  return <span>{text.trim() ? display(text) : " "}</span>;
+  return <span>{text.trim() ? displayText(text) : " "}</span>;
 }
 
 function Legend({ most }: { readonly most: number }) {
@@ -161,7 +160,7 @@ function Legend({ most }: { readonly most: number }) {
       {signed(-most)}
       <span aria-hidden="true">
         {Array.from({ length: 11 }, (_, i) => (
-          <i key={i} style={{ background: css(ramp, stepOf(signedTone(1.15)(i / 5 - 1))) }} />
+          <i key={i} style={{ background: css(ramp, rampStep(signedTone(1.15)(i / 5 - 1))) }} />
         ))}
       </span>
       {signed(most)}
@@ -175,7 +174,7 @@ function largest(adds: readonly number[]): number {
 }
 
 /** The classes: their probabilities, and those without the deleted word below. */
-function classBars({ labels, explained, label: wanted, deleted: gone }: Answer, inks: Inks): Drawing {
+function classBars({ labels, explained, label: wanted, deleted: gone }: Answer, inks: DrawingColours): Drawing {
   return bars(
     labels.map((name, i) => ({
       name,
@@ -191,13 +190,13 @@ function classBars({ labels, explained, label: wanted, deleted: gone }: Answer, 
 function said({ labels, explained, deleted: gone }: Answer): string {
   const best = likeliest(explained.probabilities);
   const sure = (p: number) => p.toFixed(4);
-  const name = display(labels[best]);
+  const name = displayText(labels[best]);
   const before = explained.probabilities[best];
-  if (gone < 0) return say({ ko: `답: ${name}, 확률 ${sure(before)}.`, en: `Answer: ${name}, probability ${sure(before)}.` });
-  const word = display(explained.words[gone].text);
+  if (gone < 0) return t({ ko: `답: ${name}, 확률 ${sure(before)}.`, en: `Answer: ${name}, probability ${sure(before)}.` });
+  const word = displayText(explained.words[gone].text);
   const rest = explained.words[gone].without;
-  const now = display(labels[likeliest(rest)]);
-  return say({
+  const now = displayText(labels[likeliest(rest)]);
+  return t({
     ko: `‘${word}’ 없이: ${name} ${sure(before)} → ${sure(rest[best])}; 답은 ${now === name ? "그대로" : now}.`,
     en: `Without “${word}”: ${name} ${sure(before)} → ${sure(rest[best])}; the answer ${now === name ? "stays" : `becomes ${now}`}.`,
   });
@@ -205,11 +204,11 @@ function said({ labels, explained, deleted: gone }: Answer): string {
 
 async function svg(trace: Trace): Promise<string> {
   const found = answer(trace.info);
-  if (!found) return picture(300, 40, "", line(10, 24, say(about.why)));
-  const classes = classBars(found, PAPER);
+  if (!found) return svgDocument(300, 40, "", line(10, 24, t(about.why)));
+  const classes = classBars(found, PRINT_COLOURS);
   const most = largest(found.adds);
   const ramp = diverging("light");
-  const name = display(found.labels[found.label]);
+  const name = displayText(found.labels[found.label]);
   const [edge, size, widest] = [12, 15, 690];
   let [x, y] = [edge, classes.height + 44];
   const words = parts(found.text, found.explained.words).flatMap(({ text, word }) => {
@@ -218,28 +217,28 @@ async function svg(trace: Trace): Promise<string> {
       else x += 6;
       return [];
     }
-    const width = Math.max(textWidth(display(text), size), textWidth("+0.000", 10)) + 10;
+    const width = Math.max(textWidth(displayText(text), size), textWidth("+0.000", 10)) + 10;
     if (x > edge && x + width > widest) [x, y] = [edge, y + 46];
     const { background, color } = tint(ramp, found.adds[word], most);
     const drawn = element(
       "g",
       { transform: `translate(${x} ${y})`, "text-anchor": "middle" },
       element("rect", { width, height: 38, rx: 3, fill: background }),
-      line(width / 2, 18, display(text), { size, fill: color }),
+      line(width / 2, 18, displayText(text), { size, fill: color }),
       line(width / 2, 32, signed(found.adds[word]), { size: 10, fill: color }),
     );
     x += width;
     return [drawn];
   });
   const note = agreement(found.explained.agreement);
-  return picture(
+  return svgDocument(
     Math.max(widest + edge, 2 * edge + 1.2 * textWidth(note, 11)), // other fonts may be wider
     y + 80,
     said(found),
-    element("g", { transform: `translate(${edge} 12)` }, markup(classes.drawn)),
-    line(edge, classes.height + 32, say({ ko: `낱말이 더하는 것: ${name}`, en: `What words add to ${name}` }), { size: 11, fill: PAPER.faint }),
+    element("g", { transform: `translate(${edge} 12)` }, markup(classes.content)),
+    line(edge, classes.height + 32, t({ ko: `낱말이 더하는 것: ${name}`, en: `What words add to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
     words,
-    line(edge, y + 66, note, { size: 11, fill: PAPER.faint }),
+    line(edge, y + 66, note, { size: 11, fill: PRINT_COLOURS.faint }),
   );
 }
 
@@ -252,4 +251,12 @@ async function table(trace: Trace): Promise<(string | number)[][]> {
     ["", ...explained.probabilities, ...labels.map(() => "")],
     ...explained.words.map(({ text, without }) => [text, ...without, ...without.map((p, i) => explained.probabilities[i] - p)]),
   ];
+}
+
+/** The background of a word for its contribution, and a text colour that is readable on it. */
+export function tint(ramp: Ramp, value: number, most: number): { background: string; color: string } {
+  const index = rampStep(signedTone(most * 1.15)(value));
+  const [r, g, b] = Array.from(ramp.subarray(3 * index, 3 * index + 3), (byte) => (byte / 255) ** 2.2);
+  const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b; // black and white are equally readable at 0.179
+  return { background: css(ramp, index), color: luminance > 0.179 ? "#000000" : "#ffffff" };
 }

@@ -2,8 +2,8 @@
 
 import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { spoken, step } from "../../state/state";
-import { INFO, small } from "../../testing/small";
+import { languageSetting, step } from "../../state/state";
+import { INFO, small } from "../../testing/testTrace";
 import type { Decoding, Sequence, Step } from "../../trace/format";
 import { generation } from "./generation";
 
@@ -15,19 +15,19 @@ const STEP: Step = { cache: 0, before: [], after: [], chosen: { id: 12, piece: "
 /** A trace of two steps that says what was written, without the weights. */
 function written(prompt: number, chosen: Step["chosen"] = STEP.chosen) {
   const decoding: Decoding = { method: "beam", settings: {}, prompt, steps: [STEP, { ...STEP, chosen }], output: "" };
-  return small({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, name: "decoder", queries: "target", keys: "target" }], decoding });
+  return small({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, traceId: "decoder", queries: "target", keys: "target" }], decodingArgument });
 }
 
 const text = () => document.querySelector(".generation")?.textContent ?? "";
 const ENDED = "The answer had ended; other beams still looked";
 
 beforeEach(() => {
-  [spoken.value, step.value] = ["en", 0];
+  [languageSetting.value, step.value] = ["en", 0];
 });
 
 afterEach(() => {
   render(null, document.body);
-  [spoken.value, step.value] = ["auto", 0];
+  [languageSetting.value, step.value] = ["auto", 0];
 });
 
 it("an error is told, and not that the answer had ended", async () => {

@@ -1,28 +1,28 @@
 /** Generation: the text is written again, step by step. */
 
 import { signal } from "@preact/signals";
-import { generation as about } from "../abouts";
+import { generation as about } from "../viewInfo";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Bar, type Drawing, bars } from "../../draw/bars";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
-import { type Inks, PAGE, PAPER, element, label, markup, picture } from "../../draw/svg";
-import { display, written } from "../../draw/text";
-import { useLoaded } from "../../state/loaded";
+import { type DrawingColours, PAGE_COLOURS, PRINT_COLOURS, element, label, markup, svgDocument } from "../../draw/svg";
+import { displayText, readablePieces } from "../../draw/text";
+import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
 import { head, layer, step } from "../../state/state";
-import type { Decoding, Place } from "../../trace/format";
-import { someRows } from "../../trace/rows";
-import { shown } from "../../trace/shown";
+import type { Decoding, HeadLocation } from "../../trace/format";
+import { sliceRows } from "../../trace/rowSlice";
+import { displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
-import { headName } from "../../words/blocks";
-import { type Words, say } from "../../words/words";
+import { headName } from "../../i18n/blocks";
+import { type Message, t } from "../../i18n/i18n";
 import { Choice, chosen } from "../choice";
 import type { StageProps, Drawn } from "../view";
 import { layout } from "./beams";
 import "./generation.css";
-import { COLUMN, beamTree, cacheStrip } from "./pictures";
+import { COLUMN, beamTree, cacheStrip } from "./drawings";
 import { choices, decodingOf, rowOfStep, writtenAt } from "./playback";
 
 export const generation: Drawn = {
@@ -31,7 +31,7 @@ export const generation: Drawn = {
   table,
 };
 
-const METHOD: Readonly<Record<Decoding["method"], Words>> = {
+const METHOD: Readonly<Record<Decoding["method"], Message>> = {
   greedy: { ko: "탐욕", en: "greedy" },
   beam: { ko: "빔 탐색", en: "beam search" },
   sampling: { ko: "표집", en: "sampling" },
@@ -40,13 +40,13 @@ const METHOD: Readonly<Record<Decoding["method"], Words>> = {
 const ROW = {
   cross: { ko: "원문 (교차 주목)", en: "source (cross-attention)" },
   decoder: { ko: "앞 토큰 (자기 주목)", en: "tokens before (self-attention)" },
-} as const satisfies Record<string, Words>;
+} as const satisfies Record<string, Message>;
 const SPEED = {
   "1": { ko: "×1", en: "×1" },
   "0.5": { ko: "×½", en: "×½" },
   "2": { ko: "×2", en: "×2" },
   "4": { ko: "×4", en: "×4" },
-} as const satisfies Record<string, Words>;
+} as const satisfies Record<string, Message>;
 
 const row = setting<keyof typeof ROW>("generation", "row", "cross");
 const speed = setting<keyof typeof SPEED>("generation", "speed", "1");
@@ -65,10 +65,10 @@ interface Keys {
 
 /** Where the token read at the step looked; null behind the answer's end, and where its row has left the window. */
 async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Keys | null> {
-  const names = trace.info.blocks.map(({ name }) => name);
+  const names = trace.info.blocks.map(({ traceId }) => traceId);
   const wanted = names.includes("cross") ? chosen(row, ROW) : "decoder";
   const { layers, heads } = trace.block(wanted);
-  const place: Place = {
+  const place: HeadLocation = {
     sequence: 0,
     block: wanted,
     layer: Math.min(layer.value, layers - 1),
@@ -76,7 +76,7 @@ async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Key
   };
   const read = rowOfStep(decoding, at);
   if (read < 0 || read >= trace.queries(place).pieces.length) return null;
-  const { matrix, keys, allowed } = await shown(someRows(trace, read, read + 1), place);
+  const { matrix, keys, allowed } = await displayWeights(sliceRows(trace, read, read + 1), place);
   const seen = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
   const kept = [...seen].sort((a, b) => b.weight - a.weight).slice(0, MOST_BARS).sort((a, b) => a.i - b.i);
   const mass = (of: typeof seen) => of.reduce((sum, { weight }) => sum + weight, 0);
@@ -93,7 +93,7 @@ function Stage({ trace }: StageProps) {
   const decoding = useMemo(() => decodingOf(trace.info, 0), [trace]);
   const count = decoding?.steps.length ?? 0;
   const at = Math.min(step.value, count - 1);
-  const { value: keys, error } = useLoaded(async () => {
+  const { value: keys, error } = useAsync(async () => {
     const now = Math.min(step.value, count - 1);
     return decoding && count ? looked(trace, decoding, now) : null;
   }, [trace]);
@@ -107,13 +107,13 @@ function Stage({ trace }: StageProps) {
   useEffect(() => {
     step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
   });
-  if (!decoding || count === 0) return <p>{say(about.why)}</p>;
+  if (!decoding || count === 0) return <p>{t(about.why)}</p>;
   return (
     <div
       class="generation"
       tabIndex={0}
       role="group"
-      aria-label={say(about.title)}
+      aria-label={t(about.title)}
       aria-keyshortcuts="Space ArrowLeft ArrowRight"
       onKeyDown={(event) => {
         if (event.target !== event.currentTarget || !press(event.key, count)) return;
@@ -125,12 +125,12 @@ function Stage({ trace }: StageProps) {
       <Prefix trace={trace} decoding={decoding} at={at} />
       <div class="generation-panels">
         <Panel title={{ ko: "본 곳", en: "Looked at" }}>
-          {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
-          {keys ? <Svg of={attentionBars(keys, PAGE)} says={lookedNote(keys)} /> : null}
+          {trace.info.blocks.some(({ traceId }) => traceId === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
+          {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} says={lookedNote(keys)} /> : null}
           {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? lookedNote(keys) : unseen(decoding, at)}</p>}
         </Panel>
         <Panel title={{ ko: "후보", en: "Candidates" }}>
-          <Svg of={candidateBars(decoding, at, PAGE)} says={candidateNote(decoding, at)} />
+          <Svg of={candidateBars(decoding, at, PAGE_COLOURS)} says={candidateNote(decoding, at)} />
           <p class="hint">{candidateNote(decoding, at)}</p>
         </Panel>
       </div>
@@ -141,20 +141,20 @@ function Stage({ trace }: StageProps) {
   );
 }
 
-const BEHIND: Words = {
+const BEHIND: Message = {
   ko: "답은 이미 끝났고, 다른 빔이 더 나은 답을 찾고 있었습니다.",
   en: "The answer had ended; other beams still looked for a better one.",
 };
 
-const GONE: Words = {
+const GONE: Message = {
   ko: "이 걸음은 이제 창 안에 없습니다. 모델이 그 뒤로 더 썼고, 기록에는 마지막 토큰들만 있습니다.",
   en: "This step is no longer in the window: the model wrote on, and the trace holds the newest tokens alone.",
 };
 
 /** Why there is nothing where the step looked; it may still be on the way. */
 function unseen(decoding: Decoding, at: number): string {
-  if (rowOfStep(decoding, at) < 0) return say(GONE);
-  return decoding.steps[at].chosen ? "…" : say(BEHIND);
+  if (rowOfStep(decoding, at) < 0) return t(GONE);
+  return decoding.steps[at].chosen ? "…" : t(BEHIND);
 }
 
 function move(count: number, by: number): void {
@@ -178,8 +178,8 @@ function press(name: string, count: number): boolean {
 }
 
 function Controls({ at, count, method }: { readonly at: number; readonly count: number; readonly method: Decoding["method"] }) {
-  const button = (sign: string, name: Words, act: () => void) => (
-    <button type="button" aria-label={say(name)} title={say(name)} onClick={act}>
+  const button = (sign: string, name: Message, act: () => void) => (
+    <button type="button" aria-label={t(name)} title={t(name)} onClick={act}>
       {sign}
     </button>
   );
@@ -188,25 +188,25 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
       {button("|◀", { ko: "처음으로", en: "to the start" }, () => (step.value = 0))}
       {button("◀", { ko: "한 걸음 뒤로", en: "one step back" }, () => move(count, -1))}
       <button type="button" class="generation-play" onClick={() => play(count)}>
-        {say(playing.value ? { ko: "멈춤", en: "Pause" } : { ko: "재생", en: "Play" })}
+        {t(playing.value ? { ko: "멈춤", en: "Pause" } : { ko: "재생", en: "Play" })}
       </button>
       {button("▶", { ko: "한 걸음 앞으로", en: "one step on" }, () => move(count, 1))}
       <label class="choice generation-slider">
-        {say({ ko: "걸음", en: "step" })}
+        {t({ ko: "걸음", en: "step" })}
         <input type="range" min={1} max={count} value={at + 1} onInput={(event) => (step.value = event.currentTarget.valueAsNumber - 1)} />
         <output>
           {at + 1}/{count}
         </output>
       </label>
       <Choice title={{ ko: "빠르기", en: "speed" }} of={speed} options={SPEED} />
-      <span>{say(METHOD[method])}</span>
+      <span>{t(METHOD[method])}</span>
     </div>
   );
 }
 
 /** The pieces before a step, as they are read. */
 function piecesBefore(trace: Trace, decoding: Decoding, at: number): readonly string[] {
-  return written(trace.sequence("target", 0)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
+  return readablePieces(trace.sequence("target", 0)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
 }
 
 /** The text before the step, and the token that it chose. */
@@ -217,46 +217,46 @@ function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decod
     <p class="generation-prefix" aria-live={playing.value ? "off" : "polite"}>
       {pieces.length > MOST_PREFIX ? "… " : null}
       {pieces.slice(-MOST_PREFIX).map((piece, i) => (
-        <bdi key={i}>{display(piece)}</bdi>
+        <bdi key={i}>{displayText(piece)}</bdi>
       ))}
       {token ? (
         <strong>
-          <bdi>{display(token.piece)}</bdi>
+          <bdi>{displayText(token.piece)}</bdi>
         </strong>
       ) : (
-        <em>{say({ ko: "(끝남)", en: "(ended)" })}</em>
+        <em>{t({ ko: "(끝남)", en: "(ended)" })}</em>
       )}
     </p>
   );
 }
 
-function Panel({ title, children }: { readonly title: Words; readonly children: ComponentChildren }) {
+function Panel({ title, children }: { readonly title: Message; readonly children: ComponentChildren }) {
   return (
     <section>
-      <h2>{say(title)}</h2>
+      <h2>{t(title)}</h2>
       {children}
     </section>
   );
 }
 
-function Svg({ of: { drawn, width, height }, says }: { readonly of: Drawing; readonly says: string }) {
+function Svg({ of: { content, width, height }, says }: { readonly of: Drawing; readonly says: string }) {
   return (
     <svg role="img" aria-label={says} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
-      {drawn}
+      {content}
     </svg>
   );
 }
 
-function attentionBars(keys: Keys, inks: Inks): Drawing {
+function attentionBars(keys: Keys, inks: DrawingColours): Drawing {
   return bars(keys.bars, inks, 150, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
 }
 
 function lookedNote({ block, head, share, bars: { length }, all }: Keys): string {
-  const where = `${say(ROW[block])} · ${head}`;
+  const where = `${t(ROW[block])} · ${head}`;
   return length < all ? `${where} · ${length}/${all}, ${Math.round(100 * share)} %` : where;
 }
 
-function candidateBars(decoding: Decoding, at: number, inks: Inks): Drawing {
+function candidateBars(decoding: Decoding, at: number, inks: DrawingColours): Drawing {
   const listed = choices(decoding.steps[at]);
   const both = decoding.steps[at].after.length > 0;
   return bars(
@@ -264,7 +264,7 @@ function candidateBars(decoding: Decoding, at: number, inks: Inks): Drawing {
       name: piece,
       values: both ? [before, after] : [before],
       strong: chosen,
-      note: forbidden ? say({ ko: "금지", en: "forbidden" }) : chosen ? say(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
+      note: forbidden ? t({ ko: "금지", en: "forbidden" }) : chosen ? t(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
     })),
     inks,
     120,
@@ -272,16 +272,16 @@ function candidateBars(decoding: Decoding, at: number, inks: Inks): Drawing {
   );
 }
 
-const GIVEN: Words = { ko: "주어짐", en: "given" };
-const CHOSEN: Words = { ko: "고름", en: "chosen" };
+const GIVEN: Message = { ko: "주어짐", en: "given" };
+const CHOSEN: Message = { ko: "고름", en: "chosen" };
 
 function candidateNote(decoding: Decoding, at: number): string {
   const { chosen: token, before, after } = decoding.steps[at];
-  if (!token) return say(BEHIND);
+  if (!token) return t(BEHIND);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
   const log = Number.isFinite(token.log_probability) ? `, log p ${minus(token.log_probability.toFixed(3))}` : "";
-  const filters = after.length ? say({ ko: " 회색: 거르기 전, 색: 거른 뒤.", en: " Grey: before the filters; colour: after." }) : "";
-  return `${display(token.piece)}: ${say({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
+  const filters = after.length ? t({ ko: " 회색: 거르기 전, 색: 거른 뒤.", en: " Grey: before the filters; colour: after." }) : "";
+  return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
 function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readonly at: number }) {
@@ -291,10 +291,10 @@ function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readon
     if (box.current) box.current.scrollLeft = (at - plan.first + 1) * COLUMN - box.current.clientWidth / 2;
   }, [at]);
   if (plan.nodes.length === 0) return null;
-  const { drawn, width, height } = beamTree(plan, at, PAGE);
+  const { content, width, height } = beamTree(plan, at, PAGE_COLOURS);
   return (
     <Panel title={TREE}>
-      <div ref={box} class="generation-tree" tabIndex={0} role="region" aria-label={say(TREE)}>
+      <div ref={box} class="generation-tree" tabIndex={0} role="region" aria-label={t(TREE)}>
         <svg
           role="img"
           aria-label={treeNote(plan.first, plan.last, steps.length)}
@@ -306,7 +306,7 @@ function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readon
             step.value = Math.max(plan.first, Math.min(plan.last, plan.first + column));
           }}
         >
-          {drawn}
+          {content}
         </svg>
       </div>
       <p class="hint">{treeNote(plan.first, plan.last, steps.length)}</p>
@@ -314,12 +314,12 @@ function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readon
   );
 }
 
-const TREE: Words = { ko: "빔 나무", en: "Beam tree" };
+const TREE: Message = { ko: "빔 나무", en: "Beam tree" };
 
 function treeNote(first: number, last: number, count: number): string {
   const part = last - first + 1 < count ? ` (${first + 1}–${last + 1}/${count})` : "";
   return (
-    say({ ko: "굵은 선: 답. 네모: 끝난 가설. 수: 점수.", en: "Thick: the answer. Squares: ended hypotheses. Numbers: scores." }) + part
+    t({ ko: "굵은 선: 답. 네모: 끝난 가설. 수: 점수.", en: "Thick: the answer. Squares: ended hypotheses. Numbers: scores." }) + part
   );
 }
 
@@ -329,13 +329,13 @@ function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; read
   const now = written.filter((each) => each === at).length;
   const { layers, key_heads, d_head } = trace.block("decoder");
   const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${kept + now} = ${(2 * layers * key_heads * d_head * (kept + now)).toLocaleString("en")}`;
-  const note = say({
+  const note = t({
     ko: `간직한 자리 ${kept}, 이 걸음이 쓰는 자리 ${now} (색과 수: 쓴 걸음). 키와 값 × 층 × 머리 × 너비 × 자리: ${numbers}개의 수.`,
     en: `Kept: ${kept} positions; written by this step: ${now} (colour and number: by which step). Keys and values × layers × heads × width × positions: ${numbers} numbers.`,
   });
   return (
     <Panel title={{ ko: "캐시", en: "Cache" }}>
-      <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE)} says={note} />
+      <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE_COLOURS)} says={note} />
       <p class="hint">{note}</p>
     </Panel>
   );
@@ -359,24 +359,24 @@ function minus(text: string): string {
 
 async function svg(trace: Trace): Promise<string> {
   const decoding = decodingOf(trace.info, 0);
-  if (!decoding) return picture(300, 40, "", label(10, 24, say(about.why)));
+  if (!decoding) return svgDocument(300, 40, "", label(10, 24, t(about.why)));
   const at = Math.min(step.value, decoding.steps.length - 1);
   const keys = await looked(trace, decoding, at);
-  const candidates = candidateBars(decoding, at, PAPER);
-  const attention = keys && attentionBars(keys, PAPER);
-  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PAPER) : null;
-  const before = piecesBefore(trace, decoding, at).slice(-MOST_PREFIX).map(display).join(" ");
+  const candidates = candidateBars(decoding, at, PRINT_COLOURS);
+  const attention = keys && attentionBars(keys, PRINT_COLOURS);
+  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PRINT_COLOURS) : null;
+  const before = piecesBefore(trace, decoding, at).slice(-MOST_PREFIX).map(displayText).join(" ");
   const beside = (attention?.width ?? 0) + 24;
   const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
-  const moved = (x: number, y: number, { drawn }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(drawn));
-  return picture(
+  const moved = (x: number, y: number, { content }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(content));
+  return svgDocument(
     Math.max(beside + candidates.width, tree?.width ?? 0) + 24,
     below + (tree ? tree.height : 0),
-    `${say(about.title)} ${at + 1}/${decoding.steps.length}`,
-    label(12, 22, `${at + 1}/${decoding.steps.length} · ${say(METHOD[decoding.method])}`, { size: 11, fill: PAPER.faint }),
+    `${t(about.title)} ${at + 1}/${decoding.steps.length}`,
+    label(12, 22, `${at + 1}/${decoding.steps.length} · ${t(METHOD[decoding.method])}`, { size: 11, fill: PRINT_COLOURS.faint }),
     label(12, 44, before, { bold: true }),
-    keys && label(12, 68, lookedNote(keys), { size: 11, fill: PAPER.faint }),
-    label(12 + beside, 68, say({ ko: "후보: 거르기 전 → 뒤", en: "candidates: before → after the filters" }), { size: 11, fill: PAPER.faint }),
+    keys && label(12, 68, lookedNote(keys), { size: 11, fill: PRINT_COLOURS.faint }),
+    label(12 + beside, 68, t({ ko: "후보: 거르기 전 → 뒤", en: "candidates: before → after the filters" }), { size: 11, fill: PRINT_COLOURS.faint }),
     attention && moved(12, 78, attention),
     moved(12 + beside, 78, candidates),
     tree && moved(0, below, tree),

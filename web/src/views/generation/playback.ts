@@ -4,7 +4,7 @@ import type { Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
 
 /** The decoding of a trace; of one that was only read, the likeliest next tokens against those that came. */
 export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
-  if (info.decoding) return info.decoding;
+  if (info.decodingArgument) return info.decodingArgument;
   const target = info.sides.target?.[sequence];
   if (!info.next || sequence > 0 || !target) return null; // `next` tells of the first sequence alone
   const count = target.real.filter(Boolean).length;

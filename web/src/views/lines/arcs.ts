@@ -1,6 +1,6 @@
 /** Which lines are drawn: of each query the heaviest until a share of its mass is reached, and never too many. */
 
-import { at, type Matrix, rowOf } from "../../trace/matrix";
+import { valueAt, type Matrix, rowOf } from "../../trace/matrix";
 
 export interface Arc {
   readonly query: number;
@@ -65,7 +65,7 @@ export function linesOf(
   const pair = (other: number) => (side === "query" ? ([number, other] as const) : ([other, number] as const));
   const single = matrices.map((matrix) => {
     const columns = side === "query" ? matrix.columns : matrix.rows;
-    return { rows: 1, columns, data: Float32Array.from({ length: columns }, (_, i) => at(matrix, ...pair(i))) };
+    return { rows: 1, columns, data: Float32Array.from({ length: columns }, (_, i) => valueAt(matrix, ...pair(i))) };
   });
   const found = arcs(single, mass, (_, other) => visible(...pair(other)));
   const list = found.list.map((arc) => {

@@ -6,19 +6,19 @@ import { Canvas, type Draw } from "../../draw/canvas";
 import { ink } from "../../draw/colours";
 import { tone } from "../../draw/paint";
 import { palette, shade } from "../../draw/palette";
-import { PAGE } from "../../draw/svg";
-import { drawnShare } from "../../state/drawn";
-import { useLoaded } from "../../state/loaded";
-import { lock, point } from "../../state/moves";
+import { PAGE_COLOURS } from "../../draw/svg";
+import { drawnFraction } from "../../state/coverage";
+import { useAsync } from "../../state/useAsync";
+import { toggleLock, hoverOver } from "../../state/actions";
 import { hoverKey, hoverQuery, key, query, scale } from "../../state/state";
-import { say } from "../../words/words";
+import { t } from "../../i18n/i18n";
 import { Choice, chosen } from "../choice";
 import type { StageProps, View } from "../view";
 import type { Arc } from "./arcs";
 import type { Layout, Side } from "./layout";
 import "./lines.css";
 import { layoutOf, legend, percent, shareDrawn, svg, table } from "./picture";
-import { focusOf, linesTold, pointed, told } from "./pointed";
+import { focusOf, linesTold, pointed, told } from "./hover";
 import {
   type Drawn,
   drawn,
@@ -50,11 +50,11 @@ export const lines: View = {
 };
 
 function Lines({ trace }: StageProps) {
-  const { value, error } = useLoaded(() => drawn(trace), [trace]);
+  const { value, error } = useAsync(() => drawn(trace), [trace]);
   useEffect(() => {
-    drawnShare.value = value && value.arcs.shown / (value.arcs.total || 1);
+    drawnFraction.value = value && value.arcs.shown / (value.arcs.total || 1);
     return () => {
-      drawnShare.value = null;
+      drawnFraction.value = null;
     };
   }, [value]);
   if (!value) return <p role={error ? "alert" : undefined}>{error ?? "…"}</p>;
@@ -68,7 +68,7 @@ function Lines({ trace }: StageProps) {
         )}
         {value.pairs && <Choice title={{ ko: "문장 사이", en: "segments" }} of={segments} options={SEGMENTS} />}
         <label class="choice">
-          {say({ ko: "그릴 무게", en: "mass drawn" })}
+          {t({ ko: "그릴 무게", en: "mass drawn" })}
           <input
             type="range"
             min={0.1}
@@ -84,7 +84,7 @@ function Lines({ trace }: StageProps) {
       <div class="lines-legend">
         <b>{shareDrawn(value)}</b>
         <svg height={20} aria-hidden="true">
-          {legend(value, lookOf(value), PAGE)}
+          {legend(value, lookOf(value), PAGE_COLOURS)}
         </svg>
       </div>
     </div>
@@ -144,12 +144,12 @@ function Picture({ drawn }: { drawn: Drawn }) {
       const index = line ? line[of] : side === of ? token?.index : undefined;
       return index === undefined ? null : labels[of][index].pieces[0];
     };
-    point(at("query"), at("key"));
+    hoverOver(at("query"), at("key"));
   };
   /** Locks what is pointed at and leaves the other side as it is. */
   const hold = () => {
     const [asks, looked] = [hoverQuery.value, hoverKey.value];
-    if (asks !== null && looked !== null) lock(asks, looked);
+    if (asks !== null && looked !== null) toggleLock(asks, looked);
     else if (asks !== null) query.value = asks === query.value ? null : asks;
     else if (looked !== null) key.value = looked === key.value ? null : looked;
   };
@@ -159,7 +159,7 @@ function Picture({ drawn }: { drawn: Drawn }) {
     const view = scroller.current;
     if (view && (y < view.scrollTop || y + 30 > view.scrollTop + height)) view.scrollTop = y - height / 2;
     const piece = labels[side][index].pieces[0];
-    point(side === "query" ? piece : null, side === "key" ? piece : null, true);
+    hoverOver(side === "query" ? piece : null, side === "key" ? piece : null, true);
   };
   const sides = layout.kind === "arcs" ? [chosen(sideOfSentence, SIDES)] : (["query", "key"] as const);
   return (
@@ -172,7 +172,7 @@ function Picture({ drawn }: { drawn: Drawn }) {
         class="lines-sheet"
         style={{ width: `${layout.width}px`, height: `${layout.height}px` }}
         onPointerMove={hover}
-        onPointerLeave={() => point(null, null)}
+        onPointerLeave={() => hoverOver(null, null)}
         onClick={(event) => {
           hover(event);
           hold();
@@ -215,7 +215,7 @@ function Pointed({ drawn, layout, top, reach, range }: PointedProps) {
       viewBox={`0 ${top} ${width} ${reach}`}
       aria-hidden="true"
     >
-      {pointed(drawn, focusOf(drawn), layout, lookOf(drawn), PAGE, range)}
+      {pointed(drawn, focusOf(drawn), layout, lookOf(drawn), PAGE_COLOURS, range)}
     </svg>
   );
 }

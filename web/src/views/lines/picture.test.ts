@@ -1,13 +1,13 @@
 /** The exported picture of the lines: it names the heads that it draws, and what was done to them. */
 
 import { afterEach, expect, it } from "vitest";
-import { measure, pinned, sequence, spoken } from "../../state/state";
-import { small } from "../../testing/small";
+import { measure, pinned, sequence, languageSetting } from "../../state/state";
+import { small } from "../../testing/testTrace";
 import { svg } from "./picture";
 import { heads } from "./series";
 
 afterEach(() => {
-  [heads.value, measure.value, pinned.value, spoken.value] = ["focus", "weights", [], "auto"];
+  [heads.value, measure.value, pinned.value, languageSetting.value] = ["focus", "weights", [], "auto"];
 });
 
 it.each([
@@ -17,7 +17,7 @@ it.each([
   ["max", "encoder L0: largest of all heads"],
   ["all", "encoder L0: all heads"],
 ] as const)("%s: %s", async (how, where) => {
-  spoken.value = "en";
+  languageSetting.value = "en";
   heads.value = how;
   const pin = { sequence: sequence.value, block: "encoder" } as const;
   pinned.value = [
@@ -30,6 +30,6 @@ it.each([
 });
 
 it("says what was done to the weights", async () => {
-  [spoken.value, measure.value] = ["en", "values"];
+  [languageSetting.value, measure.value] = ["en", "values"];
   expect(await svg(await small())).toContain("encoder L0 H0 · weight × ‖v W_O‖: rows do not sum to 1 · ");
 });

@@ -2,20 +2,20 @@
 
 import { ink } from "../../draw/colours";
 import { tone } from "../../draw/paint";
-import { type Inks, markup, PAPER, picture, textWidth } from "../../draw/svg";
-import { display } from "../../draw/text";
+import { type DrawingColours, markup, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
+import { displayText } from "../../draw/text";
 import { scale } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { say, type Words } from "../../words/words";
+import { t, type Message } from "../../i18n/i18n";
 import { chosen } from "../choice";
 import { arcsOver, columns, type Layout, type Side } from "./layout";
-import { brief, focusOf, linesTold, pointed } from "./pointed";
+import { brief, focusOf, linesTold, pointed } from "./hover";
 import { type Drawn, drawn, type Heads, LAYOUTS, layout as wanted } from "./series";
 import { elements, type Look, stroke, strokes } from "./strokes";
 
 export function layoutOf({ shown, series, heads, arcs, sentence }: Drawn, width: number, height: number): Layout {
   const { queries, keys } = shown;
-  const longest = Math.max(24, ...[...queries, ...keys].map(({ text }) => textWidth(display(text), 13)));
+  const longest = Math.max(24, ...[...queries, ...keys].map(({ text }) => textWidth(displayText(text), 13)));
   const number = heads === "all" ? Math.min(series.length * 9, 144) : series.length === 1 ? 54 : series.length * 34;
   const room = { width, height, queries: queries.length, keys: keys.length, label: longest + 16, number };
   if (chosen(wanted, LAYOUTS) === "columns" || !sentence) return columns(room);
@@ -34,14 +34,14 @@ export function percent(share: number): string {
 export function shareDrawn({ arcs, filtered }: Drawn): string {
   const count = arcs.list.length.toLocaleString("en");
   const share = percent(arcs.among && arcs.shown / arcs.among);
-  return say({
+  return t({
     ko: `선 ${count}개가 ${filtered ? "고른 문장 사이 " : ""}무게의 ${share}를 보입니다`,
     en: `${count} lines show ${share} of the mass${filtered ? " between these segments" : ""}`,
   });
 }
 
 /** What lines stand for: heads by colour, three weights by darkness; 20 pixels high. */
-export function legend(drawn: Drawn, look: Look, inks: Inks) {
+export function legend(drawn: Drawn, look: Look, inks: DrawingColours) {
   const { series, most } = drawn;
   const heads = series.flatMap(({ name, colour }, i) => (colour === null ? [] : [[name, i, most] as const]));
   const weights = [0.05, 0.25, 1].map((share) => [brief(share * most, 2), 0, share * most] as const);
@@ -66,25 +66,25 @@ function whereOf({ place, heads, series, shown }: Drawn): string {
   const drawn =
     heads === "focus" || heads === "pinned"
       ? `${block} ${series.map(({ name }) => name).join(", ")}`
-      : `${block} L${layer}: ${say(DRAWN[heads])}`;
-  return shown.note ? `${drawn} · ${say(shown.note)}` : drawn;
+      : `${block} L${layer}: ${t(DRAWN[heads])}`;
+  return shown.note ? `${drawn} · ${t(shown.note)}` : drawn;
 }
 
 const DRAWN = {
   mean: { ko: "모든 머리의 평균", en: "mean of all heads" },
   max: { ko: "모든 머리의 최대", en: "largest of all heads" },
   all: { ko: "모든 머리", en: "all heads" },
-} satisfies Partial<Record<Heads, Words>>;
+} satisfies Partial<Record<Heads, Message>>;
 
 export async function svg(trace: Trace): Promise<string> {
   const shows = await drawn(trace);
   const layout = layoutOf(shows, 640, 320);
   const focus = focusOf(shows, true);
-  const look = { ramp: ink("light"), faint: PAPER.faint, tone: tone(scale.value, shows.most) };
+  const look = { ramp: ink("light"), faint: PRINT_COLOURS.faint, tone: tone(scale.value, shows.most) };
   const { queries, keys } = shows.shown;
   const where = whereOf(shows);
   const counts = { query: queries.length, key: keys.length };
-  return picture(
+  return svgDocument(
     layout.width,
     layout.height + 50,
     `${trace.info.title}: ${where}`,
@@ -94,12 +94,12 @@ export async function svg(trace: Trace): Promise<string> {
       </g>,
       layout.kind === "columns" && queries.map(({ text }, index) => name(layout, "query", index, text)),
       keys.map(({ text }, index) => name(layout, "key", index, text)),
-      pointed(shows, focus, layout, look, PAPER, (side) => [0, counts[side]]),
+      pointed(shows, focus, layout, look, PRINT_COLOURS, (side) => [0, counts[side]]),
       <g transform={`translate(8 ${layout.height + 8})`}>
-        <text y={10} font-size={12} fill={PAPER.faint}>
+        <text y={10} font-size={12} fill={PRINT_COLOURS.faint}>
           {`${where} · ${shareDrawn(shows)}`}
         </text>
-        <g transform="translate(0 16)">{legend(shows, look, PAPER)}</g>
+        <g transform="translate(0 16)">{legend(shows, look, PRINT_COLOURS)}</g>
       </g>,
     ]),
   );
@@ -112,8 +112,8 @@ function name({ kind, vertical, label }: Layout, side: Side, index: number, text
     kind === "arcs" ? [x + width / 2, "middle"] : side === "query" ? [x + width - 8, "end"] : [x + 8, "start"];
   const place = `translate(${across} ${y + height / 2 + (vertical ? 0 : 4)})${vertical ? " rotate(90)" : ""}`;
   return (
-    <text transform={place} font-size={13} text-anchor={anchor} fill={PAPER.ink}>
-      {display(text)}
+    <text transform={place} font-size={13} text-anchor={anchor} fill={PRINT_COLOURS.ink}>
+      {displayText(text)}
     </text>
   );
 }

@@ -1,9 +1,9 @@
 /** What the view draws of real traces: which heads, which pairs, and that exports say the same as the trace. */
 
 import { beforeEach, describe, expect, it } from "vitest";
-import { block, head, key, layer, pinned, place, query, unit } from "../../state/state";
-import { open, SMALL } from "../../testing/open";
-import { INFO, small } from "../../testing/small";
+import { block, head, key, layer, pinned, focusedHead, query, unit } from "../../state/state";
+import { open, SMALL } from "../../testing/fixtures";
+import { INFO, small } from "../../testing/testTrace";
 import { svg, table } from "./picture";
 import { drawn, heads, layout, mass, segments } from "./series";
 
@@ -23,7 +23,7 @@ describe("the lines of a trace", () => {
     const trace = await open("small");
     const { series, arcs } = await drawn(trace);
     expect(series).toHaveLength(1);
-    expect(series[0].matrix.data).toEqual((await trace.weights(place.value)).data);
+    expect(series[0].matrix.data).toEqual((await trace.weights(focusedHead.value)).data);
     expect(arcs.shown / arcs.among).toBeGreaterThanOrEqual(0.9);
     mass.value = 1;
     expect((await drawn(trace)).arcs.shown).toBeCloseTo(arcs.among, 4);
@@ -31,7 +31,7 @@ describe("the lines of a trace", () => {
 
   it("are those of pinned heads of the block, the mean, the largest, or all", async () => {
     const trace = await open("small");
-    const all = await Promise.all([0, 1].map((number) => trace.weights({ ...place.value, head: number })));
+    const all = await Promise.all([0, 1].map((number) => trace.weights({ ...focusedHead.value, head: number })));
     heads.value = "pinned";
     expect((await drawn(trace)).heads).toBe("focus"); // nothing is pinned
     pinned.value = [
@@ -72,17 +72,17 @@ describe("the lines of a trace", () => {
     unit.value = "word";
     const { shown, series } = await drawn(trace);
     expect(series[0].matrix.rows).toBe(shown.queries.length);
-    expect(shown.queries.length).toBeLessThan(trace.queries(place.value).pieces.length);
+    expect(shown.queries.length).toBeLessThan(trace.queries(focusedHead.value).pieces.length);
   });
 });
 
 it.each(SMALL)("pictures and tables of %s hold the weights of what is locked", async (name) => {
   const trace = await open(name);
-  const { name: first } = trace.info.blocks[0];
+  const { traceId: first } = trace.info.blocks[0];
   [block.value, layer.value, head.value] = [first, 0, 0];
   query.value = 2;
   mass.value = 1;
-  const weights = await trace.weights(place.value);
+  const weights = await trace.weights(focusedHead.value);
   const [, ...rows] = await table(trace);
   expect(rows.length).toBeGreaterThan(0);
   for (const [, asked, , looked, , weight] of rows) {

@@ -1,13 +1,13 @@
 /** Which heads are drawn, and which pairs: the choices of the view, and what they make of a trace. */
 
-import { pinned, place } from "../../state/state";
+import { pinned, focusedHead } from "../../state/state";
 import { setting } from "../../state/settings";
-import type { Place, Sequence } from "../../trace/format";
+import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
-import { type Shown, showing, shown } from "../../trace/shown";
+import { type DisplayedWeights, displayOptions, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
-import type { Words } from "../../words/words";
-import { headName } from "../../words/blocks";
+import type { Message } from "../../i18n/i18n";
+import { headName } from "../../i18n/blocks";
 import { chosen } from "../choice";
 import { type Arcs, arcs, combined, MOST, type Visible } from "./arcs";
 
@@ -17,22 +17,22 @@ export type Segments = "all" | "aa" | "ab" | "ba" | "bb";
 export const LAYOUTS = {
   columns: { ko: "두 열", en: "two columns" },
   arcs: { ko: "한 문장", en: "one sentence" },
-} satisfies Record<"columns" | "arcs", Words>;
-export const HEADS: Readonly<Record<Heads, Words>> = {
+} satisfies Record<"columns" | "arcs", Message>;
+export const HEADS: Readonly<Record<Heads, Message>> = {
   focus: { ko: "보던 머리", en: "the one in focus" },
   pinned: { ko: "고정한 머리", en: "pinned" },
   mean: { ko: "모두의 평균", en: "mean of all" },
   max: { ko: "모두의 최대", en: "largest of all" },
   all: { ko: "모두 겹쳐", en: "all" },
 };
-export const SEGMENTS: Readonly<Record<Segments, Words>> = {
+export const SEGMENTS: Readonly<Record<Segments, Message>> = {
   all: { ko: "모두", en: "all" },
   aa: { ko: "A→A", en: "A→A" },
   ab: { ko: "A→B", en: "A→B" },
   ba: { ko: "B→A", en: "B→A" },
   bb: { ko: "B→B", en: "B→B" },
 };
-export const SIDES: Readonly<Record<"query" | "key", Words>> = {
+export const SIDES: Readonly<Record<"query" | "key", Message>> = {
   query: { ko: "질의", en: "query" },
   key: { ko: "키", en: "key" },
 };
@@ -52,8 +52,8 @@ export interface Series {
 }
 
 export interface Drawn {
-  readonly place: Place;
-  readonly shown: Shown;
+  readonly place: HeadLocation;
+  readonly shown: DisplayedWeights;
   readonly series: readonly Series[];
   readonly most: number; // what the darkest line stands for
   readonly arcs: Arcs;
@@ -67,7 +67,7 @@ export interface Drawn {
 
 /** What the view draws now; signals are read before anything is awaited. */
 export async function drawn(trace: Trace): Promise<Drawn> {
-  const at = place.value;
+  const at = focusedHead.value;
   const pins = pinned.value;
   const here = pins.filter((pin) => pin.block === at.block);
   const asked = chosen(heads, HEADS);
@@ -75,18 +75,18 @@ export async function drawn(trace: Trace): Promise<Drawn> {
   const share = mass.value;
   const part = chosen(segments, SEGMENTS);
   const block = trace.block(at.block);
-  const colourOf = (one: Place) => {
+  const colourOf = (one: HeadLocation) => {
     const found = pins.findIndex((pin) => pin.block === one.block && pin.layer === one.layer && pin.head === one.head);
     return found < 0 ? null : found;
   };
-  const wanted: readonly Place[] =
+  const wanted: readonly HeadLocation[] =
     how === "focus"
       ? [at]
       : how === "pinned"
         ? here.map((pin) => ({ ...pin, sequence: at.sequence }))
         : Array.from({ length: block.heads }, (_, number) => ({ ...at, head: number }));
-  const way = showing();
-  const all = await Promise.all(wanted.map((one) => shown(trace, one, way)));
+  const way = displayOptions();
+  const all = await Promise.all(wanted.map((one) => displayWeights(trace, one, way)));
   const matrices = all.map(({ matrix }) => matrix);
   const series: readonly Series[] =
     how === "mean" || how === "max"
@@ -130,8 +130,8 @@ export async function drawn(trace: Trace): Promise<Drawn> {
 }
 
 /** The segment of each label; null where the texts are not of two segments. Padding may be of any. */
-function segmentsOf(trace: Trace, at: Place, { queries, keys }: Shown) {
-  const of = ({ segments: list, real }: Sequence, labels: Shown["queries"]) => {
+function segmentsOf(trace: Trace, at: HeadLocation, { queries, keys }: DisplayedWeights) {
+  const of = ({ segments: list, real }: Sequence, labels: DisplayedWeights["queries"]) => {
     if (!list || new Set(list.filter((_, i) => real[i])).size < 2) return null;
     return labels.map(({ pieces }) => list[pieces[0]]);
   };

@@ -1,7 +1,7 @@
 /** Lines as strokes: those of one look in one path, the lightest first, for canvas and SVG alike. */
 
 import { css, headColours, type Ramp } from "../../draw/colours";
-import { stepOf, type Tone } from "../../draw/paint";
+import { rampStep, type Tone } from "../../draw/paint";
 import type { Arc } from "./arcs";
 import type { Layout } from "./layout";
 import type { Drawn } from "./series";
@@ -35,7 +35,7 @@ export function stroke({ series }: Drawn, number: number, weight: number, look: 
   if (colour !== null) return { ...headColours[colour], alpha: 2 * least + (1 - 2 * least) * level, width };
   if (series.length > 1)
     return { colour: look.faint, alpha: (least + level) / Math.sqrt(series.length + 1), width, dash: [] };
-  return { colour: css(look.ramp, stepOf(least + (1 - least) * level)), alpha: 1, width, dash: [] };
+  return { colour: css(look.ramp, rampStep(least + (1 - least) * level)), alpha: 1, width, dash: [] };
 }
 
 export function strokes(list: readonly Arc[], drawn: Drawn, layout: Layout, look: Look, rank: Rank): readonly Stroke[] {

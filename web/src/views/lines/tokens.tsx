@@ -1,12 +1,12 @@
 /** The tokens of one side as a list that the keyboard walks; only those near what is seen are in the page. */
 
 import { useSignal } from "@preact/signals";
-import { display, parts } from "../../draw/text";
-import { indexOf } from "../../state/labels";
-import { point } from "../../state/moves";
+import { displayText, labelParts } from "../../draw/text";
+import { labelIndex } from "../../state/labels";
+import { hoverOver } from "../../state/actions";
 import { key, query } from "../../state/state";
-import type { Label } from "../../trace/shown";
-import { say } from "../../words/words";
+import type { Label } from "../../trace/display";
+import { t } from "../../i18n/i18n";
 import type { Layout, Side } from "./layout";
 import { SIDES, side as sideOfSentence } from "./series";
 
@@ -22,7 +22,7 @@ interface TokensProps {
 }
 
 export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps) {
-  const held = indexOf(labels, (side === "query" ? query : key).value);
+  const held = labelIndex(labels, (side === "query" ? query : key).value);
   const active = useSignal(Math.max(held, 0));
   const at = Math.min(active.value, labels.length - 1);
   const go = (index: number) => {
@@ -55,11 +55,11 @@ export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps)
       role="listbox"
       tabIndex={0}
       data-side={side}
-      aria-label={say(SIDES[side])}
+      aria-label={t(SIDES[side])}
       aria-orientation={across ? "horizontal" : "vertical"}
       aria-activedescendant={at >= range[0] && at < range[1] ? `lines-${side}-${at}` : undefined}
       onFocus={({ currentTarget }) => currentTarget.matches(":focus-visible") && go(at)}
-      onBlur={() => point(null, null)}
+      onBlur={() => hoverOver(null, null)}
       onKeyDown={(event) => {
         const act = keys[event.key];
         if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -80,12 +80,12 @@ export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps)
             aria-selected={index === held}
             aria-setsize={labels.length}
             aria-posinset={index + 1}
-            title={display(text)}
+            title={displayText(text)}
             class={marks.reduce<string>((all, mark) => (mark ? `${all} lines-${mark}` : all), "lines-token")}
             style={{ left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` }}
           >
             <span>
-              {parts(text).map((part, n) => (
+              {labelParts(text).map((part, n) => (
                 <span key={n} class={`lines-${part.kind}`}>
                   {part.kind === "start" ? "" : part.text}
                 </span>

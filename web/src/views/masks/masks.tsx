@@ -2,53 +2,53 @@
 
 import { useMemo } from "preact/hooks";
 import { shade } from "../../draw/palette";
-import { useLoaded } from "../../state/loaded";
+import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
-import { place, sequence } from "../../state/state";
+import { focusedHead, sequence } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { say, type Words } from "../../words/words";
+import { t, type Message } from "../../i18n/i18n";
 import { cell, type Numbers } from "../calculation/arithmetic";
-import { Heat } from "../calculation/heat";
+import { Heat } from "../calculation/heatmap";
 import { colouring } from "../calculation/paint";
 import { drawn, rowsOf } from "../calculation/picture";
-import { focusOf, hovered, locked } from "../calculation/spot";
+import { focusOf, hovered, locked } from "../calculation/cellFocus";
 import { names } from "../calculation/steps";
-import { number } from "../calculation/sums";
+import { number } from "../calculation/formatSum";
 import type { StageProps, Drawn } from "../view";
 import "./masks.css";
-import { type Masks, masksOf, printed } from "./visible";
+import { type Masks, masksOf, printed } from "./maskData";
 
 export const masks: Drawn = {
   Stage,
   svg: async (trace) => {
-    const { combined } = await masksOf(trace, place.value);
-    return drawn(say({ ko: "합친 가림 (1 = 볼 수 있음)", en: "combined mask (1 = may attend)" }), { numbers: combined, ...labelled(trace) });
+    const { combined } = await masksOf(trace, focusedHead.value);
+    return drawn(t({ ko: "합친 가림 (1 = 볼 수 있음)", en: "combined mask (1 = may attend)" }), { numbers: combined, ...labelled(trace) });
   },
-  table: async (trace) => rowsOf({ numbers: (await masksOf(trace, place.value)).combined, ...labelled(trace) }),
+  table: async (trace) => rowsOf({ numbers: (await masksOf(trace, focusedHead.value)).combined, ...labelled(trace) }),
 };
 
 function labelled(trace: Trace): { rows: readonly string[]; columns: readonly string[] } {
-  return { rows: names(trace.queries(place.value)), columns: names(trace.keys(place.value)) };
+  return { rows: names(trace.queries(focusedHead.value)), columns: names(trace.keys(focusedHead.value)) };
 }
 
 const visible = () => setting<boolean>("masks", "visible", true);
 
 function Stage({ trace }: StageProps) {
-  const { value, error } = useLoaded(() => masksOf(trace, place.value), [trace]);
+  const { value, error } = useAsync(() => masksOf(trace, focusedHead.value), [trace]);
   if (error) return <p role="alert">{error}</p>;
   if (!value) return null;
   return <Six trace={trace} of={value} />;
 }
 
 interface Tile {
-  readonly title: Words;
+  readonly title: Message;
   readonly numbers: Numbers | null;
   readonly mask?: Numbers; // what is hatched
 }
 
 function Six({ trace, of }: { readonly trace: Trace; readonly of: Masks }) {
-  const block = trace.block(place.value.block);
-  const { rows, columns } = useMemo(() => labelled(trace), [trace, place.value]);
+  const block = trace.block(focusedHead.value.block);
+  const { rows, columns } = useMemo(() => labelled(trace), [trace, focusedHead.value]);
   const tiles: readonly Tile[] = [
     { title: { ko: "① 패딩 가림", en: "① padding mask" }, numbers: of.padding, mask: of.padding },
     { title: { ko: "② 뒤 가림 (causal)", en: "② causal mask" }, numbers: of.causal, mask: of.causal },
@@ -74,18 +74,18 @@ function Six({ trace, of }: { readonly trace: Trace; readonly of: Masks }) {
         </code>
         <label>
           <input type="checkbox" data-role="visible" checked={visible().value} onChange={() => (visible().value = !visible().value)} />
-          {say({ ko: " True = 보아도 됨 (노트는 가림)", en: " True = may attend (the notes: hidden)" })}
+          {t({ ko: " True = 보아도 됨 (노트는 가림)", en: " True = may attend (the notes: hidden)" })}
         </label>
       </p>
       <Said of={of} rows={rows} columns={columns} />
       <div class="masks-tiles">
         {tiles.map(({ title, numbers, mask }) => (
           <section key={title.en}>
-            <h2>{say(title)}</h2>
+            <h2>{t(title)}</h2>
             {numbers ? (
-              <Picture label={say(title)} numbers={numbers} mask={mask} rows={rows} columns={columns} />
+              <Picture label={t(title)} numbers={numbers} mask={mask} rows={rows} columns={columns} />
             ) : (
-              <p class="masks-none">{say({ ko: "질의와 키가 기록에 없음", en: "no queries and keys in this trace" })}</p>
+              <p class="masks-none">{t({ ko: "질의와 키가 기록에 없음", en: "no queries and keys in this trace" })}</p>
             )}
           </section>
         ))}
@@ -118,8 +118,8 @@ function Said({ of, rows, columns }: { readonly of: Masks; readonly rows: readon
   const [r, c] = focusOf(hovered, locked, of.combined.rows, of.combined.columns) ?? [0, 0];
   const open = cell(of.combined, r, c) === 1;
   const why = open
-    ? say({ ko: "보아도 됨", en: "may attend" })
-    : [!cell(of.padding, r, c) && say({ ko: "패딩", en: "padding" }), !cell(of.causal, r, c) && say({ ko: "뒤에 옴", en: "comes later" })]
+    ? t({ ko: "보아도 됨", en: "may attend" })
+    : [!cell(of.padding, r, c) && t({ ko: "패딩", en: "padding" }), !cell(of.causal, r, c) && t({ ko: "뒤에 옴", en: "comes later" })]
         .filter((word) => word)
         .join(" + ");
   const score = (numbers: Numbers | null) => (numbers ? number(cell(numbers, r, c)) : "–");
@@ -127,7 +127,7 @@ function Said({ of, rows, columns }: { readonly of: Masks; readonly rows: readon
     <output class="masks-said" data-role="said">
       {`${rows[r]} → ${columns[c]}: ${why} · ${score(of.scores)} → ${score(of.masked)} → ${number(cell(of.weights, r, c))}`}
       {`\nmask[${r}] = ${printed(of.combined, r, visible().value)}`}
-      {!of.agrees && `\n${say({ ko: "✗ 기록은 ① ∧ ②와 다름", en: "✗ recorded otherwise than ① ∧ ②" })}`}
+      {!of.agrees && `\n${t({ ko: "✗ 기록은 ① ∧ ②와 다름", en: "✗ recorded otherwise than ① ∧ ②" })}`}
     </output>
   );
 }
@@ -138,7 +138,7 @@ function Zeros({ of: { lost }, rows }: { readonly of: Masks; readonly rows: read
   const share = (value: number) => `${number(100 * value, 1)} %`;
   return (
     <p class="masks-zeros">
-      {say({
+      {t({
         ko: `노트 001처럼 0을 넣으면 (e⁰ = 1) 가려진 키가 가중치의 평균 ${share(lost.mean)}, 많게는 ${share(lost.most)}(${rows[lost.row]})를 가져갑니다.`,
         en: `Filled with 0 as in note 001 (e⁰ = 1), hidden keys take ${share(lost.mean)} of the weight on average, up to ${share(lost.most)} (${rows[lost.row]}).`,
       })}

@@ -1,10 +1,10 @@
 /** Drawing a matrix: cells, what is hidden, numbers, names, sums; and over it what is pointed at and locked. */
 
 import { css, type Ramp } from "../../draw/colours";
-import { hatch, stepOf, type Tone } from "../../draw/paint";
+import { hatch, rampStep, type Tone } from "../../draw/paint";
 import type { Palette } from "../../draw/palette";
-import { display, parts } from "../../draw/text";
-import type { Label, Shown } from "../../trace/shown";
+import { displayText, labelParts } from "../../draw/text";
+import type { Label, DisplayedWeights } from "../../trace/display";
 import { cornerOf, type Frame, NUMBERS_FROM, rangeOf, TOTALS } from "./frame";
 
 type G = CanvasRenderingContext2D;
@@ -23,7 +23,7 @@ export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
 }
 
 /** Hatches what may not be seen and pales what is special. */
-export function drawHidden(g: G, shown: Shown, frame: Frame, colours: Palette, dim: boolean): void {
+export function drawHidden(g: G, shown: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
@@ -60,7 +60,7 @@ export function drawHidden(g: G, shown: Shown, frame: Frame, colours: Palette, d
 }
 
 /** The number of each cell, where cells are large enough. */
-export function drawNumbers(g: G, shown: Shown, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
+export function drawNumbers(g: G, shown: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
   if (frame.cell < NUMBERS_FROM) return;
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
@@ -78,7 +78,7 @@ export function drawNumbers(g: G, shown: Shown, frame: Frame, tone: Tone, ramp: 
       if (!shown.allowed[at]) continue;
       const value = shown.matrix.data[at];
       const [x, y] = cornerOf(frame, row, column);
-      g.fillStyle = readable(ramp, stepOf(tone(value)));
+      g.fillStyle = readable(ramp, rampStep(tone(value)));
       g.fillText(inCell(value, cell), x + cell / 2, y + cell / 2);
     }
   g.restore();
@@ -146,9 +146,9 @@ export function drawNames(g: G, names: Names, frame: Frame, colours: Palette, ro
 
 /** A piece, aligned as the canvas says; the start of a word is a mark of our own, no glyph. */
 function drawPiece(g: G, piece: string, x: number, y: number, room: number): void {
-  const starts = parts(piece)[0].kind === "start";
+  const starts = labelParts(piece)[0].kind === "start";
   const mark = starts ? 6 : 0;
-  const text = shortened(g, display(piece).slice(starts ? 1 : 0), room - mark);
+  const text = shortened(g, displayText(piece).slice(starts ? 1 : 0), room - mark);
   const width = g.measureText(text).width + mark;
   const from = g.textAlign === "right" ? x - width : g.textAlign === "center" ? x - width / 2 : x;
   g.save();
@@ -220,7 +220,7 @@ export interface Totals {
   readonly alike: boolean; // all queries give 1, or nothing
 }
 
-export function totalsOf({ matrix: { rows, columns, data } }: Pick<Shown, "matrix">): Totals {
+export function totalsOf({ matrix: { rows, columns, data } }: Pick<DisplayedWeights, "matrix">): Totals {
   const received = new Float32Array(columns);
   const given = new Float32Array(rows);
   for (let row = 0; row < rows; row++)

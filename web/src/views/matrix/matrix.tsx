@@ -1,22 +1,21 @@
 /** The matrix: every weight of a head as a cell; pinned heads stand side by side. */
 
-import { batch } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Canvas } from "../../draw/canvas";
 import { css, ink } from "../../draw/colours";
-import { stepOf, tone } from "../../draw/paint";
+import { rampStep, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
-import { drawnShare } from "../../state/drawn";
-import { nameOf } from "../../state/open";
-import { measure, pinned, place, scale } from "../../state/state";
-import { say } from "../../words/words";
+import { drawnFraction } from "../../state/coverage";
+import { headKey } from "../../state/session";
+import { measure, pinned, focusedHead, scale } from "../../state/state";
+import { t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, View } from "../view";
 import "./matrix.css";
 import { Panel } from "./panel";
 import { svg, table } from "./picture";
-import { asTable, left, RANGES, range, top, zoom } from "./settings";
-import { Twin } from "./twin";
+import { asTable, left, look, RANGES, range, top, zoom } from "./settings";
+import { Twin } from "./accessibleTable";
 
 export const matrix: View = {
   id: "matrix",
@@ -34,16 +33,6 @@ export const matrix: View = {
 
 const ALL = { zoom: 1, x: 0, y: 0 };
 
-/** What is seen of the matrix, in settings of two decimals. */
-export function look(seen: { readonly zoom: number; readonly x: number; readonly y: number }): void {
-  const short = (number: number) => Math.round(100 * number) / 100;
-  batch(() => {
-    zoom.value = short(seen.zoom);
-    left.value = short(seen.x);
-    top.value = short(seen.y);
-  });
-}
-
 function Matrix({ trace }: StageProps) {
   const box = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 640, height: 480 });
@@ -55,12 +44,12 @@ function Matrix({ trace }: StageProps) {
     return () => watch.disconnect();
   }, []);
   useEffect(() => {
-    drawnShare.value = 1;
+    drawnFraction.value = 1;
     return () => {
-      drawnShare.value = null;
+      drawnFraction.value = null;
     };
   }, []);
-  const heads = pinned.value.length ? pinned.value : [place.value];
+  const heads = pinned.value.length ? pinned.value : [focusedHead.value];
   const across = heads.length > 1 ? 2 : 1;
   const down = Math.ceil(heads.length / across);
   return (
@@ -70,24 +59,24 @@ function Matrix({ trace }: StageProps) {
         {measure.value === "weights" && (
           <Choice title={{ ko: "색의 범위", en: "range of colours" }} of={range} options={RANGES} />
         )}
-        <span class="matrix-zoom" role="group" aria-label={say({ ko: "크게 보기", en: "zoom" })}>
+        <span class="matrix-zoom" role="group" aria-label={t({ ko: "크게 보기", en: "zoom" })}>
           <button
             type="button"
-            aria-label={say({ ko: "작게", en: "smaller" })}
+            aria-label={t({ ko: "작게", en: "smaller" })}
             onClick={() => look({ ...ALL, zoom: Math.max(1, zoom.value / 1.5) })}
           >
             −
           </button>
           <button
             type="button"
-            aria-label={say({ ko: "크게", en: "larger" })}
+            aria-label={t({ ko: "크게", en: "larger" })}
             onClick={() => look({ zoom: zoom.value * 1.5, x: left.value, y: top.value })}
           >
             +
           </button>
           {zoom.value > 1 && (
             <button type="button" onClick={() => look(ALL)}>
-              {say({ ko: "모두", en: "all" })}
+              {t({ ko: "모두", en: "all" })}
             </button>
           )}
         </span>
@@ -97,7 +86,7 @@ function Matrix({ trace }: StageProps) {
       <div class="matrix-panels" ref={box} style={{ gridTemplateColumns: `repeat(${across}, minmax(0, 1fr))` }}>
         {heads.map((head, i) => (
           <Panel
-            key={`${head.sequence}.${nameOf(head)}`}
+            key={`${head.sequence}.${headKey(head)}`}
             trace={trace}
             place={head}
             number={heads.length > 1 ? i : null}
@@ -117,25 +106,25 @@ function Legend() {
     linear: { ko: "선형", en: "linear" },
     log: { ko: "로그", en: "log" },
   };
-  const whole = measure.value === "values" || range.value === "most" ? say({ ko: "최대", en: "max" }) : "1";
+  const whole = measure.value === "values" || range.value === "most" ? t({ ko: "최대", en: "max" }) : "1";
   return (
     <span class="matrix-legend">
       0
       <Canvas
         width={96}
         height={12}
-        label={say({
+        label={t({
           ko: `색: 0에서 ${whole}까지, 눈금 ${names[scale.value].ko}`,
           en: `colours: 0 to ${whole}, ${names[scale.value].en} scale`,
         })}
         draw={(g) => {
           for (let x = 0; x < 96; x++) {
-            g.fillStyle = css(ink(shade.value), stepOf(tone(scale.value)(x / 95)));
+            g.fillStyle = css(ink(shade.value), rampStep(tone(scale.value)(x / 95)));
             g.fillRect(x, 0, 1, 12);
           }
         }}
       />
-      {whole} <small>({say(names[scale.value])})</small>
+      {whole} <small>({t(names[scale.value])})</small>
     </span>
   );
 }

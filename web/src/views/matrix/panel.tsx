@@ -3,15 +3,15 @@
 import { useMemo, useRef } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
 import { headColours, ink } from "../../draw/colours";
-import { paint, paintBytes, still, tone } from "../../draw/paint";
+import { paint, paintBytes, toCanvas, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
-import { pooled } from "../../draw/pool";
+import { maxPool } from "../../draw/pool";
 import { textWidth } from "../../draw/svg";
-import { display } from "../../draw/text";
-import { Grid, stepOf } from "../../shell/grid";
-import { indexOf } from "../../state/labels";
-import { useLoaded } from "../../state/loaded";
-import { goTo, lock, point } from "../../state/moves";
+import { displayText } from "../../draw/text";
+import { AccessibleGrid, gridStep } from "../../shell/accessibleGrid";
+import { labelIndex } from "../../state/labels";
+import { useAsync } from "../../state/useAsync";
+import { selectHead, toggleLock, hoverOver } from "../../state/actions";
 import {
   block,
   focusKey,
@@ -25,27 +25,26 @@ import {
   specials,
   unit,
 } from "../../state/state";
-import type { Place } from "../../trace/format";
-import { at } from "../../trace/matrix";
-import { type Label, labels, shown } from "../../trace/shown";
+import type { HeadLocation } from "../../trace/format";
+import { valueAt } from "../../trace/matrix";
+import { type Label, labels, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
-import { BLOCKS, headName } from "../../words/blocks";
-import { say } from "../../words/words";
+import { BLOCKS, headName } from "../../i18n/blocks";
+import { t } from "../../i18n/i18n";
 import { drawCells, drawCross, drawHidden, drawNames, drawNumbers, drawTotals, totalsOf } from "./drawing";
 import { cellAt, type Frame, frameOf, showing, zoomed } from "./frame";
-import { look } from "./matrix";
-import { left, range, top, zoom } from "./settings";
+import { left, look, range, top, zoom } from "./settings";
 
 interface PanelProps {
   readonly trace: Trace;
-  readonly place: Place;
+  readonly place: HeadLocation;
   readonly number: number | null; // of the pin; null: the head in focus alone
   readonly width: number;
   readonly height: number;
 }
 
 export function Panel({ trace, place, number, width, height }: PanelProps) {
-  const { value, error } = useLoaded(() => shown(trace, place), [trace, place]);
+  const { value, error } = useAsync(() => displayWeights(trace, place), [trace, place]);
   const named = useMemo(
     () => ({ queries: labels(trace.queries(place), unit.value), keys: labels(trace.keys(place), unit.value) }),
     [trace, place, unit.value],
@@ -72,7 +71,7 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
   const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each dot is the largest of some cells
   const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
   const cells = useMemo(
-    () => picture && still(paint(pooled(picture.matrix, high, wide), ink(shade.value), tone(scale.value, most))),
+    () => picture && toCanvas(paint(maxPool(picture.matrix, high, wide), ink(shade.value), tone(scale.value, most))),
     [picture, most, high, wide, shade.value, scale.value],
   );
   const ground: Draw = (g, colours) => {
@@ -98,7 +97,7 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
     <section class="matrix-panel">
       {number !== null && (
         <h2 style={{ borderColor: headColours[number].colour }}>
-          {number + 1} · {say(BLOCKS[place.block])} {headName(place)}
+          {number + 1} · {t(BLOCKS[place.block])} {headName(place)}
         </h2>
       )}
       {error && <p role="alert">{error}</p>}
@@ -108,7 +107,7 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
 }
 
 /** Which sides a head has in common with the head in focus: only there do rows and columns mean the same. */
-function sidesOf(trace: Trace, place: Place): Sides {
+function sidesOf(trace: Trace, place: HeadLocation): Sides {
   const [here, focus] = [trace.block(place.block), trace.block(block.value)];
   return { rows: here.queries === focus.queries, columns: here.keys === focus.keys };
 }
@@ -119,10 +118,10 @@ interface Sides {
 }
 
 interface CellsProps {
-  readonly place: Place;
+  readonly place: HeadLocation;
   readonly sides: Sides;
   readonly named: { readonly queries: readonly Label[]; readonly keys: readonly Label[] };
-  readonly picture: Awaited<ReturnType<typeof shown>> | null;
+  readonly picture: Awaited<ReturnType<typeof displayWeights>> | null;
   readonly frame: Frame;
   readonly width: number;
   readonly height: number;
@@ -132,15 +131,15 @@ interface CellsProps {
 /** The grid: it alone is drawn anew when the pointer moves. */
 function Cells({ place, sides, named, picture, frame, width, height, base }: CellsProps) {
   const { queries, keys } = named;
-  const rowOf = (piece: number | null) => (sides.rows ? indexOf(queries, piece) : -1);
-  const columnOf = (piece: number | null) => (sides.columns ? indexOf(keys, piece) : -1);
+  const rowOf = (piece: number | null) => (sides.rows ? labelIndex(queries, piece) : -1);
+  const columnOf = (piece: number | null) => (sides.columns ? labelIndex(keys, piece) : -1);
   const [row, column] = [rowOf(focusQuery.value), columnOf(focusKey.value)];
   const held = useRef<{ readonly x: number; readonly y: number; moved: boolean } | null>(null);
   const locked = query.value !== null && row === rowOf(query.value) && column === columnOf(key.value);
   const told =
     row < 0 || column < 0 || !picture
-      ? say({ ko: "고르지 않음", en: "no cell" })
-      : sentence(queries[row], keys[column], at(picture.matrix, row, column));
+      ? t({ ko: "고르지 않음", en: "no cell" })
+      : sentence(queries[row], keys[column], valueAt(picture.matrix, row, column));
 
   const over: Draw = (g, colours) => {
     const [queryLocked, keyLocked] = [rowOf(query.value), columnOf(key.value)];
@@ -149,7 +148,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
     if (hovered) drawCross(g, frame, rowOf(focusQuery.value), columnOf(focusKey.value), false, colours);
   };
   const pointAt = (row: number, column: number, keyboard: boolean) =>
-    point(sides.rows ? queries[row].pieces[0] : null, sides.columns ? keys[column].pieces[0] : null, keyboard);
+    hoverOver(sides.rows ? queries[row].pieces[0] : null, sides.columns ? keys[column].pieces[0] : null, keyboard);
   const moveTo = (event: PointerEvent) => {
     const from = held.current;
     if (from && zoom.value > 1 && (from.moved || Math.hypot(event.offsetX - from.x, event.offsetY - from.y) > 3)) {
@@ -159,14 +158,14 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
     }
     const cell = cellAt(frame, event.offsetX, event.offsetY);
     if (cell) pointAt(cell.row, cell.column, false);
-    else point(null, null);
+    else hoverOver(null, null);
   };
   const release = (event: PointerEvent) => {
     const cell = held.current?.moved ? null : cellAt(frame, event.offsetX, event.offsetY);
     held.current = null;
     if (!cell) return;
-    goTo(place);
-    lock(queries[cell.row].pieces[0], keys[cell.column].pieces[0]);
+    selectHead(place);
+    toggleLock(queries[cell.row].pieces[0], keys[cell.column].pieces[0]);
   };
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && zoom.value <= 1) return; // all is seen: the page may scroll
@@ -175,7 +174,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
     else look(zoomed(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
   };
   const press = (event: KeyboardEvent) => {
-    const step = stepOf(event);
+    const step = gridStep(event);
     const [x, y] = [frame.left + frame.width / 2, frame.top + frame.height / 2];
     if (step) {
       const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
@@ -185,7 +184,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
       ];
       pointAt(to[0], to[1], true);
       if (zoom.value > 1) look({ zoom: zoom.value, ...showing(frame, to[0], to[1]) });
-    } else if (event.key === "Enter") lock();
+    } else if (event.key === "Enter") toggleLock();
     else if (event.key === "+" || event.key === "=") look(zoomed(frame, zoom.value, 1.5, x, y));
     else if (event.key === "-") look(zoomed(frame, zoom.value, 1 / 1.5, x, y));
     else if (event.key === "0") look({ zoom: 1, x: 0, y: 0 });
@@ -193,10 +192,10 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
     event.preventDefault();
   };
   return (
-    <Grid
+    <AccessibleGrid
       id={`matrix-${place.block}-${place.layer}-${place.head}`}
-      role="grid"
-      label={say({
+      dataRole="grid"
+      label={t({
         ko: `가중치: ${queries.length}개의 질의, ${keys.length}개의 키`,
         en: `weights: ${queries.length} queries, ${keys.length} keys`,
       })}
@@ -204,7 +203,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
       columns={keys.length}
       row={row}
       column={column}
-      told={told}
+      cellText={told}
       selected={locked}
       onKeyDown={press}
     >
@@ -230,12 +229,12 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
           }}
           onPointerMove={moveTo}
           onPointerUp={release}
-          onPointerLeave={() => point(null, null)}
+          onPointerLeave={() => hoverOver(null, null)}
           onWheel={wheel}
         />
         {zoom.value > 1 && <Minimap frame={frame} base={picture} />}
       </div>
-    </Grid>
+    </AccessibleGrid>
   );
 }
 
@@ -245,7 +244,7 @@ const MINI = 96;
 function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
   const size = MINI / Math.max(frame.rows, frame.columns);
   const image = useMemo(
-    () => base && still(paint(pooled(base.matrix, MINI, MINI), ink(shade.value), tone(scale.value))),
+    () => base && toCanvas(paint(maxPool(base.matrix, MINI, MINI), ink(shade.value), tone(scale.value))),
     [base, shade.value, scale.value],
   );
   const go = (event: PointerEvent) => {
@@ -261,7 +260,7 @@ function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsP
       class="matrix-minimap"
       width={frame.columns * size}
       height={frame.rows * size}
-      label={say({ ko: "전체에서 보이는 곳", en: "the part that is seen" })}
+      label={t({ ko: "전체에서 보이는 곳", en: "the part that is seen" })}
       onPointerDown={go}
       onPointerMove={go}
       draw={(g, colours) => {
@@ -280,8 +279,8 @@ function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsP
 }
 
 /** The thumbnail of a head, to be seen until its weights are there. */
-function useCoarse(trace: Trace, place: Place, wanted: boolean): HTMLCanvasElement | null {
-  const { value } = useLoaded(
+function useCoarse(trace: Trace, place: HeadLocation, wanted: boolean): HTMLCanvasElement | null {
+  const { value } = useAsync(
     async () =>
       wanted && trace.has(`${place.block}.thumbnails`) ? trace.thumbnails(place.block, place.sequence) : null,
     [trace, place, wanted],
@@ -289,14 +288,14 @@ function useCoarse(trace: Trace, place: Place, wanted: boolean): HTMLCanvasEleme
   if (!value || !wanted) return null;
   const [, heads, rows, columns] = value.shape;
   const from = (place.layer * heads + place.head) * rows * columns;
-  return still(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
+  return toCanvas(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
 }
 
 function longest(labels: readonly Label[]): number {
-  return labels.reduce((most, { text }) => Math.max(most, textWidth(display(text), 12)), 20);
+  return labels.reduce((most, { text }) => Math.max(most, textWidth(displayText(text), 12)), 20);
 }
 
 function sentence(asking: Label, looked: Label, weight: number): string {
-  const [a, b] = [display(asking.text), display(looked.text)];
-  return say({ ko: `질의 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
+  const [a, b] = [displayText(asking.text), displayText(looked.text)];
+  return t({ ko: `질의 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
 }

@@ -1,9 +1,9 @@
 /** The exported matrix: every head that is seen, and what may not be seen hatched. */
 
 import { afterEach, expect, it } from "vitest";
-import { figureNow } from "../../export/figures";
+import { currentFigure } from "../../export/figures";
 import { pinned, view } from "../../state/state";
-import { INFO, small } from "../../testing/small";
+import { INFO, small } from "../../testing/testTrace";
 import { svg, table } from "./picture";
 
 const PINS = [
@@ -41,5 +41,5 @@ it("what may not be seen is hatched: here the column of the padding", async () =
 
 it("the figure that Python draws is that of the first pinned head", () => {
   [pinned.value, view.value] = [PINS, "matrix"];
-  expect(figureNow(INFO)?.options).toMatchObject({ block: "encoder", layer: 1, head: 1 });
+  expect(currentFigure(INFO)?.options).toMatchObject({ block: "encoder", layer: 1, head: 1 });
 });

@@ -1,17 +1,17 @@
 /** The matrix for export: as SVG, and as a table. */
 
 import { css, ink } from "../../draw/colours";
-import { paint, still, stepOf, tone } from "../../draw/paint";
-import { cells, type Child, element, label, PAPER, picture, rect, short, textWidth } from "../../draw/svg";
-import { display } from "../../draw/text";
-import { indexOf } from "../../state/labels";
-import { key, measure, pinned, place, query, scale } from "../../state/state";
-import type { Place } from "../../trace/format";
+import { paint, toCanvas, rampStep, tone } from "../../draw/paint";
+import { matrixCells, type Child, element, label, PRINT_COLOURS, svgDocument, rect, shortNumber, textWidth } from "../../draw/svg";
+import { displayText } from "../../draw/text";
+import { labelIndex } from "../../state/labels";
+import { key, measure, pinned, focusedHead, query, scale } from "../../state/state";
+import type { HeadLocation } from "../../trace/format";
 import { type Matrix, rowOf } from "../../trace/matrix";
-import { type Label, shown } from "../../trace/shown";
+import { type Label, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
-import { headName } from "../../words/blocks";
-import { say } from "../../words/words";
+import { headName } from "../../i18n/blocks";
+import { t } from "../../i18n/i18n";
 import { range } from "./settings";
 
 const MOST_CELLS = 128 * 128; // more are a picture in the picture
@@ -19,8 +19,8 @@ const SIDE = 420;
 const GAP = 6; // between the lines of the hatching
 
 /** The heads that the view draws: those pinned, else the one in focus. */
-function heads(): readonly Place[] {
-  return pinned.value.length ? pinned.value : [place.value];
+function heads(): readonly HeadLocation[] {
+  return pinned.value.length ? pinned.value : [focusedHead.value];
 }
 
 /** The panels as on the page: one, or two in a row. */
@@ -30,17 +30,17 @@ export async function svg(trace: Trace): Promise<string> {
   const across = Math.min(2, panels.length);
   const wide = Math.max(...panels.map(({ width }) => width));
   const high = Math.max(...panels.map(({ height }) => height));
-  return picture(
+  return svgDocument(
     across * wide,
     Math.ceil(panels.length / across) * high,
     `${trace.info.title}: ${all.map(nameOf).join(", ")}`,
     element(
       "pattern",
       { id: "hidden", width: GAP, height: GAP, patternUnits: "userSpaceOnUse" },
-      element("path", { d: `M0 0L${GAP} ${GAP}`, stroke: PAPER.line }),
+      element("path", { d: `M0 0L${GAP} ${GAP}`, stroke: PRINT_COLOURS.line }),
     ),
     panels.map(({ drawing }, i) =>
-      element("g", { transform: `translate(${short((i % across) * wide)} ${short(Math.floor(i / across) * high)})` }, drawing),
+      element("g", { transform: `translate(${shortNumber((i % across) * wide)} ${shortNumber(Math.floor(i / across) * high)})` }, drawing),
     ),
   );
 }
@@ -52,27 +52,27 @@ interface Panel {
 }
 
 /** One head, its names around it and what its colours mean below. */
-async function panel(trace: Trace, at: Place, number: string): Promise<Panel> {
-  const [sides, focus] = [trace.block(at.block), trace.block(place.value.block)];
+async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Panel> {
+  const [sides, focus] = [trace.block(at.block), trace.block(focusedHead.value.block)];
   const [asked, looked] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
   const values = measure.value === "values";
-  const { matrix, queries, keys, allowed, note } = await shown(trace, at);
+  const { matrix, queries, keys, allowed, note } = await displayWeights(trace, at);
   const most = values || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
   const toned = tone(scale.value, most);
   const size = Math.max(1, Math.min(36, SIDE / Math.max(matrix.rows, matrix.columns)));
   const longest = (labels: readonly Label[]) =>
     Math.min(
       140,
-      labels.reduce((w, { text }) => Math.max(w, textWidth(display(text))), 20),
+      labels.reduce((w, { text }) => Math.max(w, textWidth(displayText(text))), 20),
     );
   const [left, top] = [longest(queries) + 14, longest(keys) + 14];
   const [width, height] = [matrix.columns * size, matrix.rows * size];
   const ramp = ink("light");
   const picturedCells =
     matrix.data.length <= MOST_CELLS
-      ? cells(matrix, left, top, size, (value) => css(ramp, stepOf(toned(value))))
+      ? matrixCells(matrix, left, top, size, (value) => css(ramp, rampStep(toned(value))))
       : element("image", {
-          href: still(paint(matrix, ramp, toned)).toDataURL(),
+          href: toCanvas(paint(matrix, ramp, toned)).toDataURL(),
           x: left,
           y: top,
           width,
@@ -81,12 +81,12 @@ async function panel(trace: Trace, at: Place, number: string): Promise<Panel> {
         });
   const every = Math.ceil(11 / size);
   const named = (i: number) => i % every === 0;
-  const [row, column] = [indexOf(queries, asked), indexOf(keys, looked)];
-  const frame = { fill: "none", stroke: PAPER.focus, "stroke-width": 2 };
+  const [row, column] = [labelIndex(queries, asked), labelIndex(keys, looked)];
+  const frame = { fill: "none", stroke: PRINT_COLOURS.focus, "stroke-width": 2 };
   const told = [
     number + nameOf(at),
-    note && say(note),
-    say({ ko: `색 0 … ${rounded(most)}`, en: `colours 0 … ${rounded(most)}` }),
+    note && t(note),
+    t({ ko: `색 0 … ${rounded(most)}`, en: `colours 0 … ${rounded(most)}` }),
   ];
   return {
     width: left + width + 16,
@@ -94,35 +94,35 @@ async function panel(trace: Trace, at: Place, number: string): Promise<Panel> {
     drawing: [
       picturedCells,
       element("path", { d: hidden(allowed, matrix, left, top, size), fill: "url(#hidden)" }),
-      element("rect", { x: left, y: top, width, height, fill: "none", stroke: PAPER.line }),
+      element("rect", { x: left, y: top, width, height, fill: "none", stroke: PRINT_COLOURS.line }),
       queries.map(
         ({ text, special }, i) =>
           named(i) &&
-          label(left - 6, top + (i + 0.5) * size + 4, display(text), {
+          label(left - 6, top + (i + 0.5) * size + 4, displayText(text), {
             size: 11,
             anchor: "end",
-            fill: special ? PAPER.faint : PAPER.ink,
+            fill: special ? PRINT_COLOURS.faint : PRINT_COLOURS.ink,
             bold: i === row,
           }),
       ),
       keys.map(
         ({ text, special }, i) =>
           named(i) &&
-          label(left + (i + 0.5) * size + 4, top - 6, display(text), {
+          label(left + (i + 0.5) * size + 4, top - 6, displayText(text), {
             size: 11,
             turn: -90,
-            fill: special ? PAPER.faint : PAPER.ink,
+            fill: special ? PRINT_COLOURS.faint : PRINT_COLOURS.ink,
             bold: i === column,
           }),
       ),
       row >= 0 && rect(left, top + row * size, width, size, "none", frame),
       column >= 0 && rect(left + column * size, top, size, height, "none", frame),
-      label(left, top + height + 18, told.filter(Boolean).join(" · "), { size: 11, fill: PAPER.faint }),
+      label(left, top + height + 18, told.filter(Boolean).join(" · "), { size: 11, fill: PRINT_COLOURS.faint }),
     ],
   };
 }
 
-function nameOf(at: Place): string {
+function nameOf(at: HeadLocation): string {
   return `${at.block} ${headName(at)}`;
 }
 
@@ -133,8 +133,8 @@ function hidden(allowed: Uint8Array, { rows, columns }: Matrix, left: number, to
     for (let from = 0, to; from < columns; from = to) {
       for (to = from + 1; to < columns; to++) if (allowed[row * columns + to] !== allowed[row * columns + from]) break;
       if (allowed[row * columns + from]) continue;
-      const wide = short((to - from) * size);
-      path.push(`M${short(left + from * size)} ${short(top + row * size)}h${wide}v${short(size)}h-${wide}z`);
+      const wide = shortNumber((to - from) * size);
+      path.push(`M${shortNumber(left + from * size)} ${shortNumber(top + row * size)}h${wide}v${shortNumber(size)}h-${wide}z`);
     }
   return path.join("");
 }
@@ -146,8 +146,8 @@ function rounded(number: number): string {
 /** A row a query, a column a key; of several heads one below the other, each under its name. */
 export async function table(trace: Trace): Promise<readonly (readonly (string | number)[])[]> {
   const all = heads();
-  const found = await Promise.all(all.map((one) => shown(trace, one)));
-  const numbered = ({ text, pieces }: Label) => `${pieces[0]} ${display(text)}`;
+  const found = await Promise.all(all.map((one) => displayWeights(trace, one)));
+  const numbered = ({ text, pieces }: Label) => `${pieces[0]} ${displayText(text)}`;
   return found.flatMap(({ matrix, queries, keys }, i) => [
     [all.length > 1 ? `${nameOf(all[i])}: query \\ key` : "query \\ key", ...keys.map(numbered)],
     ...queries.map((query, row) => [numbered(query), ...rowOf(matrix, row)]),

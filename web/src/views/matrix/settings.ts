@@ -1,6 +1,8 @@
 /** The settings of the matrix: how far it is zoomed, where to, and what the darkest colour means. */
 
+import { batch } from "@preact/signals";
 import { setting } from "../../state/settings";
+import type { Look } from "./frame";
 
 export const RANGES = { one: { ko: "0 … 1", en: "0 … 1" }, most: { ko: "0 … 가장 큰 값", en: "0 … the largest" } };
 
@@ -9,3 +11,13 @@ export const left = setting("matrix", "x", 0); // the first column that is seen
 export const top = setting("matrix", "y", 0);
 export const range = setting<keyof typeof RANGES>("matrix", "range", "one");
 export const asTable = setting("matrix", "table", false);
+
+/** Stores a viewport in the settings, rounded to two decimals. */
+export function look(next: Look): void {
+  const round = (number: number) => Math.round(100 * number) / 100;
+  batch(() => {
+    zoom.value = round(next.zoom);
+    left.value = round(next.x);
+    top.value = round(next.y);
+  });
+}

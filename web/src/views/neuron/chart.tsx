@@ -2,8 +2,8 @@
 
 import { css, diverging } from "../../draw/colours";
 import { type Drawing, strips } from "./drawing";
-import { vector } from "./held";
-import { brief } from "./numbers";
+import { vector } from "./headData";
+import { brief } from "./format";
 import { products } from "./recompute";
 
 export const HIGH = 112;

@@ -2,10 +2,10 @@
 
 import { css, diverging, type Shade } from "../../draw/colours";
 import { signedTone } from "../../draw/paint";
-import { type Inks, paths, textWidth } from "../../draw/svg";
-import { say } from "../../words/words";
-import { type Held, type Question, vector } from "./held";
-import { brief, scaleWritten } from "./numbers";
+import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
+import { t } from "../../i18n/i18n";
+import { type Held, type Question, vector } from "./headData";
+import { brief, scaleWritten } from "./format";
 import { products } from "./recompute";
 
 export const ROW = 22;
@@ -59,7 +59,7 @@ export function strips(
       transform={`translate(${x} ${y}) scale(${width / order.length} ${height / vectors.length})`}
       shape-rendering="crispEdges"
     >
-      {paths({ rows: vectors.length, columns: order.length, data }, colour).map(([fill, d]) => (
+      {cellPaths({ rows: vectors.length, columns: order.length, data }, colour).map(([fill, d]) => (
         <path key={fill} fill={fill} d={d} />
       ))}
     </g>
@@ -72,7 +72,7 @@ export interface Drawing {
   readonly ranges: Ranges;
   readonly columns: Columns;
   readonly shade: Shade;
-  readonly inks: Inks;
+  readonly inks: DrawingColours;
 }
 
 /** The names of the columns, and the query over the keys; 40 pixels high. */
@@ -83,7 +83,7 @@ export function head({ held, question, ranges, columns, shade, inks }: Drawing) 
     "q·k",
     scaleWritten(held.parts),
     bias ? "+ b" : "",
-    say({ ko: "가림", en: "mask" }),
+    t({ ko: "가림", en: "mask" }),
     "softmax",
     "✓",
   ];

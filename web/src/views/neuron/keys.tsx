@@ -2,12 +2,12 @@
 
 import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { lock, point } from "../../state/moves";
+import { toggleLock, hoverOver } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
-import { say } from "../../words/words";
+import { t } from "../../i18n/i18n";
 import { body, type Drawing, head, ROW } from "./drawing";
-import type { Asked } from "./held";
-import { brief } from "./numbers";
+import type { Asked } from "./headData";
+import { brief } from "./format";
 
 interface KeysProps {
   readonly drawing: Drawing;
@@ -38,10 +38,10 @@ export function Keys({ drawing, asked }: KeysProps) {
     const box = scroller.current;
     if (box && (at * ROW < box.scrollTop || (at + 1) * ROW > box.scrollTop + height.value))
       box.scrollTop = at * ROW - height.value / 2;
-    point(query, at, true);
+    hoverOver(query, at, true);
   };
   const ask = (by: number) => {
-    point(null, null, true);
+    hoverOver(null, null, true);
     lockedQuery.value = Math.max(0, Math.min(held.queries.length - 1, query + by));
   };
   const moves: Readonly<Record<string, () => void>> = {
@@ -51,7 +51,7 @@ export function Keys({ drawing, asked }: KeysProps) {
     End: () => walk(count),
     ArrowLeft: () => ask(-1),
     ArrowRight: () => ask(1),
-    Enter: () => lock(query, asked.peek().key),
+    Enter: () => toggleLock(query, asked.peek().key),
   };
   const under = (event: MouseEvent) => {
     const { top } = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -72,13 +72,13 @@ export function Keys({ drawing, asked }: KeysProps) {
           class="neuron-keys"
           role="listbox"
           tabIndex={0}
-          aria-label={say({ ko: "키", en: "keys" })}
+          aria-label={t({ ko: "키", en: "keys" })}
           aria-activedescendant={active}
           style={{ height: `${count * ROW}px` }}
-          onPointerMove={(event) => point(query, under(event))}
-          onPointerLeave={() => point(null, null)}
-          onBlur={() => point(null, null)}
-          onClick={(event) => lock(query, under(event))}
+          onPointerMove={(event) => hoverOver(query, under(event))}
+          onPointerLeave={() => hoverOver(null, null)}
+          onBlur={() => hoverOver(null, null)}
+          onClick={(event) => toggleLock(query, under(event))}
           onKeyDown={(event) => {
             const move = moves[event.key];
             if (!move || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -3,28 +3,28 @@
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { shade } from "../../draw/palette";
-import { PAGE } from "../../draw/svg";
-import { useLoaded } from "../../state/loaded";
+import { PAGE_COLOURS } from "../../draw/svg";
+import { useAsync } from "../../state/useAsync";
 import { focusKey, focusQuery, key, unit } from "../../state/state";
-import { say } from "../../words/words";
-import { neuron as about } from "../abouts";
+import { t } from "../../i18n/i18n";
+import { neuron as about } from "../viewInfo";
 import { Choice, Toggle } from "../choice";
 import type { Drawn, StageProps } from "../view";
 import { useWidth } from "../width";
 import { columnsOf, rangesOf } from "./drawing";
-import { asking, type Held, held, pairs, sort, SORTS } from "./held";
+import { asking, type Held, held, pairs, sort, SORTS } from "./headData";
 import { Keys } from "./keys";
 import "./neuron.css";
-import { difference } from "./numbers";
+import { difference } from "./format";
 import { Pair } from "./pair";
 import { svg, table } from "./picture";
 
 export const neuron: Drawn = { Stage: Neuron, svg, table };
 
 function Neuron({ trace }: StageProps) {
-  const { value, error } = useLoaded(async () => ({ head: await held(trace) }), [trace]);
+  const { value, error } = useAsync(async () => ({ head: await held(trace) }), [trace]);
   if (!value) return <p role={error ? "alert" : undefined}>{error ?? "…"}</p>;
-  return value.head ? <Head held={value.head} /> : <p>{say(about.why)}</p>;
+  return value.head ? <Head held={value.head} /> : <p>{t(about.why)}</p>;
 }
 
 function Head({ held }: { held: Held }) {
@@ -33,12 +33,12 @@ function Head({ held }: { held: Held }) {
   const question = useComputed(() => asked.value.question).value;
   const columns = useMemo(() => columnsOf(width - 14, held), [width, held]);
   const ranges = useMemo(() => rangesOf(held, question), [held, question]);
-  const drawing = { held, question, ranges, columns, shade: shade.value, inks: PAGE };
+  const drawing = { held, question, ranges, columns, shade: shade.value, inks: PAGE_COLOURS };
   return (
     <div class="neuron" ref={box}>
       <div class="choices">
         <span class="choice">
-          {say({ ko: "질의", en: "query" })} {question.query} <b>{held.queries[question.query]}</b>
+          {t({ ko: "질의", en: "query" })} {question.query} <b>{held.queries[question.query]}</b>
         </span>
         <Choice title={{ ko: "차원", en: "dimensions" }} of={sort} options={SORTS} />
         {held.rotary && (
@@ -63,17 +63,17 @@ function checked({ block, parts, rotary, tolerance }: Held, { row, recorded }: R
     <>
       <b class={all ? "neuron-right" : "neuron-wrong"}>
         {all ? "✓ " : "✗ "}
-        {say({
+        {t({
           ko: `다시 계산한 가중치 ${apart.length}개 가운데 ${right}개가 기록과 같음 (가장 큰 |Δ| ${worst})`,
           en: `${right} of ${apart.length} weights computed again agree with the trace (largest |Δ| ${worst})`,
         })}
       </b>
       <small>
-        {say({ ko: " 보라 − · 주황 +", en: " purple − · orange +" })}
-        {parts.muted && say({ ko: " · 꺼진 머리", en: " · a muted head" })}
-        {shared > 1 && say({ ko: ` · 머리 ${shared}개가 k 하나를 같이 씀`, en: ` · ${shared} heads share one k` })}
-        {rotary && say({ ko: " · q와 k는 위치만큼 돌린 뒤", en: " · q and k as turned by their positions" })}
-        {unit.value !== "piece" && say({ ko: " · 묶지 않고 조각마다", en: " · by piece, not merged" })}
+        {t({ ko: " 보라 − · 주황 +", en: " purple − · orange +" })}
+        {parts.muted && t({ ko: " · 꺼진 머리", en: " · a muted head" })}
+        {shared > 1 && t({ ko: ` · 머리 ${shared}개가 k 하나를 같이 씀`, en: ` · ${shared} heads share one k` })}
+        {rotary && t({ ko: " · q와 k는 위치만큼 돌린 뒤", en: " · q and k as turned by their positions" })}
+        {unit.value !== "piece" && t({ ko: " · 묶지 않고 조각마다", en: " · by piece, not merged" })}
       </small>
     </>
   );

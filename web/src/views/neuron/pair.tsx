@@ -1,11 +1,11 @@
 /** The pair in focus with all its numbers: equation (1) step by step, the chart, and a table of every dimension. */
 
 import type { ReadonlySignal } from "@preact/signals";
-import { say } from "../../words/words";
+import { t } from "../../i18n/i18n";
 import { chart, HIGH } from "./chart";
 import type { Drawing } from "./drawing";
-import { type Asked, open, vector } from "./held";
-import { brief, difference, full, scaleWritten } from "./numbers";
+import { type Asked, open, vector } from "./headData";
+import { brief, difference, full, scaleWritten } from "./format";
 import { products } from "./recompute";
 
 export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySignal<Asked> }) {
@@ -19,12 +19,12 @@ export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySign
     ["q·k", full(row.dots[key])],
     [scaleWritten(held.parts), full(row.scaled[key])],
     row.biases && [`+ b (${full(row.biases[key])})`, full(row.scores[key])],
-    [say({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? full(row.scores[key]) : "−∞"],
+    [t({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? full(row.scores[key]) : "−∞"],
     [`exp(· − ${brief(row.largest)}) ÷ ${brief(row.sum)}`, full(row.softmax[key])],
-    muted === true && [say({ ko: "× 0 (꺼진 머리)", en: "× 0 (muted head)" }), full(row.weights[key])],
-    [say({ ko: "기록된 가중치", en: "weight in the trace" }), full(recorded[key])],
+    muted === true && [t({ ko: "× 0 (꺼진 머리)", en: "× 0 (muted head)" }), full(row.weights[key])],
+    [t({ ko: "기록된 가중치", en: "weight in the trace" }), full(recorded[key])],
     [
-      right ? say({ ko: "✓ 같음", en: "✓ the same" }) : say({ ko: "✗ 다름", en: "✗ different" }),
+      right ? t({ ko: "✓ 같음", en: "✓ the same" }) : t({ ko: "✗ 다름", en: "✗ different" }),
       `|Δ| ${difference(apart)} ${right ? "≤" : ">"} ${difference(held.tolerance)}`,
     ],
   ];
@@ -35,7 +35,7 @@ export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySign
         {held.queries[query]} → {held.keys[key]}{" "}
         <button type="button" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
           {open.value ? "▾ " : "▸ "}
-          {say({ ko: `차원 ${order.length}개의 수`, en: `numbers of ${order.length} dimensions` })}
+          {t({ ko: `차원 ${order.length}개의 수`, en: `numbers of ${order.length} dimensions` })}
         </button>
       </h2>
       <dl class={right ? "neuron-right" : "neuron-wrong"}>

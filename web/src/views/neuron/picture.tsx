@@ -1,12 +1,12 @@
 /** The locked query and key as a picture and as a table, for export. */
 
-import { markup, PAPER, picture } from "../../draw/svg";
+import { markup, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { key, query } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { headName } from "../../words/blocks";
+import { headName } from "../../i18n/blocks";
 import { chart, HIGH } from "./chart";
 import { body, columnsOf, head, rangesOf, ROW } from "./drawing";
-import { asking, held } from "./held";
+import { asking, held } from "./headData";
 
 const MOST = 48; // keys of a picture: those with the largest weights
 
@@ -22,10 +22,10 @@ export async function svg(trace: Trace): Promise<string> {
   const heaviest = [...held.keys.keys()].sort((a, b) => recorded[b] - recorded[a]).slice(0, MOST);
   const keys = heaviest.sort((a, b) => a - b);
   const columns = columnsOf(860, held);
-  const drawing = { held, question, ranges: rangesOf(held, question), columns, shade: "light", inks: PAPER } as const;
+  const drawing = { held, question, ranges: rangesOf(held, question), columns, shade: "light", inks: PRINT_COLOURS } as const;
   const high = 56 + keys.length * ROW;
   const pair = `${held.queries[question.query]} → ${held.keys[key]}`;
-  return picture(
+  return svgDocument(
     columns.all + 20,
     high + HIGH + 16,
     `${trace.info.title}: ${held.place.block} ${headName(held.place)}, ${pair}`,
@@ -36,11 +36,11 @@ export async function svg(trace: Trace): Promise<string> {
           y={44 + keys.indexOf(key) * ROW}
           width={columns.all}
           height={ROW}
-          fill={PAPER.focus}
+          fill={PRINT_COLOURS.focus}
           fill-opacity={0.14}
         />
         <g transform="translate(0 44)">{body(drawing, keys)}</g>
-        <text y={high + 6} font-size={13} font-weight={700} fill={PAPER.ink}>
+        <text y={high + 6} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
           {pair}
         </text>
         <g transform={`translate(0 ${high + 12})`}>{chart(drawing, key)}</g>

@@ -1,6 +1,6 @@
 /** Equation (1) for one query, computed again in double precision: dot product, scale, bias, mask, softmax. */
 
-import { type Matrix, rowOf, scaled as scaledBy } from "../../trace/matrix";
+import { type Matrix, rowOf, scaleScore as scaledBy } from "../../trace/matrix";
 
 /** What came before the softmax: one head of one layer. */
 export interface Parts {

@@ -3,10 +3,10 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { block } from "../../state/state";
 import { setting } from "../../state/settings";
-import { open } from "../../testing/open";
-import { small } from "../../testing/small";
+import { open } from "../../testing/fixtures";
+import { small } from "../../testing/testTrace";
 import { positions } from "./positions";
-import { RUNGS } from "./rungs";
+import { RUNGS } from "./encodings";
 
 const [rung, n, d] = ["rung", "n", "d"].map((name) => setting<number>("positions", name, 4));
 const OWN = RUNGS.length;
@@ -36,7 +36,7 @@ describe("this model", () => {
   it("its table", async () => {
     rung.value = OWN;
     const trace = await open("small");
-    const { rows, columns } = await trace.whole("source.positions");
+    const { rows, columns } = await trace.fullMatrix("source.positions");
     const found = (await positions.table?.(trace)) ?? [];
     expect([found.length - 1, found[0].length - 1]).toEqual([rows, columns]);
   });
@@ -46,7 +46,7 @@ describe("this model", () => {
     const trace = await open("small-llama");
     const found = (await positions.table?.(trace)) ?? [];
     expect(found[0]).toEqual(["", "θ"]);
-    expect(found.slice(1).map(([, angle]) => angle)).toEqual([...(await trace.whole("rotary")).data]);
+    expect(found.slice(1).map(([, angle]) => angle)).toEqual([...(await trace.fullMatrix("rotary")).data]);
   });
 
   it("its biases, a distance a row and a head a column", async () => {

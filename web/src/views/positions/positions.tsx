@@ -1,14 +1,14 @@
 /** Positions: note 002's ladder from indices to sines and cosines, then what this model has. */
 
 import { setting } from "../../state/settings";
-import { place } from "../../state/state";
+import { focusedHead } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { say } from "../../words/words";
+import { t } from "../../i18n/i18n";
 import { drawn, rowsOf } from "../calculation/picture";
 import type { StageProps, Drawn } from "../view";
-import { numbered, Own, ownNumbers, type Shown } from "./own";
+import { numbered, Own, ownNumbers, type Shown } from "./modelPositions";
 import "./positions.css";
-import { d, delta, n, p, RUNGS } from "./rungs";
+import { d, delta, n, p, RUNGS } from "./encodings";
 
 export const positions: Drawn = {
   Stage,
@@ -22,9 +22,9 @@ export const positions: Drawn = {
 /** What is drawn of the rung, or what this model has: its table, its angles or its biases. Throws, in words, where it has none. */
 async function shown(trace: Trace): Promise<Shown> {
   const chosen = RUNGS[Math.max(0, rung().value)];
-  if (!chosen) return ownNumbers(trace, place.value);
+  if (!chosen) return ownNumbers(trace, focusedHead.value);
   const numbers = chosen.numbers();
-  return { title: say(chosen.title), numbers, rows: numbered(numbers.rows) };
+  return { title: t(chosen.title), numbers, rows: numbered(numbers.rows) };
 }
 
 const rung = () => setting<number>("positions", "rung", 4);
@@ -34,11 +34,11 @@ function Stage({ trace }: StageProps) {
   const chosen = RUNGS[at];
   return (
     <div class="positions">
-      <ol class="positions-ladder" aria-label={say({ ko: "사다리", en: "ladder" })}>
+      <ol class="positions-ladder" aria-label={t({ ko: "사다리", en: "ladder" })}>
         {[...RUNGS.map(({ title }) => title), { ko: "이 모델", en: "this model" }].map((title, i) => (
           <li key={title.en}>
             <button type="button" data-role="rung" aria-current={i === at ? "step" : undefined} onClick={() => (rung().value = i)}>
-              {i + 1} · {say(title)}
+              {i + 1} · {t(title)}
             </button>
           </li>
         ))}
@@ -46,9 +46,9 @@ function Stage({ trace }: StageProps) {
       <div class="positions-main" tabIndex={0}>
         {chosen ? (
           <>
-            <h2>{say(chosen.title)}</h2>
+            <h2>{t(chosen.title)}</h2>
             {chosen.formula()}
-            <p>{say(chosen.said())}</p>
+            <p>{t(chosen.said())}</p>
             <p class="positions-sliders">
               <Slider label="n" of={n()} from={2} to={256} />
               {chosen.uses.includes("d") && <Slider label="d" of={d()} from={2} to={256} by={2} />}

@@ -1,0 +1,186 @@
+"""What a run reads and writes with: one vocabulary for both, one for each side, or an imported one.
+
+In the folder of a run stand `vocabulary.model`, perhaps `vocabulary.target.model`; or the folder
+`vocabulary` with the very files of an imported tokeniser.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from jumok.atomic_io import storage_errors, write_atomically
+from jumok.data.table import Table
+from jumok.errors import InputError
+from jumok.pretrained.config_reader import ConfigReader
+from jumok.safe_json import read_json
+from jumok.tasks.inputs.special_tokens import model_size
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import VocabularyChoice
+from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.registry import task_of
+from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
+from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.vocabulary import Vocabulary
+
+SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
+IMPORTED = "vocabulary"  # a folder
+_FACTS = "facts.json"  # in it: what the tokeniser's files alone do not tell
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """The vocabulary of what is read and that of what is written; the same one when joint."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    def both(cls, imported: PretrainedVocabulary) -> "Vocabularies":
+        """The two sides of an imported tokeniser, most often one."""
+        return cls(imported, imported.target)
+
+    @property
+    def joint(self) -> bool:
+        """Whether both sides share one."""
+        return self.target is self.source
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The checksum of each, by name."""
+        prints = {"vocabulary": self.source.fingerprint}
+        return prints if self.joint else prints | {"target_vocabulary": self.target.fingerprint}
+
+    @property
+    def sums(self) -> dict[str, str]:
+        """What config.json keeps: the fingerprints, and of an imported one its identity too."""
+        if not isinstance(self.source, PretrainedVocabulary):
+            return self.fingerprints
+        return self.fingerprints | {"vocabulary_identity": self.source.identity}
+
+    def fit(self, recipe: Recipe) -> Recipe:
+        """The recipe with the sizes of these vocabularies in its model."""
+        target = None if self.joint else model_size(self.target)
+        return recipe.with_vocabulary(model_size(self.source), target)
+
+    def refuse(self, recipe: Recipe) -> None:
+        """Raises InputError for a recipe that asks of them what they cannot do."""
+        imported = isinstance(self.source, PretrainedVocabulary)
+        if imported and recipe.augmentation.subword_sampling:
+            raise InputError(
+                f"augmentation.subword_sampling {recipe.augmentation.subword_sampling} came, and "
+                "an imported tokeniser cuts every text one way; set it to 0"
+            )
+        if recipe.augmentation.subword_sampling:  # a model may have but one way to cut
+            for vocabulary in (self.source, self.target):
+                alpha = recipe.augmentation.sampling_alpha
+                vocabulary.sample_batch(["가"], alpha=alpha, seed=0)
+        wanted = {
+            "mask_id": recipe.augmentation.token_dropout > 0
+            or recipe.task == "masked_language_modeling",
+            "sep_id": recipe.paired and (not imported or recipe.model.n_segments > 1),
+            "eos_id": recipe.task in WRITING,
+            "bos_id": recipe.task == "language_modeling",
+        }
+        for name, needed in wanted.items():
+            if needed:
+                getattr(self.source, name)  # which says what is missing
+
+    def save(self, folder: Path) -> None:
+        """Write them into the folder of a run."""
+        if isinstance(self.source, PretrainedVocabulary):
+            save_imported(self.source, folder)
+            return
+        for vocabulary, name in ((self.source, SOURCE), (self.target, TARGET)):
+            assert isinstance(vocabulary, SentencePieceVocabulary)
+            if name == SOURCE or not self.joint:
+                vocabulary.save(folder / name)
+
+    @classmethod
+    def existing(cls, folder: Path, *, joint: bool) -> "Vocabularies | None":
+        """Those in the folder of a run; None when there are none.
+
+        Raises InputError when one of two is missing, or a file is none of a vocabulary.
+        """
+        if (folder / IMPORTED).is_dir():
+            return cls.both(read_imported(folder))
+        if not (folder / SOURCE).is_file():
+            return None
+        source = SentencePieceVocabulary.load(folder / SOURCE)
+        if joint:
+            return cls(source, source)
+        return cls(source, SentencePieceVocabulary.load(folder / TARGET))
+
+
+def read_foreign(
+    folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
+) -> PretrainedVocabulary | None:
+    """The tokeniser beside a foreign model, None where there is none.
+
+    What its decoder is given first generation_config.json says, else config.json.
+    """
+    start = ConfigReader(generation).token_id("decoder_start_token_id")
+    told = {} if start is None else {"decoder_start_token_id": start}
+    return read_vocabulary(folder, {**config, **told})
+
+
+def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
+    """Write the files of an imported tokeniser, and what else a reader of them must know."""
+    inside = folder / IMPORTED
+    with storage_errors(f"{inside}: cannot be made"):
+        inside.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(inside)
+    facts = json.dumps(dict(vocabulary.facts), indent=2)
+    write_atomically(inside / _FACTS, facts.encode())
+
+
+def read_imported(folder: Path) -> PretrainedVocabulary:
+    """The imported tokeniser in the folder of a run."""
+    inside = folder / IMPORTED
+    found = read_vocabulary(inside, read_json(inside / _FACTS))
+    if found is None:
+        raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
+    return found
+
+
+def is_that_of(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "vocabulary") -> bool:
+    """Whether it is the very one that a run's config.json tells the sums of.
+
+    Runs of earlier versions have no identities in theirs: there the fingerprint decides.
+    """
+    identity = config.get(f"{name}_identity_sha256") or vocabulary.identity
+    return (config.get(f"{name}_sha256"), identity) == (vocabulary.fingerprint, vocabulary.identity)
+
+
+def stated(choice: VocabularyChoice) -> list[str]:
+    """The keys of a [vocabulary] table that are not at their default; `joint` says how many.
+
+    >>> stated(VocabularyChoice(size=4_000, kind="bpe"))
+    ['vocabulary.kind', 'vocabulary.size']
+    """
+    return [
+        f"vocabulary.{field.name}"
+        for field in fields(choice)
+        if field.name != "joint" and getattr(choice, field.name) != field.default
+    ]
+
+
+def learn(recipe: Recipe, train: Table) -> Vocabularies:
+    """The vocabularies a recipe names, or those learnt from the training rows."""
+    choice = recipe.vocabulary
+    if choice.joint:
+        only = _named_or_learnt(choice, task_of(recipe).texts(recipe, train))
+        return Vocabularies(only, only)
+    own = replace(choice, file=choice.target_file, size=choice.target_size or choice.size)
+    source = _named_or_learnt(choice, train.column("source"))
+    try:
+        return Vocabularies(source, _named_or_learnt(own, train.column("target")))
+    except InputError as error:
+        raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
+
+
+def _named_or_learnt(choice: VocabularyChoice, texts: Iterable[str]) -> SentencePieceVocabulary:
+    if choice.file:
+        return SentencePieceVocabulary.load(choice.file)
+    return SentencePieceVocabulary.train(texts, choice)

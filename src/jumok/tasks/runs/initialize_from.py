@@ -1,0 +1,141 @@
+"""To begin from another run: the weights of its towers by name, a head only for the same task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from jumok.config_io import from_dict
+from jumok.errors import InputError
+from jumok.models.weights import weights_of
+from jumok.pretrained.foreign import is_hf_folder
+from jumok.safe_json import read_json
+from jumok.tasks.inputs.tokenizer_pair import Vocabularies, read_foreign
+from jumok.tasks.recipe.inherited_config import refuse_other_measures
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.runs.import_checkpoint import open_foreign
+from jumok.tasks.runs.run import Run
+
+TOWERS = ("encoder.", "decoder.")
+SHOWN = 8  # names in a line
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Which weights came from a run, which of the model begin anew, which of the run were left.
+
+    >>> print(Taken(Path("runs/mlm-ko"), ("encoder.a", "encoder.b"), ("output.bias",), ()))
+    2 of 3 weights from runs/mlm-ko; begun anew: output.bias
+    """
+
+    folder: Path
+    taken: tuple[str, ...]
+    fresh: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """All of it on one line."""
+        n = len(self.taken)
+        return (
+            f"{n} of {n + len(self.fresh)} weights from {self.folder}"
+            f"{_listed('begun anew', self.fresh)}{_listed('not taken', self.left)}"
+        )
+
+
+def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> Taken:
+    """Copy into the model what it shares with the run in `folder`.
+
+    The towers' weights go by their names; the head's are taken only when task, kind of model,
+    labels and what the head looks at are the same. Raises InputError when the folder holds no
+    finished run, when the run has other measures, and when no weight fits.
+    """
+    start = _start(folder)
+    refuse_other_measures(recipe.model, start.model, folder)
+    pooled = recipe.task in ("classification", "regression")
+    alike = ("kind", "pooling", "pooler") if pooled else ("kind",)
+    same_head = (
+        start.task == recipe.task
+        and all(getattr(start.model, name) == getattr(recipe.model, name) for name in alike)
+        and start.labels == tuple(labels)
+    )
+    theirs, own = start.weights, weights_of(model)
+    _refuse_other_tables(folder, theirs, own)
+    taken = tuple(
+        name
+        for name in own
+        if name in theirs and (same_head or name.startswith(TOWERS))
+        if own[name].shape == theirs[name].shape
+    )
+    if not taken:
+        raise InputError(f"no weight of {folder} fits this model; begin from a like one")
+    with torch.no_grad():
+        for name in taken:
+            own[name].copy_(theirs[name])
+    fresh = tuple(name for name in own if name not in taken)
+    left = tuple(sorted(theirs.keys() - set(taken)))
+    return Taken(folder, taken, fresh, left)
+
+
+def vocabularies_of(folder: Path) -> Vocabularies:
+    """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
+    if not is_hf_folder(folder):
+        return Run.existing(folder).vocabularies()
+    path = folder / "generation_config.json"
+    generation = read_json(path) if path.is_file() else {}
+    found = read_foreign(folder, read_json(folder / "config.json"), generation)
+    if found is None:
+        raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
+    return Vocabularies.both(found)
+
+
+def _refuse_other_tables(
+    folder: Path, theirs: Mapping[str, Tensor], own: Mapping[str, nn.Parameter]
+) -> None:
+    """Raises InputError when a tokeniser has not as many pieces as its model knows."""
+    for name in own.keys() & theirs.keys():
+        rows, wanted = len(theirs[name]), len(own[name])
+        if name.endswith(".embedding.tokens.weight") and rows != wanted:
+            raise InputError(
+                f"{folder} knows {rows:,} pieces, its tokeniser has {wanted:,}; put the "
+                "tokeniser it was trained with there"
+            )
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a folder to begin from holds."""
+
+    task: str
+    model: ModelConfig
+    labels: tuple[str, ...]
+    weights: Mapping[str, Tensor]
+
+
+def _start(folder: Path) -> _Start:
+    if is_hf_folder(folder):
+        found = open_foreign(folder)
+        weights = _of_towers(weights_of(found.model), found.recipe.model)
+        return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
+    run = Run.existing(folder)
+    config = run.read_model_config()
+    described = from_dict(ModelConfig, config["model"], "model")
+    weights = _of_towers(run.read_weights(), described)
+    return _Start(str(config.get("task")), described, tuple(config["labels"]), weights)
+
+
+def _of_towers(weights: Mapping[str, Tensor], config: ModelConfig) -> Mapping[str, Tensor]:
+    """The weights by the names of a model with a head: a tower saved alone calls none its own."""
+    if any(name.startswith(TOWERS) for name in weights):
+        return weights
+    return {f"{config.kind}.{name}": weight for name, weight in weights.items()}
+
+
+def _listed(what: str, names: Sequence[str]) -> str:
+    """`; what: a, b and 3 more`; nothing when there are no names."""
+    if not names:
+        return ""
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"; {what}: {', '.join(names[:SHOWN])}{more}"

@@ -1,0 +1,49 @@
+"""Rows of ids as tensors: nothing lost, padding told, long ones last when answering."""
+
+import numpy as np
+import torch
+
+from jumok.data.ragged import Ragged
+from jumok.tasks.inputs.batches import Batches, in_order_of_length, padded
+
+CPU = torch.device("cpu")
+
+
+def test_padded_ids() -> None:
+    rows = [np.array([5, 6, 7], np.int32), np.array([8], np.int32)]
+    box = padded(rows, pad_id=3, device=CPU)
+    assert box.ids.tolist() == [[5, 6, 7], [8, 3, 3]]
+    assert box.ids.dtype == torch.int64
+    assert box.real is not None
+    assert box.real.tolist() == [[True, True, True], [True, False, False]]
+    assert box.n_real == 4
+
+
+def test_rows_of_one_length_need_no_mask() -> None:
+    box = padded([np.array([5, 6], np.int32)] * 3, pad_id=0, device=CPU)
+    assert box.real is None
+    assert box.n_real == 6
+
+
+def test_batches_are_made_when_asked_for() -> None:
+    made: list[list[int]] = []
+
+    def make(examples: np.ndarray) -> int:  # type: ignore[type-arg]
+        made.append(examples.tolist())
+        return int(examples.sum())
+
+    batches = Batches([np.array([0, 2]), np.array([1])], make)
+    assert len(batches) == 2
+    assert made == []
+    assert (batches[1], batches[0]) == (1, 2)
+    assert made == [[1], [0, 2]]
+
+
+def test_for_answering_every_row_once_the_longest_last() -> None:
+    rng = np.random.default_rng(0)
+    rows = Ragged.from_lists([[1] * n for n in rng.integers(1, 50, 200)])
+    plan = in_order_of_length(rows, 200)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(200))
+    longest = [int(rows.lengths[batch].max()) for batch in plan]
+    assert longest == sorted(longest)
+    assert in_order_of_length(Ragged.from_lists([]), 200) == []

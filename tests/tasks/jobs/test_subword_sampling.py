@@ -1,0 +1,32 @@
+"""Texts cut at random: a share of them, each as the text it is."""
+
+import numpy as np
+import pytest
+
+from jumok.tasks.jobs.subword_sampling import Cut, sampled
+from tests.tasks.tiny_jobs import review_vocabulary
+from tests.tiny_runs import reviews
+
+N = 400
+TEXTS = [" ".join(text for text, _ in reviews(20, seed)) for seed in range(N)]  # with many cuts
+
+
+def anew(share: float, seed: int) -> list[bool]:
+    """Of which texts another cut than the best one came; each must spell its text."""
+    vocabulary = review_vocabulary()
+    rows = [row.tolist() for row in sampled(TEXTS, vocabulary, Cut(share, alpha=0.0, seed=seed))]
+    assert vocabulary.decode_batch(rows) == TEXTS
+    return [row != best for row, best in zip(rows, vocabulary.encode_batch(TEXTS), strict=True)]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_a_share_of_the_texts_is_cut_at_random(share: float) -> None:
+    """Within 0.1, 4 standard deviations of a share of 400."""
+    first, again, other = (anew(share, seed) for seed in (0, 0, 1))
+    assert np.mean(first) == pytest.approx(share, abs=0.1)
+    assert first == again
+    assert first != other
+
+
+def test_a_share_of_all_is_every_text() -> None:
+    assert np.mean(anew(1.0, 0)) > 0.95  # the best cut may be drawn too

@@ -1,0 +1,126 @@
+"""The mean of checkpoints: that of the numbers themselves, in a run of its own."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import jumok
+from jumok import safetensors_io as tensorfile
+from jumok.errors import CheckpointError, InputError
+from jumok.models.weights import weights_of
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.average_checkpoints import average
+from jumok.tasks.runs.train import resume, train
+from jumok.training.checkpoints.store import CheckpointStore
+
+
+@pytest.fixture(scope="module")
+def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that kept its last three checkpoints, with a running average besides."""
+    words = ["training.steps=8", "training.evaluate_every=2", "training.keep=3", "training.ema=0.5"]
+    folder = tmp_path_factory.mktemp("kept") / "run"
+    train(load_recipe(str(reading_recipe), words), folder)
+    return folder
+
+
+def test_the_mean_by_hand(kept_run: Path, tmp_path: Path) -> None:
+    finished = average(kept_run, 3, tmp_path / "mean")
+    assert finished.results["averaged_steps"] == [4, 6, 8]
+    found = tensorfile.read_tensors(tmp_path / "mean" / "model.safetensors")
+    parts = [
+        tensorfile.read_tensors(kept_run / f"checkpoints/step-{step}/state-model.safetensors")
+        for step in (4, 6, 8)
+    ]
+    assert found.keys() == parts[0].keys()
+    for name, tensor in found.items():
+        by_hand = (parts[0][name] + parts[1][name] + parts[2][name]) / 3
+        torch.testing.assert_close(tensor, by_hand, rtol=1e-6, atol=1e-7)  # float64 sums there
+    assert any((parts[0][name] != parts[2][name]).any() for name in found)
+
+
+def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
+    finished = average(kept_run, 2, tmp_path / "mean")
+    results = finished.results
+    assert (results["split"], results["n"]) == ("dev", 30)
+    assert results["before"]["n"] == 30
+    assert finished.run.results() == results
+    answer = jumok.load(tmp_path / "mean")("삼 일")
+    assert isinstance(answer, jumok.Rewriting)
+    for name in ("recipe.toml", "vocabulary.model"):
+        assert (tmp_path / "mean" / name).read_bytes() == (kept_run / name).read_bytes()
+    mean, kept = (
+        json.loads((run / "config.json").read_text()) for run in (tmp_path / "mean", kept_run)
+    )
+    assert mean.pop("weights_sha256") != kept.pop("weights_sha256")
+    assert mean == kept
+
+
+def test_what_was_not_kept_is_not_averaged(kept_run: Path, tmp_path: Path) -> None:
+    for last in (1, 4):
+        with pytest.raises(InputError, match=r"the run keeps 3; ask for 2 to 3, or train with"):
+            average(kept_run, last, tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+    with pytest.raises(InputError, match="holds a run already"):
+        average(kept_run, 2, kept_run)
+
+
+def test_a_damaged_checkpoint_is_left_out(kept_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(kept_run, tmp_path / "run"))
+    (run / "checkpoints/step-6/manifest.json").unlink()
+    assert [each.step for each in CheckpointStore(run, 3).last(2)] == [8, 4]
+    assert len(CheckpointStore(run, 3).last(9)) < 9
+    assert average(run, 2, tmp_path / "mean").results["averaged_steps"] == [4, 8]
+
+
+def test_a_mean_has_nothing_to_go_on_with(kept_run: Path, tmp_path: Path) -> None:
+    average(kept_run, 2, tmp_path / "mean")
+    with pytest.raises(InputError, match="is a mean of checkpoints"):
+        resume(tmp_path / "mean")
+
+
+def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> None:
+    """With the running average, as the finished run has it too; and beside itself, later."""
+    early = jumok.load(kept_run / "checkpoints/step-4", "cpu")
+    found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
+    for name, weight in weights_of(early.model).items():
+        assert torch.equal(weight, found[name])
+    assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.Rewriting)
+    with pytest.raises(CheckpointError, match=r"step-5: cannot be used .* resume the run"):
+        jumok.load(kept_run / "checkpoints/step-5")
+    moved = tmp_path / "run"
+    shutil.copytree(kept_run, moved)
+    recipe = moved / "recipe.toml"
+    recipe.write_text(recipe.read_text().replace("warmup_steps = ", "warmup_steps = 1"))
+    with pytest.raises(CheckpointError, match="step-4 is not of the run whose folder it lies in"):
+        jumok.load(moved / "checkpoints/step-4")
+
+
+def test_any_task_has_a_mean(review_recipe: Path, tmp_path: Path) -> None:
+    """Also one that writes nothing."""
+    words = ["training.steps=6", "training.evaluate_every=3"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    results = average(tmp_path / "run", 2, tmp_path / "mean").results
+    assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
+
+
+def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
+    words = ["training.steps=2", "training.evaluate_every=2", "training.keep=3"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
+    with pytest.raises(InputError, match=r"the last 3 checkpoints .*, and 1 sound ones? .*longer"):
+        average(tmp_path / "run", 3, tmp_path / "mean")
+
+
+def test_rows_that_are_left_out_are_told(
+    reading_recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dev = tmp_path / "dev.tsv"
+    dev.write_bytes((reading_recipe.parent / "dev.tsv").read_bytes() + "일 이 삼\n".encode())
+    words = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep=2"]
+    words += ["training.steps=4", "training.evaluate_every=2"]
+    train(load_recipe(str(reading_recipe), words), tmp_path / "run")
+    capsys.readouterr()
+    assert average(tmp_path / "run", 2, tmp_path / "mean").results["n"] == 30
+    assert "dev.tsv:32: " in capsys.readouterr().err

@@ -1,0 +1,252 @@
+"""To begin from another run: its vocabulary, its measures, the weights of its towers."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import jumok
+from jumok import safetensors_io as tensorfile
+from jumok.errors import InputError
+from jumok.tasks.dry_run import dry_run
+from jumok.tasks.recipe.inherited_config import MEASURES, refuse_other_measures
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.train import resume, train
+from tests.tiny_runs import reviews
+
+STILL = ["training.steps=1", "training.evaluate_every=1", "training.learning_rate=1e-12"]
+
+GUESSING = """
+name = "guessing"
+task = "masked_language_modeling"
+
+[data]
+train = "{folder}/train.txt"
+dev = "{folder}/dev.txt"
+test = "{folder}/dev.txt"
+
+[vocabulary]
+size = 66
+
+[model]
+d_model = 16
+n_heads = 4
+d_ff = 24
+n_layers = 2
+dropout = 0.0
+max_length = 16
+norm_first = true
+positions = "learned"
+
+[training]
+steps = 20
+batch_tokens = 256
+learning_rate = 0.02
+warmup_steps = 5
+precision = "float32"
+"""
+
+
+@pytest.fixture(scope="module")
+def guessing_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked language model of other measures than the tiny classifier's."""
+    folder = tmp_path_factory.mktemp("guessing")
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30)]):
+        text = "".join(f"{text}\n" for text, _ in reviews(n, seed))
+        (folder / f"{split}.txt").write_text(text, encoding="utf-8")
+    recipe = folder / "guessing.toml"
+    recipe.write_text(GUESSING.format(folder=folder), encoding="utf-8")
+    train(load_recipe(str(recipe)), folder / "run")
+    return folder / "run"
+
+
+def weights(run: Path) -> dict[str, Tensor]:
+    return tensorfile.read_tensors(run / "model.safetensors")
+
+
+def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> set[str]:
+    """The names of the weights of `second` that are not those of `first`."""
+    return {
+        name
+        for name in second
+        if name not in first
+        or first[name].shape != second[name].shape
+        or not torch.allclose(first[name], second[name], atol=1e-9, rtol=0)
+    }
+
+
+def test_a_masked_language_model_becomes_a_classifier(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its vocabulary, its measures and its encoder; dropout and head are the recipe's own."""
+    words = [f'model.init="{guessing_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    first, second = (folder / "vocabulary.model" for folder in (guessing_run, tmp_path / "run"))
+    assert first.read_bytes() == second.read_bytes()
+    old, new = jumok.load(guessing_run).recipe.model, jumok.load(tmp_path / "run").recipe.model
+    assert [getattr(new, name) for name in MEASURES] == [getattr(old, name) for name in MEASURES]
+    assert (new.d_ff, new.n_layers, new.dropout) == (24, 2, 0.1)
+    before, after = weights(guessing_run), weights(tmp_path / "run")
+    assert differing(before, after) == {"output.weight", "output.bias"}
+    n = len(after)
+    line = (
+        f"{n - 2} of {n} weights from {guessing_run}; begun anew: output.weight, output.bias; "
+        "not taken: output.bias, transform.0.bias, transform.0.weight, transform.2.bias, "
+        "transform.2.weight"
+    )
+    assert finished.results["begun_from"] == line
+    assert line in capsys.readouterr().err.splitlines()
+    assert resume(tmp_path / "run").results["begun_from"] == line  # a finished run
+
+
+def test_a_vocabulary_that_counts_for_nothing_is_told(
+    review_recipe: Path, review_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The recipe asks for 66 pieces; those of the run are taken."""
+    words = [f'model.init="{review_run}"', 'vocabulary.kind="bpe"', *STILL]
+    dry_run(load_recipe(str(review_recipe), words))
+    assert (
+        f"jumok: the vocabulary is that of {review_run}, so vocabulary.kind and vocabulary.size "
+        "of the recipe count for nothing\n"
+    ) in capsys.readouterr().err
+
+
+def test_a_like_run_gives_all_it_has(tmp_path: Path, review_recipe: Path, review_run: Path) -> None:
+    """The head as well: task and labels are the same."""
+    words = [f'model.init="{review_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    before, after = weights(review_run), weights(tmp_path / "run")
+    assert before.keys() == after.keys()
+    assert not differing(before, after)
+    assert finished.results["begun_from"] == (
+        f"{len(after)} of {len(after)} weights from {review_run}"
+    )
+
+
+def test_other_labels_have_a_head_of_their_own(
+    tmp_path: Path, review_recipe: Path, review_run: Path
+) -> None:
+    """It would be as large, and mean something else."""
+    words = [f'model.init="{review_run}"', 'data.labels=["positive","negative"]', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    assert "begun anew: output.weight, output.bias; not taken" in finished.results["begun_from"]
+
+
+def test_an_encoder_of_any_model_can_be_taken(
+    tmp_path: Path, review_recipe: Path, reading_run: Path
+) -> None:
+    """Here that of a sequence-to-sequence model; its decoder stays behind."""
+    words = [f'model.init="{reading_run}"', *STILL]
+    finished = train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    before, after = weights(reading_run), weights(tmp_path / "run")
+    assert differing(before, after) == {"output.weight", "output.bias"}
+    assert re.search(r"not taken: decoder\..* and \d+ more$", finished.results["begun_from"])
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("model.d_ff=48", "model.d_ff 48 came, {} has 24; leave it out, or begin from another run"),
+        ("model.n_layers=1", "model.n_layers 1 came, {} has 2"),
+        ("model.norm_first=false", "model.norm_first false came, {} has true"),
+        ("model.d_head=8", "model.d_head 8 came, {} has none"),
+    ],
+)
+def test_other_measures_are_refused(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path, word: str, sentence: str
+) -> None:
+    recipe = load_recipe(str(review_recipe), [f'model.init="{guessing_run}"', word])
+    with pytest.raises(InputError, match=re.escape(sentence.format(guessing_run))):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_states_both_is_taken_at_its_word(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path
+) -> None:
+    """What stands beside `init` stays; what the file leaves out is the run's."""
+    text = review_recipe.read_text(encoding="utf-8")
+    path = tmp_path / "own.toml"
+    path.write_text(text.replace("[model]", f'[model]\ninit = "{guessing_run}"'), encoding="utf-8")
+    recipe = load_recipe(str(path))
+    assert (recipe.model.d_ff, recipe.model.norm_first) == (32, True)
+    with pytest.raises(InputError, match=r"model\.n_heads 2 came, .* has 4"):
+        train(recipe, tmp_path / "run")
+    bare = re.sub(r"(d_model|n_heads|d_ff|n_layers|max_length) = \d+\n", "", path.read_text())
+    path.write_text(bare, encoding="utf-8")
+    finished = train(load_recipe(str(path), STILL), tmp_path / "run")
+    assert "begun_from" in finished.results
+
+
+def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
+    """Though it states its measures: the run's take their place, what is the task's own stays."""
+    shipped = load_recipe("nsmc").model
+    found = load_recipe("nsmc", [f'model.init="{guessing_run}"']).model
+    run = jumok.load(guessing_run).recipe.model
+    refuse_other_measures(found, run, guessing_run)
+    assert (found.d_ff, found.n_layers, found.max_length) == (24, 2, 16)
+    assert (found.pooling, found.dropout) == (shipped.pooling, shipped.dropout) == ("mean", 0.2)
+    with pytest.raises(InputError, match=r"model\.d_model 128 came, .* has 16"):
+        refuse_other_measures(shipped, run, guessing_run)
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing_run: Path) -> None:
+    recipe = load_recipe(str(review_recipe), ["model.init=nowhere"])
+    with pytest.raises(InputError, match="nowhere holds no run"):
+        train(recipe, tmp_path / "run")
+    unfinished = tmp_path / "begun"
+    shutil.copytree(guessing_run, unfinished)
+    (unfinished / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="begun has no model yet; finish it with jumok train"):
+        train(
+            load_recipe(str(review_recipe), [f'model.init="{unfinished}"']),
+            tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_words_of_freeze_are_checked_before_a_run_is_made(
+    tmp_path: Path, review_recipe: Path
+) -> None:
+    recipe = load_recipe(str(review_recipe), ['training.freeze=["layers.7"]'])
+    with pytest.raises(InputError, match=r'training\.freeze "layers\.7" means no weight'):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_only_a_head_learns_on_a_frozen_encoder(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path, precision: str
+) -> None:
+    words = [f'model.init="{guessing_run}"', 'training.freeze=["encoder"]', "training.steps=4"]
+    words += ["training.evaluate_every=4", "training.ema=0.5", f"training.precision={precision}"]
+    train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    changed = differing(weights(guessing_run), weights(tmp_path / "run"))
+    assert changed == {"output.weight", "output.bias"}
+
+
+def test_a_fine_tuning_resumed_is_the_same_to_the_bit(
+    tmp_path: Path, review_recipe: Path, guessing_run: Path
+) -> None:
+    """From the middle, with frozen and slower layers; the first run may be gone by then."""
+    gone = tmp_path / "gone"
+    shutil.copytree(guessing_run, gone)
+    words = [f'model.init="{gone}"', "training.layer_decay=0.5", "training.steps=6"]
+    words += ['training.freeze=["embeddings", "layers.0"]', "training.evaluate_every=2"]
+    whole = train(load_recipe(str(review_recipe), words), tmp_path / "whole")
+    shutil.rmtree(gone)
+    shutil.copytree(tmp_path / "whole", tmp_path / "half")
+    (tmp_path / "half" / "results.json").unlink()
+    (tmp_path / "half" / "model.safetensors").unlink()
+    checkpoints = tmp_path / "half" / "checkpoints"
+    for path in checkpoints.iterdir():
+        if int(path.name.removeprefix("step-")) > 4:
+            shutil.rmtree(path)
+    assert [path.name for path in checkpoints.iterdir()] != []
+    half = resume(tmp_path / "half")
+    first, second = (tmp_path / name / "model.safetensors" for name in ("whole", "half"))
+    assert first.read_bytes() == second.read_bytes()
+    assert half.results["begun_from"] == whole.results["begun_from"]

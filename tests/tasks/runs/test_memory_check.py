@@ -1,0 +1,113 @@
+"""A model that no memory holds is refused with a sentence, and before any memory is asked for."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jumok
+from benchmarks.trust.fuzz_seeds import write_run
+from jumok.device import memory_bytes
+from jumok.errors import InputError
+from jumok.models import Encoder, EncoderDecoder, TransformerConfig
+from jumok.models.size import LAYER_BYTES, least_bytes, least_numbers
+from jumok.models.weights import weights_of
+from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.room import refuse_beyond_memory
+from jumok.training.config import TrainingConfig
+from tests.cli.commands import call
+
+Capture = pytest.CaptureFixture[str]
+SMALL = {"vocabulary_size": 30, "d_model": 16, "n_heads": 2, "d_ff": 64, "n_layers": 3}
+STEPS = TrainingConfig(steps=1)
+GIANT = ("model.d_model=65536", "model.d_ff=65536", "model.n_heads=8", "model.n_layers=64")
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "relative"])
+def test_no_model_is_smaller_than_told(positions: str) -> None:
+    config = TransformerConfig(**SMALL, positions=positions, max_length=100)  # type: ignore[arg-type]
+    for model in (Encoder(config), EncoderDecoder(config)):
+        held = sum(p.numel() for p in weights_of(model).values())
+        tables = {id(b): b.numel() for b in model.buffers()}
+        assert held * 0.4 < least_numbers(config) <= held + sum(tables.values())
+
+
+def test_layers_take_memory_however_narrow() -> None:
+    config = TransformerConfig(vocabulary_size=8, d_model=1, n_heads=1, d_ff=1, n_layers=2**31)
+    assert least_bytes(config) > LAYER_BYTES * 2**31
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"d_model": 2**20, "n_heads": 8},
+        {"n_layers": 2**31},
+        {"d_ff": 2**31},
+        {"max_length": 2**31},
+        {"max_length": 2**31, "positions": "learned"},
+        {"vocabulary_size": 2**31},
+        {"d_head": 2**31},
+    ],
+)
+def test_each_measure_may_be_too_much(sizes: dict[str, int]) -> None:
+    with pytest.raises(InputError, match=r"numbers or more, which take .* GB to learn, and this"):
+        refuse_beyond_memory(ModelConfig(**SMALL | sizes), STEPS)  # type: ignore[arg-type]
+
+
+def test_half_of_what_is_there_is_enough_for_frozen_weights_alone() -> None:
+    rows = memory_bytes() // 2 // (4 * 16)
+    config = ModelConfig(**SMALL | {"vocabulary_size": min(rows, 2**31)})
+    refuse_beyond_memory(config, TrainingConfig(steps=1, freeze=("encoder",)))
+    if rows < 2**31:
+        with pytest.raises(InputError):
+            refuse_beyond_memory(config, STEPS)
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_a_recipe_of_a_trillion(
+    capsys: Capture, review_recipe: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    out = () if words else ("--out", tmp_path / "run")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    done = call(capsys, "train", review_recipe, *GIANT, *words, *out)
+    assert (done.code, done.out) == (2, "")
+    sentence = done.err.splitlines()[-1]
+    assert "1,649,2" in sentence
+    assert "make it smaller" in sentence
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 200_000
+    assert not (tmp_path / "run").exists()
+
+
+FORGED = """
+import sys, resource, jumok
+resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30,) * 2)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    jumok.load(sys.argv[1])
+except jumok.errors.InputError as error:
+    print(error)
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 300_000
+"""
+
+
+def test_a_run_that_claims_more_than_its_weights(tmp_path: Path) -> None:
+    """Its recipe and its config.json agree, and both were forged: 4 x 10^9 numbers."""
+    run = write_run(tmp_path / "run")
+    tree = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    d_ff = tree["model"]["d_ff"]
+    tree["model"]["d_ff"] = 2**28
+    (run / "config.json").write_text(json.dumps(tree), encoding="utf-8")
+    recipe = run / "recipe.toml"
+    text = recipe.read_text(encoding="utf-8")
+    assert f"d_ff = {d_ff}\n" in text
+    recipe.write_text(text.replace(f"d_ff = {d_ff}\n", f"d_ff = {2**28}\n"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"numbers or more, and [\d,]+ came; give the"):
+        jumok.load(run)
+    done = subprocess.run(
+        [sys.executable, "-c", FORGED, str(run)], capture_output=True, text=True, check=False
+    )
+    assert "numbers or more" in done.stdout, done.stderr
+    assert done.returncode == 0

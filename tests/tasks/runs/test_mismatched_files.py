@@ -1,0 +1,107 @@
+"""Vocabulary, configuration and weights of a folder belong together: a mix of two is refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import jumok
+from benchmarks.trust.fuzz_seeds import write_run
+from jumok.errors import InputError
+from jumok.safetensors_io import read_tensors, serialize
+
+FILES = ("config.json", "model.safetensors", "recipe.toml", "vocabulary.model")
+OTHER = ("model.d_ff=12", 'data.labels=["yes", "no"]')
+
+
+def mix(own: Path, other: Path, name: str) -> Path:
+    """A copy of one folder in which one file is that of another."""
+    mixed = own.parent / "mixed"
+    shutil.copytree(own, mixed)
+    shutil.copyfile(other / name, mixed / name)
+    return mixed
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_run_is_refused(tmp_path: Path, name: str) -> None:
+    own = write_run(tmp_path / "own")
+    other = write_run(tmp_path / "other", kind="bpe", words=OTHER)
+    jumok.load(other)
+    with pytest.raises(InputError, match="restore the run's own file"):
+        jumok.load(mix(own, other, name))
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_so_it_is_when_nothing_but_the_weights_differ(tmp_path: Path, name: str) -> None:
+    """Same recipe, same vocabulary, same shapes: only sums can tell."""
+    own, other = write_run(tmp_path / "own"), write_run(tmp_path / "other", seed=1)
+    with pytest.raises(InputError, match=r"model\.safetensors is damaged or of another run"):
+        jumok.load(mix(own, other, name))
+
+
+def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
+    own = write_run(tmp_path / "own", "language_modeling")
+    recipe = own / "recipe.toml"
+    text = recipe.read_text(encoding="utf-8")
+    recipe.write_text(
+        text.replace("language_modeling", "classification").replace('"decoder"', '"encoder"'),
+        encoding="utf-8",
+    )
+    with pytest.raises(InputError, match=r"recipe.toml describe different models; restore"):
+        jumok.load(own)
+
+
+def test_one_bit_of_the_weights_is_enough(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "own") / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="damaged"):
+        jumok.load(path.parent)
+
+
+def test_a_run_of_an_earlier_jumok_still_loads(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "own") / "config.json"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join(line for line in lines if "weights_sha256" not in line))
+    jumok.load(path.parent)
+
+
+IMPORTED = (
+    "config.json",
+    "model.safetensors",
+    "origin/config.json",
+    "origin/carried.safetensors",
+    "origin/origin.json",
+    "vocabulary/vocab.txt",
+)
+
+
+@pytest.mark.parametrize("name", IMPORTED)
+def test_a_file_of_another_import_is_refused(tmp_path: Path, name: str) -> None:
+    """Two checkpoints of one architecture, with other weights, labels and pieces."""
+    pytest.importorskip("transformers")
+    from jumok.tasks.runs.import_checkpoint import import_checkpoint
+    from tests.hf_folders import bert
+
+    for side in ("own", "other"):
+        labels = ("no", "yes") if side == "own" else ("yes", "no")
+        bert(tmp_path / f"from-{side}", "ForSequenceClassification", labels)
+    vocab = tmp_path / "from-other" / "vocab.txt"
+    pieces = vocab.read_text(encoding="utf-8").split("\n")
+    pieces[-2], pieces[-3] = pieces[-3], pieces[-2]
+    vocab.write_text("\n".join(pieces), encoding="utf-8")
+    weights = tmp_path / "from-other" / "model.safetensors"
+    turned = {name: -tensor for name, tensor in read_tensors(weights).items()}
+    weights.write_bytes(serialize(turned))
+    for side in ("own", "other"):
+        import_checkpoint(tmp_path / f"from-{side}", tmp_path / side)
+    jumok.load(tmp_path / "other")
+    mixed = tmp_path / "own"
+    if (mixed / name).read_bytes() == (tmp_path / "other" / name).read_bytes():
+        assert name == "origin/carried.safetensors"  # the same position ids in both
+        (mixed / name).write_bytes(b"")
+    else:
+        shutil.copyfile(tmp_path / "other" / name, mixed / name)
+    with pytest.raises(InputError, match="restore the run's own files"):
+        jumok.load(mixed)

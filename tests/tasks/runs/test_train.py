@@ -1,0 +1,186 @@
+"""From a recipe to a run: what becomes of pieces and of foreign words."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import sentencepiece
+
+import jumok
+from jumok.data.corpora import load_splits
+from jumok.errors import InputError
+from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.examples import examples
+from jumok.tasks.runs.run import Run
+from jumok.tasks.runs.train import train
+from jumok.text.sentencepiece import SentencePieceVocabulary
+from tests.tasks.tiny_jobs import review_vocabulary
+from tests.tiny_runs import REVIEWS, reviews
+
+SHORT = ["training.steps=4", "training.evaluate_every=4"]
+
+
+def write_pieces(folder: Path, vocabulary: SentencePieceVocabulary) -> Path:
+    """The corpus of reviews as the notes keep theirs: JSON lines of pieces and a number."""
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
+        rows = reviews(n, seed)
+        lines = [
+            {"id": i, "doc": vocabulary.pieces(text), "label": int(label == "positive")}
+            for i, (text, label) in enumerate(rows)
+        ]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        (folder / f"{split}.json").write_text(text, encoding="utf-8")
+    recipe = REVIEWS.format(folder=folder).replace(".tsv", ".json")
+    recipe = recipe.replace("[vocabulary]", 'pieces = true\nformat = "jsonl"\n\n[vocabulary]')
+    path = folder / "pieces.toml"
+    path.write_text(recipe, encoding="utf-8")
+    return path
+
+
+def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) -> None:
+    """As the notes have it: files cut by kowiki.model, and that model beside them."""
+    model = review_run / "vocabulary.model"
+    recipe = write_pieces(tmp_path, SentencePieceVocabulary.load(model))
+    words = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
+    finished = train(load_recipe(str(recipe), words), tmp_path / "run")
+    assert finished.results["n"] == 40
+    assert (tmp_path / "run" / "vocabulary.model").read_bytes() == model.read_bytes()
+    loaded = jumok.load(tmp_path / "run")
+    assert loaded.labels == ("0", "1")
+    assert loaded("이 영화 재미있어요").label in ("0", "1")
+    assert "▁" not in (tmp_path / "run" / "report.html").read_text()  # texts are spelled out
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    again = score(loaded, test, "test").scores
+    assert again["accuracy"] == finished.results["accuracy"]
+
+
+def test_pieces_teach_the_same_as_their_texts(tmp_path: Path, review_run: Path) -> None:
+    model = review_run / "vocabulary.model"
+    vocabulary = SentencePieceVocabulary.load(model)
+    pieces = write_pieces(tmp_path, vocabulary)
+    texts = tmp_path / "texts.toml"
+    content = pieces.read_text().replace("pieces = true\n", 'text = "doc"\n')
+    texts.write_text(content, encoding="utf-8")
+    word = f'vocabulary.file="{model}"'
+    train(load_recipe(str(pieces), [*SHORT, word]), tmp_path / "pieces")
+    for split in ("train", "dev", "test"):
+        path = tmp_path / f"{split}.json"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = [row | {"doc": "".join(row["doc"]).replace("▁", " ").strip()} for row in rows]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    train(load_recipe(str(texts), [*SHORT, word]), tmp_path / "texts")
+    first, second = (tmp_path / name / "model.safetensors" for name in ("pieces", "texts"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_pieces_cut_by_another_vocabulary_are_refused(
+    tmp_path: Path, review_run: Path, reading_run: Path
+) -> None:
+    recipe = write_pieces(tmp_path, SentencePieceVocabulary.load(review_run / "vocabulary.model"))
+    word = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
+    with pytest.raises(InputError, match=r"name the one that cut them with vocabulary\.file"):
+        train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")
+
+
+def test_seeds(tmp_path: Path, review_recipe: Path) -> None:
+    """The same seed gives the same bytes, another one others."""
+    content = {}
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(load_recipe(str(review_recipe), [*SHORT, f"seed={seed}"]), tmp_path / name)
+        content[name] = (tmp_path / name / "model.safetensors").read_bytes()
+    assert content["a"] == content["b"] != content["c"]
+
+
+def test_texts_that_are_long_or_empty_are_answered(review_run: Path, reading_run: Path) -> None:
+    for run in (review_run, reading_run):
+        loaded = jumok.load(run)
+        answers = loaded(["", "이 영화 " * 5000, "   "])
+        assert [answer.text[:2] for answer in answers] == ["", "이 ", "  "]
+
+
+def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> None:
+    loaded = jumok.load(review_run)
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    scored = score(loaded, test, "test")
+    assert scored.confusion is not None
+    n_wrong = sum(map(sum, scored.confusion)) - sum(scored.confusion[i][i] for i in range(2))
+    assert len(scored.mistakes) == min(n_wrong, 30)
+    sure = [mistake.probability for mistake in scored.mistakes]
+    assert sure == sorted(sure, reverse=True)
+    with pytest.raises(InputError, match="test has no rows to score; name a file with some"):
+        score(loaded, test.slice(0, 0), "test")
+
+
+def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
+    loaded = jumok.load(reading_run)
+    test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
+    scored = score(loaded, test, "test")
+    assert scored.confusion is None
+    wrong = [example.output != example.target for example in scored.examples]
+    assert wrong == sorted(wrong, reverse=True)
+    assert 0 < len(scored.examples) <= 30
+
+
+def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
+    recipe = load_recipe(str(review_recipe))
+    vocabulary = review_vocabulary()
+    only = Vocabularies(vocabulary, vocabulary)
+    run = Run.begin(tmp_path / "깊은" / "곳", recipe, only)
+    assert run.recipe() == recipe
+    assert run.vocabularies().source.fingerprint == vocabulary.fingerprint
+    assert not run.finished
+    with pytest.raises(InputError, match="holds a run already"):
+        Run.begin(run.folder, recipe, only)
+
+
+def test_numbers_end_to_end(tmp_path: Path) -> None:
+    """The recipe that ships, with two held-out splits reported apart."""
+    words = [*SHORT, "data.train_rows=300", "data.dev_rows=20", "data.test_rows=20"]
+    words += [
+        "vocabulary.size=400",
+        "vocabulary.max_piece_length=4",
+        "model.d_model=16",
+        "model.n_layers=1",
+        "model.d_ff=32",
+    ]
+    finished = train(load_recipe("numbers", words), tmp_path / "run")
+    assert finished.results["split"] == "test"
+    assert len(finished.results["others"]) == 1
+    assert finished.results["others"][0]["split"] != "test"
+    recipe = jumok.load(tmp_path / "run").recipe
+    assert len(examples(recipe)) == 5
+
+
+def test_examples_of_the_known_corpora_alone(review_recipe: Path) -> None:
+    assert examples(load_recipe(str(review_recipe))) == []
+    assert len(examples(load_recipe("nsmc"))) == 3
+
+
+def test_a_vocabulary_without_a_first_token_is_refused_before_anything_is_made(
+    review_recipe: Path, tmp_path: Path
+) -> None:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(  # type: ignore[attr-defined]
+        sentence_iterator=iter([text for text, _ in reviews(200, 0)]),
+        model_writer=model,
+        vocab_size=56,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (tmp_path / "plain.model").write_bytes(model.getvalue())
+    words = [f"vocabulary.file={tmp_path / 'plain.model'}"]
+    with pytest.raises(InputError, match=r"\[CLS\]"):
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_that_cuts_one_way_is_refused_before_anything_is_made(
+    review_recipe: Path, tmp_path: Path
+) -> None:
+    words = ["vocabulary.kind=char", "augmentation.subword_sampling=0.5"]
+    with pytest.raises(InputError, match="char"):
+        train(load_recipe(str(review_recipe), words), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,331 @@
+"""Pairs of texts: what is read of them, how they are cut and augmented, and how one asks."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jumok
+from jumok.data.ragged import Ragged
+from jumok.errors import InputError
+from jumok.models import TextClassifier, TransformerConfig
+from jumok.models.pooling import compare, likeness
+from jumok.tasks.classification import ClassificationJob
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, segments_of
+from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.pipeline.sequence_classification import (
+    KnownTexts,
+    TextBatch,
+    answer_all,
+    text_epoch,
+)
+from jumok.tasks.recipe.recipe import load_recipe
+from jumok.tasks.recipe.tables import AugmentationConfig
+from jumok.tasks.runs.train import train
+from jumok.viewer.attention import draw
+from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
+from tests.tiny_runs import REVIEWS
+
+ROWS = pair_rows(40, 3)
+SEGMENTS = {"n_segments": 2}
+
+
+def batches(job: ClassificationJob, number: int = 0) -> Iterator[TextBatch]:
+    epoch = job.epoch(number)
+    return (epoch[index] for index in range(len(epoch)))
+
+
+def popped(first: int, second: int, room: int) -> tuple[int, int]:
+    """BERT's own words: take from the longer one until both fit."""
+    while first + second > room:
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    return first, second
+
+
+def test_a_pair_is_cls_a_sep_b_sep() -> None:
+    vocabulary = review_vocabulary()
+    row = TextEncoder(vocabulary, 24)(["이 영화"], ["재미있어요"])[0].tolist()
+    cls, sep = vocabulary.cls_id, vocabulary.sep_id
+    first, second = vocabulary.encode("이 영화"), vocabulary.encode("재미있어요")
+    assert row == [cls, *first, sep, *second, sep]
+    segments = segments_of(torch.tensor([row]), sep)[0].tolist()
+    assert segments == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+
+
+def test_texts_that_are_empty() -> None:
+    vocabulary = review_vocabulary()
+    rows = TextEncoder(vocabulary, 24)(["", "이"], ["", ""])
+    cls, sep = vocabulary.cls_id, vocabulary.sep_id
+    assert rows[0].tolist() == [cls, sep, sep]
+    assert rows[1].tolist() == [cls, *vocabulary.encode("이"), sep, sep]
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(3, 20))
+def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) -> None:
+    encode = TextEncoder(review_vocabulary(), max_length)
+    a, b = list(range(100, 100 + first)), list(range(200, 200 + second))
+    row = encode.framed(Ragged.from_lists([a]), Ragged.from_lists([b]))[0].tolist()
+    kept_a, kept_b = popped(first, second, max_length - 3)
+    sep = encode.vocabulary.sep_id
+    assert row == [encode.vocabulary.cls_id, *a[:kept_a], sep, *b[:kept_b], sep]
+
+
+def test_lines_of_pairs() -> None:
+    lines = ["가\t나", "", "\t나"]
+    assert Texts.of_lines(lines, paired=True) == Texts(["가", "", ""], ["나", "", "나"])
+    assert Texts.of_lines(lines, paired=False) == Texts(lines)
+    for line in ("가", "가\t나\t다"):
+        with pytest.raises(InputError, match="is no pair; give two texts with one TAB between"):
+            Texts.of_lines([line], paired=True)
+
+
+# An epoch
+
+
+def test_every_pair_once_with_its_own_label() -> None:
+    job = classification_job(ROWS, SEGMENTS)
+    rows = []
+    for batch in batches(job):
+        real = batch.texts.real
+        for i, ids in enumerate(batch.texts.ids):
+            kept = ids if real is None else ids[real[i]]
+            rows.append((int(batch.wanted[i]), *kept.tolist()))
+    train = job.train
+    wanted = [(int(n), *ids.tolist()) for n, ids in zip(train.wanted, train.ids, strict=True)]
+    assert sorted(rows) == sorted(wanted)
+
+
+def test_augmentation_spares_what_parts_the_texts() -> None:
+    augmentation = AugmentationConfig(
+        subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, consistency=1.0
+    )
+    job = classification_job(ROWS, SEGMENTS, augmentation)
+    vocabulary = job.vocabulary
+    cuts = set()
+    for batch in batches(job):
+        assert batch.twice
+        assert ((batch.texts.ids == vocabulary.sep_id).sum(-1) == 2).all()
+        assert (batch.texts.ids[:, 0] == vocabulary.cls_id).all()
+        cuts |= {tuple(row) for row in batch.texts.ids.tolist()}
+        assert job.loss(batch).isfinite()
+    assert len(cuts) > 1.9 * len(ROWS)  # the two views of a pair differ
+
+
+def test_sampled_pairs_spell_the_same_texts() -> None:
+    sampling = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.1)
+    job = classification_job(ROWS, SEGMENTS | {"max_length": 80}, sampling)
+    vocabulary = job.vocabulary
+    spelled = []
+    for batch in batches(job):
+        for ids, label in zip(batch.texts.ids, batch.wanted, strict=True):
+            first, second = (ids == vocabulary.sep_id).nonzero().flatten().tolist()
+            texts = vocabulary.decode_batch([ids[1:first].tolist(), ids[first:second].tolist()])
+            spelled.append((*texts, int(label)))
+    texts = job.train.texts
+    assert texts.pairs is not None
+    wanted = zip(texts.texts, texts.pairs, job.train.wanted.tolist(), strict=True)
+    assert sorted(spelled) == sorted(wanted)
+
+
+def test_segments_are_learnt_for_both_texts() -> None:
+    for kind in ("encoder", "encoder_decoder"):
+        job = classification_job(ROWS, SEGMENTS | {"kind": kind})
+        job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
+        gradient = job.model.get_parameter("encoder.embedding.segments.weight").grad
+        assert gradient is not None
+        assert gradient.abs().sum(-1).gt(0).all()
+
+
+def test_a_text_alone_is_of_the_first_segment() -> None:
+    rows = [(first, label) for first, _, label in ROWS]
+    job = classification_job(rows, SEGMENTS)
+    job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
+    gradient = job.model.get_parameter("encoder.embedding.segments.weight").grad
+    assert gradient is not None
+    assert gradient[0].any()
+    assert not gradient[1].any()
+
+
+# Pairs compared
+
+
+def comparing(seed: int = 0) -> TextClassifier:
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        vocabulary_size=30, d_model=8, n_heads=2, d_ff=16, n_layers=1, n_segments=2, dropout=0.0
+    )
+    return TextClassifier(config, 2, "compare").eval()
+
+
+def test_texts_are_compared_without_what_frames_them() -> None:
+    """[CLS] a [SEP] b [SEP]: each mean is over the text's own tokens, wherever padding stands."""
+    hidden = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
+    real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
+    segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
+    found = compare(hidden, real, segments).unflatten(-1, (4, 3))
+    for row, (u, v) in zip(found, [(1.5, 4.0), (3.5, 6.0)], strict=True):
+        assert row[:, 0].tolist() == [u, v, v - u, u * v]
+
+
+def test_likeness_is_counted_token_by_token() -> None:
+    """As a loop over the texts' own tokens counts it, wherever padding stands."""
+    hidden = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
+    real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
+    segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
+    found = likeness(hidden, real, segments)
+    for row, (firsts, seconds) in enumerate([([1, 2], [4]), ([3, 4], [6])]):
+        a, b = hidden[row, firsts], hidden[row, seconds]
+        near = torch.tensor([[F.cosine_similarity(x, y, dim=0) for y in b] for x in a])
+        wanted = [F.cosine_similarity(a.mean(0), b.mean(0), dim=0)]
+        wanted += [near.amax(1).mean(), near.amax(0).mean()]
+        torch.testing.assert_close(found[row], torch.stack(wanted))
+
+
+def test_what_is_alike_is_learnt_first() -> None:
+    """The maps begin at 0; the least that is learnt of likeness tells pairs apart."""
+    model = comparing()
+    assert not model(
+        torch.tensor([[5, 7, 4, 8, 4]]), segments=torch.tensor([[0, 0, 0, 1, 1]])
+    ).any()
+    assert model.likeness is not None
+    with torch.no_grad():
+        model.likeness.weight.add_(0.01)
+    segments = torch.tensor([[0, 0, 0, 1, 1]] * 2)
+    same, other = model(torch.tensor([[5, 7, 4, 7, 4], [5, 7, 4, 9, 4]]), segments=segments)[:, 0]
+    assert same > other + 0.005  # of 0.01 * 8 * 3 at most
+
+
+def test_a_text_compared_with_nothing() -> None:
+    model = comparing()
+    assert compare(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
+    assert likeness(torch.ones(1, 3, 8), None, None).eq(0).all()
+    assert model(torch.tensor([[5, 7, 4, 4]])).isfinite().all()
+
+
+def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
+    job = classification_job(ROWS, SEGMENTS | {"pooling": "compare"})
+    job.loss(next(batches(job))).backward()  # type: ignore[no-untyped-call]
+    gradient = job.model.get_parameter("output.weight").grad
+    assert gradient is not None
+    assert gradient.unflatten(-1, (4, -1)).abs().sum((0, 2)).gt(0).all()
+    gradient = job.model.get_parameter("likeness.weight").grad
+    assert gradient is not None
+    assert gradient.abs().sum(0).gt(0).all()
+    torch.nn.init.normal_(job.model.get_parameter("output.weight"))
+    job.model.eval()
+    together = answer_all(job.model, job.train.ids, job.vocabulary, CPU)
+    for i in range(5):
+        alone = answer_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
+        torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
+
+
+def test_pairs_are_not_packed() -> None:
+    ids = torch.tensor([[5, 7, 4, 8, 4]])
+    with pytest.raises(InputError, match="pairs are not packed"):
+        comparing().packed(ids, torch.zeros_like(ids), torch.arange(5)[None], 1)
+
+
+def test_texts_alone_are_not_compared() -> None:
+    for words in (["data.corpus=nsmc"], ["data.corpus=kornli", "model.n_segments=0"]):
+        with pytest.raises(InputError, match="puts two texts beside each other"):
+            load_recipe("nsmc", ["model.pooling=compare", *words])
+
+
+# A run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny run: do two reviews say the same?"""
+    folder = tmp_path_factory.mktemp("pairs")
+    for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
+        lines = ["one\tother\tlabel", *map("\t".join, pair_rows(n, seed))]
+        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder / "recipe.toml"
+    path.write_text(REVIEWS.format(folder=folder), encoding="utf-8")
+    words = ["data.text=one", "data.pair=other", "model.n_segments=2", "model.max_length=24"]
+    train(load_recipe(str(path), words), folder / "run")
+    return folder / "run"
+
+
+def test_a_run_answers_pairs(run: Path) -> None:
+    loaded = jumok.load(run)
+    lines = ["이 영화 재미있어요\t음악이 최고예요 ㅋㅋ", "", "이 영화\t이 영화"]
+    answers = loaded(lines)
+    assert [answer.text for answer in answers] == lines
+    assert loaded(lines[0]).probabilities == pytest.approx(answers[0].probabilities, abs=1e-5)
+    with pytest.raises(InputError, match="'이 영화' is no pair"):
+        loaded("이 영화")
+
+
+def test_the_ids_say_the_same_as_the_texts(run: Path) -> None:
+    loaded = jumok.load(run)
+    row = TextEncoder(loaded.vocabulary, 24)(["이 영화"], ["별로예요"])[0]
+    ids = torch.tensor(np.array([row], dtype=np.int64))
+    segments = segments_of(ids, loaded.vocabulary.sep_id)
+    logits = loaded.logits(ids, token_type_ids=segments)
+    probabilities = list(loaded("이 영화\t별로예요").probabilities.values())
+    torch.testing.assert_close(logits.softmax(-1)[0].tolist(), probabilities, atol=1e-6, rtol=0)
+    assert not torch.equal(logits, loaded.logits(ids))
+
+
+def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
+    assert draw(jumok.load(run), "이 영화\t별로예요", tmp_path / "pair.svg").is_file()
+
+
+def test_a_run_begins_from_one_without_segments(
+    run: Path, review_run: Path, tmp_path: Path
+) -> None:
+    """Every weight that fits is taken; the table of segments is new."""
+    path = run.parent / "recipe.toml"
+    words = ["data.text=one", "data.pair=other", "model.n_segments=2", "training.steps=1"]
+    words += [f"model.init={review_run}", "training.learning_rate=1e-9"]
+    train(load_recipe(str(path), words), tmp_path / "run")
+    old, new = jumok.load(review_run).model, jumok.load(tmp_path / "run").model
+    name = "encoder.embedding.tokens.weight"
+    torch.testing.assert_close(new.get_parameter(name), old.get_parameter(name))
+    assert new.get_parameter("encoder.embedding.segments.weight").any()
+
+
+@pytest.mark.parametrize("words", [["model.n_segments=1"], ["data.pieces=true"]])
+def test_what_pairs_cannot_be(words: list[str]) -> None:
+    with pytest.raises(InputError, match="pairs came with"):
+        load_recipe("nsmc", ["data.corpus=question_pair", "augmentation={}", *words])
+
+
+def test_which_recipes_have_pairs() -> None:
+    assert load_recipe("nsmc", ["data.corpus=kornli"]).paired
+    assert not load_recipe("nsmc").paired
+    assert not load_recipe("nsmc", ["data.corpus=chatbot"]).paired
+
+
+# Texts alone
+
+
+def test_texts_alone_are_drawn_as_ever() -> None:
+    """The order, the batches and the hidden tokens of an epoch, down to the bit."""
+    rows = Ragged.from_lists([[5, *range(10, 11 + n % 7)] for n in range(50)])
+    plan = recipe("classification", {}, batch_tokens=48).with_vocabulary(66)
+    known = KnownTexts(Texts([""] * 50), rows, np.arange(50) % 2)
+    total = hashlib.sha256()
+    for augmentation in (
+        AugmentationConfig(),
+        AugmentationConfig(token_dropout=0.3, consistency=1.0),
+    ):
+        plan = replace(plan, augmentation=augmentation)
+        epoch = text_epoch(Epochs(plan, review_vocabulary(), known.texts, rows, CPU), known, 1)
+        for index in range(len(epoch)):
+            batch = epoch[index]
+            total.update(batch.texts.ids.numpy().astype("<i8").tobytes())
+            total.update(batch.wanted.numpy().astype("<i8").tobytes())
+    assert total.hexdigest()[:16] == "9bef223a51067c36"

@@ -1,0 +1,180 @@
+"""Jobs on the tiny corpora, with a vocabulary of their own, without files."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from jumok.config_io import from_dict
+from jumok.data.config import DataConfig
+from jumok.data.table import Table
+from jumok.models import EncoderDecoder
+from jumok.tasks.classification import Classification, ClassificationJob
+from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.pipeline.sequence_classification import KnownTexts
+from jumok.tasks.recipe.recipe import Recipe
+from jumok.tasks.recipe.tables import (
+    AugmentationConfig,
+    ModelConfig,
+    RegressionConfig,
+)
+from jumok.tasks.regression import Regression, RegressionJob, scored
+from jumok.tasks.seq2seq import Pairs, SequenceJob
+from jumok.tasks.token_classification import TaggedTexts, TaggingJob, TokenTagging
+from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.training.config import TrainingConfig
+from tests.tiny_runs import readings, reviews
+
+CPU = torch.device("cpu")
+LABELS = ("negative", "positive")
+SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1, "dropout": 0.0, "max_length": 24}
+
+
+@cache
+def review_vocabulary() -> SentencePieceVocabulary:
+    return SentencePieceVocabulary.train([t for t, _ in reviews(120, 0)], VocabularyConfig(size=66))
+
+
+@cache
+def reading_vocabulary(kind: Literal["unigram", "bpe"] = "unigram") -> SentencePieceVocabulary:
+    texts = [text for pair in readings(120, 0) for text in pair]
+    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
+
+
+def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
+    return Recipe(
+        name="tiny",
+        task=task,
+        data=DataConfig(pair="pair" if "n_segments" in model else ""),
+        model=from_dict(ModelConfig, SMALL | model),
+        training=TrainingConfig(**{"steps": 10, "batch_tokens": 256} | training),
+    )
+
+
+def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> KnownTexts:
+    """Texts, or pairs of them, and their labels."""
+    *columns, labels = zip(*rows, strict=True)
+    wanted = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
+    return KnownTexts(Texts(*columns), encode(*columns), wanted)
+
+
+def pair_rows(n: int, seed: int) -> list[tuple[str, str, str]]:
+    """Two reviews, and whether they say the same: "positive" if they do."""
+    others = random.Random(seed).sample(reviews(n, 2 * seed + 1), n)
+    both = zip(reviews(n, 2 * seed), others, strict=True)
+    return [(one, two, LABELS[first == second]) for (one, first), (two, second) in both]
+
+
+def classification_job(
+    rows: Sequence[tuple[str, ...]],
+    model: dict[str, Any] | None = None,
+    augmentation: AugmentationConfig | None = None,
+    seed: int = 0,
+    **training: Any,
+) -> ClassificationJob:
+    """A classifier, the rows both to learn from and to be scored on."""
+    vocabulary = review_vocabulary()
+    plan = recipe("classification", model or {}, **training).with_vocabulary(len(vocabulary))
+    plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
+    torch.manual_seed(0)
+    built = Classification().model(plan.model, LABELS)
+    data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
+    return ClassificationJob(plan, built, vocabulary, data, data, CPU)
+
+
+def score_rows(n: int, seed: int) -> list[tuple[str, str, float]]:
+    """Two reviews, and how alike they are: 5 if both like what they saw, or both do not, else 1."""
+    return [
+        (one, two, 5.0 if label == "positive" else 1.0) for one, two, label in pair_rows(n, seed)
+    ]
+
+
+def regression_job(
+    rows: Sequence[tuple[str, str, float]],
+    augmentation: AugmentationConfig | None = None,
+    **training: Any,
+) -> RegressionJob:
+    """A model that gives scores from 0 to 5, the rows to learn from and to be scored on."""
+    vocabulary = review_vocabulary()
+    plan = recipe("regression", {"n_segments": 2}, **training).with_vocabulary(len(vocabulary))
+    plan = replace(
+        plan,
+        augmentation=augmentation or AugmentationConfig(),
+        regression=RegressionConfig(highest=5.0),
+    )
+    torch.manual_seed(0)
+    texts, pairs, scores = zip(*rows, strict=True)
+    table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
+    data = scored(table, plan, vocabulary)
+    return RegressionJob(plan, Regression().model(plan.model, ()), vocabulary, data, data, CPU)
+
+
+PEOPLE, PLACES = ("철수", "영희", "김민준"), ("서울", "부산역", "제주 공항")
+TAGS = ("O", "B-LC", "I-LC", "B-PS", "I-PS")
+
+
+def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
+    """Who goes where, and a tag for each character."""
+    chance = random.Random(seed)
+    rows = []
+    for _ in range(n):
+        parts = [
+            (chance.choice(PEOPLE), "PS"),
+            (chance.choice(("가 ", "도 정말 ")), ""),
+            (chance.choice(PLACES), "LC"),
+            (chance.choice(("에 가요", "에서 만나요")), ""),
+        ]
+        tags = [
+            tag
+            for text, kind in parts
+            for tag in (
+                [f"B-{kind}", *[f"I-{kind}"] * (len(text) - 1)] if kind else "O" * len(text)
+            )
+        ]
+        rows.append(("".join(text for text, _ in parts), " ".join(tags)))
+    return rows
+
+
+@cache
+def tag_vocabulary(kind: Literal["unigram", "char"] = "char") -> SentencePieceVocabulary:
+    texts = [text for text, _ in tag_rows(120, 0)]
+    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
+
+
+def tagging_job(
+    rows: Sequence[tuple[str, str]],
+    augmentation: AugmentationConfig | None = None,
+    **training: Any,
+) -> TaggingJob:
+    """A tagger of characters, the rows both to learn from and to be scored on."""
+    vocabulary = tag_vocabulary()
+    plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
+    plan = replace(plan, augmentation=augmentation or AugmentationConfig())
+    torch.manual_seed(0)
+    texts, tags = zip(*rows, strict=True)
+    table = Table.from_columns({"text": texts, "tags": tags})
+    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, plan.model.max_length))
+    model = TokenTagging().model(plan.model, TAGS)
+    return TaggingJob(plan, model, vocabulary, data, data, TAGS, CPU)
+
+
+def sequence_job(
+    rows: Sequence[tuple[str, str]],
+    model: dict[str, Any] | None = None,
+    augmentation: AugmentationConfig | None = None,
+    seed: int = 0,
+    vocabulary: SentencePieceVocabulary | None = None,
+    **training: Any,
+) -> SequenceJob:
+    """A model that writes, the rows both to learn from and to be scored on."""
+    vocabulary = vocabulary or reading_vocabulary()
+    kind = {"kind": "encoder_decoder"} | (model or {})
+    plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))
+    plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
+    torch.manual_seed(0)
+    pairs = Pairs([source for source, _ in rows], [target for _, target in rows])
+    return SequenceJob(plan, EncoderDecoder(plan.model), vocabulary, pairs, pairs, CPU)

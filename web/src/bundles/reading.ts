@@ -1,0 +1,8 @@
+/** story.js: what was read, written and answered. */
+
+import { alignment } from "../views/alignment/alignment";
+import { explanation } from "../views/explanation/explanation";
+import { generation } from "../views/generation/generation";
+import { add } from "../views/bundles";
+
+add({ alignment, explanation, generation });

@@ -1,6 +1,0 @@
-/** neuron.js: inside a head, number by number. */
-
-import { neuron } from "../views/neuron/neuron";
-import { add } from "../views/parts";
-
-add({ neuron });

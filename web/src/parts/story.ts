@@ -1,8 +1,0 @@
-/** story.js: what was read, written and answered. */
-
-import { alignment } from "../views/alignment/alignment";
-import { explanation } from "../views/explanation/explanation";
-import { generation } from "../views/generation/generation";
-import { add } from "../views/parts";
-
-add({ alignment, explanation, generation });

@@ -1,0 +1,98 @@
+/** What can be said of one query and one key: exact numbers, and how they come about. */
+
+import type { HeadLocation } from "../trace/format";
+import { type Matrix, valueAt, rowOf, scaleScore } from "../trace/matrix";
+import { type Label, type DisplayOptions, displayWeights } from "../trace/display";
+import type { Trace } from "../trace/trace";
+
+export interface FocusDetails {
+  readonly query: Label;
+  readonly key: Label | null; // null: only the query is known
+  /** The weight in the unit of the page, nothing else done to it. */
+  readonly weight: number;
+  readonly rank: number; // 1: the largest of its row
+  readonly visibleKeys: number; // keys that may be seen
+  /** What the picture shows, where that is something else. */
+  readonly displayed: number | null;
+  readonly entropy: number; // of the row, in bits
+  readonly topKeys: readonly { readonly label: Label; readonly weight: number }[];
+  /** Of a single piece on each side, where they were kept. */
+  readonly score: ScoreParts | null;
+  readonly visibility: "seen" | "padding" | "later" | "hidden";
+  readonly norm: number | null; // |v W_O| of the key
+  readonly exact: boolean; // false: read off a thumbnail
+}
+
+export interface ScoreParts {
+  readonly product: number; // q·k
+  readonly scale: number;
+  readonly softcap: number | null;
+  readonly bias: number | null;
+  readonly score: number; // before the mask
+}
+
+/** Looks at piece `query` and piece `key` of a head. */
+export async function focusDetails(trace: Trace, place: HeadLocation, query: number, key: number | null, how: DisplayOptions): Promise<FocusDetails> {
+  const plain = await displayWeights(trace, place, { unit: how.unit, specials: "plain", measure: "weights" });
+  const row = plain.rowOf(query);
+  const weights = rowOf(plain.matrix, row);
+  const allowed = (column: number) => plain.allowed[row * weights.length + column] === 1;
+  const column = key === null ? -1 : plain.columnOf(key);
+  const weight = key === null ? Number.NaN : weights[column];
+  const asking = plain.queries[row];
+  const told = key === null ? null : plain.keys[column];
+  const single = told && asking.pieces.length === 1 && told.pieces.length === 1;
+  const changed = how.specials === "renormalise" || how.measure === "values";
+  const [norms, score, pictured] = await Promise.all([
+    single ? trace.valueNorms(place) : null,
+    single && key !== null ? scoreParts(trace, place, query, key) : null,
+    changed && told ? displayWeights(trace, place, how) : null,
+  ]);
+  const order = [...weights.keys()].filter(allowed).sort((a, b) => weights[b] - weights[a]);
+  return {
+    query: asking,
+    key: told,
+    weight,
+    rank: 1 + weights.reduce((larger, other) => larger + Number(other > weight), 0),
+    visibleKeys: order.length,
+    displayed: pictured ? valueAt(pictured.matrix, row, column) : null,
+    entropy: entropyOf(weights),
+    topKeys: order.slice(0, 5).map((place) => ({ label: plain.keys[place], weight: weights[place] })),
+    score,
+    visibility: !told || allowed(column) ? "seen" : visibilityOf(trace, place, query, told),
+    norm: norms && key !== null ? norms[key] : null,
+    exact: trace.hasExactWeights(place),
+  };
+}
+
+function visibilityOf(trace: Trace, place: HeadLocation, query: number, key: Label): FocusDetails["visibility"] {
+  if (!key.real) return "padding";
+  return trace.block(place.block).causal && key.pieces[0] > query ? "later" : "hidden";
+}
+
+/** How a score comes about; null where q and k were not kept. */
+async function scoreParts(trace: Trace, place: HeadLocation, query: number, key: number): Promise<ScoreParts | null> {
+  if (!trace.has(`${place.block}.${place.layer}.q`)) return null;
+  const recorded = trace.has(`${place.block}.${place.layer}.scores`);
+  const [q, k, bias, scores] = await Promise.all([
+    trace.q(place),
+    trace.k(place),
+    trace.bias(place),
+    recorded ? trace.scores(place) : null,
+  ]);
+  const block = trace.block(place.block);
+  const product = dot(q, query, k, key);
+  const added = bias ? valueAt(bias, query, key) : null;
+  const score = scores ? valueAt(scores, query, key) : scaleScore(product, block) + (added ?? 0);
+  return { product, scale: block.scale, softcap: block.softcap ?? null, bias: added, score };
+}
+
+function dot(q: Matrix, row: number, k: Matrix, column: number): number {
+  const keys = rowOf(k, column);
+  return rowOf(q, row).reduce((sum, number, i) => sum + number * keys[i], 0);
+}
+
+/** -Σ w log₂ w. */
+export function entropyOf(weights: Float32Array): number {
+  return weights.reduce((sum, weight) => (weight > 0 ? sum - weight * Math.log2(weight) : sum), 0);
+}

@@ -1,0 +1,223 @@
+/** The map: every head of every block as a thumbnail, layers down, heads across; it moves the focus of all views. */
+
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { Canvas, type Draw } from "../draw/canvas";
+import { css, headColours, ink } from "../draw/colours";
+import { blit, hatch, paintBytes, rampStep as rampStep } from "../draw/paint";
+import { shade } from "../draw/palette";
+import { maxPool } from "../draw/pool";
+import { useAsync } from "../state/useAsync";
+import { selectHead, togglePin } from "../state/actions";
+import { muted, headKey } from "../state/session";
+import { setting } from "../state/settings";
+import { focusedHead, pinned, sequence } from "../state/state";
+import type { Block } from "../trace/format";
+import type { Matrix } from "../trace/matrix";
+import type { Trace } from "../trace/trace";
+import { Choice, Toggle } from "../views/choice";
+import { BLOCKS, headName } from "../i18n/blocks";
+import { t } from "../i18n/i18n";
+import { AccessibleGrid, gridStep } from "./accessibleGrid";
+
+const overlay = setting<"weights" | "entropy">("map", "show", "weights");
+const sorted = setting("map", "sorted", false);
+
+const MAP_WIDTH = 232;
+const LEFT = 22; // layer numbers
+const TOP = 16; // head numbers
+const GAP = 2;
+const [MIN_CELL, MAX_CELL] = [9, 44]; // side of a cell
+
+export function HeadMap({ trace }: { readonly trace: Trace }) {
+  return (
+    <>
+      <div class="map-settings choices">
+        <Choice
+          title={{ ko: "칸", en: "cells" }}
+          of={overlay}
+          options={{ weights: { ko: "가중치", en: "weights" }, entropy: { ko: "엔트로피", en: "entropy" } }}
+        />
+        <Toggle title={{ ko: "엔트로피순", en: "by entropy" }} of={sorted} />
+      </div>
+      {trace.info.blocks.map((block) => (
+        <BlockMap key={block.traceId} trace={trace} block={block} />
+      ))}
+    </>
+  );
+}
+
+function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Block }) {
+  const { value, error } = useAsync(async () => {
+    const number = sequence.value;
+    const [thumbnails, entropy] = await Promise.all([
+      trace.has(`${block.traceId}.thumbnails`) ? trace.thumbnails(block.traceId, number) : null,
+      trace.entropy(block.traceId, number),
+    ]);
+    return { thumbnails, entropy, order: entropyOrder(block, entropy) };
+  }, [trace, block]);
+  const under = useSignal<{ layer: number; column: number } | null>(null);
+  const { layers, heads, traceId } = block;
+  const side = Math.max(MIN_CELL, Math.min(MAX_CELL, Math.floor((MAP_WIDTH - LEFT) / heads)));
+  const [width, height] = [LEFT + heads * side, TOP + layers * side];
+  const order = value && sorted.value ? value.order : null;
+  const headAt = (layer: number, column: number) => order?.[layer][column] ?? column;
+  const columnOf = (layer: number, head: number) => order?.[layer].indexOf(head) ?? head;
+  const here = focusedHead.value.block === traceId;
+
+  const cells = useMemo<Draw>(() => {
+    if (!value) return () => undefined;
+    return (g, colours) => {
+      const ramp = ink(shade.value);
+      const entropy = overlay.value === "entropy" ? value.entropy : null;
+      const most = entropy ? entropy.data.reduce((a, b) => Math.max(a, b), 0) : 0;
+      g.font = `11px ${colours.font}`;
+      g.fillStyle = colours.soft;
+      g.textAlign = "right";
+      g.textBaseline = "middle";
+      const every = (step: number) => Math.ceil(13 / step);
+      for (let layer = 0; layer < layers; layer += every(side))
+        g.fillText(String(layer), LEFT - 5, TOP + (layer + 0.5) * side);
+      g.textAlign = "center";
+      const across = Math.ceil(16 / side);
+      if (!sorted.value)
+        for (let head = 0; head < heads; head += across) g.fillText(String(head), LEFT + (head + 0.5) * side, TOP / 2);
+      for (let layer = 0; layer < layers; layer++)
+        for (let head = 0; head < heads; head++) {
+          const column = sorted.value ? value.order[layer].indexOf(head) : head;
+          const [x, y, size] = [LEFT + column * side, TOP + layer * side, side - GAP];
+          if (entropy) {
+            const step = rampStep(entropy.data[layer * heads + head] / (most || 1));
+            g.fillStyle = css(ramp, step);
+            g.fillRect(x, y, size, size);
+            if (side >= 30) {
+              g.fillStyle = step > 110 ? colours.paper : colours.ink;
+              g.fillText(entropy.data[layer * heads + head].toFixed(1), x + size / 2, y + size / 2);
+            }
+          } else if (value.thumbnails) {
+            const [, , down, wide] = value.thumbnails.shape;
+            const room = size * (globalThis.devicePixelRatio || 1);
+            const from = (layer * heads + head) * down * wide;
+            const data = value.thumbnails.data.subarray(from, from + down * wide);
+            const tile = maxPool({ rows: down, columns: wide, data }, room, room);
+            blit(g, paintBytes(tile.data, tile.rows, tile.columns, ramp), x, y, size, size);
+          }
+          if (muted.value.has(headKey({ block: traceId, layer, head }))) hatch(g, x, y, size, size, colours.focus, 4);
+          g.strokeStyle = colours.line;
+          g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+        }
+    };
+  }, [value, side, layers, heads, traceId]);
+
+  const marks: Draw = (g, colours) => {
+    const box = (layer: number, head: number, colour: string, thick: number) => {
+      const [x, y] = [LEFT + columnOf(layer, head) * side, TOP + layer * side];
+      g.strokeStyle = colour;
+      g.lineWidth = thick;
+      g.strokeRect(x - 1, y - 1, side, side);
+      return [x, y] as const;
+    };
+    const hovered = under.value;
+    if (hovered) box(hovered.layer, headAt(hovered.layer, hovered.column), colours.focus, 1);
+    pinned.value.forEach((pin, i) => {
+      if (pin.block !== traceId) return;
+      const [x, y] = box(pin.layer, pin.head, headColours[i].colour, 2.5);
+      g.fillStyle = headColours[i].colour;
+      g.fillRect(x - 2, y - 2, 9, 9);
+      g.fillStyle = "#fff";
+      g.font = `bold 8px ${colours.font}`;
+      g.textAlign = "center";
+      g.textBaseline = "middle";
+      g.fillText(String(i + 1), x + 2.5, y + 3);
+    });
+    if (focusedHead.value.block === traceId) box(focusedHead.value.layer, focusedHead.value.head, colours.focus, 3);
+  };
+
+  const cellAt = (event: MouseEvent) => {
+    const layer = Math.floor((event.offsetY - TOP) / side);
+    const column = Math.floor((event.offsetX - LEFT) / side);
+    return layer >= 0 && layer < layers && column >= 0 && column < heads ? { layer, column } : null;
+  };
+  const told = (layer: number, head: number) => {
+    const bits = value?.entropy ? ` · ${value.entropy.data[layer * heads + head].toFixed(2)} bit` : "";
+    const silent = muted.value.has(headKey({ block: traceId, layer, head })) ? ` · ${t({ ko: "끔", en: "muted" })}` : "";
+    return `${headName({ layer, head })}${bits}${silent}`;
+  };
+  const press = (event: MouseEvent) => {
+    const cell = cellAt(event);
+    if (!cell) return;
+    const head = { block: traceId, layer: cell.layer, head: headAt(cell.layer, cell.column) };
+    if (event.shiftKey) togglePin({ ...head, sequence: sequence.value });
+    else selectHead(head);
+  };
+  const keys = (event: KeyboardEvent) => {
+    const step = gridStep(event);
+    const from = here ? { layer: focusedHead.value.layer, head: focusedHead.value.head } : { layer: 0, head: headAt(0, 0) };
+    if (event.key === "Enter" || event.key === " ") togglePin({ ...from, block: traceId, sequence: sequence.value });
+    else if (step) {
+      const layer = clamp(from.layer + (here ? step[0] : 0), layers);
+      selectHead({
+        block: traceId,
+        layer,
+        head: headAt(layer, clamp(columnOf(from.layer, from.head) + (here ? step[1] : 0), heads)),
+      });
+    } else return;
+    event.preventDefault();
+  };
+  const shown = under.value
+    ? { layer: under.value.layer, head: headAt(under.value.layer, under.value.column) }
+    : here
+      ? focusedHead.value
+      : null;
+  return (
+    <section class="map-block" data-block={traceId}>
+      <h2>
+        {t(BLOCKS[traceId])} <small>{shown ? told(shown.layer, shown.head) : `${layers} × ${heads}`}</small>
+      </h2>
+      {error && <p role="alert">{error}</p>}
+      <AccessibleGrid
+        id={`map-${traceId}`}
+        label={t({ ko: `${BLOCKS[traceId].ko}의 머리들`, en: `heads of the ${BLOCKS[traceId].en}` })}
+        rows={layers}
+        columns={heads}
+        row={here ? focusedHead.value.layer : -1}
+        column={here ? columnOf(focusedHead.value.layer, focusedHead.value.head) : -1}
+        cellText={here ? told(focusedHead.value.layer, focusedHead.value.head) : t({ ko: "고르지 않음", en: "not chosen" })}
+        selected={here}
+        onKeyDown={keys}
+      >
+        <div class="map-picture" style={{ width: `${width}px`, height: `${height}px` }}>
+          <Canvas width={width} height={height} draw={cells} label="" />
+          <Canvas
+            width={width}
+            height={height}
+            draw={marks}
+            label=""
+            data-left={LEFT}
+            data-top={TOP}
+            data-cell={side}
+            onPointerMove={(event) => (under.value = cellAt(event))}
+            onPointerLeave={() => (under.value = null)}
+            onClick={press}
+          />
+        </div>
+      </AccessibleGrid>
+    </section>
+  );
+}
+
+function clamp(number: number, count: number): number {
+  return Math.max(0, Math.min(number, count - 1));
+}
+
+/** The heads of each layer from the most certain to the least. */
+export function entropyOrder(
+  { layers, heads }: Pick<Block, "layers" | "heads">,
+  entropy: Matrix | null,
+): readonly (readonly number[])[] {
+  return Array.from({ length: layers }, (_, layer) => {
+    const order = Array.from({ length: heads }, (_, head) => head);
+    if (!entropy) return order;
+    return order.sort((a, b) => entropy.data[layer * heads + a] - entropy.data[layer * heads + b]);
+  });
+}

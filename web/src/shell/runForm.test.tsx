@@ -1,0 +1,112 @@
+/** The form beside a model: what it offers, and what it asks. */
+
+import { render } from "preact";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { INFO, safetensors, small } from "../testing/testTrace";
+import { busy, liveModel, currentTrace, runModel } from "../state/session";
+import type { TraceInfo } from "../trace/format";
+import { submitRequest, RunForm, request } from "./runForm";
+
+const CARD = { title: "a", task: null, kind: "encoder_decoder", pairs: false, writes: true, traces: true, max_length: 9 };
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  render(null, document.body);
+  liveModel.value = currentTrace.value = null;
+});
+
+describe("a target", () => {
+  const fields = (writes: boolean) => {
+    liveModel.value = { ...CARD, writes };
+    render(<RunForm />, document.body);
+    return document.querySelectorAll("textarea").length;
+  };
+
+  it("is offered to a model that writes", () => expect(fields(true)).toBe(2));
+  it("is not to a classifier with a decoder", () => expect(fields(false)).toBe(1));
+});
+
+it("the text of a language model is the one that was asked, not what it wrote", async () => {
+  const target = INFO.sides.source ?? [];
+  const decoding = { method: "greedy", settings: {}, prompt: -3, steps: [], output: "", text: "ROMEO:\n" } as const;
+  const [block] = INFO.blocks;
+  currentTrace.value = await small({ sides: { target }, blocks: [{ ...block, queries: "target", keys: "target" }], decodingArgument });
+  expect(request.value.editedText).toBe("ROMEO:\n");
+});
+
+describe("a target that was given", () => {
+  const target = INFO.sides.source ?? [];
+  const decoding = { method: "given", settings: {}, prompt: 1, steps: [], output: "봄이다", text: "나는" } as const;
+  const [block] = INFO.blocks;
+  const reads = { ...block, queries: "target", keys: "target" } as const;
+
+  const fields = () => [...document.querySelectorAll("textarea")];
+  const show = async (kind: string, info: Partial<TraceInfo>) => {
+    currentTrace.value = await small({ decodingArgument, ...info });
+    liveModel.value = { ...CARD, kind };
+    render(<RunForm />, document.body);
+  };
+  const type = async (field: HTMLTextAreaElement, text: string) => {
+    field.value = text;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    await vi.waitFor(() => expect(fields().map(({ value }) => value)).toContain(text));
+  };
+
+  it("is given again, until it is edited", async () => {
+    await show("encoder_decoder", { sides: { source: target, target } });
+    expect(request.value).toEqual({ text: "나는 봄", target: "봄이다", decode: {} });
+    expect(fields()[1].value).toBe("봄이다");
+    await type(fields()[1], "");
+    expect(request.value.editedTarget).toBeNull();
+    await type(fields()[1], "여름");
+    expect(request.value.editedTarget).toBe("여름");
+  });
+
+  it("is given to a language model again, and can be seen", async () => {
+    const info: Partial<TraceInfo> = { sides: { target }, blocks: [{ ...reads, traceId: "decoder" }] };
+    vi.stubGlobal("fetch", answers({ ...INFO, ...info, decodingArgument: { ...decoding, method: "greedy" } }));
+    await show("decoder", info);
+    await type(fields()[1], ""); // until now it was the one of the test before
+    await submitRequest();
+    expect(request.value.editedTarget).toBeNull();
+    expect(fields().length).toBe(1);
+    await show("decoder", info);
+    expect(request.value).toEqual({ text: "나는", target: "봄이다", decode: {} });
+    expect(fields()[1].value).toBe("봄이다");
+  });
+
+  it("what was asked is the trace's then: no field keeps it", async () => {
+    vi.stubGlobal("fetch", answers({ ...INFO, decodingArgument: { ...decoding, output: "가을" } }));
+    await show("encoder_decoder", { sides: { source: target, target } });
+    await type(fields()[0], "너는");
+    await type(fields()[1], "여름");
+    await submitRequest();
+    expect(request.value).toEqual({ text: "나는 봄", target: "가을", decode: {} });
+  });
+});
+
+it("one trace is asked for at a time, and once for an Enter that is held down", async () => {
+  const fetch = vi.fn(answers(INFO));
+  vi.stubGlobal("fetch", fetch);
+  [currentTrace.value, liveModel.value] = [await small(), CARD];
+  render(<RunForm />, document.body);
+  const [field] = document.querySelectorAll("textarea");
+  const enter = (repeat: boolean) => {
+    const event = new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, repeat });
+    field.dispatchEvent(event);
+    expect(event.defaultPrevented).toBe(true); // no new line in the field either
+  };
+  for (const repeat of [false, true, false]) enter(repeat);
+  await runModel({ editedText: "", editedTarget: null, decode: {} });
+  await vi.waitFor(() => expect(busy.value).toBe(false));
+  enter(true);
+  expect(busy.value).toBe(false);
+  expect(fetch.mock.calls.filter(([address]) => address === "api/trace")).toHaveLength(1);
+});
+
+/** A server whose every trace is this one. */
+function answers(info: TraceInfo) {
+  const file = safetensors(info, { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } });
+  return (address: URL | string) =>
+    Promise.resolve(String(address).endsWith("api/trace") ? Response.json({ id: "00ff" }) : new Response(file));
+}

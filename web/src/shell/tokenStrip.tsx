@@ -1,0 +1,235 @@
+/** The token strip: every token of the head in focus, to point at and to lock; and how tokens are taken together. */
+
+import { effect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { displayText, labelParts } from "../draw/text";
+import { axes, labelIndex } from "../state/labels";
+import { toggleLock, hoverOver } from "../state/actions";
+import {
+  block,
+  focusKey,
+  focusQuery,
+  hoverKey,
+  hoverQuery,
+  key,
+  measure,
+  query,
+  scale,
+  sequence,
+  specials,
+  unit,
+} from "../state/state";
+import type { Sequence, Side } from "../trace/format";
+import type { Label } from "../trace/display";
+import type { Trace } from "../trace/trace";
+import { Choice } from "../views/choice";
+import { type Message, t } from "../i18n/i18n";
+
+const MAX_TOKENS = 400; // tokens at once; the others are a press away
+
+export function TokenStrip({ trace }: { readonly trace: Trace }) {
+  const now = axes.value;
+  const { queries, keys } = trace.block(block.value);
+  const count = trace.info.sides[keys]?.length ?? 1;
+  return (
+    <>
+      <div class="strip-settings choices">
+        {count > 1 && <SequenceChoice trace={trace} side={keys} />}
+        <Choice
+          title={{ ko: "묶기", en: "unit" }}
+          of={unit}
+          options={{
+            piece: { ko: "조각", en: "pieces" },
+            syllable: { ko: "글자", en: "syllables" },
+            word: { ko: "어절", en: "words" },
+          }}
+        />
+        <Choice
+          title={{ ko: "특수 토큰", en: "special tokens" }}
+          of={specials}
+          options={{
+            plain: { ko: "그대로", en: "as they are" },
+            dim: { ko: "흐리게", en: "dimmed" },
+            renormalise: { ko: "빼고 다시 나눔", en: "taken out, renormalised" },
+          }}
+        />
+        <Choice
+          title={{ ko: "재는 것", en: "measure" }}
+          of={measure}
+          options={{
+            weights: { ko: "가중치", en: "weights" },
+            values: { ko: "가중치 × ‖v W_O‖", en: "weights × ‖v W_O‖" },
+          }}
+        />
+        <Choice
+          title={{ ko: "색 눈금", en: "colour scale" }}
+          of={scale}
+          options={{
+            sqrt: { ko: "제곱근", en: "square root" },
+            linear: { ko: "선형", en: "linear" },
+            log: { ko: "로그", en: "logarithm" },
+          }}
+        />
+      </div>
+      {now &&
+        (queries === keys ? (
+          <Tokens labels={now.queries} of={trace.queries({ block: block.value, sequence: sequence.value })} as="both" />
+        ) : (
+          <>
+            <Tokens
+              labels={now.queries}
+              of={trace.queries({ block: block.value, sequence: sequence.value })}
+              as="query"
+            />
+            <Tokens labels={now.keys} of={trace.keys({ block: block.value, sequence: sequence.value })} as="key" />
+          </>
+        ))}
+    </>
+  );
+}
+
+function SequenceChoice({ trace, side }: { readonly trace: Trace; readonly side: Side }) {
+  return (
+    <label class="choice">
+      {t({ ko: "문장", en: "text" })}
+      <select value={sequence.value} onChange={(event) => (sequence.value = Number(event.currentTarget.value))}>
+        {trace.info.sides[side]?.map(({ text }, i) => (
+          <option key={i} value={i}>
+            {i} · {text.slice(0, 24)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface TokensProps {
+  readonly labels: readonly Label[];
+  readonly of: Sequence;
+  /** What a press locks; "both": the query, with shift the key. */
+  readonly as: "query" | "key" | "both";
+}
+
+const TITLES: Readonly<Record<TokensProps["as"], Message>> = {
+  both: { ko: "토큰: 누르면 질의, Shift와 누르면 키", en: "tokens: press for the query, shift-press for the key" },
+  query: { ko: "질의", en: "queries" },
+  key: { ko: "키", en: "keys" },
+};
+
+function Tokens({ labels, of, as }: TokensProps) {
+  const list = useRef<HTMLDivElement>(null);
+  const locked = as === "key" ? key.value : query.value;
+  const first = windowAt(labels, locked ?? 0);
+  const shown = labels.slice(first, first + MAX_TOKENS);
+  useEffect(
+    () =>
+      effect(() => {
+        if (as !== "key") mark(list.current, "asks", labelIndex(labels, focusQuery.value) - first);
+        if (as !== "query") mark(list.current, "looked", labelIndex(labels, focusKey.value) - first);
+      }),
+    [labels, first, as],
+  );
+  const lockAt = (event: MouseEvent) => {
+    const piece = pieceUnder(event);
+    if (piece === null) return;
+    const asKey = as === "key" || (as === "both" && event.shiftKey);
+    if (asKey) toggleLock(query.value, piece === key.value ? null : piece);
+    else toggleLock(piece === query.value ? null : piece, key.value);
+  };
+  const pointAt = (event: Event) => {
+    const piece = pieceUnder(event);
+    if (piece === null) return;
+    if (as === "key") hoverKey.value = piece;
+    else hoverQuery.value = piece;
+  };
+  const inside = Math.max(labelIndex(shown, locked), 0);
+  return (
+    <div class="tokens-row">
+      {as !== "both" && <span class="tokens-title">{t(TITLES[as])}</span>}
+      <div
+        class="tokens"
+        ref={list}
+        role="group"
+        aria-label={t(TITLES[as])}
+        data-side={as}
+        onClick={lockAt}
+        onPointerOver={pointAt}
+        onPointerLeave={() => hoverOver(null, null)}
+        onFocusIn={pointAt}
+        onKeyDown={moveFocus}
+      >
+        {first > 0 && <span class="more">{t({ ko: `앞에 ${first}`, en: `${first} before` })}</span>}
+        {shown.map((label, i) => (
+          <button
+            key={label.pieces[0]}
+            type="button"
+            class={classOf(label, of)}
+            data-piece={label.pieces[0]}
+            tabIndex={i === inside ? 0 : -1}
+            aria-pressed={locked !== null && label.pieces.includes(locked)}
+            title={titleOf(label, of)}
+          >
+            {buttonText(label)}
+          </button>
+        ))}
+        {first + MAX_TOKENS < labels.length && (
+          <span class="more">
+            {t({ ko: `뒤에 ${labels.length - first - MAX_TOKENS}`, en: `${labels.length - first - MAX_TOKENS} after` })}
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** Where the window of shown tokens begins, so that the locked one is inside. */
+function windowAt(labels: readonly Label[], piece: number): number {
+  if (labels.length <= MAX_TOKENS) return 0;
+  return Math.max(0, Math.min(labelIndex(labels, piece) - MAX_TOKENS / 2, labels.length - MAX_TOKENS));
+}
+
+/** Moves a class to one child by hand: hovering does not draw hundreds of buttons anew. */
+function mark(list: HTMLElement | null, name: string, index: number): void {
+  if (!list) return;
+  for (const before of list.querySelectorAll(`.${name}`)) before.classList.remove(name);
+  if (index >= 0) list.querySelectorAll(".token")[index]?.classList.add(name);
+}
+
+function pieceUnder(event: Event): number | null {
+  const token = (event.target as Element).closest<HTMLElement>("[data-piece]");
+  return token ? Number(token.dataset.piece) : null;
+}
+
+function moveFocus(event: KeyboardEvent): void {
+  const to = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" } as const;
+  if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+  const next = (event.target as Element)[to[event.key]];
+  event.preventDefault();
+  if (!(next instanceof HTMLButtonElement)) return;
+  next.focus();
+}
+
+function classOf(label: Label, of: Sequence): string {
+  const classes = ["token"];
+  if (labelParts(label.text)[0].kind === "start") classes.push("starts");
+  if (label.special) classes.push("special");
+  if (!label.real) classes.push("pad");
+  const segment = of.segments?.[label.pieces[0]] ?? 0;
+  if (label.real && segment % 2) classes.push("second");
+  return classes.join(" ");
+}
+
+function buttonText(label: Label): string {
+  const text = displayText(label.text);
+  return labelParts(label.text)[0].kind === "start" ? text.slice(1) : text;
+}
+
+function titleOf({ pieces, special, real }: Label, of: Sequence): string {
+  const said = [
+    `#${pieces[0]}${pieces.length > 1 ? `–${pieces.at(-1)}` : ""}`,
+    pieces.map((i) => `${displayText(of.pieces[i])} (${of.ids[i]})`).join(" "),
+  ];
+  if (!real) said.push(t({ ko: "패딩", en: "padding" }));
+  else if (special) said.push(t({ ko: "특수", en: "special" }));
+  return said.join(" · ");
+}

@@ -1,0 +1,93 @@
+/** What one can do with the state: the same for keys, pointers and buttons. */
+
+import { batch, signal, type Signal } from "@preact/signals";
+import type { HeadLocation } from "../trace/format";
+import { axes, labelIndex } from "./labels";
+import { muted, headKey, currentTrace } from "./session";
+import * as state from "./state";
+
+/** Whether the last move was made on the keyboard: then it is told aloud. */
+export const hoveredByKeyboard = signal(false);
+
+const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
+
+/** Moves the focus by rows and columns, in the unit of the page. */
+export function moveCell(down: number, right: number): void {
+  const now = axes.value;
+  if (!now) return;
+  const row = clamp(labelIndex(now.queries, state.focusQuery.value) + down, now.queries.length);
+  const column = clamp(labelIndex(now.keys, state.focusKey.value) + right, now.keys.length);
+  hoverOver(now.queries[row].pieces[0], now.keys[column].pieces[0], true);
+}
+
+/** Points at a pair of pieces; null: at none. */
+export function hoverOver(query: number | null, key: number | null, keyboard = false): void {
+  batch(() => {
+    hoveredByKeyboard.value = keyboard;
+    state.hoverQuery.value = query;
+    state.hoverKey.value = key;
+  });
+}
+
+/** Locks what is pointed at; frees it when it is locked already. */
+export function toggleLock(query = state.focusQuery.value, key = state.focusKey.value): void {
+  const again = query === state.query.value && key === state.key.value;
+  batch(() => {
+    state.query.value = again ? null : query;
+    state.key.value = again ? null : key;
+  });
+}
+
+/** Frees what is pointed at and locked. */
+export function unlock(): void {
+  batch(() => {
+    hoverOver(null, null);
+    state.query.value = null;
+    state.key.value = null;
+  });
+}
+
+/** Goes to a head, of another block too; what it does not have is passed over. */
+export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence">): boolean {
+  const found = currentTrace.value?.info.blocks.find(({ traceId }) => traceId === block);
+  if (!found || layer >= found.layers || head >= found.heads) return false;
+  batch(() => {
+    state.block.value = block;
+    state.layer.value = layer;
+    state.head.value = head;
+  });
+  return true;
+}
+
+/** The next layer or head, round at the ends. */
+export function stepIndex(of: "layer" | "head", by: number): void {
+  const block = currentTrace.value?.info.blocks.find(({ traceId }) => traceId === state.block.value);
+  if (!block) return;
+  const [now, count] = of === "layer" ? [state.layer, block.layers] : [state.head, block.heads];
+  now.value = (now.value + by + count) % count;
+}
+
+export function nextBlock(): void {
+  const blocks = currentTrace.value?.info.blocks ?? [];
+  const at = blocks.findIndex(({ traceId }) => traceId === state.block.value);
+  if (blocks.length) state.block.value = blocks[(at + 1) % blocks.length].traceId;
+}
+
+/** The choice after the one of now. */
+export function cycle<T extends string>(of: Signal<T>, choices: readonly T[]): void {
+  of.value = choices[(choices.indexOf(of.value) + 1) % choices.length];
+}
+
+/** Pins a head to compare it, or takes the pin out; four at most, the oldest leaves. */
+export function togglePin(place: HeadLocation = state.focusedHead.value): void {
+  const others = state.pinned.value.filter((pinned) => headKey(pinned) !== headKey(place));
+  const was = others.length < state.pinned.value.length;
+  state.pinned.value = was ? others : [...others, place].slice(-4);
+}
+
+/** Mutes a head in the next run, or lets it speak again. */
+export function toggleMute(place: Omit<HeadLocation, "sequence"> = state.focusedHead.value): void {
+  const heads = new Set(muted.value);
+  if (!heads.delete(headKey(place))) heads.add(headKey(place));
+  muted.value = heads;
+}

@@ -1,0 +1,101 @@
+/** The trace that is shown, and where new ones come from. */
+
+import { batch, signal } from "@preact/signals";
+import type { HeadLocation, TraceInfo } from "../trace/format";
+import { api, post } from "../trace/api";
+import { bootConfig, openEmbedded, type LiveModel, openServed } from "../trace/source";
+import type { Trace } from "../trace/trace";
+import { errorText } from "./useAsync";
+import * as state from "./state";
+
+/** The trace on the page; null: none yet. */
+export const currentTrace = signal<Trace | null>(null);
+/** By what name the server knows it; null in a page without one. */
+export const traceId = signal<string | null>(null);
+/** The model behind the page; null: a file is shown. */
+export const liveModel = signal<LiveModel | null>(null);
+/** Whether a trace is on its way, and why the last one did not come. */
+export const busy = signal(false);
+export const sessionError = signal<string | null>(null);
+/** Heads that the next run mutes, as `block.layer.head`. */
+export const muted = signal<ReadonlySet<string>>(new Set());
+
+export function headKey({ block, layer, head }: Omit<HeadLocation, "sequence">): string {
+  return `${block}.${layer}.${head}`;
+}
+
+/** Opens what the page was started with. */
+export async function loadInitialTrace(): Promise<void> {
+  await withStatus(async () => {
+    const how = bootConfig();
+    if (how.mode === "embedded") return showTrace(await openEmbedded(), null);
+    if (how.mode === "live") liveModel.value = how.model ?? ((await (await api("api/model")).json()) as LiveModel);
+    if (how.trace) showTrace(await openServed(how.trace), how.trace);
+  });
+}
+
+export interface Request {
+  readonly editedText: string;
+  readonly editedTarget: string | null;
+  readonly decode: Readonly<Record<string, number | boolean>> | null;
+}
+
+/** Asks the model for a new trace and shows it, unless one is on its way. */
+export async function runModel(request: Request): Promise<void> {
+  if (busy.value) return;
+  await withStatus(async () => {
+    const mute = [...muted.value].map((head) => {
+      const [block, layer, number] = head.split(".");
+      return [block, Number(layer), Number(number)];
+    });
+    const { id } = (await (await post("api/trace", { ...request, mute })).json()) as { id: string };
+    showTrace(await openServed(id), id);
+  });
+}
+
+async function withStatus(work: () => Promise<void>): Promise<void> {
+  batch(() => {
+    busy.value = true;
+    sessionError.value = null;
+  });
+  try {
+    await work();
+  } catch (error) {
+    sessionError.value = errorText(error);
+  }
+  busy.value = false;
+}
+
+function showTrace(trace: Trace, id: string | null): void {
+  batch(() => {
+    clampSelection(trace.info);
+    currentTrace.value = trace;
+    traceId.value = id;
+    muted.value = new Set(trace.info.muted.map(([block, layer, head]) => headKey({ block, layer, head })));
+  });
+}
+
+/** Moves what is looked at to where the trace has something. */
+export function clampSelection(info: TraceInfo): void {
+  const within = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
+  const block = info.blocks.find(({ traceId }) => traceId === state.block.value) ?? info.blocks[0];
+  if (!block) throw new Error("the trace holds no attention");
+  const token = (number: number | null, count: number) => (number !== null && number < count ? number : null);
+  batch(() => {
+    state.block.value = block.traceId;
+    state.sequence.value = within(state.sequence.value, info.sides[block.keys]?.length ?? 0);
+    state.layer.value = within(state.layer.value, block.layers);
+    state.head.value = within(state.head.value, block.heads);
+    const tokens = (side: "queries" | "keys") => info.sides[block[side]]?.[state.sequence.value]?.pieces.length ?? 0;
+    state.query.value = token(state.query.value, tokens("queries"));
+    state.key.value = token(state.key.value, tokens("keys"));
+    state.hoverQuery.value = token(state.hoverQuery.value, tokens("queries"));
+    state.hoverKey.value = token(state.hoverKey.value, tokens("keys"));
+    const pins = state.pinned.value
+      .filter((pin) =>
+        info.blocks.some(({ traceId, layers, heads }) => traceId === pin.block && pin.layer < layers && pin.head < heads),
+      )
+      .map((pin) => ({ ...pin, sequence: state.sequence.value }));
+    if (JSON.stringify(pins) !== JSON.stringify(state.pinned.value)) state.pinned.value = pins;
+  });
+}

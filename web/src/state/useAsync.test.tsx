@@ -1,0 +1,27 @@
+/** What a view sees of what is fetched for it. */
+
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import { afterEach, expect, it, vi } from "vitest";
+import { useAsync } from "./useAsync";
+
+afterEach(() => render(null, document.body));
+
+it("an error takes the value of before away, the next value takes the error away", async () => {
+  const head = signal(0);
+  const fetched = async () => {
+    if (head.value === 1) throw new Error("no head 1");
+    return `head ${head.value}`;
+  };
+  function Told() {
+    const { value, error } = useAsync(fetched);
+    return <p>{`${value} / ${error}`}</p>;
+  }
+  const says = (text: string) => vi.waitFor(() => expect(document.body.textContent).toBe(text));
+  render(<Told />, document.body);
+  await says("head 0 / null");
+  head.value = 1;
+  await says("null / no head 1");
+  head.value = 2;
+  await says("head 2 / null");
+});

@@ -1,0 +1,136 @@
+/** A small trace made of plain numbers, for tests: one block of 2 layers and 2 heads over "나는 봄" and a pad. */
+
+import { MemoryByteSource } from "../trace/byteSource";
+import type { TraceInfo } from "../trace/format";
+import { Trace } from "../trace/trace";
+
+const PIECES = ["[CLS]", "▁나", "는", "▁봄", "[PAD]"];
+const [L, H, N, K] = [2, 2, 5, 4];
+
+export const INFO: TraceInfo = {
+  title: "small",
+  task: null,
+  model: {
+    kind: "encoder",
+    family: "jumok",
+    d_model: 8,
+    d_ff: 16,
+    parameters: 100,
+    positions: "sinusoidal",
+    norm: "layer",
+    norm_eps: 1e-5,
+    norm_first: true,
+    gated: false,
+    activation: "relu",
+    weights_sha256: null,
+  },
+  made: {},
+  blocks: [
+    {
+      traceId: "encoder",
+      queries: "source",
+      keys: "source",
+      layers: L,
+      heads: H,
+      key_heads: H,
+      d_head: K,
+      scale: 0.5,
+      causal: false,
+    },
+  ],
+  sides: {
+    source: [
+      {
+        text: "나는 봄",
+        pieces: PIECES,
+        ids: [1, 10, 11, 12, 0],
+        spans: [
+          [0, 0],
+          [0, 1],
+          [1, 2],
+          [3, 4],
+          [4, 4],
+        ],
+        special: [1, 0, 0, 0, 1],
+        real: [1, 1, 1, 1, 0],
+        words: [-1, 0, 0, 1, -1],
+        segments: null,
+      },
+    ],
+  },
+  muted: [],
+  classification: null,
+  next: null,
+  decodingArgument: null,
+  notes: [],
+};
+
+/** Opens it; `info` and `tensors` replace parts. */
+export function small(info: Partial<TraceInfo> = {}, tensors: Record<string, Tensor> = {}): Promise<Trace> {
+  return Trace.open(new MemoryByteSource(safetensors({ ...INFO, ...info }, { ...numbersOf(), ...tensors })));
+}
+
+export interface Tensor {
+  readonly shape: readonly number[];
+  readonly data: Float32Array | Uint8Array;
+}
+
+/** The file of a trace: header and tensors. */
+export function safetensors(info: TraceInfo, tensors: Record<string, Tensor>): ArrayBuffer {
+  const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/1", trace: JSON.stringify(info) } };
+  let end = 0;
+  for (const [name, { shape, data }] of Object.entries(tensors)) {
+    header[name] = {
+      dtype: data instanceof Uint8Array ? "U8" : "F32",
+      shape,
+      data_offsets: [end, end + data.byteLength],
+    };
+    end += data.byteLength;
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const file = new Uint8Array(8 + text.length + end);
+  new DataView(file.buffer).setBigUint64(0, BigInt(text.length), true);
+  file.set(text, 8);
+  let at = 8 + text.length;
+  for (const { data } of Object.values(tensors)) {
+    file.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength), at);
+    at += data.byteLength;
+  }
+  return file.buffer;
+}
+
+function numbersOf(): Record<string, Tensor> {
+  const tensors: Record<string, Tensor> = {};
+  const wave = (count: number, speed: number) =>
+    Float32Array.from({ length: count }, (_, i) => Math.sin(i * speed + 1));
+  for (let layer = 0; layer < L; layer++) {
+    const q = wave(H * N * K, 1.3 + layer);
+    const k = wave(H * N * K, 2.1 + layer);
+    const weights = new Float32Array(H * N * N);
+    for (let row = 0; row < H * N; row++) {
+      const head = Math.floor(row / N);
+      const powers = Array.from({ length: N }, (_, s) => {
+        let dot = 0;
+        for (let i = 0; i < K; i++) dot += q[row * K + i] * k[(head * N + s) * K + i];
+        return s < N - 1 ? Math.exp(0.5 * dot) : 0; // the pad is hidden
+      });
+      const total = powers.reduce((sum, power) => sum + power);
+      powers.forEach((power, s) => (weights[row * N + s] = power / total));
+    }
+    tensors[`encoder.${layer}.weights`] = { shape: [1, H, N, N], data: weights };
+    tensors[`encoder.${layer}.q`] = { shape: [1, H, N, K], data: q };
+    tensors[`encoder.${layer}.k`] = { shape: [1, H, N, K], data: k };
+    tensors[`encoder.${layer}.v`] = { shape: [1, H, N, K], data: wave(H * N * K, 0.7) };
+    tensors[`encoder.${layer}.value_norms`] = { shape: [1, H, N], data: wave(H * N, 0.9).map(Math.abs) };
+  }
+  tensors["encoder.mask"] = {
+    shape: [1, N, N],
+    data: Uint8Array.from({ length: N * N }, (_, i) => Number(i % N < N - 1)),
+  };
+  tensors["encoder.entropy"] = { shape: [1, L, H], data: wave(L * H, 1).map(Math.abs) };
+  tensors["encoder.thumbnails"] = {
+    shape: [1, L, H, N, N],
+    data: Uint8Array.from({ length: L * H * N * N }, (_, i) => (i * 37) % 256),
+  };
+  return tensors;
+}

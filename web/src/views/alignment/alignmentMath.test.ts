@@ -1,0 +1,31 @@
+import { describe, expect, test } from "vitest";
+import { centres, coverage, hardAlignment, monotone, pooled } from "./alignmentMath";
+
+const matrix = (rows: number, ...data: number[]) => ({ rows, columns: data.length / rows, data: Float32Array.from(data) });
+
+describe("alignment", () => {
+  test("heads are pooled by mean or maximum", () => {
+    const heads = [matrix(1, 0.5, 0.5), matrix(1, 1, 0)];
+    expect([...pooled(heads, "mean").data]).toEqual([0.75, 0.25]);
+    expect([...pooled(heads, "max").data]).toEqual([1, 0.5]);
+    expect([...pooled([heads[0]], "mean").data]).toEqual([0.5, 0.5]);
+  });
+
+  test("argmax of each row; a mark is mutual where the column agrees", () => {
+    const weights = matrix(3, 0.6, 0.4, 0.9, 0.1, 0, 0);
+    expect(hardAlignment(weights, false)).toEqual([0, 0, -1]);
+    expect(hardAlignment(weights, true)).toEqual([-1, 0, -1]);
+  });
+
+  test("coverage is the sum of columns, and all coverage is the rows", () => {
+    const sums = coverage(matrix(2, 0.25, 0.75, 0.5, 0.5));
+    expect([...sums]).toEqual([0.75, 1.25]);
+  });
+
+  test("a diagonal is monotone, its mirror is not", () => {
+    expect(monotone(centres(matrix(2, 1, 0, 0, 1)))).toBe(1);
+    expect(monotone(centres(matrix(2, 0, 1, 1, 0)))).toBe(0);
+    expect(centres(matrix(1, 0.5, 0.5))).toEqual([0.5]);
+    expect(monotone(centres(matrix(2, 0, 0, 0, 1)))).toBeNull();
+  });
+});

@@ -1,0 +1,71 @@
+/** Which source token a target token comes from: pooling of heads, hard marks, coverage, and how monotone it is. */
+
+import { type Matrix, valueAt } from "../../trace/matrix";
+
+export type Pool = "mean" | "max";
+
+/** Several heads as one, cell by cell. */
+export function pooled(heads: readonly Matrix[], how: Pool): Matrix {
+  const [{ rows, columns }] = heads;
+  const data = new Float32Array(rows * columns);
+  for (const head of heads)
+    for (let i = 0; i < data.length; i++)
+      data[i] = how === "max" ? Math.max(data[i], head.data[i]) : data[i] + head.data[i] / heads.length;
+  return { rows, columns, data };
+}
+
+/** The column of the largest number of each row; -1 where a row is all 0. */
+export function argmaxOfRows(matrix: Matrix): number[] {
+  return Array.from({ length: matrix.rows }, (_, row) =>
+    largest(matrix.columns, (column) => valueAt(matrix, row, column)),
+  );
+}
+
+function argmaxOfColumns(matrix: Matrix): number[] {
+  return Array.from({ length: matrix.columns }, (_, column) => largest(matrix.rows, (row) => valueAt(matrix, row, column)));
+}
+
+function largest(count: number, value: (i: number) => number): number {
+  let best = -1;
+  for (let i = 0, most = 0; i < count; i++)
+    if (value(i) > most) {
+      most = value(i);
+      best = i;
+    }
+  return best;
+}
+
+/** The marked column of each row, -1 for none: its argmax, and if `mutual`, only where the column agrees. */
+export function hardAlignment(matrix: Matrix, mutual: boolean): number[] {
+  const columns = argmaxOfRows(matrix);
+  if (!mutual) return columns;
+  const rows = argmaxOfColumns(matrix);
+  return columns.map((column, row) => (column >= 0 && rows[column] === row ? column : -1));
+}
+
+/** How much each source token was looked at: the sum of its column. */
+export function coverage(matrix: Matrix): Float32Array {
+  const sums = new Float32Array(matrix.columns);
+  for (let i = 0; i < matrix.data.length; i++) sums[i % matrix.columns] += matrix.data[i];
+  return sums;
+}
+
+/** The mean place each row looks at, in columns (0 = middle of the first one); NaN where a row is all 0. */
+export function centres(matrix: Matrix): number[] {
+  return Array.from({ length: matrix.rows }, (_, row) => {
+    let mass = 0;
+    let moment = 0;
+    for (let column = 0; column < matrix.columns; column++) {
+      mass += valueAt(matrix, row, column);
+      moment += column * valueAt(matrix, row, column);
+    }
+    return moment / mass;
+  });
+}
+
+/** The share of the steps from one row to the next in which the mean place does not go back; null without steps. */
+export function monotone(places: readonly number[]): number | null {
+  const known = places.filter((place) => !Number.isNaN(place));
+  if (known.length < 2) return null;
+  return known.slice(1).filter((place, i) => place >= known[i] - 1e-6).length / (known.length - 1);
+}

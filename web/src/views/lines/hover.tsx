@@ -1,0 +1,138 @@
+/** What is pointed at: its token, its lines, and their weights as numbers beside the tokens they reach. */
+
+import { css, headColours } from "../../draw/colours";
+import { rampStep } from "../../draw/paint";
+import { type DrawingColours, cellPaths } from "../../draw/svg";
+import { labelIndex } from "../../state/labels";
+import { focusKey, focusQuery, key, query } from "../../state/state";
+import { valueAt } from "../../trace/matrix";
+import { linesOf } from "./arcs";
+import type { Layout, Side } from "./layout";
+import type { Drawn } from "./series";
+import { elements, type Look, strokes } from "./strokes";
+
+/** The rows and columns of what is pointed at, or only of what is locked; -1: none. */
+export interface Focus {
+  readonly query: number;
+  readonly key: number;
+  readonly locked: Readonly<Record<Side, number>>;
+}
+
+export function focusOf({ shown }: Drawn, lockedOnly = false): Focus {
+  const locked = { query: labelIndex(shown.queries, query.value), key: labelIndex(shown.keys, key.value) };
+  if (lockedOnly) return { ...locked, locked };
+  return { query: labelIndex(shown.queries, focusQuery.value), key: labelIndex(shown.keys, focusKey.value), locked };
+}
+
+/** Whose lines are drawn: a query's or, without one, a key's. */
+export function told({ query, key }: Focus): { readonly side: Side; readonly index: number } | null {
+  if (query >= 0) return { side: "query", index: query };
+  return key < 0 ? null : { side: "key", index: key };
+}
+
+export function linesTold({ series, visible }: Drawn, focus: Focus) {
+  const one = told(focus);
+  return (
+    one &&
+    linesOf(
+      series.map(({ matrix }) => matrix),
+      one.side,
+      one.index,
+      visible,
+    ).list
+  );
+}
+
+/** The drawing; numbers stand beside the tokens `from` up to `to` of a side. */
+export function pointed(
+  drawn: Drawn,
+  focus: Focus,
+  layout: Layout,
+  look: Look,
+  inks: DrawingColours,
+  range: (side: Side) => readonly [from: number, to: number],
+) {
+  const { series, visible } = drawn;
+  const one = told(focus);
+  const pair =
+    one && focus.query >= 0 && focus.key >= 0 && visible(focus.query, focus.key)
+      ? series.map(({ matrix }, number) => ({ ...focus, series: number, weight: valueAt(matrix, focus.query, focus.key) }))
+      : [];
+  const rank = one?.index === focus.locked[one?.side ?? "key"] ? "locked" : "pointed";
+  const other = one?.side === "query" ? "key" : "query";
+  const [from, to] = one ? range(other) : [0, 0];
+  return (
+    <g>
+      {(["query", "key"] as const).map((side) => [
+        focus[side] >= 0 && <rect {...layout.label(side, focus[side])} fill={inks.focus} fill-opacity={0.14} />,
+        focus.locked[side] >= 0 && (
+          <rect {...layout.label(side, focus.locked[side])} fill="none" stroke={inks.focus} stroke-width={2} />
+        ),
+      ])}
+      {elements(strokes(linesTold(drawn, focus) ?? [], drawn, layout, look, rank))}
+      {elements(
+        strokes(
+          pair.filter(({ weight }) => weight > 0),
+          drawn,
+          layout,
+          look,
+          "pair",
+        ),
+        inks.focus,
+      )}
+      {Array.from({ length: to - from }, (_, i) => numbers(drawn, focus, layout, look, inks, other, from + i))}
+    </g>
+  );
+}
+
+/** The weights of one token in each head, as numbers over bars; of all heads as a strip of colours. */
+function numbers(drawn: Drawn, focus: Focus, layout: Layout, look: Look, inks: DrawingColours, side: Side, index: number) {
+  const { series, heads, most, shown, visible } = drawn;
+  const [row, column] = side === "key" ? [focus.query, index] : [index, focus.key];
+  if (!visible(row, column) || !shown.allowed[row * shown.keys.length + column]) return null;
+  const { x, y, width, height } = layout.number(side, index);
+  const weights = series.map(({ matrix }) => valueAt(matrix, row, column));
+  const each = width / series.length;
+  const colour = (weight: number) => css(look.ramp, 17 * Math.round(look.tone(weight) * 15));
+  if (heads === "all")
+    return (
+      <g key={index} transform={`translate(${x} ${y + height / 2 - 6}) scale(${each} 12)`}>
+        {cellPaths({ rows: 1, columns: weights.length, data: Float32Array.from(weights) }, colour).map(([fill, d]) => (
+          <path key={fill} fill={fill} d={d} />
+        ))}
+      </g>
+    );
+  return weights.map((weight, number) => {
+    const end = x + (number + 1) * each - 4;
+    const long = (each - 8) * Math.min(1, weight / most);
+    const own = series[number].colour;
+    return (
+      <g key={`${index} ${number}`}>
+        <text
+          class="number"
+          x={end}
+          y={y + height / 2 + 4}
+          font-size={11}
+          font-weight={index === focus[side] ? 700 : undefined}
+          text-anchor="end"
+          fill={inks.ink}
+        >
+          {each < 24 ? "" : brief(weight, each < 48 ? 2 : 3)}
+        </text>
+        <rect
+          x={end - long}
+          y={y + height / 2 + 6}
+          width={long}
+          height={2}
+          fill={own === null ? css(look.ramp, rampStep(0.75)) : headColours[own].colour}
+        />
+      </g>
+    );
+  });
+}
+
+/** A weight beside a token: ".413". */
+export function brief(weight: number, decimals: number): string {
+  const text = weight.toFixed(weight < 10 ? decimals : 1);
+  return Number(text) === 0 && weight > 0 ? "≈0" : text.replace(/^0\./, ".");
+}

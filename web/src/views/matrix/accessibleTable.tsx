@@ -1,0 +1,69 @@
+/** The matrix as a table that can be read aloud: each query and the keys it attends to most. */
+
+import { displayText } from "../../draw/text";
+import { entropyOf } from "../../shell/focusDetails";
+import { useAsync } from "../../state/useAsync";
+import type { HeadLocation } from "../../trace/format";
+import { rowOf } from "../../trace/matrix";
+import { displayOptions, displayWeights } from "../../trace/display";
+import type { Trace } from "../../trace/trace";
+import { t } from "../../i18n/i18n";
+
+const ROWS = 60;
+const KEYS = 3;
+
+/** A head as the page shows it, and its plain weights, whose rows sum to 1 as an entropy needs. */
+async function both(trace: Trace, place: HeadLocation) {
+  const how = displayOptions();
+  const [pictured, plain] = await Promise.all([
+    displayWeights(trace, place, how),
+    displayWeights(trace, place, { ...how, specials: "plain", measure: "weights" }),
+  ]);
+  return { ...pictured, plain: plain.matrix };
+}
+
+export function Twin({ trace, place }: { readonly trace: Trace; readonly place: HeadLocation }) {
+  const { value, error } = useAsync(() => both(trace, place), [trace, place]);
+  if (error) return <p role="alert">{error}</p>;
+  if (!value) return null;
+  const left = value.queries.length - ROWS;
+  return (
+    <div class="matrix-table" tabIndex={0} role="region" aria-label={t({ ko: "표", en: "table" })}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{t({ ko: "질의", en: "query" })}</th>
+            <th scope="col" colSpan={KEYS}>
+              {t({ ko: "가장 많이 보는 키", en: "keys it attends to most" })}
+            </th>
+            <th scope="col">{t({ ko: "엔트로피", en: "entropy" })}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {value.queries.slice(0, ROWS).map((query, row) => {
+            const weights = rowOf(value.matrix, row);
+            const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
+            return (
+              <tr key={query.pieces[0]}>
+                <th scope="row">
+                  <bdi>{displayText(query.text)}</bdi>
+                </th>
+                {order.slice(0, KEYS).map((key) => (
+                  <td key={key}>
+                    <bdi>{displayText(value.keys[key].text)}</bdi> <span class="number">{weights[key].toFixed(4)}</span>
+                  </td>
+                ))}
+                <td class="number">{entropyOf(rowOf(value.plain, row)).toFixed(2)}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {left > 0 && (
+        <p class="hint">
+          {t({ ko: `나머지 ${left}행은 CSV로 내보내 보세요.`, en: `${left} more rows: export them as CSV.` })}
+        </p>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,110 @@
+/** What the view reads of a trace: one head's vectors, bias, mask and weights, and how its tokens are written. */
+
+import { displayText, readablePieces } from "../../draw/text";
+import { focusedHead } from "../../state/state";
+import { setting } from "../../state/settings";
+import type { Block, HeadLocation, Sequence } from "../../trace/format";
+import type { Matrix } from "../../trace/matrix";
+import type { Trace } from "../../trace/trace";
+import type { Message } from "../../i18n/i18n";
+import { chosen } from "../choice";
+import { dimensions, type Parts, recomputed, type Row, TOLERANCE } from "./recompute";
+
+export const SORTS: Readonly<Record<"index" | "contribution", Message>> = {
+  index: { ko: "번호 순", en: "by number" },
+  contribution: { ko: "이 키에 보탠 크기 순", en: "by contribution to this key" },
+};
+export const sort = setting<"index" | "contribution">("neuron", "sort", "index");
+/** Rotary positions: number i beside number i + K/2. */
+export const pairs = setting<boolean>("neuron", "pairs", false);
+/** Every number of the pair as a table. */
+export const open = setting<boolean>("neuron", "open", false);
+
+export interface Held {
+  readonly place: HeadLocation;
+  readonly block: Block;
+  readonly parts: Parts;
+  readonly weights: Matrix;
+  readonly tolerance: number;
+  readonly queries: readonly string[];
+  readonly keys: readonly string[];
+  readonly first: number; // the query that is shown when none is pointed at
+  readonly rotary: boolean;
+}
+
+/** Null where the trace kept no q and k of the block. */
+export async function held(trace: Trace): Promise<Held | null> {
+  const at = focusedHead.value;
+  const { info } = trace;
+  if (!trace.has(`${at.block}.${at.layer}.q`) || !trace.has(`${at.block}.${at.layer}.k`)) return null;
+  const block = trace.block(at.block);
+  const [q, k, bias, mask, weights] = await Promise.all([
+    trace.q(at),
+    trace.k(at),
+    trace.bias(at),
+    trace.mask(at.block, at.sequence),
+    trace.weights(at),
+  ]);
+  const queries = trace.queries(at);
+  const muted = info.muted.some(([name, layer, head]) => name === at.block && layer === at.layer && head === at.head);
+  return {
+    place: at,
+    block,
+    parts: { q, k, scale: block.scale, softcap: block.softcap ?? null, bias, mask, muted },
+    weights,
+    tolerance: trace.dtype(`${at.block}.${at.layer}.weights`) === "F32" ? TOLERANCE.F32 : TOLERANCE.F16,
+    queries: texts(queries),
+    keys: texts(trace.keys(at)),
+    first: Math.max(
+      0,
+      queries.special.findIndex((special, i) => !special && queries.real[i] === 1),
+    ),
+    rotary: at.block !== "cross" && (trace.has("rotary") || info.model.positions === "rotary"),
+  };
+}
+
+const texts = (sequence: Sequence) => readablePieces(sequence).map(displayText);
+
+/** One query of a head: what its row of weights is made of, and the order in which dimensions are drawn. */
+export interface Question {
+  readonly query: number;
+  readonly row: Row;
+  readonly recorded: Float32Array;
+  readonly order: readonly number[];
+}
+
+export interface Asked {
+  readonly question: Question;
+  readonly key: number; // in focus; else the one with the largest weight
+  readonly locked: number | null;
+}
+
+/** What is asked, of what is pointed at; the question stays the same object while only the key changes. */
+export function asking(
+  held: Held,
+  focus: { readonly query: number | null; readonly key: number | null; readonly locked: number | null },
+): Asked {
+  const { q, k } = held.parts;
+  const query = within(focus.query, q.rows) ?? held.first;
+  const recorded = vector(held.weights, query);
+  const strongest = recorded.reduce((best, weight, at) => (weight > recorded[best] ? at : best), 0);
+  const key = within(focus.key, k.rows) ?? strongest;
+  const locked = within(focus.locked, k.rows);
+  const by = chosen(sort, SORTS) === "contribution" ? vector(k, locked ?? key) : null;
+  const order = dimensions(vector(q, query), by, held.rotary && pairs.value === true && q.columns % 2 === 0);
+  const last = questions.get(held);
+  if (last?.query === query && last.order.every((i, n) => i === order[n])) return { question: last, key, locked };
+  const question = { query, row: recomputed(held.parts, query), recorded, order };
+  questions.set(held, question);
+  return { question, key, locked };
+}
+
+const questions = new WeakMap<Held, Question>(); // the last of each head
+
+export function vector({ data, columns }: Matrix, row: number): Float32Array {
+  return data.subarray(row * columns, (row + 1) * columns);
+}
+
+function within(index: number | null, count: number): number | null {
+  return index !== null && index < count ? index : null;
+}

@@ -1,0 +1,215 @@
+/** What this very model knows of positions: its table, its angles, its bias, or nothing. */
+
+import { useCallback, useMemo } from "preact/hooks";
+import { Canvas, type Draw } from "../../draw/canvas";
+import { headColours } from "../../draw/colours";
+import { useAsync } from "../../state/useAsync";
+import { key, focusedHead, query } from "../../state/state";
+import type { HeadLocation } from "../../trace/format";
+import type { Trace } from "../../trace/trace";
+import { t } from "../../i18n/i18n";
+import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
+import { names } from "../calculation/steps";
+import { number, small } from "../calculation/formatSum";
+import { type ByDistance, byDistance, cosines, movedDot } from "./encodingMath";
+import { Clocks, Table } from "./encodings";
+
+interface Owned {
+  readonly table: Numbers | null;
+  readonly formula: Agreement | null;
+  readonly segments: Numbers | null;
+  readonly angles: Numbers | null;
+  readonly proof: Proof | null;
+  readonly biases: readonly ByDistance[];
+}
+
+/** q·k of one pair, when both stand further and further along. */
+interface Proof {
+  readonly pair: string;
+  readonly rows: readonly (readonly [by: number, dot: number])[];
+}
+
+const MOVES = [0, 1, 10, 100, 1000];
+
+/** Numbers with the names of their rows and columns, for export. */
+export interface Shown {
+  readonly title: string;
+  readonly numbers: Numbers;
+  readonly rows: readonly string[];
+  readonly columns?: readonly string[];
+}
+
+export function numbered(count: number, before = ""): readonly string[] {
+  return Array.from({ length: count }, (_, i) => `${before}${i}`);
+}
+
+/** The first that this model has of a table, angles (a pair a row) and biases (a distance a row). Throws where it has none. */
+export async function ownNumbers(trace: Trace, at: HeadLocation): Promise<Shown> {
+  const { table, angles, biases } = await owned(trace, at, [null, null]);
+  if (table) return { title: "PE", numbers: table, rows: numbered(table.rows) };
+  if (angles) {
+    const count = angles.data.length;
+    return { title: "θ", numbers: { rows: count, columns: 1, data: angles.data }, rows: numbered(count), columns: ["θ"] };
+  }
+  if (biases.length === 0) throw new Error(nothing(trace, at));
+  const [{ distances }] = biases;
+  return {
+    title: t({ ko: "거리(키 − 질의)의 편향", en: "bias of a distance (key − query)" }),
+    numbers: byRows(distances.length, biases.length, (row, head) => biases[head].values[row]),
+    rows: distances.map(String),
+    columns: numbered(biases.length, "H"),
+  };
+}
+
+async function owned(trace: Trace, at: HeadLocation, locked: readonly [number | null, number | null]): Promise<Owned> {
+  const block = trace.block(at.block);
+  const side = block.queries;
+  const kind = trace.info.model.positions;
+  const [table, segments, angles] = await Promise.all([
+    trace.has(`${side}.positions`) ? trace.fullMatrix(`${side}.positions`) : null,
+    trace.has(`${side}.segments`) ? trace.fullMatrix(`${side}.segments`) : null,
+    trace.has("rotary") && at.block !== "cross" ? trace.fullMatrix("rotary") : null,
+  ]);
+  const halves = kind.endsWith("halves");
+  const formula = table && kind.startsWith("sinusoidal") ? agreement(sinusoids(table.rows, table.columns, 10000, halves), table, TOLERANCE[trace.dtype(`${side}.positions`)]) : null;
+  const heads = Array.from({ length: trace.has(`${at.block}.${at.layer}.bias`) ? block.heads : 0 }, (_, head) => trace.bias({ ...at, head }));
+  const biases = (await Promise.all(heads)).flatMap((bias) => (bias ? [byDistance(bias)] : []));
+  const proof = angles && trace.hasVectors(at.block) ? await proofOf(trace, at, angles, locked) : null;
+  return { table, formula, segments, angles, proof, biases };
+}
+
+async function proofOf(trace: Trace, at: HeadLocation, angles: Numbers, [lockedQuery, lockedKey]: readonly [number | null, number | null]): Promise<Proof> {
+  const [q, k] = await Promise.all([trace.q(at), trace.k(at)]);
+  const t = Math.min(lockedQuery ?? trace.queries(at).real.lastIndexOf(1), q.rows - 1);
+  const s = Math.min(lockedKey ?? 0, k.rows - 1);
+  const pair = `${names(trace.queries(at))[t]} (${t}) · ${names(trace.keys(at))[s]} (${s})`;
+  return { pair, rows: MOVES.map((by) => [by, movedDot(q, k, angles.data, t, s, by)] as const) };
+}
+
+export function Own({ trace }: { readonly trace: Trace }) {
+  const { value, error } = useAsync(() => owned(trace, focusedHead.value, [query.value, key.value]), [trace]);
+  if (error) return <p role="alert">{error}</p>;
+  if (!value) return null;
+  const { table, formula, segments, angles, proof, biases } = value;
+  const empty = !table && !angles && biases.length === 0;
+  return (
+    <>
+      <h2>{t({ ko: "이 모델의 위치", en: "the positions of this model" })}: {trace.info.model.positions}</h2>
+      {empty && <p>{nothing(trace, focusedHead.value)}</p>}
+      {table && <Added table={table} formula={formula} />}
+      {segments && <Segments of={segments} />}
+      {angles && <Rotary angles={angles} proof={proof} />}
+      {biases.length > 0 && <Biases of={biases} />}
+    </>
+  );
+}
+
+function nothing(trace: Trace, { block }: HeadLocation): string {
+  if (block === "cross")
+    return t({ ko: "교차 주목은 위치를 모릅니다.", en: "Cross-attention knows no positions." });
+  return trace.info.model.positions === "none"
+    ? t({ ko: "이 모델에는 위치가 없습니다.", en: "This model has no positions." })
+    : t({ ko: "이 기록에는 위치가 없습니다.", en: "This trace holds no positions." });
+}
+
+function Added({ table, formula }: { readonly table: Numbers; readonly formula: Agreement | null }) {
+  const alike = useMemo(() => cosines(table), [table]);
+  return (
+    <>
+      {formula ? (
+        <p class={formula.agrees ? "positions-good" : "positions-bad"} data-role="verdict">
+          {formula.agrees ? "✓" : "✗"} {t({ ko: "식으로 다시 계산함", en: "computed again from the formula" })} (|Δ| ≤ {small(formula.worst)})
+        </p>
+      ) : (
+        <p>{t({ ko: "배운 표, 그 아래 두 위치의 코사인.", en: "A learned table; below, the cosine of each two positions." })}</p>
+      )}
+      <Table key="table" numbers={table} name={(row, column) => `PE[${row}, ${column}]`} />
+      <Table key="cosines" numbers={alike} name={(row, column) => `cos(PE[${row}], PE[${column}])`} square />
+    </>
+  );
+}
+
+function Segments({ of }: { readonly of: Numbers }) {
+  const alike = of.rows > 1 ? number(cosines(of).data[1]) : "–";
+  return (
+    <>
+      <p>{t({ ko: `구간 (0과 1의 코사인 ${alike})`, en: `Segments (cosine of 0 and 1: ${alike})` })}</p>
+      <Table numbers={of} name={(row, column) => `S[${row}, ${column}]`} />
+    </>
+  );
+}
+
+function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: Proof | null }) {
+  const all = Array.from(angles.data);
+  return (
+    <>
+      <p>
+        {t({ ko: "짝 i가 한 칸에 도는 각 θᵢ (그림은 위치 3):", en: "What pair i turns a place, θᵢ (drawn: position 3):" })} {all.slice(0, 6).map((angle) => number(angle)).join(", ")} … ({all.length})
+      </p>
+      <Clocks angles={all.slice(0, 12).map((angle) => 3 * angle)} />
+      {proof && (
+        <table class="positions-proof">
+          <caption>
+            {t({ ko: "둘을 함께 m칸 옮겨도 q·k는 같음", en: "moved together by m places, q·k stays" })} — {proof.pair}
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">m</th>
+              <th scope="col">q·k</th>
+              <th scope="col">|Δ|</th>
+            </tr>
+          </thead>
+          <tbody>
+            {proof.rows.map(([by, dot]) => (
+              <tr key={by}>
+                <td>{by}</td>
+                <td>{number(dot, 6)}</td>
+                <td>{small(Math.abs(dot - proof.rows[0][1]))}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}
+
+function Biases({ of }: { readonly of: readonly ByDistance[] }) {
+  const head = Math.min(focusedHead.value.head, of.length - 1);
+  const { distances, values, worst } = of[head];
+  const draw = useCallback<Draw>(
+    (g, colours) => {
+      const every = of.flatMap((one) => one.values);
+      const [least, most] = [Math.min(...every), Math.max(...every)];
+      const [first, last] = [distances[0], distances[distances.length - 1]];
+      const x = (distance: number) => 40 + (500 * (distance - first)) / (last - first || 1);
+      const y = (value: number) => 190 - (170 * (value - least)) / (most - least || 1);
+      g.font = `12px ${colours.font}`;
+      g.fillStyle = colours.soft;
+      g.fillText(number(most, 2), 0, y(most) + 4);
+      g.fillText(number(least, 2), 0, y(least) + 4);
+      for (const distance of [first, 0, last]) g.fillText(String(distance), x(distance) - 4, 208);
+      of.forEach((one, i) => {
+        g.strokeStyle = i === head ? headColours[1].colour : colours.line;
+        g.lineWidth = i === head ? 2.5 : 1.2;
+        g.beginPath();
+        one.distances.forEach((distance, at) => g.lineTo(x(distance), y(one.values[at])));
+        g.stroke();
+      });
+    },
+    [of, head],
+  );
+  const near = [-2, -1, 0, 1, 2].flatMap((distance) => {
+    const at = distances.indexOf(distance);
+    return at < 0 ? [] : [`${distance}: ${number(values[at])}`];
+  });
+  return (
+    <>
+      <p>
+        {t({ ko: `거리(키 − 질의)마다 더하는 수, 머리마다 한 줄 (굵은 것: ${head}):`, en: `What each distance (key − query) adds, one line a head (bold: ${head}):` })} {near.join(" · ")}
+      </p>
+      <Canvas width={560} height={212} draw={draw} label={near.join(", ")} />
+      <p>{t({ ko: `거리가 같으면 수도 같음: |Δ| ≤ ${small(worst)}`, en: `One number a distance: |Δ| ≤ ${small(worst)}` })}</p>
+    </>
+  );
+}
