@@ -29,7 +29,7 @@ from jumok.decoding import (
     generate,
 )
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.native import NativeModel, NativeWriter
+from jumok.native import NativeDecoder, NativeModel
 from jumok.nn.hooks import own_view
 
 RESULTS = Path(__file__).parent / "results" / "compiled_step.txt"
@@ -87,9 +87,9 @@ def ways(case: Case) -> dict[str, Start]:
         "plain": plainly(model),
         "decoder compiled": plainly(view),
         "kernel": lambda ids, real: (
-            NativeWriter(native, ids, real, room=OUTPUT + 1)
+            NativeDecoder(native, ids, real, room=OUTPUT + 1)
             if case.model == "base"
-            else NativeWriter(native, room=PROMPT + OUTPUT)
+            else NativeDecoder(native, room=PROMPT + OUTPUT)
         ),
     }
 

@@ -25,7 +25,7 @@ from jumok.decoding.incremental.decoder import EncoderDecoderWriter, Writer
 from jumok.decoding.inputs import Opening
 from jumok.evaluation.sequences import score_sequences
 from jumok.models import EncoderDecoder
-from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
+from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
 from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
 from jumok.tasks.pipeline.generation import in_force
 from jumok.tasks.pipeline.pipeline import Loaded
@@ -51,10 +51,10 @@ def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
         return lambda source, real, room: EncoderDecoderWriter(kind, source, real, room=room)
 
     def native(kind: NativeModel) -> Begin:
-        return lambda source, real, room: NativeWriter(kind, source, real, room=room)
+        return lambda source, real, room: NativeDecoder(kind, source, real, room=room)
 
     yield "plain fp32", plain(model)
-    for name, change in (("plain bf16", in_bfloat16), ("plain int8", in_int8)):
+    for name, change in (("plain bf16", to_bfloat16), ("plain int8", quantize_int8)):
         changed = change(model)
         assert isinstance(changed, EncoderDecoder)
         yield name, plain(changed)

@@ -308,7 +308,7 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     from jumok.decoding.inputs import Opening
     from jumok.decoding.stopping import Stopping
     from jumok.models import EncoderDecoder
-    from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8
+    from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
     from jumok.pretrained.memory_map import mmap_safetensors, release_pages
     from jumok.pretrained.meta_init import assign_weights, on_meta_device
 
@@ -319,22 +319,22 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     native = None
     match how:
         case "float32" | "bfloat16" | "int8":
-            native = NativeModel(plain, how, packed=release_pages)
+            native = NativeModel(plain, how, on_packed=release_pages)
             del plain
         case "plain bf16":
-            plain = in_bfloat16(plain)
+            plain = to_bfloat16(plain)
         case "plain int8":
-            plain = in_int8(plain)
+            plain = quantize_int8(plain)
     weight_bytes = held_by(plain) if native is None else native.weight_bytes
 
     def writer(ids: Tensor, real: Tensor) -> Writer:
         if case.model == "gpt2":
             room = PROMPT + OUTPUT
             if native is not None:
-                return NativeWriter(native, room=room)
+                return NativeDecoder(native, room=room)
             return LanguageModelWriter(plain, room=room)  # type: ignore[arg-type]
         if native is not None:
-            return NativeWriter(native, ids, real, room=OUTPUT + 1)
+            return NativeDecoder(native, ids, real, room=OUTPUT + 1)
         assert isinstance(plain, EncoderDecoder)
         return EncoderDecoderWriter(plain, ids, real, room=OUTPUT + 1)
 

@@ -180,7 +180,7 @@ def onnxruntime(folder: Path, how: str) -> Read:
 
 def jumok(folder: Path, how: str) -> Read:
     """The plain encoder, or what `optimized` makes of it."""
-    from jumok.inference import optimized
+    from jumok.inference import optimize
     from jumok.nn import EVERYTHING, AttentionMask
     from jumok.pretrained.checkpoint import open_checkpoint
     from jumok.pretrained.state_dict import model_from_hf
@@ -188,7 +188,7 @@ def jumok(folder: Path, how: str) -> Read:
     checkpoint = open_checkpoint(folder / "transformers")
     model = model_from_hf(checkpoint.config, checkpoint.tensors).model.eval()
     if how != "plain":
-        model = optimized(model, how)  # type: ignore[arg-type]
+        model = optimize(model, how)  # type: ignore[arg-type]
 
     def read(ids: Tensor, real: Tensor) -> Tensor:
         mask = EVERYTHING if bool(real.all()) else AttentionMask.from_padding(real)

@@ -50,11 +50,11 @@ def compiled(shared_cache: None, common_folder: Path) -> Path:
     Where the system has no compiler the tests that want it are skipped.
     """
     from jumok.native import KernelError
-    from jumok.native.build import kernel
+    from jumok.native.build import kernel_path
 
     try:
         with FileLock(common_folder / "kernels.lock"):
-            return kernel()
+            return kernel_path()
     except KernelError as error:
         pytest.skip(str(error))
 

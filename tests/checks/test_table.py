@@ -19,7 +19,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.models.config import Positions
-from jumok.native import in_bfloat16
+from jumok.native import to_bfloat16
 from jumok.nn import EVERYTHING, AttentionMask, HookPoint, RelativePositionBias
 from tests.checks.subjects import KINDS, subject
 from tests.models.small_models import POSITIONS
@@ -174,7 +174,7 @@ def coarse(steps: int) -> Callable[[nn.Module], nn.Module]:
     """A copy whose weights have so many steps from 0 to the largest of a row."""
 
     def change(model: nn.Module) -> nn.Module:
-        changed = in_bfloat16(model).float()
+        changed = to_bfloat16(model).float()
         with torch.no_grad():
             for weight in changed.parameters():
                 step = weight.abs().amax(-1, keepdim=True) / steps

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models import TransformerConfig
-from tests.native.conftest import KINDS, POSITIONS, shaken
+from tests.native.conftest import KINDS, POSITIONS, randomize_vectors
 
 SIZE = {"vocabulary_size": 77, "d_model": 24, "n_heads": 2, "d_ff": 50, "n_layers": 2}
 CONFIGS = [
@@ -24,7 +24,7 @@ def config(kind: str, positions: str, **more: object) -> TransformerConfig:
 def seeded(make: type[nn.Module], *given: object) -> nn.Module:
     """A model with weights of its own, none of them 0 or 1."""
     torch.manual_seed(1)
-    return shaken(make(*given))
+    return randomize_vectors(make(*given))
 
 
 def batch() -> tuple[Tensor, Tensor]:

@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from jumok.inference.linear import CastLinear, PackedLinear, in_int8, in_type, joined
+from jumok.inference.linear import (
+    CastLinear,
+    PackedLinear,
+    concat_linears,
+    linear_factory,
+    quantized_linear,
+)
 from jumok.nn.feedforward import activation_of
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
@@ -18,9 +24,12 @@ def test_a_packed_map_is_the_plain_one(name, bias: bool) -> None:
     linear, x = nn.Linear(24, 50, bias=bias), 3 * torch.randn(2, 7, 24)
     activation = None if name is None else activation_of(name)
     plain = linear(x) if activation is None else activation(linear(x))
-    for make, tolerance in ((in_type(torch.float32), 2e-6), (in_type(torch.bfloat16), 6e-2)):
+    for make, tolerance in (
+        (linear_factory(torch.float32), 2e-6),
+        (linear_factory(torch.bfloat16), 6e-2),
+    ):
         assert (make(linear, activation)(x) - plain).abs().max() < tolerance
-    assert (in_int8(linear, activation)(x) - plain).abs().max() < 6e-2
+    assert (quantized_linear(linear, activation)(x) - plain).abs().max() < 6e-2
     cast = CastLinear(linear, torch.float32, activation)(x)
     torch.testing.assert_close(cast, plain)
 
@@ -37,4 +46,4 @@ def test_float32_is_true_float32() -> None:
 @torch.no_grad()
 def test_maps_side_by_side() -> None:
     maps, x = [nn.Linear(8, n) for n in (3, 4)], torch.randn(2, 8)
-    torch.testing.assert_close(joined(maps)(x), torch.cat([one(x) for one in maps], -1))
+    torch.testing.assert_close(concat_linears(maps)(x), torch.cat([one(x) for one in maps], -1))

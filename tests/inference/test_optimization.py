@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 import jumok.inference.optimization
 from jumok.errors import InputError
-from jumok.inference import optimized
-from jumok.inference.native import NativeLayers
-from jumok.inference.unpadded_stack import TorchLayers
+from jumok.inference import optimize
+from jumok.inference.native import NativeBackend
+from jumok.inference.unpadded_stack import TorchBackend
 from jumok.models import (
     Encoder,
     EncoderDecoder,
@@ -36,10 +36,10 @@ def test_an_encoder_reads_the_same(kind: str, positions: str, precision: str) ->
     model = seeded(Encoder, config(kind, positions))
     ids, real = batch()
     mask = AttentionMask.from_padding(real)
-    fast = optimized(model, precision)(ids, mask)
+    fast = optimize(model, precision)(ids, mask)
     assert error(fast[real], model(ids, mask)[real]) < TOLERANCES[precision]
     assert not fast[~real].any()
-    whole = optimized(model, precision)(ids)
+    whole = optimize(model, precision)(ids)
     assert error(whole, model(ids)) < TOLERANCES[precision]
     assert fast.dtype == whole.dtype == torch.float32
 
@@ -52,7 +52,7 @@ def test_positions_that_are_given(precision: str) -> None:
     for positions in ("learned", "rotary"):
         model = seeded(Encoder, config("the paper's", positions))
         mask = AttentionMask.from_padding(real)
-        fast = optimized(model, precision)(ids, mask, positions=places)
+        fast = optimize(model, precision)(ids, mask, positions=places)
         plain = model(ids, mask, positions=places)
         assert error(fast[real], plain[real]) < TOLERANCES[precision]
 
@@ -65,8 +65,8 @@ def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:
 
     monkeypatch.setattr(jumok.inference.optimization, "NativeEncoder", missing)
     model = seeded(Encoder, config(kind, "relative"))
-    fast = optimized(model, "int8")
-    assert isinstance(fast.stack.layers, TorchLayers)
+    fast = optimize(model, "int8")
+    assert isinstance(fast.stack.layers, TorchBackend)
     assert "no C++ compiler was found" in caplog.text
     ids, real = batch()
     mask = AttentionMask.from_padding(real)
@@ -96,7 +96,7 @@ def heads() -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
 def test_every_model_with_an_encoder(precision: str) -> None:
     _, real = batch()
     for model, given in heads():
-        plain, fast = model(*given), optimized(model, precision)(*given)
+        plain, fast = model(*given), optimize(model, precision)(*given)
         if plain.shape[:2] == real.shape:  # of padding nothing is promised
             plain, fast = plain[real], fast[real]
         assert error(fast, plain) < TOLERANCES[precision], type(model).__name__
@@ -108,7 +108,7 @@ def test_a_large_vocabulary_is_read_in_the_precision_asked_for() -> None:
     ids, _ = batch()
     plain = model(ids)
     for precision, tolerance in TOLERANCES.items():
-        fast = optimized(model, precision)
+        fast = optimize(model, precision)
         assert error(fast(ids), plain) < tolerance
         assert type(fast.output) is not nn.Linear
     assert type(model.output) is nn.Linear
@@ -121,10 +121,10 @@ def test_masks_that_hide_more_than_padding() -> None:
     positions = torch.tensor([[0, 1, 2, 0, 1, 0], [0, 1, 2, 3, 4, 5]])
     plain = model.packed(ids, texts, positions, 3)
     for precision in ("float32", "bfloat16"):
-        fast = optimized(model, precision).packed(ids, texts, positions, 3)
+        fast = optimize(model, precision).packed(ids, texts, positions, 3)
         assert error(fast, plain) < TOLERANCES[precision]
-    kernel = optimized(model, "int8")
-    if isinstance(kernel.encoder.stack.layers, NativeLayers):
+    kernel = optimize(model, "int8")
+    if isinstance(kernel.encoder.stack.layers, NativeBackend):
         with pytest.raises(InputError, match="pad texts instead of packing them"):
             kernel.packed(ids, texts, positions, 3)
 
@@ -133,9 +133,9 @@ def test_masks_that_hide_more_than_padding() -> None:
 def test_alone_as_in_company() -> None:
     model = seeded(Encoder, config("the paper's", "learned"))
     ids, real = batch()
-    fast = optimized(model, "int8")
+    fast = optimize(model, "int8")
     together = fast(ids, AttentionMask.from_padding(real))
-    exactly = isinstance(fast.stack.layers, NativeLayers)
+    exactly = isinstance(fast.stack.layers, NativeBackend)
     for row in range(2):
         alone = fast(ids[row : row + 1, : int(real[row].sum())])
         assert error(alone[0], together[row][real[row]]) <= (0 if exactly else 1e-5)
@@ -146,7 +146,7 @@ def test_the_model_itself_stays_as_it_is_and_the_copy_does_not_follow() -> None:
     ids, real = batch()
     names = [name for name, _ in model.named_modules()]
     for precision in TOLERANCES:
-        fast = optimized(model, precision)
+        fast = optimize(model, precision)
         assert not fast.training
         before = fast(ids, real)
         assert not before.requires_grad
@@ -163,16 +163,16 @@ def test_the_model_itself_stays_as_it_is_and_the_copy_does_not_follow() -> None:
 
 def test_what_cannot_be_optimized_is_told() -> None:
     with pytest.raises(InputError, match="a LanguageModel came, which has no encoder"):
-        optimized(seeded(LanguageModel, config("the paper's", "learned")))
+        optimize(seeded(LanguageModel, config("the paper's", "learned")))
     model = seeded(Encoder, config("the paper's", "learned"))
     with pytest.raises(InputError, match="precision 'int4' is unknown; give one of 'float32'"):
-        optimized(model, "int4")
+        optimize(model, "int4")
     with record(model), pytest.raises(InputError, match="weights is watched"):
-        optimized(model)
+        optimize(model)
     with pytest.raises(InputError, match="is not on the CPU"):
-        optimized(own_view(model).to("meta"))
+        optimize(own_view(model).to("meta"))
     model.stack.layers[0].feed_forward.activation = nn.Tanh()
     with pytest.raises(InputError, match="a layer has a Tanh"):
-        optimized(model)
+        optimize(model)
     with pytest.raises(InputError, match="a layer has a ReadingStack"):
-        optimized(optimized(seeded(Encoder, config("the paper's", "learned"))))
+        optimize(optimize(seeded(Encoder, config("the paper's", "learned"))))

@@ -39,5 +39,5 @@ def test_gathered_as_spread(rows: list[list[bool]]) -> None:
 
 
 def test_a_long_text_alone_is_a_group() -> None:
-    groups = list(group_by_length(torch.ones(3, 50, dtype=torch.bool), tokens=20))
+    groups = list(group_by_length(torch.ones(3, 50, dtype=torch.bool), batch_tokens=20))
     assert [tuple(places.shape) for places, _ in groups] == [(1, 50)] * 3

@@ -16,7 +16,7 @@ from jumok.interpret.schema import Beam, Candidate, Decoding
 from jumok.interpret.step_recorder import LIKELIEST, DecodingSteps
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError
-from jumok.native.build import kernel
+from jumok.native.build import kernel_path
 from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
 from jumok.tasks.pipeline.causal_generation import prompt
 from jumok.tasks.pipeline.outputs import Rewriting
@@ -169,7 +169,7 @@ def test_before_and_after_are_softmaxes(kind: Kind) -> None:
 
 def test_a_native_kernel_is_watched_too(reading_run: Path) -> None:
     try:
-        kernel()
+        kernel_path()
     except KernelError as error:
         pytest.skip(str(error))
     loaded = load(reading_run, "cpu")

@@ -33,15 +33,15 @@ def config(kind: str = "the paper's", positions: str = "sinusoidal") -> Transfor
 
 def encoder_decoder(kind: str = "the paper's", positions: str = "sinusoidal") -> EncoderDecoder:
     torch.manual_seed(1)
-    return shaken(EncoderDecoder(config(kind, positions)))
+    return randomize_vectors(EncoderDecoder(config(kind, positions)))
 
 
 def language_model(kind: str = "the paper's", positions: str = "sinusoidal") -> LanguageModel:
     torch.manual_seed(1)
-    return shaken(LanguageModel(config(kind, positions)))
+    return randomize_vectors(LanguageModel(config(kind, positions)))
 
 
-def shaken(model):
+def randomize_vectors(model):
     """The model with no weight left at 0 or 1, as they begin in norms and biases."""
     with torch.no_grad():
         for weight in model.parameters():

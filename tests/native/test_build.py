@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from jumok.native import KernelError, NativeModel, NativeWriter, build
-from jumok.native.library import library, load
+from jumok.native import KernelError, NativeDecoder, NativeModel, build
+from jumok.native.library import library, load_library
 from tests.native.conftest import encoder_decoder
 
 LITTLE = ("-O1",)  # the flags last given count: compiling quickly is enough here
@@ -28,7 +28,7 @@ def test_a_compiler_that_cannot_be_started_is_no_crash(
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
     with pytest.raises(KernelError, match="name another compiler in CXX"):
-        build.kernel.__wrapped__()
+        build.kernel_path.__wrapped__()
 
 
 def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: Path) -> None:
@@ -43,12 +43,12 @@ def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: P
     paths = {process.communicate(timeout=250)[0].strip() for process in both}
     assert [process.returncode for process in both] == [0, 0]
     assert paths == {str(path) for path in (tmp_path / "jumok" / "native").iterdir()}
-    load(Path(paths.pop()))
+    load_library(Path(paths.pop()))
 
 
 def test_it_is_compiled_once(compiled: Path) -> None:
     before = compiled.stat().st_mtime_ns
-    assert build.kernel.__wrapped__() == compiled
+    assert build.kernel_path.__wrapped__() == compiled
     assert compiled.stat().st_mtime_ns == before
 
 
@@ -63,10 +63,10 @@ def test_other_processors_compute_the_same(
     ids = torch.arange(12).view(6, 2)
 
     def logits(precision: str) -> torch.Tensor:
-        return NativeWriter(NativeModel(model, precision), source, room=4).steps(ids)
+        return NativeDecoder(NativeModel(model, precision), source, room=4).steps(ids)
 
     here = {precision: logits(precision) for precision in ("float32", "bfloat16", "int8")}
-    other = load(path)
+    other = load_library(path)
     monkeypatch.setattr("jumok.native.packed_weights.library", lambda: other)
     monkeypatch.setattr("jumok.native.decoder.library", lambda: other)
     # Sums of floats differ in order; where that tips a rounding, by one step of the format.
@@ -136,7 +136,7 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     path = tmp_path / "kernel.so"
     path.write_text("no program", encoding="ascii")
     with pytest.raises(KernelError, match=r"cannot be loaded .* set XDG_CACHE_HOME"):
-        load(path)
+        load_library(path)
 
 
 @pytest.fixture
@@ -145,11 +145,11 @@ def damaged(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "compile_kernel", lambda _, path: shutil.copy(compiled, path))
     (tmp_path / "jumok" / "native").mkdir(parents=True)
-    build.kernel.cache_clear()
-    path = build.kernel()
+    build.kernel_path.cache_clear()
+    path = build.kernel_path()
     path.write_bytes(bytes(1_000))
     yield path
-    build.kernel.cache_clear()
+    build.kernel_path.cache_clear()
 
 
 def test_a_damaged_kernel_is_compiled_anew(compiled: Path, damaged: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_cache_that_cannot_be_written_is_named(
     (tmp_path / "jumok").write_text("in the way", encoding="ascii")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(KernelError, match=r"cannot be kept in .*native .* set XDG_CACHE_HOME"):
-        build.kernel.__wrapped__()
+        build.kernel_path.__wrapped__()
 
 
 SHARED_WORK = """
@@ -208,7 +208,7 @@ def test_who_shared_work_is_told_what_went_wrong_in_it(compiled: Path, tmp_path:
     """Wherever it is thrown, when nobody is at the work any more; the next work is done as ever."""
     source, program = tmp_path / "shared_work.cpp", tmp_path / "shared_work"
     source.write_text(SHARED_WORK)
-    flags = ["-std=c++17", "-O1", "-pthread", "-I", str(build.SOURCES)]
+    flags = ["-std=c++17", "-O1", "-pthread", "-I", str(build.SOURCE_FOLDER)]
     command = [build.find_compiler(), *flags, "-o", str(program), str(source)]
     subprocess.run(command, check=True, timeout=120)
     done = subprocess.run([program], check=True, capture_output=True, text=True, timeout=60)

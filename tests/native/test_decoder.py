@@ -10,7 +10,7 @@ from torch import Tensor
 import jumok
 from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.errors import InputError
-from jumok.native import NativeModel, NativeWriter
+from jumok.native import NativeDecoder, NativeModel
 from tests.native.conftest import KINDS, POSITIONS, encoder_decoder, language_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -66,7 +66,7 @@ def same_course(native: Writer, plain: Writer, first: Tensor, tolerance: float) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = encoder_decoder(kind, positions)
-    native = NativeWriter(NativeModel(model, precision), SOURCE, REAL, room=12)
+    native = NativeDecoder(NativeModel(model, precision), SOURCE, REAL, room=12)
     plain = EncoderDecoderWriter(model, SOURCE, REAL, room=12)
     same_course(native, plain, tokens(3, 1), TOLERANCE[precision])
 
@@ -76,7 +76,7 @@ def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_language_model_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = language_model(kind, positions)
-    native = NativeWriter(NativeModel(model, precision), padding=PADDING, room=12)
+    native = NativeDecoder(NativeModel(model, precision), padding=PADDING, room=12)
     plain = LanguageModelWriter(model, PADDING, room=12)
     same_course(native, plain, tokens(3, 4), TOLERANCE[precision])
 
@@ -84,7 +84,7 @@ def test_a_language_model_writes_the_same(kind: str, positions: str, precision: 
 def test_without_padding() -> None:
     model = language_model()
     prompt = tokens(2, 5)
-    native = NativeWriter(NativeModel(model, "float32"), room=8)
+    native = NativeDecoder(NativeModel(model, "float32"), room=8)
     assert difference(native.step(prompt), LanguageModelWriter(model, room=8).step(prompt)) < 1e-5
 
 
@@ -93,14 +93,14 @@ def test_a_source_of_padding_alone_says_nothing() -> None:
     real = REAL.clone()
     real[1] = False
     ids = tokens(3, 1)
-    native = NativeWriter(NativeModel(model, "float32"), SOURCE, real, room=2)
+    native = NativeDecoder(NativeModel(model, "float32"), SOURCE, real, room=2)
     plain = EncoderDecoderWriter(model, SOURCE, real, room=2)
     assert difference(native.step(ids), plain.step(ids)) < 1e-5
 
 
 def test_the_best_are_those_of_the_log_probabilities() -> None:
     model = NativeModel(encoder_decoder(), "int8")
-    one, other = (NativeWriter(model, SOURCE, REAL, room=4) for _ in range(2))
+    one, other = (NativeDecoder(model, SOURCE, REAL, room=4) for _ in range(2))
     ids = tokens(3, 1)
     log_p, best = one.best(ids, 5)
     expected = other.step(ids).log_softmax(-1).topk(5)
@@ -113,7 +113,7 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
     model = language_model("untied")
     with torch.no_grad():
         model.output.weight.zero_()
-    _, best = NativeWriter(NativeModel(model, "float32"), room=4).best(tokens(2, 2), 3)
+    _, best = NativeDecoder(NativeModel(model, "float32"), room=4).best(tokens(2, 2), 3)
     assert best.tolist() == [[0, 1, 2]] * 2
 
 
@@ -122,18 +122,18 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
 def test_neither_company_nor_threads_change_a_bit(precision: str) -> None:
     model = NativeModel(encoder_decoder("T5's", "relative"), precision)
     ids = tokens(3, 2)
-    together = NativeWriter(model, SOURCE, REAL, room=4).steps(ids)
+    together = NativeDecoder(model, SOURCE, REAL, room=4).steps(ids)
     torch.set_num_threads(1)
     for row in range(3):
         real = SOURCE[row][REAL[row]][None]
         assert torch.equal(
-            NativeWriter(model, real, room=4).steps(ids[row, None])[0], together[row]
+            NativeDecoder(model, real, room=4).steps(ids[row, None])[0], together[row]
         )
 
 
 def test_places_of_beams_that_died_are_used_again() -> None:
     model = language_model()
-    native = NativeWriter(NativeModel(model, "float32"), room=40)
+    native = NativeDecoder(NativeModel(model, "float32"), room=40)
     plain = LanguageModelWriter(model, room=40)
     torch.manual_seed(3)
     first = tokens(30, 1)
@@ -151,7 +151,7 @@ def test_a_trained_model_writes_the_same_tokens(reading_run: Path, precision: st
     native_model = NativeModel(model, precision)
     for spoken in ("삼 일 사", "구 영 오 이", "칠"):
         source = torch.tensor([vocabulary.encode(spoken)])
-        native = NativeWriter(native_model, source, room=12)
+        native = NativeDecoder(native_model, source, room=12)
         plain = EncoderDecoderWriter(model, source, room=12)
         ids = torch.tensor([[vocabulary.bos_id]])
         for _ in range(10):
@@ -175,7 +175,7 @@ def test_frozen_weights_count_as_others_do() -> None:
 
 
 def test_rows_may_be_chosen_before_the_first_step() -> None:
-    writer = NativeWriter(NativeModel(language_model()), room=4)
+    writer = NativeDecoder(NativeModel(language_model()), room=4)
     writer.select(torch.tensor([0, 0]))
     assert writer.step(tokens(2, 1)).shape[0] == 2
 
@@ -183,20 +183,20 @@ def test_rows_may_be_chosen_before_the_first_step() -> None:
 def test_what_cannot_be_done_is_refused() -> None:
     speaking, reading = NativeModel(language_model()), NativeModel(encoder_decoder())
     with pytest.raises(InputError, match="give the source"):
-        NativeWriter(reading, room=4)
+        NativeDecoder(reading, room=4)
     with pytest.raises(InputError, match="leave out the source"):
-        NativeWriter(speaking, SOURCE, room=4)
+        NativeDecoder(speaking, SOURCE, room=4)
     with pytest.raises(InputError, match="room for 41 tokens was asked, the model holds 40"):
-        NativeWriter(speaking, room=41)
+        NativeDecoder(speaking, room=41)
     with pytest.raises(InputError, match="41 tokens came, the model holds 40"):
-        NativeWriter(reading, tokens(1, 41), room=4)
+        NativeDecoder(reading, tokens(1, 41), room=4)
     with pytest.raises(InputError, match="outside the vocabulary of 77"):
-        NativeWriter(reading, torch.tensor([[77]]), room=4)
+        NativeDecoder(reading, torch.tensor([[77]]), room=4)
     with pytest.raises(InputError, match=r"sources \(3, 7\) and a mask \(2, 7\) came"):
-        NativeWriter(reading, SOURCE, REAL[:2], room=4)
+        NativeDecoder(reading, SOURCE, REAL[:2], room=4)
     with pytest.raises(InputError, match="padding of -1 tokens came"):
-        NativeWriter(speaking, padding=torch.tensor([0, -1]), room=4)
-    writer = NativeWriter(speaking, room=4)
+        NativeDecoder(speaking, padding=torch.tensor([0, -1]), room=4)
+    writer = NativeDecoder(speaking, room=4)
     writer.step(tokens(2, 3))
     for wrong in (tokens(3, 1), tokens(2, 0), tokens(2)):
         with pytest.raises(InputError, match="came for 2 rows"):

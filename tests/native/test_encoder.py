@@ -8,14 +8,14 @@ import torch
 from jumok.errors import InputError
 from jumok.models import Encoder
 from jumok.native import NativeEncoder
-from tests.native.conftest import config, shaken
+from tests.native.conftest import config, randomize_vectors
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def encoder(positions: str = "learned") -> Encoder:
     torch.manual_seed(1)
-    return shaken(Encoder(config(positions=positions)))
+    return randomize_vectors(Encoder(config(positions=positions)))
 
 
 def given(*lengths: int) -> tuple[torch.Tensor, ...]:

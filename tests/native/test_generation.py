@@ -17,7 +17,7 @@ from jumok.decoding.processors import MinLength
 from jumok.decoding.speculative import speculative
 from jumok.decoding.stopping import Stopping
 from jumok.models import LanguageModel
-from jumok.native import NativeModel, NativeWriter
+from jumok.native import NativeDecoder, NativeModel
 from tests.native.conftest import encoder_decoder, language_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -44,11 +44,11 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
     writers: list[Writer]
     if reads:
         model = encoder_decoder()
-        native = NativeWriter(NativeModel(model, "float32"), source, room=ROOM)
+        native = NativeDecoder(NativeModel(model, "float32"), source, room=ROOM)
         writers = [native, EncoderDecoderWriter(model, source, room=ROOM)]
     else:
         speaker = language_model()
-        native = NativeWriter(NativeModel(speaker, "float32"), room=ROOM)
+        native = NativeDecoder(NativeModel(speaker, "float32"), room=ROOM)
         writers = [native, LanguageModelWriter(speaker, room=ROOM)]
     assert isinstance(writers[0], Ranking)
     assert not isinstance(writers[1], Ranking)
@@ -68,7 +68,7 @@ def test_a_draft_guesses_for_the_kernel() -> None:
     [[plain]] = generate(LanguageModelWriter(model, room=ROOM), start, config)
 
     def writers(each: LanguageModel) -> list[Writer]:
-        native = NativeWriter(NativeModel(each, "float32"), room=ROOM)
+        native = NativeDecoder(NativeModel(each, "float32"), room=ROOM)
         return [native, LanguageModelWriter(each, room=ROOM)]
 
     for of_target, of_draft in product(range(2), range(2)):

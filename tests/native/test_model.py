@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from jumok.models import TextClassifier
-from jumok.native import KernelError, NativeModel, NativeWriter, obstacle
+from jumok.native import KernelError, NativeDecoder, NativeModel, unsupported_reason
 from jumok.native import packed_weights as packing
-from jumok.native.packed_weights import PRECISIONS, Precision
+from jumok.native.packed_weights import PRECISIONS, WeightPrecision
 from jumok.nn import record
 from tests.native.conftest import KINDS, config, encoder_decoder, language_model
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("compiled")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_config_is_taken(kind: str) -> None:
-    assert obstacle(encoder_decoder(kind)) is None
-    assert obstacle(language_model(kind)) is None
+    assert unsupported_reason(encoder_decoder(kind)) is None
+    assert unsupported_reason(language_model(kind)) is None
 
 
 def test_what_the_kernel_cannot_write_with_is_refused() -> None:
@@ -40,39 +40,39 @@ def test_the_copy_outlives_the_model_and_does_not_follow_it() -> None:
     model = language_model()
     native = NativeModel(model, "float32")
     ids = torch.tensor([[5, 6]])
-    before = NativeWriter(native, room=4).step(ids)
+    before = NativeDecoder(native, room=4).step(ids)
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
     del model
-    writer = NativeWriter(native, room=4)
+    writer = NativeDecoder(native, room=4)
     del native
     assert torch.equal(writer.step(ids), before)
 
 
 def test_a_model_in_bfloat16_is_taken_too() -> None:
     model = language_model().bfloat16()
-    logits = NativeWriter(NativeModel(model, "bfloat16"), room=4).step(torch.tensor([[5]]))
+    logits = NativeDecoder(NativeModel(model, "bfloat16"), room=4).step(torch.tensor([[5]]))
     assert logits.dtype == torch.float32
     assert logits.isfinite().all()
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_weights_given_by_parts_are_the_same(
-    precision: Precision, monkeypatch: pytest.MonkeyPatch
+    precision: WeightPrecision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, ids = language_model(), torch.tensor([[5, 6, 7]])
-    whole = NativeWriter(NativeModel(model, precision), room=4).step(ids)
+    whole = NativeDecoder(NativeModel(model, precision), room=4).step(ids)
     monkeypatch.setattr(packing, "_ROWS", 10)  # of 77 tokens, of 24 and 50 outputs
-    assert torch.equal(NativeWriter(NativeModel(model, precision), room=4).step(ids), whole)
+    assert torch.equal(NativeDecoder(NativeModel(model, precision), room=4).step(ids), whole)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_every_matrix_is_told_of_when_it_is_packed(precision: Precision) -> None:
+def test_every_matrix_is_told_of_when_it_is_packed(precision: WeightPrecision) -> None:
     for model in (language_model(), encoder_decoder()):
         told: list[int] = []
         NativeModel(
-            model, precision, packed=lambda weight, told=told: told.append(weight.data_ptr())
+            model, precision, on_packed=lambda weight, told=told: told.append(weight.data_ptr())
         )
         modules = [part for part in model.modules() if isinstance(part, nn.Linear)]
         assert set(told) >= {part.weight.data_ptr() for part in modules}
@@ -81,7 +81,7 @@ def test_every_matrix_is_told_of_when_it_is_packed(precision: Precision) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is Linux's")
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_packing_holds_no_second_copy(precision: Precision) -> None:
+def test_packing_holds_no_second_copy(precision: WeightPrecision) -> None:
     code = f"""
 import resource, torch
 from jumok.models import LanguageModel, TransformerConfig

@@ -11,7 +11,7 @@ from torch import nn
 
 import jumok
 from jumok.decoding.incremental.decoder import EncoderDecoderWriter
-from jumok.native import NativeModel, NativeWriter, in_bfloat16, in_int8, quantize_rows
+from jumok.native import NativeDecoder, NativeModel, quantize_int8, quantize_rows, to_bfloat16
 from jumok.native.quantize import QuantizedLinear
 from tests.native.conftest import KINDS, encoder_decoder, language_model
 
@@ -39,7 +39,7 @@ def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
     model = language_model("untied")
     with torch.no_grad():
         next(w for w in model.parameters() if len(w) == 77)[5, 3] = math.nan
-    logits = NativeWriter(NativeModel(model, "int8"), room=2).steps(torch.tensor([[4, 7], [4, 5]]))
+    logits = NativeDecoder(NativeModel(model, "int8"), room=2).steps(torch.tensor([[4, 7], [4, 5]]))
     assert logits.isnan().all(-1).tolist() == [[False, False], [False, True]]
     assert logits[0].isfinite().all()
 
@@ -54,7 +54,7 @@ def test_products_are_exact_where_numbers_are_integers() -> None:
     assert torch.equal(QuantizedLinear(linear)(x), x @ weight.T)
 
 
-@pytest.mark.parametrize(("change", "tolerance"), [(in_int8, 0.1), (in_bfloat16, 0.05)])
+@pytest.mark.parametrize(("change", "tolerance"), [(quantize_int8, 0.1), (to_bfloat16, 0.05)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) -> None:
     model = encoder_decoder(kind)
@@ -68,7 +68,7 @@ def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) ->
         assert torch.equal(weight, before[name]), name
 
 
-@pytest.mark.parametrize("change", [in_int8, in_bfloat16])
+@pytest.mark.parametrize("change", [quantize_int8, to_bfloat16])
 def test_a_trained_model_writes_the_same_tokens(reading_run: Path, change) -> None:
     loaded = jumok.load(reading_run)
     source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])

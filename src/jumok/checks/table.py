@@ -13,7 +13,7 @@ from jumok.checks.saving import restored
 from jumok.checks.subject import Answers, Subject, Way, alone, padded_left
 from jumok.checks.watching import watched
 from jumok.checks.writing import cached, native
-from jumok.native import Precision, in_bfloat16, in_int8
+from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 
 def not_to_be_had(reason: str) -> Way:
@@ -31,9 +31,9 @@ BY_INDUCTOR = Compiled()
 def equalities(
     *,
     compiled: Way = BY_INDUCTOR,
-    kernel: Callable[[Precision], Way] = native,
-    bfloat16: Change = in_bfloat16,
-    int8: Change = in_int8,
+    kernel: Callable[[WeightPrecision], Way] = native,
+    bfloat16: Change = to_bfloat16,
+    int8: Change = quantize_int8,
     original: Way = opened_by_transformers,
     others: Sequence[Equality] = EXPORTED,
 ) -> list[Equality]:

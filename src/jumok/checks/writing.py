@@ -12,7 +12,7 @@ from jumok.checks.equality import NotApplicable
 from jumok.checks.subject import Answers, Subject, of_each, padded
 from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.native import KernelError, NativeModel, NativeWriter, Precision
+from jumok.native import KernelError, NativeDecoder, NativeModel, WeightPrecision
 
 
 def cached(subject: Subject) -> Answers:
@@ -34,7 +34,7 @@ def cached(subject: Subject) -> Answers:
             )
 
 
-def native(precision: Precision) -> Callable[[Subject], Answers]:
+def native(precision: WeightPrecision) -> Callable[[Subject], Answers]:
     """The same steps with the C++ kernel, its weights in this precision."""
 
     def way(subject: Subject) -> Answers:
@@ -49,10 +49,10 @@ def native(precision: Precision) -> Callable[[Subject], Answers]:
             raise NotApplicable(str(reason)) from None
         if isinstance(model, EncoderDecoder):
             return _read_and_written(
-                subject, lambda ids, real, room: NativeWriter(kernel, ids, real, room=room)
+                subject, lambda ids, real, room: NativeDecoder(kernel, ids, real, room=room)
             )
         return _gone_on(
-            subject, lambda padding, room: NativeWriter(kernel, padding=padding, room=room)
+            subject, lambda padding, room: NativeDecoder(kernel, padding=padding, room=room)
         )
 
     return way

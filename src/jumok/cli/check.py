@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from jumok.checks import Change, Equality, Outcome, Subject
-    from jumok.native import Precision
+    from jumok.native import WeightPrecision
     from jumok.tasks.pipeline.pipeline import Loaded
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -84,7 +84,7 @@ def _subject(loaded: "Loaded", texts: list[str]) -> "Subject":
 def _table(quick: bool) -> "list[Equality]":
     """The rows of the table, with the copies that serving makes of encoders."""
     from jumok.checks import EXPORTED, Alike, Changed, equalities, not_to_be_had
-    from jumok.native import in_bfloat16, in_int8
+    from jumok.native import quantize_int8, to_bfloat16
 
     serving = Alike(
         "optimized = plain",
@@ -95,24 +95,24 @@ def _table(quick: bool) -> "list[Equality]":
         left_out = not_to_be_had("left out by --quick")
         return equalities(compiled=left_out, kernel=lambda precision: left_out, others=[serving])
     return equalities(
-        bfloat16=_fast("bfloat16", in_bfloat16),
-        int8=_fast("int8", in_int8),
+        bfloat16=_fast("bfloat16", to_bfloat16),
+        int8=_fast("int8", quantize_int8),
         others=[serving, *EXPORTED],
     )
 
 
-def _fast(precision: "Precision", otherwise: "Change | None" = None) -> "Change":
+def _fast(precision: "WeightPrecision", otherwise: "Change | None" = None) -> "Change":
     """What makes a copy for reading; `otherwise` makes those of models that write."""
     from jumok.checks import NotApplicable
-    from jumok.inference.optimization import obstacle, optimized
+    from jumok.inference.optimization import optimize, unsupported_reason
 
     def change(model: "nn.Module") -> "nn.Module":
-        reason = obstacle(model)
+        reason = unsupported_reason(model)
         if otherwise is not None and (reason is not None or hasattr(model, "decoder")):
             return otherwise(model)
         if reason is not None:
             raise NotApplicable(reason)
-        return optimized(model, precision)
+        return optimize(model, precision)
 
     return change
 

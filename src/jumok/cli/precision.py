@@ -25,11 +25,11 @@ def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
     if precision is None:
         return loaded
     from jumok.errors import InputError
-    from jumok.inference import optimized
+    from jumok.inference import optimize
 
     if loaded.recipe.task == "language_modeling":
         raise InputError(
             f"--precision {precision} reads with a faster encoder, and a language model has none; "
             f"write with fewer bits by --decoding precision={precision}"
         )
-    return loaded.with_models(lambda model: optimized(model, precision))  # type: ignore[arg-type]
+    return loaded.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
 """Serving: the plain model, transformed so that it reads fast and answers the same."""
 
-from jumok.inference.optimization import optimized
+from jumok.inference.optimization import optimize
 
-__all__ = ["optimized"]
+__all__ = ["optimize"]

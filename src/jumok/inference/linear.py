@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from jumok.native.quantize import QuantizedLinear
 
 # Makes the map that reads in the place of a plain one, with the activation that follows, if any.
-Maker = Callable[[nn.Linear, nn.Module | None], nn.Module]
+LinearFactory = Callable[[nn.Linear, nn.Module | None], nn.Module]
 
 
 class PackedLinear(nn.Module):
@@ -35,7 +35,7 @@ class PackedLinear(nn.Module):
     ) -> None:
         super().__init__()
         self.dtype = dtype
-        self.activation, self.algorithm = _named(activation)
+        self.activation, self.algorithm = _onednn_activation(activation)
         weight = linear.weight.detach().to(dtype).contiguous()
         packed = torch.ops.mkldnn._reorder_linear_weight(weight)
         self.register_buffer("weight", packed, persistent=False)
@@ -51,7 +51,7 @@ class PackedLinear(nn.Module):
         return y.to(x.dtype)  # type: ignore[no-any-return]
 
 
-def _named(activation: nn.Module | None) -> tuple[str, str]:
+def _onednn_activation(activation: nn.Module | None) -> tuple[str, str]:
     """An activation as oneDNN names it, and which way of computing it."""
     match activation:
         case None:
@@ -92,7 +92,7 @@ class CastLinear(nn.Module):
         return self.activation(y).to(x.dtype)  # type: ignore[no-any-return]
 
 
-def in_type(dtype: torch.dtype) -> Maker:
+def linear_factory(dtype: torch.dtype) -> LinearFactory:
     """Maps in float32 or bfloat16: packed where oneDNN has products of that type."""
     known = torch._C._has_mkldnn and (
         dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -105,7 +105,7 @@ def in_type(dtype: torch.dtype) -> Maker:
     return make
 
 
-def in_int8(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
+def quantized_linear(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
     """A map of one byte a weight, its inputs quantised row by row.
 
     >>> in_int8(nn.Linear(64, 512), None)
@@ -115,18 +115,18 @@ def in_int8(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
     return quantized if activation is None else nn.Sequential(quantized, activation)
 
 
-def joined(maps: Sequence[nn.Linear]) -> nn.Linear:
+def concat_linears(linears: Sequence[nn.Linear]) -> nn.Linear:
     """Several maps of the same inputs as one: their outputs side by side.
 
     >>> joined([nn.Linear(8, 4), nn.Linear(8, 2)])
     Linear(in_features=8, out_features=6, bias=True)
     """
-    first = maps[0]
-    outputs = sum(part.out_features for part in maps)
+    first = linears[0]
+    outputs = sum(part.out_features for part in linears)
     with torch.device("meta"):  # its own numbers would be drawn for nothing
         whole = nn.Linear(first.in_features, outputs, bias=first.bias is not None)
     with torch.no_grad():
-        whole.weight = nn.Parameter(torch.cat([part.weight for part in maps]))
+        whole.weight = nn.Parameter(torch.cat([part.weight for part in linears]))
         if first.bias is not None:
-            whole.bias = nn.Parameter(torch.cat([part.bias for part in maps]))
+            whole.bias = nn.Parameter(torch.cat([part.bias for part in linears]))
     return whole

@@ -7,10 +7,10 @@ from jumok.inference.unpad import PaddingLayout
 from jumok.native.encoder import NativeEncoder
 
 
-class NativeLayers(nn.Module):
+class NativeBackend(nn.Module):
     """Texts in, hidden states out; the kernel knows of padding, and of no other mask."""
 
-    tokens_at_once = 512
+    batch_tokens = 512
 
     def __init__(self, encoder: NativeEncoder) -> None:
         super().__init__()

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from jumok.errors import InputError
-from jumok.inference.linear import Maker, in_int8, in_type
-from jumok.inference.native import NativeLayers
-from jumok.inference.unpadded_stack import Layers, ReadingStack, TorchLayers
+from jumok.inference.linear import LinearFactory, linear_factory, quantized_linear
+from jumok.inference.native import NativeBackend
+from jumok.inference.unpadded_stack import StackBackend, TorchBackend, UnpaddedStack
 from jumok.models import Encoder
-from jumok.native import KernelError, NativeEncoder, Precision
+from jumok.native import KernelError, NativeEncoder, WeightPrecision
 from jumok.nn import (
     AddNorm,
     Dropout,
@@ -32,18 +32,20 @@ from jumok.nn import (
 )
 from jumok.nn.hooks import own_view
 
-LABELS = 256  # a head's map with fewer outputs stays in float32: it decides, and takes no time
+MIN_QUANTIZED_OUTPUTS = (
+    256  # a head's map with fewer outputs stays in float32: it decides, and takes no time
+)
 
 logger = logging.getLogger(__name__)
 
-MAKERS: dict[Precision, Maker] = {
-    "float32": in_type(torch.float32),
-    "bfloat16": in_type(torch.bfloat16),
-    "int8": in_int8,
+LINEAR_FACTORIES: dict[WeightPrecision, LinearFactory] = {
+    "float32": linear_factory(torch.float32),
+    "bfloat16": linear_factory(torch.bfloat16),
+    "int8": quantized_linear,
 }
 
 
-def optimized(model: nn.Module, precision: Precision = "float32") -> nn.Module:
+def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Module:
     """A copy of the model that reads fast, in eval mode; the model itself is left alone.
 
     Takes every model of `jumok.models` that has an encoder, and an `Encoder` alone. It is called
@@ -64,23 +66,23 @@ def optimized(model: nn.Module, precision: Precision = "float32") -> nn.Module:
     >>> torch.allclose(optimized(model)(ids), model(ids), atol=1e-5)
     True
     """
-    if precision not in MAKERS:
+    if precision not in LINEAR_FACTORIES:
         raise InputError(
-            f"precision {precision!r} is unknown; give one of {', '.join(map(repr, MAKERS))}"
+            f"precision {precision!r} is unknown; give one of {', '.join(map(repr, LINEAR_FACTORIES))}"
         )
-    reason = obstacle(model)
+    reason = unsupported_reason(model)
     if reason is not None:
         raise InputError(reason)
     fast = own_view(model).eval()
     for part in list(fast.modules()):
         if isinstance(part, Encoder):
-            part.stack = ReadingStack(_layers(part, precision))  # type: ignore[assignment]
+            part.stack = UnpaddedStack(_backend(part, precision))  # type: ignore[assignment]
     if not hasattr(fast, "decoder"):
-        _exchange(fast, MAKERS[precision])
+        _replace_linears(fast, LINEAR_FACTORIES[precision])
     return fast
 
 
-def obstacle(model: nn.Module) -> str | None:
+def unsupported_reason(model: nn.Module) -> str | None:
     """Why this model cannot be optimized, in a sentence; None when it can.
 
     >>> print(obstacle(nn.Linear(1, 1)))
@@ -95,7 +97,7 @@ def obstacle(model: nn.Module) -> str | None:
         if part._forward_hooks or part._forward_pre_hooks:
             return f"{name} is watched, and a fast model shows nothing; use the plain model"
     for part in (part for encoder in encoders for part in encoder.stack.modules()):
-        if type(part) not in _KNOWN:
+        if type(part) not in _SUPPORTED:
             return (
                 f"a layer has a {type(part).__name__}, which a fast model does not know; use the "
                 "plain model"
@@ -103,7 +105,7 @@ def obstacle(model: nn.Module) -> str | None:
     return None
 
 
-_KNOWN = (
+_SUPPORTED = (
     *(TransformerStack, TransformerLayer, AddNorm, MultiHeadAttention),
     *(PositionwiseFeedForward, GatedFeedForward, RelativePositionBias, RotaryPositions),
     *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding),
@@ -111,22 +113,26 @@ _KNOWN = (
 )
 
 
-def _layers(encoder: Encoder, precision: Precision) -> Layers:
+def _backend(encoder: Encoder, precision: WeightPrecision) -> StackBackend:
     if precision == "int8":
         try:
-            return NativeLayers(
+            return NativeBackend(
                 NativeEncoder(encoder.stack, encoder.embedding.max_length, precision)
             )
         except KernelError as error:
             logger.warning("int8 without the C++ kernel, and slower: %s", error)
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    return TorchLayers(encoder.stack, MAKERS[precision], dtype)
+    return TorchBackend(encoder.stack, LINEAR_FACTORIES[precision], dtype)
 
 
-def _exchange(model: nn.Module, make: Maker) -> None:
+def _replace_linears(model: nn.Module, make: LinearFactory) -> None:
     """Plain linear maps of heads and embeddings become those that `make` makes."""
     for parent in list(model.modules()):
         for name, part in list(parent.named_children()):
             if type(part) is nn.Linear:
-                fitting = make if part.out_features >= LABELS else MAKERS["float32"]
+                fitting = (
+                    make
+                    if part.out_features >= MIN_QUANTIZED_OUTPUTS
+                    else LINEAR_FACTORIES["float32"]
+                )
                 setattr(parent, name, fitting(part, None))

@@ -24,7 +24,9 @@ class PaddingLayout:
 
     n_rows: int  # b
     width: int  # w
-    token_index: Tensor | None  # (n) int64: the seats with a token, of all b * w; None when all have one
+    token_index: (
+        Tensor | None
+    )  # (n) int64: the seats with a token, of all b * w; None when all have one
     mask: AttentionMask  # who may attend to whom, over (b, w)
 
     @classmethod
@@ -39,7 +41,9 @@ class PaddingLayout:
     def pad(self, x: Tensor) -> Tensor:
         """Tokens (n, ...) to their seats (b, w, ...); zeros where nobody sits."""
         if self.token_index is not None:
-            x = x.new_zeros(self.n_rows * self.width, *x.shape[1:]).index_copy_(0, self.token_index, x)
+            x = x.new_zeros(self.n_rows * self.width, *x.shape[1:]).index_copy_(
+                0, self.token_index, x
+            )
         return x.view(self.n_rows, self.width, *x.shape[1:])
 
     def unpad(self, x: Tensor) -> Tensor:
@@ -67,7 +71,7 @@ class PaddingLayout:
         return self.token_index % self.width
 
 
-def group_by_length(attention_mask: Tensor, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
+def group_by_length(attention_mask: Tensor, batch_tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Texts of like length, about `tokens` of them together.
 
     real (B, T) bool -> for each group the places (b, w) int64 that its rows cover, of all B * T,
@@ -84,10 +88,10 @@ def group_by_length(attention_mask: Tensor, tokens: int) -> Iterator[tuple[Tenso
     widths = ((last - first + 1) * attention_mask.any(1)).tolist()
     longest_first = sorted((row for row in range(B) if widths[row]), key=lambda row: -widths[row])
     while longest_first:
-        count = max(1, tokens // widths[longest_first[0]])
+        count = max(1, batch_tokens // widths[longest_first[0]])
         rows = torch.tensor(longest_first[:count])  # (b)
         del longest_first[:count]
         columns = first[rows, None] + torch.arange(widths[rows[0]])  # (b, w)
-        inside = columns <= last[rows, None]
-        places = rows[:, None] * T + columns.clamp(max=T - 1)
-        yield places, inside & attention_mask.flatten()[places]
+        in_row = columns <= last[rows, None]
+        token_positions = rows[:, None] * T + columns.clamp(max=T - 1)
+        yield token_positions, in_row & attention_mask.flatten()[token_positions]

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from jumok.inference.linear import Maker, joined
+from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
 from jumok.nn import EVERYTHING, AttentionMask, TransformerLayer
 from jumok.nn.attention import fused_attention
@@ -20,39 +20,39 @@ from jumok.nn.positions import NO_ROTATION, Rotation
 from jumok.nn.stack import TransformerStack
 
 
-class Layers(Protocol):
+class StackBackend(Protocol):
     """All layers of an encoder, over texts whose tokens stand end to end."""
 
-    tokens_at_once: int  # so many keep the processor busy and stay in its caches
+    batch_tokens: int  # so many keep the processor busy and stay in its caches
 
     def __call__(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
         """x (n, D) on seats, positions (b, w) int64 -> (n, D)."""
 
 
-class ReadingStack(nn.Module):
+class UnpaddedStack(nn.Module):
     """In the place of an encoder's `TransformerStack`; what stands on padding is 0."""
 
-    def __init__(self, layers: Layers) -> None:
+    def __init__(self, layers: StackBackend) -> None:
         super().__init__()
-        self.layers = layers
+        self.backend = layers
 
     @torch.no_grad()
     def forward(self, x: Tensor, positions: Tensor, mask: AttentionMask = EVERYTHING) -> Tensor:
         """x (B, T, D) at positions (B|1, T) -> (B, T, D)."""
         B, T, D = x.shape
-        real = _real(mask, B, T)
+        real = _padding_mask(mask, B, T)
         tokens, positions = x.reshape(B * T, D), positions.expand(B, T).flatten()
         if real is None:  # not a matter of padding: who sees whom stays as it is
             seats = PaddingLayout(B, T, None, mask)
-            return self.layers(tokens, seats, positions.view(B, T)).view(B, T, D)
+            return self.backend(tokens, seats, positions.view(B, T)).view(B, T, D)
         y = torch.zeros_like(tokens)
-        for places, some in group_by_length(real, self.layers.tokens_at_once):
+        for places, some in group_by_length(real, self.backend.batch_tokens):
             here = places[some]  # (n)
-            y[here] = self.layers(tokens[here], PaddingLayout.from_mask(some), positions[places])
+            y[here] = self.backend(tokens[here], PaddingLayout.from_mask(some), positions[places])
         return y.view(B, T, D)
 
 
-def _real(mask: AttentionMask, B: int, T: int) -> Tensor | None:
+def _padding_mask(mask: AttentionMask, B: int, T: int) -> Tensor | None:
     """The real tokens (B, T) bool of a mask that hides padding or nothing; None for other masks."""
     if mask.causal:
         return None
@@ -63,16 +63,16 @@ def _real(mask: AttentionMask, B: int, T: int) -> Tensor | None:
     return mask.allowed[:, 0, 0].expand(B, T)
 
 
-class TorchLayers(nn.Module):
+class TorchBackend(nn.Module):
     """The layers with torch's own operations, in the type that `make`'s maps compute in."""
 
-    tokens_at_once = 1024
+    batch_tokens = 1024
 
-    def __init__(self, stack: TransformerStack, make: Maker, dtype: torch.dtype) -> None:
+    def __init__(self, stack: TransformerStack, make: LinearFactory, dtype: torch.dtype) -> None:
         super().__init__()
         self.dtype = dtype
-        self.parts = nn.ModuleList(
-            ReadingLayer(layer, make, dtype)  # type: ignore[arg-type]
+        self.layers = nn.ModuleList(
+            FusedQKVLayer(layer, make, dtype)  # type: ignore[arg-type]
             for layer in stack.layers
         )
         self.norm = stack.norm
@@ -85,20 +85,20 @@ class TorchLayers(nn.Module):
         bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w)
         rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
         hidden = x.to(self.dtype)
-        for part in self.parts:
+        for part in self.layers:
             hidden = part(hidden, seats, bias, rotation)
         return self.norm(hidden.to(x.dtype))  # type: ignore[no-any-return]
 
 
-class ReadingLayer(nn.Module):
+class FusedQKVLayer(nn.Module):
     """One encoder layer (3.1) over tokens that stand end to end."""
 
-    def __init__(self, layer: TransformerLayer, make: Maker, dtype: torch.dtype) -> None:
+    def __init__(self, layer: TransformerLayer, make: LinearFactory, dtype: torch.dtype) -> None:
         super().__init__()
         attention, feed_forward = layer.attention, layer.feed_forward
         self.n_heads, self.scale = attention.n_heads, attention.scale
         maps = [attention.query, attention.key, attention.value]
-        self.query_key_value = make(joined(maps), None)
+        self.query_key_value = make(concat_linears(maps), None)
         self.output = make(attention.output, None)
         self.up = make(feed_forward.up, feed_forward.activation)
         self.gate = (
@@ -106,10 +106,12 @@ class ReadingLayer(nn.Module):
         )
         self.down = make(feed_forward.down, None)
         self.norm_first = layer.around_attention.norm_first
-        self.attention_norm = _in(layer.around_attention.norm, dtype)
-        self.feed_forward_norm = _in(layer.around_feed_forward.norm, dtype)
+        self.attention_norm = _cast_norm(layer.around_attention.norm, dtype)
+        self.feed_forward_norm = _cast_norm(layer.around_feed_forward.norm, dtype)
 
-    def forward(self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation) -> Tensor:
+    def forward(
+        self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation
+    ) -> Tensor:
         """x (n, D), bias (1, H, w, w) -> (n, D)."""
         if self.norm_first:
             x = self.attention(self.attention_norm(x), seats, bias, rotation).add_(x)
@@ -117,7 +119,9 @@ class ReadingLayer(nn.Module):
         x = self.attention_norm(self.attention(x, seats, bias, rotation).add_(x))
         return self.feed_forward_norm(self.feed_forward(x).add_(x))  # type: ignore[no-any-return]
 
-    def attention(self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation) -> Tensor:
+    def attention(
+        self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation
+    ) -> Tensor:
         """What each token finds in its own text: (n, D) -> (n, D)."""
         three = seats.pad(self.query_key_value(x))  # (b, w, 3*H*K)
         three = three.view(seats.n_rows, seats.width, 3, self.n_heads, -1)  # (b, w, 3, H, K)
@@ -135,6 +139,6 @@ class ReadingLayer(nn.Module):
         return self.down(wide)  # type: ignore[no-any-return]
 
 
-def _in(norm: nn.Module, dtype: torch.dtype) -> nn.Module:
+def _cast_norm(norm: nn.Module, dtype: torch.dtype) -> nn.Module:
     """A norm's own copy in another type."""
     return copy.deepcopy(norm).to(dtype)

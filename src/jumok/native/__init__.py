@@ -10,21 +10,21 @@ had, or a model it does not know, raises KernelError; then write with the plain 
 """
 
 from jumok.native.build import KernelError
-from jumok.native.decoder import NativeWriter
+from jumok.native.decoder import NativeDecoder
 from jumok.native.encoder import NativeEncoder
-from jumok.native.model import NativeModel, is_fast_copy, obstacle
-from jumok.native.packed_weights import Precision
-from jumok.native.quantize import in_bfloat16, in_int8, quantize_rows
+from jumok.native.model import NativeModel, is_optimized, unsupported_reason
+from jumok.native.packed_weights import WeightPrecision
+from jumok.native.quantize import quantize_int8, quantize_rows, to_bfloat16
 
 __all__ = [
     "KernelError",
     "NativeEncoder",
     "NativeModel",
-    "NativeWriter",
-    "Precision",
-    "in_bfloat16",
-    "in_int8",
-    "is_fast_copy",
-    "obstacle",
+    "NativeDecoder",
+    "WeightPrecision",
+    "to_bfloat16",
+    "quantize_int8",
+    "is_optimized",
+    "unsupported_reason",
     "quantize_rows",
 ]

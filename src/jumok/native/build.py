@@ -16,10 +16,10 @@ from jumok.errors import JumokError
 
 logger = logging.getLogger(__name__)
 
-SOURCES = Path(__file__).parent / "kernel"
+SOURCE_FOLDER = Path(__file__).parent / "kernel"
 COMPILERS = ("c++", "g++", "clang++")  # CXX comes before them
-SECONDS = 600  # a compiler that has not finished by then never will
-COMMON = (
+COMPILE_TIMEOUT = 600  # a compiler that has not finished by then never will
+COMMON_FLAGS = (
     "-std=c++17",
     "-O3",
     "-fPIC",
@@ -32,7 +32,7 @@ COMMON = (
     "-Wno-psabi",
 )
 # What this processor can do, as compilers spell it; the first that is understood is taken.
-PROCESSOR = (
+TARGET_FLAGS = (
     ("-march=native", "-mprefer-vector-width=512"),
     ("-march=native",),
     ("-mcpu=native",),
@@ -45,7 +45,7 @@ class KernelError(JumokError):
 
 
 @cache
-def kernel() -> Path:
+def kernel_path() -> Path:
     """The compiled kernel for this processor, made if need be. KernelError says why it cannot be.
 
     Processes that come at the same moment each compile it, and the last rename wins: at every
@@ -68,7 +68,7 @@ def kernel() -> Path:
 def discard(path: Path) -> None:
     """Throw away a kernel that is damaged: the next one asked for is compiled anew."""
     path.unlink(missing_ok=True)
-    kernel.cache_clear()
+    kernel_path.cache_clear()
 
 
 def find_compiler() -> str:
@@ -86,17 +86,21 @@ def find_compiler() -> str:
 def fingerprint(compiler: str) -> str:
     """What the compiled kernel depends on, in 16 letters: sources, compiler, flags, processor."""
     digest = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
+    for source in sorted(SOURCE_FOLDER.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     version = subprocess.run(  # noqa: S603  (the user's own compiler)
-        [compiler, "--version"], capture_output=True, check=False, timeout=SECONDS
+        [compiler, "--version"], capture_output=True, check=False, timeout=COMPILE_TIMEOUT
     ).stdout
-    for part in (version, repr((COMMON, PROCESSOR)).encode(), processor().encode()):
+    for part in (
+        version,
+        repr((COMMON_FLAGS, TARGET_FLAGS)).encode(),
+        processor_description().encode(),
+    ):
         digest.update(part + b"\0")
     return digest.hexdigest()[:16]
 
 
-def processor() -> str:
+def processor_description() -> str:
     """What kind of processor this is and what it can do."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -106,7 +110,9 @@ def processor() -> str:
     return "\n".join(sorted({line for line in lines if line.startswith(known)}))
 
 
-def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] = PROCESSOR) -> None:
+def compile_kernel(
+    compiler: str, path: Path, choices: Sequence[Sequence[str]] = TARGET_FLAGS
+) -> None:
     """Compile the kernel into `path`, at one stroke, with the first choice of flags that works."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -120,12 +126,12 @@ def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] =
     try:
         for flags in choices:
             done = subprocess.run(  # noqa: S603  (the user's own compiler)
-                [compiler, *COMMON, *flags, "-o", name, str(SOURCES / "door.cpp")],
+                [compiler, *COMMON_FLAGS, *flags, "-o", name, str(SOURCE_FOLDER / "door.cpp")],
                 capture_output=True,
                 text=True,
                 errors="replace",
                 check=False,
-                timeout=SECONDS,
+                timeout=COMPILE_TIMEOUT,
             )
             if done.returncode == 0:
                 with open(name, "rb") as written:
@@ -139,7 +145,7 @@ def compile_kernel(compiler: str, path: Path, choices: Sequence[Sequence[str]] =
         )
     except subprocess.TimeoutExpired:
         raise KernelError(
-            f"{compiler} has not compiled the fast kernel in {SECONDS} seconds; try again when the "
+            f"{compiler} has not compiled the fast kernel in {COMPILE_TIMEOUT} seconds; try again when the "
             "machine is less busy, or write with the plain model"
         ) from None
     finally:

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from jumok.errors import InputError, JumokError
-from jumok.native.library import DONE, NO_SUCH_ROW, OUT_OF_VOCABULARY, library
+from jumok.native.library import NO_SUCH_ROW, OK, OUT_OF_VOCABULARY, library
 from jumok.native.model import NativeModel
 
 
-class NativeWriter:
+class NativeDecoder:
     """A request to a native model: several rows in the midst of being written.
 
     For an encoder-decoder give the sources it shall read; for a language model give nothing, or
@@ -26,16 +26,16 @@ class NativeWriter:
         self,
         model: NativeModel,
         source: Tensor | None = None,
-        real: Tensor | None = None,
+        source_mask: Tensor | None = None,
         *,
         padding: Tensor | None = None,
         room: int,
     ) -> None:
         """source (N, S) int64; real (N, S) bool, None without padding; padding (B) int64."""
-        if model.reads != (source is not None):
+        if model.has_encoder != (source is not None):
             raise InputError(
                 "an encoder-decoder reads sources and a language model has none; "
-                f"{'give' if model.reads else 'leave out'} the source"
+                f"{'give' if model.has_encoder else 'leave out'} the source"
             )
         if room > model.max_length:
             raise InputError(
@@ -51,11 +51,11 @@ class NativeWriter:
         self._library = library()
         self._request: int = self._library.jumok_request(model.handle)
         if source is not None:
-            self._read(source, real)
+            self._encode_sources(source, source_mask)
         elif padding is not None:
             if len(padding) and int(padding.min()) < 0:
                 raise InputError(f"padding of {int(padding.min())} tokens came; give 0 or more")
-            self._begin(len(padding), _here(padding).long().contiguous())
+            self._reset(len(padding), _on_cpu(padding).long().contiguous())
 
     def __del__(self) -> None:
         if hasattr(self, "_request"):
@@ -82,10 +82,10 @@ class NativeWriter:
         """
         if not 0 < k <= self.vocabulary_size:
             raise InputError(f"the best {k} of {self.vocabulary_size} tokens; ask for 1 or more")
-        ids = self._newest(ids)
+        ids = self._check_ids(ids)
         log_p = torch.empty(len(ids), k)
         tokens = torch.empty(len(ids), k, dtype=torch.int64)
-        self._done(
+        self._check_status(
             self._library.jumok_best(
                 *(self._request, ids.data_ptr(), ids.shape[1], k),
                 *(log_p.data_ptr(), tokens.data_ptr(), torch.get_num_threads()),
@@ -98,8 +98,8 @@ class NativeWriter:
         """Go on with these rows (B') int64, in this order."""
         if self._rows is None:
             return  # the first tokens tell how many rows there are
-        rows = _here(rows).long().contiguous()
-        self._done(self._library.jumok_select(self._request, rows.data_ptr(), len(rows)))
+        rows = _on_cpu(rows).long().contiguous()
+        self._check_status(self._library.jumok_select(self._request, rows.data_ptr(), len(rows)))
         self._rows = len(rows)
 
     def rewind(self, tokens: int) -> None:
@@ -111,7 +111,7 @@ class NativeWriter:
         self._library.jumok_rewind(self._request, tokens)
         self._length -= tokens
 
-    def _read(self, source: Tensor, real: Tensor | None) -> None:
+    def _encode_sources(self, source: Tensor, real: Tensor | None) -> None:
         if source.ndim != 2 or (real is not None and real.shape != source.shape):
             raise InputError(
                 f"sources {tuple(source.shape)} and "
@@ -125,28 +125,28 @@ class NativeWriter:
                 f"{S} tokens came, the model holds {longest}; "
                 "shorten the text or train with a larger model.max_length"
             )
-        source = _here(source).long().contiguous()
-        real = None if real is None else _here(real).bool().contiguous()
+        source = _on_cpu(source).long().contiguous()
+        real = None if real is None else _on_cpu(real).bool().contiguous()
         self._rows = N
-        self._done(
+        self._check_status(
             self._library.jumok_read(
                 *(self._request, source.data_ptr(), None if real is None else real.data_ptr()),
                 *(N, S, torch.get_num_threads()),
             ),
-            self._model.source_size,
+            self._model.source_vocabulary_size,
         )
 
-    def _begin(self, rows: int, padding: Tensor | None) -> None:
+    def _reset(self, rows: int, padding: Tensor | None) -> None:
         self._rows = rows
         at = None if padding is None else padding.data_ptr()
-        self._done(self._library.jumok_begin(self._request, at, rows))
+        self._check_status(self._library.jumok_begin(self._request, at, rows))
 
-    def _newest(self, ids: Tensor) -> Tensor:
+    def _check_ids(self, ids: Tensor) -> Tensor:
         """The newest tokens, checked and as they lie in memory."""
         if self._broken:
             raise JumokError("memory ran out in an earlier step; begin anew with a new writer")
         if self._rows is None:
-            self._begin(len(ids), None)
+            self._reset(len(ids), None)
         if ids.ndim != 2 or len(ids) != self._rows or ids.shape[1] < 1:
             raise InputError(
                 f"tokens of shape {tuple(ids.shape)} came for {self._rows} rows; "
@@ -157,13 +157,13 @@ class NativeWriter:
                 f"{self._length + ids.shape[1]} positions do not fit a writer with room for "
                 f"{self._room}; make it with more room"
             )
-        return _here(ids).long().contiguous()
+        return _on_cpu(ids).long().contiguous()
 
     def _logits(self, ids: Tensor, *, every: bool) -> Tensor:
-        ids = self._newest(ids)
+        ids = self._check_ids(ids)
         B, T = ids.shape
         logits = torch.empty((B, T, self.vocabulary_size) if every else (B, self.vocabulary_size))
-        self._done(
+        self._check_status(
             self._library.jumok_step(
                 *(self._request, ids.data_ptr(), T, every),
                 *(logits.data_ptr(), torch.get_num_threads()),
@@ -172,7 +172,7 @@ class NativeWriter:
         self._length += T
         return logits
 
-    def _done(self, answer: int, size: int | None = None) -> None:
+    def _check_status(self, answer: int, size: int | None = None) -> None:
         if answer == OUT_OF_VOCABULARY:
             raise InputError(
                 f"a token outside the vocabulary of {size or self.vocabulary_size} came; "
@@ -180,12 +180,12 @@ class NativeWriter:
             )
         if answer == NO_SUCH_ROW:
             raise InputError(f"rows were chosen that are not among the {self._rows}; count from 0")
-        if answer != DONE:
+        if answer != OK:
             self._broken = True  # some rows may have gone on and others not
             raise JumokError("memory ran out while writing; write fewer rows at once")
 
 
-def _here(tensor: Tensor) -> Tensor:
+def _on_cpu(tensor: Tensor) -> Tensor:
     """The tensor, whose numbers the kernel can read: InputError for one on another device."""
     if tensor.device.type != "cpu":
         raise InputError(f"tokens on {tensor.device} came, the kernel writes on the CPU; move them")

@@ -4,11 +4,11 @@ import torch
 from torch import Tensor
 
 from jumok.errors import InputError, JumokError
-from jumok.native.library import OUT_OF_MEMORY, Measures
+from jumok.native.library import OUT_OF_MEMORY, ModelDims
 from jumok.native.packed_weights import (
     PackedWeights,
-    Precision,
-    layer_measures,
+    WeightPrecision,
+    layer_dims,
     layers_of,
     stack_linears,
     stack_vectors,
@@ -26,25 +26,25 @@ class NativeEncoder:
     """
 
     def __init__(
-        self, stack: TransformerStack, max_length: int, precision: Precision = "int8"
+        self, stack: TransformerStack, max_length: int, precision: WeightPrecision = "int8"
     ) -> None:
         first = layers_of(stack)[0]
         self.max_length = max_length
         self.rotary = stack.rotary is not None
         self._weights = PackedWeights(
-            Measures(
+            ModelDims(
                 d_model=first.attention.query.in_features,
                 encoder_layers=len(layers_of(stack)),
                 max_length=max_length,
-                **layer_measures(first),
+                **layer_dims(first),
             ),
             precision,
         )
         with torch.no_grad():
             for name, maps in stack_linears("encoder", stack):
-                self._weights.give_linear(name, maps)
+                self._weights.upload_linear(name, maps)
             for name, vector in stack_vectors("encoder", stack, max_length):
-                self._weights.give_vector(name, vector)
+                self._weights.upload_vector(name, vector)
 
     @property
     def weight_bytes(self) -> int:

@@ -7,14 +7,14 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from jumok.native.build import KernelError, discard, kernel
+from jumok.native.build import KernelError, discard, kernel_path
 
 logger = logging.getLogger(__name__)
 
-DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # as request.h answers
+OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # as request.h answers
 
 
-class Measures(ctypes.Structure):
+class ModelDims(ctypes.Structure):
     """The measures of a model; the same fields in the same order stand in kernel/transformer.h."""
 
     _fields_ = (
@@ -32,8 +32,8 @@ class Measures(ctypes.Structure):
 
 
 # Each function: what it answers, and what it is given.
-FUNCTIONS = {
-    "jumok_model": (c_void_p, (POINTER(Measures), c_int)),
+SIGNATURES = {
+    "jumok_model": (c_void_p, (POINTER(ModelDims), c_int)),
     "jumok_free_model": (None, (c_void_p,)),
     "jumok_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_int)),
     "jumok_rows": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
@@ -57,18 +57,18 @@ def library() -> ctypes.CDLL:
 
     One in the cache that is damaged is compiled anew.
     """
-    path = kernel()
+    path = kernel_path()
     try:
-        return load(path)
+        return load_library(path)
     except KernelError:
-        if _no_programs(path):
+        if _is_noexec(path):
             raise
         logger.warning("%s cannot be loaded; it is compiled anew", path)
         discard(path)
-        return load(kernel())
+        return load_library(kernel_path())
 
 
-def load(path: Path) -> ctypes.CDLL:
+def load_library(path: Path) -> ctypes.CDLL:
     """A compiled kernel, with every function knowing what it takes and answers.
 
     Raises KernelError where the system does not load it: a cache on a disk without programs.
@@ -80,12 +80,12 @@ def load(path: Path) -> ctypes.CDLL:
             f"the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder that "
             "may hold programs, or write with the plain model"
         ) from None
-    for name, (answer, given) in FUNCTIONS.items():
+    for name, (answer, given) in SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = answer, given
     return loaded
 
 
-def _no_programs(path: Path) -> bool:
+def _is_noexec(path: Path) -> bool:
     """Whether the disk holds no programs at all, where the system tells."""
     return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))

@@ -10,12 +10,12 @@ from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.native.build import KernelError
-from jumok.native.library import Measures
+from jumok.native.library import ModelDims
 from jumok.native.packed_weights import (
-    Maps,
+    LinearLike,
     PackedWeights,
-    Precision,
-    layer_measures,
+    WeightPrecision,
+    layer_dims,
     layers_of,
     norm_vectors,
     stack_linears,
@@ -41,27 +41,27 @@ class NativeModel:
     def __init__(
         self,
         model: nn.Module,
-        precision: Precision = "int8",
+        precision: WeightPrecision = "int8",
         *,
-        packed: Callable[[Tensor], None] = lambda weight: None,
+        on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
-        reason = obstacle(model)
+        reason = unsupported_reason(model)
         if reason is not None:
             raise KernelError(reason)
         assert isinstance(model, EncoderDecoder | LanguageModel)
-        self.reads = isinstance(model, EncoderDecoder)
+        self.has_encoder = isinstance(model, EncoderDecoder)
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
         reading = model.encoder if isinstance(model, EncoderDecoder) else model.decoder
-        self.source_size = reading.embedding.tokens.weight.shape[0]
-        self._weights = PackedWeights(_measures(model), precision, packed)
+        self.source_vocabulary_size = reading.embedding.tokens.weight.shape[0]
+        self._weights = PackedWeights(_model_dims(model), precision, on_packed)
         self._computed = 0  # bytes of tables that no training made
-        computed = set(_computed(model))
+        computed = set(_derived_tables(model))
         with torch.no_grad():
             for name, maps in _linears(model):
-                self._weights.give_linear(name, maps)
+                self._weights.upload_linear(name, maps)
             for name, vector in _vectors(model):
-                self._weights.give_vector(name, vector)
+                self._weights.upload_vector(name, vector)
                 self._computed += 4 * vector.numel() if name in computed else 0
 
     @property
@@ -75,7 +75,7 @@ class NativeModel:
         return self._weights.bytes - self._computed
 
 
-def obstacle(model: nn.Module) -> str | None:
+def unsupported_reason(model: nn.Module) -> str | None:
     """Why the kernel cannot write with this model, in a sentence; None when it can.
 
     >>> print(obstacle(nn.Linear(1, 1)))
@@ -96,13 +96,13 @@ def obstacle(model: nn.Module) -> str | None:
             return (
                 f"{name} is watched, and the fast kernel shows nothing; write with the plain model"
             )
-        if is_fast_copy(module):
+        if is_optimized(module):
             return (
                 f"{name} is a fast copy already, and the fast kernel packs plain models; leave "
                 'one of the two out, --precision or decoding.kernel = "native"'
             )
         ours = type(module).__module__.startswith("jumok.")
-        theirs = type(module) in _KNOWN
+        theirs = type(module) in _SUPPORTED
         if not (ours or theirs):
             return (
                 f"{name} is a {type(module).__name__}, which the fast kernel does not know; "
@@ -111,23 +111,23 @@ def obstacle(model: nn.Module) -> str | None:
     return None
 
 
-def is_fast_copy(module: nn.Module) -> bool:
+def is_optimized(module: nn.Module) -> bool:
     """Whether a module was made by `jumok.inference` or `jumok.native` from a plain one."""
     return type(module).__module__.startswith(("jumok.native.", "jumok.inference."))
 
 
-_KNOWN = (
+_SUPPORTED = (
     *(nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Identity, nn.Embedding, nn.ModuleList),
     *(nn.ReLU, nn.GELU, nn.SiLU),
 )
 
 
-def _measures(model: EncoderDecoder | LanguageModel) -> Measures:
+def _model_dims(model: EncoderDecoder | LanguageModel) -> ModelDims:
     """The measures of the model, read from its modules: whatever made them, they are the truth."""
     decoder = model.decoder
     layers = layers_of(decoder.stack)
     read = layers_of(model.encoder.stack) if isinstance(model, EncoderDecoder) else []
-    return Measures(
+    return ModelDims(
         d_model=decoder.embedding.tokens.embedding_dim,
         encoder_layers=len(read),
         decoder_layers=len(layers),
@@ -135,17 +135,17 @@ def _measures(model: EncoderDecoder | LanguageModel) -> Measures:
         vocabulary=model.output.out_features,
         embedding_norm=not isinstance(decoder.embedding.norm, nn.Identity),
         embedding_scale=decoder.embedding.tokens.scale,
-        **layer_measures(layers[0]),
+        **layer_dims(layers[0]),
     )
 
 
-def _towers(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Encoder | Decoder]]:
+def _stacks(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Encoder | Decoder]]:
     if isinstance(model, EncoderDecoder):
         yield "encoder", model.encoder
     yield "decoder", model.decoder
 
 
-def _linears(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Maps]]:
+def _linears(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, LinearLike]]:
     """Every linear map and table of embeddings, as kernel/transformer.h names them."""
     yield "output", model.output
     target = model.decoder.embedding.tokens
@@ -155,29 +155,29 @@ def _linears(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Maps]
         source = model.encoder.embedding.tokens
         if source.weight is not model.output.weight:
             yield "source", source
-    for side, tower in _towers(model):
+    for side, tower in _stacks(model):
         yield from stack_linears(side, tower.stack)
 
 
 def _vectors(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Tensor]]:
     """Norms and positions, as kernel/transformer.h names them."""
-    for side, tower in _towers(model):
+    for side, tower in _stacks(model):
         yield from norm_vectors(f"{side}.embedding_norm", tower.embedding.norm)
         yield from stack_vectors(side, tower.stack, tower.embedding.max_length)
-        added = _added(tower)
+        added = _position_table(tower)
         if added is not None:
             yield f"{side}.positions", added
 
 
-def _computed(model: EncoderDecoder | LanguageModel) -> Iterator[str]:
+def _derived_tables(model: EncoderDecoder | LanguageModel) -> Iterator[str]:
     """The names of those that no training made, or not at that length: sines, cosines, biases."""
-    for side, tower in _towers(model):
+    for side, tower in _stacks(model):
         yield from (f"{side}.cosine", f"{side}.sine", f"{side}.relative")
         if not isinstance(tower.embedding.positions, LearnedPositions):
             yield f"{side}.positions"
 
 
-def _added(tower: Encoder | Decoder) -> Tensor | None:
+def _position_table(tower: Encoder | Decoder) -> Tensor | None:
     """What is added to the token at each position, (max_length, D); None for nothing."""
     table: Tensor | None = None
     positions, segments = tower.embedding.positions, tower.embedding.segments

@@ -9,21 +9,27 @@ from torch import Tensor, nn
 
 from jumok.errors import JumokError
 from jumok.native.build import KernelError
-from jumok.native.library import DONE, OUT_OF_MEMORY, Measures, library
+from jumok.native.library import OK, OUT_OF_MEMORY, ModelDims, library
 from jumok.native.quantize import quantize_rows
 from jumok.nn import RelativePositionBias, TransformerLayer
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.stack import TransformerStack
 
-Precision = Literal["float32", "bfloat16", "int8"]
+WeightPrecision = Literal["float32", "bfloat16", "int8"]
 
-PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8")  # as door.cpp numbers them
+PRECISIONS: tuple[WeightPrecision, ...] = (
+    "float32",
+    "bfloat16",
+    "int8",
+)  # as door.cpp numbers them
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
 
-_ROWS = 256  # at a time are converted and given: nobody holds a second copy of a large table
+_ROWS_PER_UPLOAD = (
+    256  # at a time are converted and given: nobody holds a second copy of a large table
+)
 
-Maps = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # several: their outputs side by side
+LinearLike = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # several: their outputs side by side
 
 
 class PackedWeights:
@@ -34,17 +40,15 @@ class PackedWeights:
 
     def __init__(
         self,
-        measures: Measures,
-        precision: Precision,
-        packed: Callable[[Tensor], None] = lambda weight: None,
+        dims: ModelDims,
+        precision: WeightPrecision,
+        on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
         if precision not in PRECISIONS:
             raise KernelError(f"precision {precision!r} is unknown; take one of {PRECISIONS}")
-        self.precision, self.packed = precision, packed
+        self.precision, self.on_packed = precision, on_packed
         self.library = library()
-        self.handle: int = self.library.jumok_model(
-            ctypes.byref(measures), PRECISIONS.index(precision)
-        )
+        self.handle: int = self.library.jumok_model(ctypes.byref(dims), PRECISIONS.index(precision))
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -58,7 +62,7 @@ class PackedWeights:
         """What they take in memory."""
         return int(self.library.jumok_bytes(self.handle))
 
-    def give_linear(self, name: str, maps: Maps) -> None:
+    def upload_linear(self, name: str, maps: LinearLike) -> None:
         """A linear map or a table of embeddings; JumokError where memory does not hold it."""
         together = maps if isinstance(maps, tuple) else (maps,)
         weights = [part.weight.detach() for part in together]  # (N, K) each
@@ -66,17 +70,17 @@ class PackedWeights:
         outputs, inputs = sum(map(len, weights)), weights[0].shape[1]
         biased = any(bias is not None for bias in biases)
         answer = self.library.jumok_linear(self.handle, name.encode(), outputs, inputs, biased)
-        self._taken(answer, name)
+        self._check_status(answer, name)
         first = 0
         for weight, bias in zip(weights, biases, strict=True):
-            for start in range(0, len(weight), _ROWS):
-                some = slice(start, start + _ROWS)
+            for start in range(0, len(weight), _ROWS_PER_UPLOAD):
+                some = slice(start, start + _ROWS_PER_UPLOAD)
                 its = None if bias is None else bias[some]
-                self._give_rows(name, first + start, weight[some], its)
+                self._upload_rows(name, first + start, weight[some], its)
             first += len(weight)
-            self.packed(weight)
+            self.on_packed(weight)
 
-    def _give_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
+    def _upload_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
         """Some rows of a linear map (n, K), from output `first` on, with their biases (n)."""
         scale = None
         if self.precision == "int8":
@@ -87,26 +91,32 @@ class PackedWeights:
         if bias is not None:
             bias = bias.detach().float().cpu().contiguous()
         answer = self.library.jumok_rows(
-            self.handle, name.encode(), first, len(packed), _at(packed), _at(scale), _at(bias)
+            self.handle,
+            name.encode(),
+            first,
+            len(packed),
+            _address(packed),
+            _address(scale),
+            _address(bias),
         )
-        assert answer == DONE, name
+        assert answer == OK, name
 
-    def give_vector(self, name: str, vector: Tensor) -> None:
+    def upload_vector(self, name: str, vector: Tensor) -> None:
         """A vector, or a table of numbers that stay in float32."""
         numbers = vector.detach().float().cpu().contiguous()
         answer = self.library.jumok_vector(
-            self.handle, name.encode(), numbers.numel(), _at(numbers)
+            self.handle, name.encode(), numbers.numel(), _address(numbers)
         )
-        self._taken(answer, name)
+        self._check_status(answer, name)
 
     @staticmethod
-    def _taken(answer: int, name: str) -> None:
+    def _check_status(answer: int, name: str) -> None:
         if answer == OUT_OF_MEMORY:
             raise JumokError(
                 f"memory ran out while the weights of {name} were packed; free some, or take a "
                 "smaller precision"
             )
-        assert answer == DONE, name
+        assert answer == OK, name
 
 
 def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
@@ -114,7 +124,7 @@ def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
     return list(stack.layers)  # type: ignore[arg-type]
 
 
-def layer_measures(layer: TransformerLayer) -> dict[str, int | float]:
+def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     """What one layer tells of `Measures`: whatever made it, its modules are the truth."""
     attention, around = layer.attention, layer.around_attention
     return {
@@ -143,7 +153,7 @@ def _activation(feed_forward: PositionwiseFeedForward) -> str:
             return "silu"
 
 
-def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, Maps]]:
+def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, LinearLike]]:
     """Every linear map of a stack."""
     for number, layer in enumerate(layers_of(stack)):
         here = f"{side}.{number}."
@@ -193,6 +203,6 @@ def _relative(bias: RelativePositionBias, max_length: int) -> Tensor:
     return bias.bias(bias.bucket(distance)).T  # type: ignore[no-any-return]
 
 
-def _at(tensor: Tensor | None) -> int | None:
+def _address(tensor: Tensor | None) -> int | None:
     """The address of a tensor's numbers; null for none."""
     return None if tensor is None else tensor.data_ptr()

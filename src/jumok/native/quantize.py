@@ -13,7 +13,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-MOST = 127
+INT8_MAX = 127
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,9 +27,9 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     ([[127, -50], [0, 0]], [0.009999999776482582, 1.0])
     """
     x = x.float()
-    scale = torch.maximum(x.amax(1), -x.amin(1)) / MOST  # (N)
+    scale = torch.maximum(x.amax(1), -x.amin(1)) / INT8_MAX  # (N)
     scale = scale.where(scale != 0, 1.0)
-    q = (x / scale[:, None]).round_().clamp_(-MOST, MOST)
+    q = (x / scale[:, None]).round_().clamp_(-INT8_MAX, INT8_MAX)
     return q.to(torch.int8), scale
 
 
@@ -61,7 +61,7 @@ class QuantizedLinear(nn.Module):
         return y.view(*x.shape[:-1], -1)
 
 
-def in_int8(model: nn.Module) -> nn.Module:
+def quantize_int8(model: nn.Module) -> nn.Module:
     """A copy of the model whose linear maps are quantised; tables of embeddings stay as they are.
 
     For writing, not for training: gradients do not pass. The model itself is left alone. In the
@@ -80,7 +80,7 @@ def in_int8(model: nn.Module) -> nn.Module:
     return changed
 
 
-def in_bfloat16(model: nn.Module) -> nn.Module:
+def to_bfloat16(model: nn.Module) -> nn.Module:
     """A copy of the model in bfloat16, for writing. The model itself is left alone.
 
     In the tests, small models' logits may differ by 0.05 of the largest.

@@ -7,7 +7,7 @@ import torch
 
 from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
-from jumok.inference import optimized
+from jumok.inference import optimize
 from jumok.native import KernelError, build, library
 from jumok.pretrained import memory_map as mapped
 from jumok.tasks.pipeline.backends import Kernels
@@ -51,14 +51,14 @@ def test_less_precision_needs_no_compiler(
     assert same >= 10  # of 12; the run knows little
     assert asked
     assert next(loaded.model.parameters()).dtype is torch.float32
-    fast = small.with_models(lambda model: optimized(model, "float32"))
+    fast = small.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(InputError, match="the model is a fast copy already, and decoding"):
         fast.answer(SPOKEN)
 
 
 def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
-    fast = loaded.with_models(lambda model: optimized(model, "float32"))
+    fast = loaded.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(KernelError, match="is a fast copy already, and the fast kernel packs"):
         fast.answer(SPOKEN)
 
@@ -100,7 +100,7 @@ def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
 def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
     reading_recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build.kernel.cache_clear()
+    build.kernel_path.cache_clear()
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(KernelError, match=r"no C\+\+ compiler was found"):

@@ -33,9 +33,9 @@ class Kernels:
         if self.on_the_cpu is not None and device.type != "cpu":
             raise _elsewhere(self.on_the_cpu)
         if self.native:
-            from jumok.native.build import kernel
+            from jumok.native.build import kernel_path
 
-            kernel()
+            kernel_path()
 
     @property
     def on_the_cpu(self) -> str | None:
@@ -51,33 +51,33 @@ class Kernels:
         """
         if self.native or self.config.precision == "float32":
             return model
-        from jumok.native import in_bfloat16, in_int8, is_fast_copy
+        from jumok.native import is_optimized, quantize_int8, to_bfloat16
 
         if model not in self._copies:
             self._refuse_elsewhere(model)
-            if any(map(is_fast_copy, model.modules())):
+            if any(map(is_optimized, model.modules())):
                 raise InputError(
                     f"the model is a fast copy already, and decoding.precision "
                     f"{self.config.precision} makes another of the whole; leave one of the two "
                     "out, --precision or decoding.precision"
                 )
             eight = self.config.precision == "int8"
-            self._copies[model] = in_int8(model) if eight else in_bfloat16(model)
+            self._copies[model] = quantize_int8(model) if eight else to_bfloat16(model)
         return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
 
     def begin_target(
         self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
     ) -> Writer:
         """A writer of a model that reads sources (N, S)."""
-        from jumok.native import NativeWriter
+        from jumok.native import NativeDecoder
 
-        return NativeWriter(self._of(model), source, real, room=room)
+        return NativeDecoder(self._of(model), source, real, room=room)
 
     def begin_text(self, model: nn.Module, room: int) -> Writer:
         """A writer of a model that goes on from prompts of one length."""
-        from jumok.native import NativeWriter
+        from jumok.native import NativeDecoder
 
-        return NativeWriter(self._of(model), room=room)
+        return NativeDecoder(self._of(model), room=room)
 
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
@@ -87,7 +87,7 @@ class Kernels:
         made = self._made.get(model)
         if made is None:
             made = self._made[model] = NativeModel(
-                model, self.config.precision, packed=release_pages
+                model, self.config.precision, on_packed=release_pages
             )
         return made
 
