@@ -239,8 +239,8 @@ def archive(files: Files) -> object:
 def request(files: Files) -> object:
     """The body of a request to the page's server."""
     from jumok.errors import InputError
-    from jumok.viewer.asking import TraceRequest, read_object
     from jumok.viewer.figure_requests import FigureRequest
+    from jumok.viewer.request_schema import TraceRequest, read_object
 
     body = read_object(_only(files))
     with contextlib.suppress(InputError):
@@ -250,8 +250,8 @@ def request(files: Files) -> object:
 
 def figure(files: Files) -> object:
     """A figure asked for in a request, drawn of a real trace."""
-    from jumok.viewer.asking import read_object
     from jumok.viewer.figure_requests import FigureRequest, write_figure
+    from jumok.viewer.request_schema import read_object
 
     return write_figure(_trace(), FigureRequest.of_json(read_object(_only(files))))
 
@@ -272,7 +272,7 @@ def state(files: Files) -> object:
     """What follows # in an address, and a Range header."""
     from jumok.viewer.ranges import span
     from jumok.viewer.security import Hosts
-    from jumok.viewer.state import State
+    from jumok.viewer.view_state import State
 
     text = _decoded(_only(files))
     span(text, 1000)
@@ -340,7 +340,7 @@ def command(files: Files) -> object:
             os.chdir(here)
     err.flush()
     said = err.buffer.getvalue().decode()  # type: ignore[attr-defined]
-    if "fault of jumok" in said or "Traceback" in said or code not in (0, 1, 2, 3, 4, 5):
+    if "bug in jumok" in said or "Traceback" in said or code not in (0, 1, 2, 3, 4, 5):
         raise ForeignError(f"exit {code}: {said[-300:]}")
     return said
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jumok.interpret.trace import Trace
-from jumok.viewer.asking import ModelCard
+from jumok.viewer.request_schema import ModelCard
 from jumok.viewer.server import Shown
-from jumok.viewer.shelf import open_shelf
+from jumok.viewer.trace_store import open_shelf
 from tests.browser.chromium import Window, launched, window
-from tests.viewer.made import made
-from tests.viewer.served import served
+from tests.viewer.page_server import served
+from tests.viewer.random_traces import made
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -17,7 +17,7 @@ from jumok.interpret.trace import Trace
 from jumok.viewer.page import html
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
-from tests.viewer.made import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, made
 
 FONT_RULE = r"@font-face\{font-family:'Jumok Hangul';src:url\(data:font/ttf;base64,([\w+/=]+)\)\}"
 STATE = "v=matrix&b=cross&L=1&H=2&q=3&k=4"

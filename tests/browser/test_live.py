@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from jumok.viewer.server import Shown
-from jumok.viewer.shelf import open_shelf
+from jumok.viewer.trace_store import open_shelf
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
-from tests.viewer.served import Server, served
+from tests.viewer.page_server import Server, served
 
 TEXT = "이 영화 정말 최고예요"
 
@@ -18,8 +18,8 @@ TEXT = "이 영화 정말 최고예요"
 @pytest.fixture(scope="module")
 def live(review_run: Path) -> Iterator[Server]:
     from jumok.tasks.runs.load import load
-    from jumok.viewer.asking import TraceRequest
-    from jumok.viewer.live import Live
+    from jumok.viewer.live_model import Live
+    from jumok.viewer.request_schema import TraceRequest
 
     model = Live(load(review_run))
     with open_shelf() as shelf:

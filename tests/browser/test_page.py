@@ -12,7 +12,7 @@ from jumok.viewer.colours import table
 from jumok.viewer.page import html
 from tests.browser.chromium import Window
 from tests.browser.conftest import KINDS, Serve, Windows
-from tests.viewer.made import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, made
 
 VIEWS = (
     "lines", "matrix", "neuron", "calculation", "alignment", "generation", "positions", "masks",

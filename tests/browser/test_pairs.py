@@ -3,7 +3,7 @@
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
 from tests.interpret.random_models import PAIRS, loaded_of
-from tests.viewer.served import served
+from tests.viewer.page_server import served
 
 
 def strip(window: Window) -> str:
@@ -11,10 +11,10 @@ def strip(window: Window) -> str:
 
 
 def test_either_text_of_a_pair_is_edited(windows: Windows) -> None:
-    from jumok.viewer.asking import TraceRequest
-    from jumok.viewer.live import Live
+    from jumok.viewer.live_model import Live
+    from jumok.viewer.request_schema import TraceRequest
     from jumok.viewer.server import Shown
-    from jumok.viewer.shelf import open_shelf
+    from jumok.viewer.trace_store import open_shelf
 
     model = Live(loaded_of("pairs"))
     with open_shelf() as shelf:

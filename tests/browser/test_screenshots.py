@@ -13,7 +13,7 @@ from tests.browser.chromium import Scheme, Window
 from tests.browser.conftest import Serve, Windows
 from tests.browser.test_page import VIEWS
 from tests.browser.test_views import traced
-from tests.viewer.made import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, made
 
 pytestmark = pytest.mark.browser
 

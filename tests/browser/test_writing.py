@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from jumok.viewer.server import Shown
-from jumok.viewer.shelf import open_shelf
+from jumok.viewer.trace_store import open_shelf
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
-from tests.viewer.served import Server, served
+from tests.viewer.page_server import Server, served
 
 
 @pytest.fixture(scope="module")
 def writer(reading_run: Path) -> Iterator[Server]:
     """A server as `jumok view RUN TEXT --decode beam=3` has it."""
     from jumok.tasks.runs.load import load
-    from jumok.viewer.asking import TraceRequest
-    from jumok.viewer.live import Live
+    from jumok.viewer.live_model import Live
+    from jumok.viewer.request_schema import TraceRequest
 
     model = Live(load(reading_run), {"beam": 3})
     with open_shelf() as shelf:

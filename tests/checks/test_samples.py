@@ -10,7 +10,7 @@ from jumok.checks import draw_samples, samples_of, some_texts
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.pipeline.pipeline import Loaded
-from tests.checks.subjects import subject
+from tests.checks.check_targets import subject
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jumok
-from jumok.cli.lines import lines_of_stdin
+from jumok.cli.stdin import lines_of_stdin
 from jumok.errors import InputError
 from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES
 from tests.cli.commands import JUMOK, call, environment

@@ -11,7 +11,7 @@ from jumok.fonts import figure_bytes
 from jumok.interpret.trace import Trace
 from jumok.training.reporting.metrics import History
 from jumok.viewer.figures.figure import figure_of
-from tests.viewer.traces import trace_of
+from tests.viewer.figure_traces import trace_of
 
 
 def jumok(*words: str) -> int:

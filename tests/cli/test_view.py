@@ -19,7 +19,7 @@ import pytest
 
 from jumok.interpret.trace import Trace
 from tests.cli.commands import JUMOK, call, environment
-from tests.viewer.made import made
+from tests.viewer.random_traces import made
 
 CPU_SECONDS = 0.6  # of the whole process until it answers; a quiet machine takes about as long
 

@@ -16,7 +16,7 @@ from jumok.export.ctranslate2_spec import Words, obstacle
 from jumok.export.samples import lists, random_rows
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.weights import weights_of
-from tests.export.small import config, drawn
+from tests.export.small_models import config, drawn
 
 pytest.importorskip("ctranslate2")
 

@@ -21,7 +21,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
 from tests import hf_folders as foreign
-from tests.export.small import names_in
+from tests.export.small_models import names_in
 from tests.pretrained.hf_variants import VARIANTS
 from tests.tasks.tiny_jobs import TAGS, tag_rows
 from tests.tiny_runs import readings, reviews, write_tsv

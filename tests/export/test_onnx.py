@@ -23,7 +23,7 @@ from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.registry import task_of
 from jumok.tasks.runs.evaluate import score
 from jumok.training.config import TrainingConfig
-from tests.export.small import MEASURES, config, drawn
+from tests.export.small_models import MEASURES, config, drawn
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

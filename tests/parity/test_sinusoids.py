@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from jumok.nn import sinusoids
-from jumok.viewer.positional_ideas import sinusoid_pairs
+from jumok.viewer.positional_encodings import sinusoid_pairs
 from tests.nn.tolerances import close
 
 

@@ -8,8 +8,8 @@ from jumok.errors import InputError
 from jumok.fonts import figure_bytes
 from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
 from jumok.viewer.figures.figure import figure_of
-from jumok.viewer.state import State
-from tests.viewer.traces import trace_of
+from jumok.viewer.view_state import State
+from tests.viewer.figure_traces import trace_of
 
 TRACE = trace_of(classifies=True)
 INFO = TRACE.info

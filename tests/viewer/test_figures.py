@@ -28,8 +28,8 @@ from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.figure import figure_of, first_kind
 from jumok.viewer.figures.model_map import mosaic, tiled
-from jumok.viewer.figures.words import KINDS, Kind
-from tests.viewer.traces import HOSTILE, READ, WRITTEN, trace_of
+from jumok.viewer.figures.options import KINDS, Kind
+from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
 
 TRACE = trace_of(classifies=True)
 SINGLE_PROCESS = trace_of(written=None, padding=3)

@@ -4,7 +4,7 @@ import pytest
 
 from jumok.interpret.schema import Tokens
 from jumok.viewer.labels import LONGEST, labels, row_of, visible, written
-from tests.viewer.traces import READ, tokens
+from tests.viewer.figure_traces import READ, tokens
 
 
 def row(text: str, pieces: list[str], spans: list[tuple[int, int]]) -> Tokens:

@@ -11,7 +11,7 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.notebook import Display
 from jumok.viewer.page import html
-from tests.viewer.made import HOSTILE, made
+from tests.viewer.random_traces import HOSTILE, made
 
 
 class Frames(HTMLParser):

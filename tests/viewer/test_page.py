@@ -13,11 +13,11 @@ import pytest
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import page
-from jumok.viewer.lean import lean
+from jumok.viewer.compact import lean
 from jumok.viewer.markup import sha256_source
 from jumok.viewer.page import ALL_VIEWS, SMALLEST, WEIGHTS_ALONE, _Shell, html
-from jumok.viewer.state import State
-from tests.viewer.made import HOSTILE, made
+from jumok.viewer.view_state import State
+from tests.viewer.random_traces import HOSTILE, made
 
 
 class Elements(HTMLParser):

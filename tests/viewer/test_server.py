@@ -13,12 +13,12 @@ import pytest
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer import server as server_module
-from jumok.viewer.asking import ModelCard, TraceRequest
+from jumok.viewer.request_schema import ModelCard, TraceRequest
 from jumok.viewer.security import HEADERS
 from jumok.viewer.server import Shown
-from jumok.viewer.shelf import open_shelf
-from tests.viewer.made import HOSTILE, made
-from tests.viewer.served import Server, served
+from jumok.viewer.trace_store import open_shelf
+from tests.viewer.page_server import Server, served
+from tests.viewer.random_traces import HOSTILE, made
 
 CARD = ModelCard(title="made", task=None, kind="encoder", traces=True, max_length=16)
 
@@ -293,7 +293,7 @@ def test_the_policy_lets_nothing_in() -> None:
         (b'{"text": "a", "mute": [["encoder", true, 0]]}', 400, "is no head"),
         (b'{"text": "a", "mute": [["other", 0, 0]]}', 400, "is no head"),
         (b'{"text": "refuse"}', 400, "the text is refused"),
-        (b'{"text": "break"}', 500, "fault of jumok"),
+        (b'{"text": "break"}', 500, "bug in jumok"),
         (b" " * (64 * 2**10 + 1), 413, "65,536 bytes"),
     ],
 )  # fmt: skip

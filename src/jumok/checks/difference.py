@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from jumok.checks.subject import Answers
+from jumok.checks.target import Answers
 from jumok.errors import JumokError
 from jumok.export.difference import difference
 

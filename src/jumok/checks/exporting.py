@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from jumok.checks.equality import Measured, NotApplicable, Outcome, outcome_of
-from jumok.checks.subject import Subject
+from jumok.checks.invariance import Measured, NotApplicable, Outcome, outcome_of
+from jumok.checks.target import Subject
 from jumok.errors import InputError
 from jumok.export import ctranslate2, exported_difference, huggingface, onnx
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Sample, Subject
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Sample, Subject
 from jumok.models import TextClassifier
 
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")

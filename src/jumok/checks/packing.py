@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, batched
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Subject, batched
 from jumok.data import packing
 from jumok.models import (
     Decoder,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, Way, batched
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Subject, Way, batched
 
 Change = Callable[[nn.Module], nn.Module]  # makes a copy in other numbers, leaves the model alone
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from jumok.checks.subject import Sample
+from jumok.checks.target import Sample
 from jumok.data.ragged import Ids
 from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table

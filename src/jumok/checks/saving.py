@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, batched
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Subject, batched
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
 

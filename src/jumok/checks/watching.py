@@ -1,6 +1,6 @@
 """Watched: the weights of every attention are written out and recorded while the model works."""
 
-from jumok.checks.subject import Answers, Subject, batched
+from jumok.checks.target import Answers, Subject, batched
 from jumok.errors import JumokError
 from jumok.nn.hooks import own_view, record
 

@@ -1,4 +1,4 @@
-"""jumok evaluate: how good a run is."""
+"""jumok evaluate: score a run on test data."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.decoding import Along, Words, besides, load_with, overridden
+from jumok.cli.options import Along, Words, besides, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
@@ -21,15 +21,17 @@ def evaluate(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     data: Annotated[
         Path | None,
-        typer.Option(help="A TSV, CSV or JSON file with the columns of the run's data."),
+        typer.Option(help="TSV, CSV or JSON file with the columns of the run's data."),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="One split of the recipe's data; without it every test set.")
+        str | None, typer.Option(help="Split of the recipe's data. [default: all test sets]")
     ] = None,
     along: Along = None,
     decoding: Words = None,
     precision: Precise = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the scores as one JSON object.")
+    ] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.data.recipe_files import evaluation_table
@@ -37,7 +39,7 @@ def evaluate(
     from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
 
     if data is not None and split is not None:
-        raise InputError("--data names a file and --split a part of the recipe's data; choose one")
+        raise InputError("--data and --split exclude each other; use one of them")
     loaded = reading_in(load_with(run, along, decoding or []), precision)
     if data is None:
         tables = tables_of(loaded.recipe, split, loaded.labels)
@@ -59,7 +61,7 @@ def evaluate(
 
 
 def _skipped(table: "Table") -> dict[str, int]:
-    """How many rows of the file were left out, when any were."""
+    """The number of invalid rows that were skipped, if any."""
     return {"skipped_rows": table.bad_rows.count} if table.bad_rows.count else {}
 
 

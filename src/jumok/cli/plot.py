@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
-    from jumok.viewer.figures.words import Head
+    from jumok.viewer.figures.options import Head
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +33,7 @@ def positions(
 ) -> None:
     """Five ideas for saying where a token stands, and which of them one matrix can shift."""
     from jumok.fonts import save_figure
-    from jumok.viewer.positional_ladder import positional_ladder
+    from jumok.viewer.figures.positional_comparison import positional_ladder
 
     save_figure(positional_ladder(length, width), out)
     typer.echo(os.fsencode(out))

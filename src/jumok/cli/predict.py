@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.decoding import Along, Words, load_with, overridden
+from jumok.cli.options import Along, Words, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _tell_loop(answer: "Answer") -> None:
 
 def _chunks() -> Iterator[list[str]]:
     """The lines of stdin, several at a time where they are all there already."""
-    from jumok.cli.lines import lines_of_stdin, open_stdin
+    from jumok.cli.stdin import lines_of_stdin, open_stdin
     from jumok.errors import JumokError
 
     most = CHUNK if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1

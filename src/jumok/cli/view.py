@@ -10,9 +10,9 @@ import typer
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
-    from jumok.viewer.asking import TraceRequest
+    from jumok.viewer.request_schema import TraceRequest
     from jumok.viewer.server import Shown
-    from jumok.viewer.shelf import Shelf
+    from jumok.viewer.trace_store import Shelf
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -72,7 +72,7 @@ def view(
 
     Ctrl-C ends the page.
     """
-    from jumok.viewer.state import State, checked_state
+    from jumok.viewer.view_state import State, checked_state
 
     wanted = _wanted(run, text, target, lesson, decode or [], mute or [])
     state = checked_state(state) or (LESSON_STATE if lesson else "")
@@ -117,8 +117,8 @@ def _wanted(
             raise InputError("a target, decoding or muted heads came without a text; add TEXT")
         return None
     from jumok.config_io import apply_overrides
-    from jumok.viewer.asking import TraceRequest
-    from jumok.viewer.state import read_place
+    from jumok.viewer.request_schema import TraceRequest
+    from jumok.viewer.view_state import read_place
 
     return TraceRequest(
         texts, target, apply_overrides({}, decode) or None, tuple(map(read_place, mute))
@@ -136,7 +136,7 @@ def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
     if wanted is None:
         raise InputError("an export shows a text being read; add TEXT after the run")
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live import Live
+    from jumok.viewer.live_model import Live
 
     return Live(load(run)).traced(wanted)
 
@@ -147,12 +147,12 @@ def _serve(
     """The page until Ctrl-C."""
     from jumok.viewer.address import has_screen, listen
     from jumok.viewer.security import is_loopback
-    from jumok.viewer.shelf import open_shelf
+    from jumok.viewer.trace_store import open_shelf
 
     listener, address = listen(*place)
     with listener, open_shelf() as shelf:
         shown = _shown(run, wanted, shelf)
-        from jumok.viewer.running import serve, server_of
+        from jumok.viewer.serve import serve, server_of
         from jumok.viewer.server import Tickets
 
         tickets = Tickets()
@@ -177,13 +177,13 @@ def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
 
     if run.is_file():
         from jumok.interpret.trace_file import read_info
-        from jumok.viewer.asking import ModelCard
+        from jumok.viewer.request_schema import ModelCard
 
         info = read_info(run)
         card = ModelCard(title=info.title, task=info.task, kind=info.model.kind)
         return Shown(shelf, card, shelf.give(run.resolve()))
     from jumok.tasks.runs.load import load
-    from jumok.viewer.live import Live
+    from jumok.viewer.live_model import Live
 
     live = Live(load(run), wanted.decode if wanted is not None else None)
     first = None if wanted is None else shelf.keep(live.trace(wanted))

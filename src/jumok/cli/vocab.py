@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from jumok.cli.lines import lines_of_stdin
+from jumok.cli.stdin import lines_of_stdin
 from jumok.errors import InputError
 
 if TYPE_CHECKING:

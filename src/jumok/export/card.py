@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jumok.data.known import known_corpus
-from jumok.export.generation import left_out
+from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import weights_of
 from jumok.tasks.pipeline.origin import told

@@ -5,10 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jumok.export.ctranslate2_spec import obstacle
+from jumok.export.parity import Twin, twin_of
 from jumok.export.report import Compared, Outcome
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
-from jumok.export.twin import Twin, twin_of
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.tasks.pipeline.pipeline import Loaded

@@ -21,7 +21,7 @@ from jumok.data.packing import pad
 from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.export.difference import difference
-from jumok.export.generation import generation
+from jumok.export.generation_config import generation
 from jumok.export.report import Compared, Outcome, Searched
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell

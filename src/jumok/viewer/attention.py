@@ -6,7 +6,7 @@ from jumok.fonts import save_figure
 from jumok.interpret.tracing import trace
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.viewer.figures.figure import figure_of, first_kind
-from jumok.viewer.figures.words import Head
+from jumok.viewer.figures.options import Head
 
 
 def draw(loaded: Loaded, text: str, path: Path, layer: int = -1, head: Head | None = None) -> Path:

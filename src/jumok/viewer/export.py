@@ -7,8 +7,8 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FORMATS, FigureRequest, write_figure
 from jumok.viewer.page import html
-from jumok.viewer.state import State
 from jumok.viewer.table import weights_csv
+from jumok.viewer.view_state import State
 
 ENDINGS = (".html", *(f".{ending}" for ending in FORMATS), ".csv", ".safetensors")
 

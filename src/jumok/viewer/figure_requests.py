@@ -10,8 +10,8 @@ from jumok.interpret.options import Measure, Specials, Unit
 from jumok.interpret.schema import Block, BlockName, Muted, TraceInfo
 from jumok.interpret.strict_json import read_dataclass
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.words import Head, Kind, Layer, Palette, Rows, Scale
-from jumok.viewer.state import State
+from jumok.viewer.figures.options import Head, Kind, Layer, Palette, Rows, Scale
+from jumok.viewer.view_state import State
 
 Format: TypeAlias = Literal["pdf", "svg", "png"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -9,7 +9,7 @@ from jumok.errors import InputError
 from jumok.interpret.trace import Trace
 from jumok.viewer.figure_requests import FIGURES, FigureRequest, write_figure
 from jumok.viewer.page import html
-from jumok.viewer.state import State, checked_state
+from jumok.viewer.view_state import State, checked_state
 
 HEIGHT = 640  # pixels of the frame
 

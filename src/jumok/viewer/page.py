@@ -10,12 +10,12 @@ from pathlib import Path
 
 from jumok.interpret.schema import TraceInfo
 from jumok.interpret.trace import Trace
+from jumok.viewer.compact import lean
 from jumok.viewer.font_subset import subset
-from jumok.viewer.lean import lean
 from jumok.viewer.markup import embedded_json, escaped, packed, sha256_source
 from jumok.viewer.shell import NEEDS_SCRIPT
-from jumok.viewer.state import State, checked_state
 from jumok.viewer.static_files import PARTS, static_file
+from jumok.viewer.view_state import State, checked_state
 
 FEW = 2**16  # weights: a trace of so few is embedded whole,
 SMALL = 4_000_000  # if that takes no more characters

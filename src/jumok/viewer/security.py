@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jumok.errors import InputError
-from jumok.viewer.answers import refusal
+from jumok.viewer.responses import refusal
 
 TOKEN_HEADER = "x-jumok-token"  # noqa: S105  (its name, not a token)
 LEAST_TOKEN = 16  # characters of a token that somebody chooses

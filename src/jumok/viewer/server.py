@@ -16,13 +16,13 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from jumok.errors import InputError, JumokError
-from jumok.viewer.answers import answer, refusal
-from jumok.viewer.asking import MOST_BODY, ModelCard, TraceRequest, read_object, read_text
+from jumok.viewer.job_queue import BusyError, Turns
 from jumok.viewer.ranges import MOST_ZIPPED, ZIP_HEADER, span, zipped
-from jumok.viewer.shelf import Shelf
+from jumok.viewer.request_schema import MOST_BODY, ModelCard, TraceRequest, read_object, read_text
+from jumok.viewer.responses import answer, refusal
 from jumok.viewer.shell import Boot, shell
 from jumok.viewer.static_files import MEDIA_TYPES, static_file
-from jumok.viewer.turns import BusyError, Turns
+from jumok.viewer.trace_store import Shelf
 
 TRACE_SECONDS = 120.0
 DRAWING_SECONDS = 60.0
@@ -199,7 +199,7 @@ def _spoken(endpoint: Endpoint) -> Endpoint:
         except JumokError as error:
             return refusal(500, str(error))
         except Exception as error:
-            sentence = f"{type(error).__name__}: {error}; this is a fault of jumok"
+            sentence = f"{type(error).__name__}: {error}; this is a bug in jumok"
             return refusal(500, sentence)
 
     return spoken

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from jumok.viewer.asking import ModelCard
 from jumok.viewer.markup import embedded_json
+from jumok.viewer.request_schema import ModelCard
 
 NEEDS_SCRIPT = (
     "<noscript>이 페이지에는 JavaScript가 필요합니다. · This page needs JavaScript.</noscript>"

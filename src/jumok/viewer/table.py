@@ -6,7 +6,7 @@ import numpy as np
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.viewer.state import State
+from jumok.viewer.view_state import State
 
 BYTE_ORDER_MARK = "\ufeff"  # spreadsheets read UTF-8 for it
 

@@ -15,7 +15,7 @@ from torch import Tensor
 import jumok
 from jumok import safetensors_io as tensorfile
 from jumok.checks import samples_of
-from jumok.cli.decoding import overridden
+from jumok.cli.options import overridden
 from jumok.data.recipe_files import evaluation_table
 from jumok.data.table import Table
 from jumok.errors import InputError, StorageError

@@ -13,7 +13,18 @@ from jumok.errors import InputError
 from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.attention import LINES_FROM
-from jumok.viewer.figures.cells import (
+from jumok.viewer.figures.canvas import (
+    GAP,
+    LINE,
+    MARGIN,
+    SOFT,
+    Look,
+    Picture,
+    Sheet,
+    colormap,
+    small,
+)
+from jumok.viewer.figures.heatmap import (
     FOCUS,
     Plan,
     draw_bar,
@@ -25,19 +36,8 @@ from jumok.viewer.figures.cells import (
     plan,
     veil_special,
 )
-from jumok.viewer.figures.readings import NAMES, Place, pooled, read, said
-from jumok.viewer.figures.sheet import (
-    GAP,
-    LINE,
-    MARGIN,
-    SOFT,
-    Look,
-    Picture,
-    Sheet,
-    colormap,
-    small,
-)
-from jumok.viewer.figures.words import Head, Rows
+from jumok.viewer.figures.layer_view import NAMES, Place, pooled, read, said
+from jumok.viewer.figures.options import Head, Rows
 from jumok.viewer.labels import row_of
 
 COVERAGE = 0.35  # inches: how high the bars of the coverage are

@@ -6,7 +6,8 @@ from matplotlib.colors import Normalize
 
 from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import (
+from jumok.viewer.figures.canvas import GAP, LINE, Look, Picture, Sheet, small, width_of
+from jumok.viewer.figures.heatmap import (
     Cells,
     Plan,
     draw_bar,
@@ -20,9 +21,8 @@ from jumok.viewer.figures.cells import (
     plan,
     veil_special,
 )
-from jumok.viewer.figures.readings import Place, Shown, pooled, read, said
-from jumok.viewer.figures.sheet import GAP, LINE, Look, Picture, Sheet, small, width_of
-from jumok.viewer.figures.words import Head
+from jumok.viewer.figures.layer_view import Place, Shown, pooled, read, said
+from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import row_of
 
 LINES_FROM = 0.085  # inches: smaller cells have no lines between them

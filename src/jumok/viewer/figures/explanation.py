@@ -16,8 +16,7 @@ from jumok.errors import InputError
 from jumok.fonts import replace_missing_glyphs
 from jumok.interpret.schema import Classification, Explained
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import nameless
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     INK,
     LINE,
@@ -33,6 +32,7 @@ from jumok.viewer.figures.sheet import (
     title_room,
     width_of,
 )
+from jumok.viewer.figures.heatmap import nameless
 from jumok.viewer.labels import visible
 
 NATURAL = 6.0  # inches, when nobody has set a width

@@ -10,14 +10,14 @@ from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.alignment import alignment
 from jumok.viewer.figures.attention import attention_map, head_grid
+from jumok.viewer.figures.canvas import Look, Picture
 from jumok.viewer.figures.explanation import explanation
+from jumok.viewer.figures.layer_view import place_in
 from jumok.viewer.figures.lines import lines
 from jumok.viewer.figures.model_map import model_map
 from jumok.viewer.figures.neuron import neuron_view
+from jumok.viewer.figures.options import KINDS, ROWS, Head, Kind, Layer, Palette, Rows, Scale
 from jumok.viewer.figures.positions import positional_table
-from jumok.viewer.figures.readings import place_in
-from jumok.viewer.figures.sheet import Look, Picture
-from jumok.viewer.figures.words import KINDS, ROWS, Head, Kind, Layer, Palette, Rows, Scale
 
 
 def figure_of(

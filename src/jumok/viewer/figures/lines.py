@@ -17,9 +17,7 @@ from jumok.errors import InputError
 from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import FOCUS, Name, Names, beside, nameless
-from jumok.viewer.figures.readings import Place, Shown, place_in, pooled, read, said
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     HIGHEST,
     INK,
@@ -35,7 +33,9 @@ from jumok.viewer.figures.sheet import (
     title_room,
     width_of,
 )
-from jumok.viewer.figures.words import Head
+from jumok.viewer.figures.heatmap import FOCUS, Name, Names, beside, nameless
+from jumok.viewer.figures.layer_view import Place, Shown, place_in, pooled, read, said
+from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import row_of
 
 COLOURS = (("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)))

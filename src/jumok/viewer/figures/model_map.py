@@ -13,9 +13,7 @@ from matplotlib.colors import PowerNorm
 from jumok.interpret.aggregate import Floats, Showing
 from jumok.interpret.schema import Block
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import LOWEST_BAR, bar_room, draw_bar_at
-from jumok.viewer.figures.readings import NAMES, Place, measure_of, read
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     HIGHEST,
     LINE,
@@ -28,6 +26,8 @@ from jumok.viewer.figures.sheet import (
     title_room,
     width_of,
 )
+from jumok.viewer.figures.heatmap import LOWEST_BAR, bar_room, draw_bar_at
+from jumok.viewer.figures.layer_view import NAMES, Place, measure_of, read
 
 TILE = 64  # cells a side of a head; longer texts are pooled
 LARGEST_TILE = 0.5  # inches

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import Names, Table, beside, draw_cells, name_rows, nameless
-from jumok.viewer.figures.readings import Place, said
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     HIGHEST,
     INK,
@@ -34,7 +32,9 @@ from jumok.viewer.figures.sheet import (
     title_room,
     width_of,
 )
-from jumok.viewer.figures.words import Head
+from jumok.viewer.figures.heatmap import Names, Table, beside, draw_cells, name_rows, nameless
+from jumok.viewer.figures.layer_view import Place, said
+from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import Label, labels
 
 Numbers = NDArray[np.float64]

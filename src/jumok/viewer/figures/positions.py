@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.cells import BAR, draw_cells
-from jumok.viewer.figures.readings import Place
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     INK,
     LINE,
@@ -32,6 +30,8 @@ from jumok.viewer.figures.sheet import (
     title_room,
     width_of,
 )
+from jumok.viewer.figures.heatmap import BAR, draw_cells
+from jumok.viewer.figures.layer_view import Place
 
 NATURAL = 7.0  # inches, when nobody has set a width
 ROW = 0.05  # inches of a position, where there is room

@@ -8,11 +8,11 @@ import torch
 
 import jumok
 from jumok.checks import Subject, draw_samples
-from jumok.checks.equality import NotApplicable
+from jumok.checks.invariance import NotApplicable
 from jumok.checks.original import opened_by_transformers
 from jumok.models import TextClassifier
-from tests.checks.subjects import subject
-from tests.checks.test_table import having, measured
+from tests.checks.check_targets import subject
+from tests.checks.test_suite import having, measured
 
 pytest.importorskip("transformers")
 

@@ -6,7 +6,7 @@ from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.pipeline.task import Writing
-from jumok.viewer.asking import ModelCard, TraceRequest
+from jumok.viewer.request_schema import ModelCard, TraceRequest
 
 
 class Live:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from jumok.checks.difference import agreement, distance
-from jumok.checks.subject import Subject, Way, batched
+from jumok.checks.target import Subject, Way, batched
 from jumok.errors import JumokError
 
 Result = Literal["pass", "fail", "not applicable"]

@@ -8,8 +8,8 @@ import pytest
 
 from jumok.errors import InputError
 from jumok.fonts import save_figure
-from jumok.viewer.positional_ideas import sinusoid_pairs
-from jumok.viewer.positional_ladder import positional_ladder
+from jumok.viewer.figures.positional_comparison import positional_ladder
+from jumok.viewer.positional_encodings import sinusoid_pairs
 
 
 @pytest.mark.parametrize(("length", "width"), [(64, 32), (4, 2), (64, 128)])

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.checks.difference import distance
-from jumok.checks.subject import Subject, batched
+from jumok.checks.target import Subject, batched
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 

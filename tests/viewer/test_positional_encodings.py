@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.viewer.positional_ideas import (
+from jumok.viewer.positional_encodings import (
     Positions,
     best_shift,
     binary,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, batched
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Subject, batched
 from jumok.errors import JumokError
 from jumok.native.build import KernelError, find_compiler
 from jumok.nn.hooks import own_view

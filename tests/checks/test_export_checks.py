@@ -8,7 +8,7 @@ import jumok
 from jumok.checks import Subject
 from jumok.checks.exporting import EXPORTED, Exported
 from jumok.models import Encoder, EncoderDecoder, TokenClassifier
-from tests.checks.subjects import subject
+from tests.checks.check_targets import subject
 
 
 def row(to: str) -> Exported:

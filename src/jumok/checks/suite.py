@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from jumok.checks.compiling import Compiled
-from jumok.checks.equality import EXACTLY, Alike, Equality, NotApplicable
 from jumok.checks.exporting import EXPORTED
+from jumok.checks.incremental import cached, native
+from jumok.checks.invariance import EXACTLY, Alike, Equality, NotApplicable
+from jumok.checks.lower_precision import BFLOAT16, INT8
 from jumok.checks.original import opened_by_transformers
 from jumok.checks.packing import packed, padded_without_segments
 from jumok.checks.precision import Change, Changed, InInt8
-from jumok.checks.rounding import BFLOAT16, INT8
 from jumok.checks.saving import restored
-from jumok.checks.subject import Answers, Subject, Way, alone, padded_left
+from jumok.checks.target import Answers, Subject, Way, alone, padded_left
+from jumok.checks.variants import Compiled
 from jumok.checks.watching import watched
-from jumok.checks.writing import cached, native
 from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 

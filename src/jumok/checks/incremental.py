@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from jumok.checks.equality import NotApplicable
-from jumok.checks.subject import Answers, Subject, of_each, padded
+from jumok.checks.invariance import NotApplicable
+from jumok.checks.target import Answers, Subject, of_each, padded
 from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeDecoder, NativeModel, WeightPrecision

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from jumok.errors import InputError
 from jumok.interpret.options import MEASURES, SPECIALS, UNITS, Measure, Specials, Unit
 from jumok.interpret.schema import BlockName, Muted, TraceInfo
-from jumok.viewer.figures.words import ROWS, Rows
+from jumok.viewer.figures.options import ROWS, Rows
 
 Word = TypeVar("Word")
 Heads: TypeAlias = Literal["focus", "pinned", "mean", "max", "all"]

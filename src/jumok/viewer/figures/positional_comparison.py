@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from jumok.errors import InputError
 from jumok.fonts import style
-from jumok.viewer.positional_ideas import (
+from jumok.viewer.positional_encodings import (
     Positions,
     best_shift,
     binary,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.checks import Outcome, Subject, Way, batched, check, equalities, not_to_be_had
-from jumok.checks.compiling import Compiled
+from jumok.checks.variants import Compiled
 from jumok.models import (
     Encoder,
     EncoderDecoder,
@@ -21,7 +21,7 @@ from jumok.models import (
 from jumok.models.config import Positions
 from jumok.native import to_bfloat16
 from jumok.nn import EVERYTHING, AttentionMask, HookPoint, RelativePositionBias
-from tests.checks.subjects import KINDS, subject
+from tests.checks.check_targets import KINDS, subject
 from tests.models.small_models import POSITIONS
 
 LEFT_OUT = not_to_be_had("left out")

@@ -12,7 +12,7 @@ from jumok.errors import InputError
 from jumok.interpret.aggregate import Floats, Showing, groups, merged, shown
 from jumok.interpret.schema import Block, Tokens
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.words import Head
+from jumok.viewer.figures.options import Head
 from jumok.viewer.labels import Label, labels
 
 NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}

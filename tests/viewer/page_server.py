@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jumok.viewer.address import Address, listen
-from jumok.viewer.running import server_of
+from jumok.viewer.serve import server_of
 from jumok.viewer.server import Shown, Tickets
 
 

@@ -14,7 +14,7 @@ from jumok.export.onnx_session import exported_logits
 from jumok.export.report import Cost, Unmeasured
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
-from tests.export.small import names_in
+from tests.export.small_models import names_in
 from tests.hf_folders import gpt2, marian
 
 

@@ -15,7 +15,7 @@ from matplotlib.textpath import text_to_path
 from jumok.errors import InputError
 from jumok.fonts import FAMILY, figure_bytes, replace_missing_glyphs, style
 from jumok.viewer.colours import Ramp, table
-from jumok.viewer.figures.words import SCALES, Palette, Scale
+from jumok.viewer.figures.options import SCALES, Palette, Scale
 
 COLUMN, PAGE = 3.3, 6.9  # inches: a column and the whole width of a page in ACL's papers
 HIGHEST = 9.0  # inches of a page

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from jumok.viewer.figures.sheet import (
+from jumok.viewer.figures.canvas import (
     GAP,
     HIGHEST,
     INK,

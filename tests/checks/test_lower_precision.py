@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.checks.rounding import BFLOAT16, INT8, bfloat16_half_step, int8_half_step
+from jumok.checks.lower_precision import BFLOAT16, INT8, bfloat16_half_step, int8_half_step
 from jumok.models import EncoderDecoder, MaskedLanguageModel
 from jumok.native import quantize_rows
-from tests.checks.subjects import subject
+from tests.checks.check_targets import subject
 from tests.nn.strategies import noise, seeds
 
 
