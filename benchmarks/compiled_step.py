@@ -30,7 +30,7 @@ from jumok.decoding import (
 )
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import NativeDecoder, NativeModel
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 
 RESULTS = Path(__file__).parent / "results" / "compiled_step.txt"
 MEASURED = ("base V8000 b1 greedy", "base V8000 b32 greedy", "gpt2 b1 greedy")
@@ -80,7 +80,7 @@ def ways(case: Case) -> dict[str, Start]:
     torch.manual_seed(0)
     model = shaken(ours(case))
     assert isinstance(model, EncoderDecoder | LanguageModel)
-    view = own_view(model)
+    view = shared_copy(model)
     view.decoder.compile()
     native = NativeModel(model, "float32")
     return {

@@ -181,7 +181,7 @@ def onnxruntime(folder: Path, how: str) -> Read:
 def jumok(folder: Path, how: str) -> Read:
     """The plain encoder, or what `optimized` makes of it."""
     from jumok.inference import optimize
-    from jumok.nn import EVERYTHING, AttentionMask
+    from jumok.nn import NO_MASK, AttentionMask
     from jumok.pretrained.checkpoint import open_checkpoint
     from jumok.pretrained.state_dict import model_from_hf
 
@@ -191,7 +191,7 @@ def jumok(folder: Path, how: str) -> Read:
         model = optimize(model, how)  # type: ignore[arg-type]
 
     def read(ids: Tensor, real: Tensor) -> Tensor:
-        mask = EVERYTHING if bool(real.all()) else AttentionMask.from_padding(real)
+        mask = NO_MASK if bool(real.all()) else AttentionMask.from_padding(real)
         return model(ids, mask)  # type: ignore[no-any-return]
 
     return read

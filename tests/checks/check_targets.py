@@ -19,7 +19,7 @@ from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
-from tests.nn.tolerances import shaken
+from tests.nn.tolerances import randomized
 
 LABELS = ("B-PS", "I-PS", "O")
 KINDS: dict[type[nn.Module], dict[str, Any]] = {
@@ -52,5 +52,5 @@ def subject(model: type[nn.Module], **measures: Any) -> Subject:
         made = model(config, len(labels), config.pooling)
     else:
         made = model(config, len(labels)) if labels else model(config)
-    loaded = Loaded(shaken(made), None, recipe, labels, torch.device("cpu"))
+    loaded = Loaded(randomized(made), None, recipe, labels, torch.device("cpu"))
     return Subject(loaded, draw_samples(loaded), filler=5)

@@ -20,7 +20,7 @@ from jumok.models import (
 )
 from jumok.models.config import Positions
 from jumok.native import to_bfloat16
-from jumok.nn import EVERYTHING, AttentionMask, HookPoint, RelativePositionBias
+from jumok.nn import NO_MASK, AttentionMask, HookPoint, RelativePositionBias
 from tests.checks.check_targets import KINDS, subject
 from tests.models.small_models import POSITIONS
 
@@ -81,7 +81,7 @@ def test_however_a_text_is_pooled(pooling: str) -> None:
 class CountsPadding(LanguageModel):
     """Positions are places in the row, whatever stands before them."""
 
-    def forward(self, ids: Tensor, mask: AttentionMask = EVERYTHING, **more: Any) -> Tensor:
+    def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
         return super().forward(ids, mask, **more | {"positions": None})
 
 
@@ -95,9 +95,9 @@ class SeesPadding(TextClassifier):
 class SeesNeighbours(MaskedLanguageModel):
     """A text in a packed row reads the others."""
 
-    def forward(self, ids: Tensor, mask: AttentionMask = EVERYTHING, **more: Any) -> Tensor:
+    def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
         packed = mask.allowed is not None and mask.allowed.shape[2] > 1
-        return super().forward(ids, EVERYTHING if packed else mask, **more)
+        return super().forward(ids, NO_MASK if packed else mask, **more)
 
 
 class ForgetsTheCache(RelativePositionBias):

@@ -16,7 +16,7 @@ from jumok.decoding import (
 )
 from jumok.decoding.processors import NEVER, Context, Processor
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
-from tests.nn.strategies import real_tokens
+from tests.nn.strategies import sequence_mask
 
 PAD, BOS, EOS, V = 0, 2, 3, 12
 
@@ -58,9 +58,9 @@ def texts(n: int = 8, longest: int = 7, side: Side = "right") -> tuple[Tensor, T
     width = longest + 1
     ids = torch.randint(4, V, (n, width), generator=draw)
     if side == "both":
-        real = real_tokens(lengths.tolist(), width).roll(1, -1)  # a filler before, some behind
+        real = sequence_mask(lengths.tolist(), width).roll(1, -1)  # a filler before, some behind
     else:
-        real = real_tokens(lengths.tolist(), width, left=side == "left")
+        real = sequence_mask(lengths.tolist(), width, left=side == "left")
     return ids.masked_fill(~real, PAD), real
 
 

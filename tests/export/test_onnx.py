@@ -15,7 +15,7 @@ from jumok.export.onnx_graph import GRAPH, ByNames, write_graph
 from jumok.export.onnx_session import exported_logits, speaking_for
 from jumok.export.samples import random_rows
 from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
@@ -81,7 +81,7 @@ def test_whoever_answers_is_scored_as_the_model_is(
     model = drawn(task_of(recipe).model(measures, labels))
     loaded = Loaded(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
-    asked = ByNames(own_view(model))
+    asked = ByNames(shared_copy(model))
     found = score(speaking_for(loaded, asked), table, "dev").scores
     assert found == score(loaded, table, "dev").scores
     other = speaking_for(loaded, lambda *inputs: -asked(*inputs))

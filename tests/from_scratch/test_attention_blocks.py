@@ -11,13 +11,13 @@ from jumok.nn import (
     SinusoidalPositions,
     TokenEmbedding,
     attention_weights,
-    positions_of,
+    positions_from_mask,
     record,
     sinusoids,
 )
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from tests.nn.strategies import noise
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 LINES = ["겨울은 추워요.", "감기 조심하세요."]
 INPUTS = torch.tensor(  # as the note prints them, with the kowiki vocabulary
@@ -58,8 +58,8 @@ def may(table: list[list[int]]) -> Tensor:
 
 
 def input_sums() -> Tensor:
-    embedding = shaken(TokenEmbedding(N_VOCAB, D_HIDN, scaled=False))
-    places = SinusoidalPositions(64, D_HIDN)(positions_of(INPUTS != 0))
+    embedding = randomized(TokenEmbedding(N_VOCAB, D_HIDN, scaled=False))
+    places = SinusoidalPositions(64, D_HIDN)(positions_from_mask(INPUTS != 0))
     return embedding(INPUTS) + places
 
 
@@ -95,7 +95,7 @@ def test_2_2_position_embedding() -> None:
     # the note counts from 1 and keeps row 0 for padding; we count from 0 and hide padding
     theirs = (torch.arange(8).expand(2, 8) + 1).masked_fill(INPUTS.eq(0), 0)
     real = INPUTS != 0
-    assert torch.equal(positions_of(real)[real] + 1, theirs[real])
+    assert torch.equal(positions_from_mask(real)[real] + 1, theirs[real])
     assert input_sums().shape == (2, 8, 128)
 
 
@@ -120,7 +120,7 @@ def test_3_scaled_dot_product_attention() -> None:
 
 def test_4_multi_head_attention() -> None:
     x = input_sums()
-    attention = shaken(MultiHeadAttention(D_HIDN, N_HEAD, d_head=D_HEAD))
+    attention = randomized(MultiHeadAttention(D_HIDN, N_HEAD, d_head=D_HEAD))
     assert attention.query(x).shape == (2, 8, 128)
     assert attention.query(x).view(2, -1, N_HEAD, D_HEAD).shape == (2, 8, 2, 64)
     heads = attention.split(attention.query(x))
@@ -142,9 +142,9 @@ def test_4_multi_head_attention() -> None:
 
 def test_5_masks() -> None:
     """The note prints those of its first sentence, which has two paddings."""
-    padding = AttentionMask.from_padding(INPUTS != 0).table(8, 8, CPU)
-    future = AttentionMask(causal=True).table(8, 8, CPU)
-    both = AttentionMask.from_padding(INPUTS != 0, causal=True).table(8, 8, CPU)
+    padding = AttentionMask.from_padding(INPUTS != 0).dense(8, 8, CPU)
+    future = AttentionMask(causal=True).dense(8, 8, CPU)
+    both = AttentionMask.from_padding(INPUTS != 0, causal=True).dense(8, 8, CPU)
     assert padding is not None
     assert future is not None
     assert both is not None
@@ -156,7 +156,7 @@ def test_5_masks() -> None:
 
 def test_5_masked_multi_head_attention() -> None:
     x = input_sums()
-    attention = shaken(MultiHeadAttention(D_HIDN, N_HEAD, d_head=D_HEAD))
+    attention = randomized(MultiHeadAttention(D_HIDN, N_HEAD, d_head=D_HEAD))
     with record(attention) as seen:
         output = attention(x, x, AttentionMask.from_padding(INPUTS != 0, causal=True))
     assert output.shape == (2, 8, 128)
@@ -166,7 +166,7 @@ def test_5_masked_multi_head_attention() -> None:
 
 def test_6_feed_forward_by_convolution() -> None:
     """Conv1d with kernel 1 is Linear on each position."""
-    ours = shaken(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, activation="gelu"))
+    ours = randomized(PositionwiseFeedForward(D_HIDN, 4 * D_HIDN, activation="gelu"))
     conv1, conv2 = nn.Conv1d(D_HIDN, 4 * D_HIDN, 1), nn.Conv1d(4 * D_HIDN, D_HIDN, 1)
     for conv, linear in ((conv1, ours.up), (conv2, ours.down)):
         conv.load_state_dict({"weight": linear.weight[..., None], "bias": linear.bias})

@@ -22,10 +22,10 @@ from jumok.nn import (
     TransformerLayer,
     TransformerStack,
     attention_weights,
-    positions_of,
+    positions_from_mask,
 )
-from tests.nn.strategies import noise, real_tokens, tokens
-from tests.nn.tolerances import close, gradients, shaken
+from tests.nn.strategies import noise, sequence_mask, tokens
+from tests.nn.tolerances import close, gradients, randomized
 
 SMALL = LayerConfig(d_model=8, n_heads=2, d_ff=12)
 MODEL = TransformerConfig(vocabulary_size=11, d_model=8, n_heads=2, d_ff=12, n_layers=2)
@@ -34,7 +34,7 @@ PLACES = torch.arange(4)[None]
 
 def test_return_inside_the_layer_loop() -> None:
     """Note 001, Encoder.forward: only the first layer ran."""
-    stack, x = shaken(TransformerStack(SMALL, 3)).eval(), noise(2, 4, 8)
+    stack, x = randomized(TransformerStack(SMALL, 3)).eval(), noise(2, 4, 8)
 
     def slipped(x: Tensor) -> Tensor:
         for layer in stack.layers:
@@ -61,20 +61,20 @@ def test_return_inside_the_layer_loop() -> None:
 def test_the_cross_residual_adds_the_self_attentions_result(norm_first: bool) -> None:
     """Note 001, DecoderLayer.forward: enc_dec_atten_LN(x + residual) lost the self-attention."""
     config = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=norm_first)
-    layer = shaken(TransformerLayer(config, cross=True)).eval()
+    layer = randomized(TransformerLayer(config, cross=True)).eval()
     x, memory = noise(2, 4, 8), noise(2, 5, 8, seed=1)
-    cross, around = layer.cross, layer.around_cross
+    cross, around = layer.cross_attention, layer.cross_attention_norm
     assert cross is not None
     assert around is not None
 
     def decoder(kept: str) -> Tensor:
-        own = layer.around_attention(x, lambda x: layer.attention(x, x))
+        own = layer.self_attention_norm(x, lambda x: layer.self_attention(x, x))
         residual = own if kept == "own" else x
         if norm_first:
             asked = residual + cross(around.norm(own), memory)
         else:
             asked = around.norm(residual + cross(own, memory))
-        y = layer.around_feed_forward(asked, layer.feed_forward)
+        y = layer.feed_forward_norm(asked, layer.feed_forward)
         assert isinstance(y, Tensor)
         return y
 
@@ -86,8 +86,8 @@ def test_the_cross_residual_adds_the_self_attentions_result(norm_first: bool) ->
 def test_masked_scores_are_not_0() -> None:
     """Note 001's experiment: a score of 0 is e^0 = 1 in the softmax, and hides nobody."""
     q, k = noise(1, 1, 4, 4), noise(1, 1, 4, 4, seed=1)
-    mask = AttentionMask.from_padding(real_tokens([2], 4))
-    hidden = ~real_tokens([2], 4)[:, None, None]
+    mask = AttentionMask.from_padding(sequence_mask([2], 4))
+    hidden = ~sequence_mask([2], 4)[:, None, None]
     slipped = (q @ k.mT).masked_fill(hidden, 0).softmax(-1)
     weights = attention_weights(q, k, mask, None, 1.0)
     assert close(weights, (q @ k.mT).masked_fill(hidden, float("-inf")).softmax(-1))
@@ -122,7 +122,7 @@ def test_the_output_map_is_the_one_that_was_made() -> None:
 
     with pytest.raises(AttributeError, match="fx_o"):
         Slipped()(noise(1, 2, 8))
-    attention, x = shaken(MultiHeadAttention(8, 2)), noise(1, 3, 8)
+    attention, x = randomized(MultiHeadAttention(8, 2)), noise(1, 3, 8)
     attention(x, x).square().sum().backward()
     used = gradients(attention)
     assert set(used) == {name for name, _ in attention.named_parameters()}
@@ -171,17 +171,17 @@ def test_leaves_take_numbers() -> None:
 
 def test_true_means_may_attend_everywhere() -> None:
     """Notes 000 and 001: True hides. Handed to us as it is, it would show padding alone."""
-    attention, x = shaken(MultiHeadAttention(8, 2)), noise(1, 4, 8)
-    hidden = ~real_tokens([3], 4)[:, None, None]
+    attention, x = randomized(MultiHeadAttention(8, 2)), noise(1, 4, 8)
+    hidden = ~sequence_mask([3], 4)[:, None, None]
     alone = attention(x[:, :3], x[:, :3])
     assert close(attention(x, x, AttentionMask(~hidden))[:, :3], alone)
     assert not torch.allclose(attention(x, x, AttentionMask(hidden))[:, :3], alone, atol=0.1)
     for mask in (  # every way to make one
-        AttentionMask.from_padding(real_tokens([3], 4)),
+        AttentionMask.from_padding(sequence_mask([3], 4)),
         AttentionMask.from_segments(torch.tensor([[0, 0, 0, -1]])),
         AttentionMask(causal=True),
     ):
-        table = mask.table(4, 4, torch.device("cpu"))
+        table = mask.dense(4, 4, torch.device("cpu"))
         assert table is not None
         last = table.expand(1, 1, 4, 4)[0, 0, 2]
         assert last.tolist() == [True, True, True, False]
@@ -189,17 +189,17 @@ def test_true_means_may_attend_everywhere() -> None:
 
 def test_positions_do_not_run_past_padding() -> None:
     """Note 001, Encoder: arange over the row, padding included; wrong once padding stands left."""
-    encoder = shaken(Encoder(MODEL)).eval()
+    encoder = randomized(Encoder(MODEL)).eval()
     text = tokens(1, 3, size=11)
     padded, real = (
         torch.cat([torch.zeros(1, 2, dtype=torch.int64), text], 1),
-        real_tokens([3], 5, left=True),
+        sequence_mask([3], 5, left=True),
     )
     mask = AttentionMask.from_padding(real)
     alone = encoder(text)
-    assert close(encoder(padded, mask, positions=positions_of(real))[:, 2:], alone)
+    assert close(encoder(padded, mask, positions=positions_from_mask(real))[:, 2:], alone)
     assert not torch.allclose(encoder(padded, mask)[:, 2:], alone, atol=0.01)
-    assert positions_of(real).tolist() == [[0, 0, 0, 1, 2]]
+    assert positions_from_mask(real).tolist() == [[0, 0, 0, 1, 2]]
 
 
 def rows_seen_twice(choosing: Table, scoring: Table) -> int:

@@ -15,7 +15,7 @@ from jumok.nn import (
     record,
 )
 from tests.nn.strategies import noise, tokens
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 einops = pytest.importorskip("einops")
 SMALL = TransformerConfig(vocabulary_size=20, d_model=8, n_heads=2, d_ff=16, n_layers=3)
@@ -38,7 +38,7 @@ def test_2_heads_are_split_as_by_einops() -> None:
 
 def test_2_multi_head_attention() -> None:
     """The note's forward, with `fc_o` spelled right and True hiding what it hides."""
-    ours = shaken(MultiHeadAttention(12, 3))
+    ours = randomized(MultiHeadAttention(12, 3))
     x, source = noise(2, 4, 12), noise(2, 6, 12, seed=1)
     hidden = (torch.arange(6) >= torch.tensor([6, 4])[:, None])[:, None, None].expand(2, 3, 4, 6)
 
@@ -68,7 +68,7 @@ def test_3_feed_forward_has_the_papers_measures() -> None:
 def test_4_encoder_with_learned_positions() -> None:
     """sqrt(d_model) * embedding + position, then the layers one after the other."""
     config = replace(SMALL, positions="learned", max_length=10)
-    encoder = shaken(Encoder(config)).eval()
+    encoder = randomized(Encoder(config)).eval()
     ids = tokens(2, 6, size=20)
     tables = encoder.embedding
     assert tables.positions is not None
@@ -83,7 +83,7 @@ def test_4_encoder_with_learned_positions() -> None:
 
 def test_4_attention_maps_are_kept() -> None:
     """One map a layer, of every text; the note keeps that of the first text."""
-    model = shaken(EncoderDecoder(SMALL)).eval()
+    model = randomized(EncoderDecoder(SMALL)).eval()
     with record(model) as seen:
         model(tokens(2, 6, size=20), tokens(2, 4, size=20))
     first = torch.stack([seen[f"encoder.stack.layers.{i}.attention"][0][0] for i in range(3)])

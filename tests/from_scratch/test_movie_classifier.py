@@ -9,11 +9,11 @@ from jumok.nn import (
     SegmentEmbedding,
     SinusoidalPositions,
     TokenEmbedding,
-    positions_of,
+    positions_from_mask,
     record,
 )
 from tests.nn.strategies import tokens
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 POSITIONS = torch.tensor(  # as printed, in a comment: counted from 1, padding at 0
     [
@@ -29,7 +29,7 @@ def test_1_2_embedding() -> None:
     """Two sentences, thirteen tokens, width 128: the sum of token and position."""
     real = POSITIONS > 0
     ids = tokens(2, 13, size=100).masked_fill(~real, 0)
-    places = positions_of(real)
+    places = positions_from_mask(real)
     assert torch.equal(places[real] + 1, POSITIONS[real])
     token, position = TokenEmbedding(100, 128), SinusoidalPositions(64, 128)
     assert position.table.shape == (64, 128)
@@ -49,7 +49,7 @@ def test_1_2_segments_0_1_2() -> None:
     embedding = SegmentEmbedding(3, 8)
     assert embedding(numbers).shape == (1, 23, 8)
     config = TransformerConfig(vocabulary_size=30, d_model=8, n_heads=2, d_ff=16, n_segments=3)
-    encoder = shaken(Encoder(config)).eval()
+    encoder = randomized(Encoder(config)).eval()
     ids = tokens(1, 23, size=30)
     places = torch.arange(23)[None]
     tables = encoder.embedding
@@ -62,7 +62,7 @@ def test_1_2_segments_0_1_2() -> None:
 
 def test_2_1_self_and_encoder_decoder_attention() -> None:
     """Q, K and V are one text; then Q is the text being written, K and V the one that was read."""
-    model = shaken(EncoderDecoder(CONFIG)).eval()
+    model = randomized(EncoderDecoder(CONFIG)).eval()
     with record(model) as seen:
         model(tokens(1, 5, size=30), tokens(1, 3, size=30))
     assert seen["encoder.stack.layers.0.attention"][0].shape == (1, 2, 5, 5)
@@ -74,7 +74,7 @@ def test_2_1_self_and_encoder_decoder_attention() -> None:
 
 def test_3_1_movie_classification() -> None:
     """enc_inputs (bs, n), dec_inputs (bs, 1) of [BOS] -> logits (bs, 2)."""
-    model = shaken(EncoderDecoderClassifier(CONFIG, n_labels=2)).eval()
+    model = randomized(EncoderDecoderClassifier(CONFIG, n_labels=2)).eval()
     assert model.output.bias is None
     bos, pad = 2, 0
     reviews = [torch.tensor([5, 6, 7, 8]), torch.tensor([9, 10])]

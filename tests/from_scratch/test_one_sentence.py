@@ -6,14 +6,14 @@ from torch import Tensor, nn
 
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.nn import (
-    EVERYTHING,
+    NO_MASK,
     MultiHeadAttention,
     TokenEmbedding,
     attention_weights,
     fused_attention,
 )
 from tests.nn.strategies import noise
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 INPUT_IDS = torch.tensor([[2051, 10029, 2066, 2019, 8612]])  # bert-base-uncased's
 VOCABULARY, HIDDEN, N_HEADS = 30_522, 768, 12
@@ -49,18 +49,20 @@ def test_scores_weights_and_outputs() -> None:
     """Q = K = V = the embeddings, scaled by the root of their width."""
     embeds = noise(1, 5, HIDDEN)
     one_head = embeds[:, None]
-    weights = attention_weights(one_head, one_head, EVERYTHING, None, HIDDEN**-0.5)
+    weights = attention_weights(one_head, one_head, NO_MASK, None, HIDDEN**-0.5)
     assert weights[:, 0].shape == (1, 5, 5)
     assert close(weights[:, 0].sum(-1), torch.tensor([[1.0, 1.0, 1.0, 1.0, 1.0]]), 1e-6)
     outputs = scaled_dot_product_attention(embeds, embeds, embeds)
     assert outputs.shape == (1, 5, 768)
-    fused = fused_attention(one_head, one_head, one_head, EVERYTHING, None, HIDDEN**-0.5, 0.0)
+    fused = fused_attention(one_head, one_head, one_head, NO_MASK, None, HIDDEN**-0.5, 0.0)
     assert close(fused[:, 0], outputs)
 
 
 def test_separate_heads_are_the_fused_ones() -> None:
     """The heads' matrices on top of one another are our single ones."""
-    heads = shaken(nn.ModuleList(AttentionHead(HIDDEN, HIDDEN // N_HEADS) for _ in range(N_HEADS)))
+    heads = randomized(
+        nn.ModuleList(AttentionHead(HIDDEN, HIDDEN // N_HEADS) for _ in range(N_HEADS))
+    )
     ours = MultiHeadAttention(HIDDEN, N_HEADS)
     for name, linear in (("q", ours.query), ("k", ours.key), ("v", ours.value)):
         parts = [getattr(head, name) for head in heads]
@@ -80,6 +82,6 @@ def test_an_encoder_looks_both_ways_and_a_decoder_back() -> None:
     config = TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     ids = torch.tensor([[1, 2, 3]])
     for tower, looks_ahead in ((Encoder(config), True), (Decoder(config), False)):
-        shaken(tower).eval()
+        randomized(tower).eval()
         first, other = tower(ids)[0, 0], tower(torch.tensor([[1, 2, 4]]))[0, 0]
         assert torch.equal(first, other) != looks_ahead

@@ -5,15 +5,15 @@ import math
 import torch
 
 from jumok.nn import (
-    AddNorm,
     AttentionMask,
     LayerConfig,
     MultiHeadAttention,
     PositionwiseFeedForward,
+    ResidualNorm,
     sinusoids,
 )
 from tests.nn.strategies import noise
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 N, D, HEADS = 6, 8, 2
 D_K = D // HEADS
@@ -32,7 +32,7 @@ def test_2_positions() -> None:
 
 def test_3_1_one_matrix_for_q_k_and_v() -> None:
     """X W with W (d, 3 n_heads d_k) is three maps at once; then scale, pad, softmax, V, W_0."""
-    attention = shaken(MultiHeadAttention(D, HEADS)).double()
+    attention = randomized(MultiHeadAttention(D, HEADS)).double()
     x = noise(1, N, D, dtype=torch.float64)
     three = (attention.query, attention.key, attention.value)
     fused = torch.cat([linear.weight for linear in three])
@@ -57,10 +57,10 @@ def test_3_1_one_matrix_for_q_k_and_v() -> None:
 
 def test_4_residual_and_5_layer_norm() -> None:
     """H(x) = x + F(x), then gamma (h - mean) / sqrt(var + eps) + beta, from gamma 1 and beta 0."""
-    around = AddNorm(LayerConfig(d_model=D, n_heads=HEADS)).double().eval()
+    around = ResidualNorm(LayerConfig(d_model=D, n_heads=HEADS)).double().eval()
     assert torch.equal(around.norm.weight, torch.ones(D))
     assert torch.equal(around.norm.bias, torch.zeros(D))
-    shaken(around)
+    randomized(around)
     x = noise(2, N, D, dtype=torch.float64)
     h = x + x.square()
     normed = (h - h.mean(-1, keepdim=True)) / (h.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
@@ -70,7 +70,7 @@ def test_4_residual_and_5_layer_norm() -> None:
 
 def test_6_feed_forward() -> None:
     """max(0, x W1 + b1) W2 + b2, with the paper's d_ff = 2048 by default."""
-    feed_forward = shaken(PositionwiseFeedForward(D, 20)).double()
+    feed_forward = randomized(PositionwiseFeedForward(D, 20)).double()
     x = noise(1, N, D, dtype=torch.float64)
     w1, b1 = feed_forward.up.weight, feed_forward.up.bias
     w2, b2 = feed_forward.down.weight, feed_forward.down.bias
@@ -81,10 +81,10 @@ def test_6_feed_forward() -> None:
 
 def test_the_lower_triangle_keeps_the_past() -> None:
     """Multiplying scores by the triangle, as the note says, would leave the future at e^0."""
-    table = AttentionMask(causal=True).table(N, N, torch.device("cpu"))
+    table = AttentionMask(causal=True).dense(N, N, torch.device("cpu"))
     assert table is not None
     assert torch.equal(table, torch.ones(N, N).tril().bool())
-    attention = shaken(MultiHeadAttention(D, HEADS))
+    attention = randomized(MultiHeadAttention(D, HEADS))
     x = noise(1, N, D)
     changed = x.clone()
     changed[:, -1] += 1

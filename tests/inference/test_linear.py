@@ -11,7 +11,7 @@ from jumok.inference.linear import (
     linear_factory,
     quantized_linear,
 )
-from jumok.nn.feedforward import activation_of
+from jumok.nn.feedforward import get_activation
 
 ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 
@@ -22,7 +22,7 @@ ACTIVATIONS = (None, "relu", "gelu", "gelu_tanh", "silu")
 def test_a_packed_map_is_the_plain_one(name, bias: bool) -> None:
     torch.manual_seed(0)
     linear, x = nn.Linear(24, 50, bias=bias), 3 * torch.randn(2, 7, 24)
-    activation = None if name is None else activation_of(name)
+    activation = None if name is None else get_activation(name)
     plain = linear(x) if activation is None else activation(linear(x))
     for make, tolerance in (
         (linear_factory(torch.float32), 2e-6),

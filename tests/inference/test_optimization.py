@@ -21,7 +21,7 @@ from jumok.models import (
 )
 from jumok.native import KernelError
 from jumok.nn import AttentionMask, record
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 
 # float32: other orders of sums, and the kernel's own exponential. bfloat16 keeps 8 bits, 4e-3 of
@@ -150,7 +150,7 @@ def test_the_model_itself_stays_as_it_is_and_the_copy_does_not_follow() -> None:
         assert not fast.training
         before = fast(ids, real)
         assert not before.requires_grad
-        view = own_view(fast)  # as a request that is watched takes one
+        view = shared_copy(fast)  # as a request that is watched takes one
         with torch.no_grad():
             kept = model.encoder.stack.layers[0].feed_forward.up.weight.clone()
             model.encoder.stack.layers[0].feed_forward.up.weight.zero_()
@@ -170,7 +170,7 @@ def test_what_cannot_be_optimized_is_told() -> None:
     with record(model), pytest.raises(InputError, match="weights is watched"):
         optimize(model)
     with pytest.raises(InputError, match="is not on the CPU"):
-        optimize(own_view(model).to("meta"))
+        optimize(shared_copy(model).to("meta"))
     model.stack.layers[0].feed_forward.activation = nn.Tanh()
     with pytest.raises(InputError, match="a layer has a Tanh"):
         optimize(model)

@@ -161,7 +161,7 @@ def test_looking_leaves_the_model_as_it_was(kind: str) -> None:
     trace(loaded, text, mute=[("decoder" if kind == "language model" else "encoder", 0, 0)])
     assert loaded(text) == before
     points = [module for module in loaded.model.modules() if isinstance(module, HookPoint)]
-    assert not any(point.watched for point in points)
+    assert not any(point.has_hooks for point in points)
 
 
 def test_every_step_of_the_calculation_can_be_made_again() -> None:

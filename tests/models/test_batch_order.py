@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel, TextClassifier
 from jumok.nn import AttentionMask
 from tests.models.small_models import VOCABULARY, small
-from tests.nn.strategies import real_tokens, seeds, tokens
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.strategies import seeds, sequence_mask, tokens
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 orders = st.integers(1, 5).flatmap(lambda n: st.permutations(range(n)))
 
@@ -18,17 +18,17 @@ orders = st.integers(1, 5).flatmap(lambda n: st.permutations(range(n)))
 def test_permuting_a_batch_permutes_its_result(order: list[int], seed: int) -> None:
     n = len(order)
     sizes = [1 + (seed >> i) % 6 for i in range(n)]
-    real, ids = real_tokens(sizes, 6), tokens(n, 6, size=VOCABULARY, seed=seed)
+    real, ids = sequence_mask(sizes, 6), tokens(n, 6, size=VOCABULARY, seed=seed)
     target = tokens(n, 4, size=VOCABULARY, seed=seed + 1)
 
-    classifier = shaken(TextClassifier(small(), 3, "max"), seed).double().eval()
+    classifier = randomized(TextClassifier(small(), 3, "max"), seed).double().eval()
     assert close(classifier(ids[order], real[order]), classifier(ids, real)[order], FLOAT64)
 
-    language_model = shaken(LanguageModel(small()), seed).double().eval()
+    language_model = randomized(LanguageModel(small()), seed).double().eval()
     mask, permuted = (AttentionMask.from_padding(r, causal=True) for r in (real, real[order]))
     assert close(language_model(ids[order], permuted), language_model(ids, mask)[order], FLOAT64)
 
-    translator = shaken(EncoderDecoder(small()), seed).double().eval()
+    translator = randomized(EncoderDecoder(small()), seed).double().eval()
     mask, permuted = (AttentionMask.from_padding(r) for r in (real, real[order]))
     assert close(
         translator(ids[order], target[order], permuted),
@@ -36,7 +36,7 @@ def test_permuting_a_batch_permutes_its_result(order: list[int], seed: int) -> N
         FLOAT64,
     )
 
-    notes = shaken(EncoderDecoderClassifier(small(), 2), seed).double().eval()
+    notes = randomized(EncoderDecoderClassifier(small(), 2), seed).double().eval()
     assert close(
         notes(ids[order], target[order], real[order]), notes(ids, target, real)[order], FLOAT64
     )
@@ -45,7 +45,7 @@ def test_permuting_a_batch_permutes_its_result(order: list[int], seed: int) -> N
 @settings(max_examples=10)
 @given(n=st.integers(2, 6), seed=seeds)
 def test_neighbours_do_not_matter(n: int, seed: int) -> None:
-    model = shaken(TextClassifier(small(), 3), seed).double().eval()
+    model = randomized(TextClassifier(small(), 3), seed).double().eval()
     ids = tokens(n, 5, size=VOCABULARY, seed=seed)
     assert close(model(ids)[:1], model(ids[:1]), FLOAT64)
     others = torch.cat([ids[:1], tokens(n - 1, 5, size=VOCABULARY, seed=seed + 1)])

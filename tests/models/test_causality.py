@@ -9,10 +9,10 @@ from torch import Tensor
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.models.config import Positions
 from jumok.nn import AttentionMask, record
-from jumok.nn.attention import SHORT
+from jumok.nn.attention import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
-from tests.nn.strategies import real_tokens, seeds, tokens
-from tests.nn.tolerances import shaken
+from tests.nn.strategies import seeds, sequence_mask, tokens
+from tests.nn.tolerances import randomized
 
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
@@ -26,7 +26,7 @@ def test_a_later_token_changes_nothing_before(
     """Bit for bit; in training with the same random numbers."""
     T, seed = data.draw(st.integers(2, 9)), data.draw(seeds)
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
-    model = shaken(LanguageModel(config), seed).train(training)
+    model = randomized(LanguageModel(config), seed).train(training)
     ids = tokens(2, T, size=VOCABULARY, seed=seed)
     t = data.draw(st.integers(1, T - 1))
     changed = ids.clone()
@@ -41,9 +41,9 @@ def test_a_later_token_changes_nothing_before(
 
 @pytest.mark.parametrize("left", [False, True])
 def test_a_target_sees_the_whole_source_and_its_own_past(left: bool) -> None:
-    model = shaken(EncoderDecoder(small())).eval()
+    model = randomized(EncoderDecoder(small())).eval()
     source, target = tokens(2, 5, size=VOCABULARY), tokens(2, 6, size=VOCABULARY, seed=1)
-    mask = AttentionMask.from_padding(real_tokens([6, 4], 6, left=left), causal=True)
+    mask = AttentionMask.from_padding(sequence_mask([6, 4], 6, left=left), causal=True)
     before = model(source, target, target_mask=mask)
     for t in range(1, 6):
         changed = target.clone()
@@ -62,7 +62,7 @@ def test_the_jacobian_is_zero_above_the_diagonal(
     """d y[i] / d x[j] is exactly 0 for j > i, and something for every j <= i."""
     T = 5
     config = small(positions=positions, norm_first=norm_first)
-    stack = shaken(LanguageModel(config)).double().eval().decoder.stack
+    stack = randomized(LanguageModel(config)).double().eval().decoder.stack
     places = torch.arange(T)[None]
 
     def result(x: Tensor) -> Tensor:
@@ -80,8 +80,8 @@ def test_the_jacobian_is_zero_above_the_diagonal(
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative"])
 def test_nor_through_the_fused_kernel(positions: Positions) -> None:
-    T = SHORT + 8
-    model = shaken(LanguageModel(small(positions=positions, max_length=T, n_layers=1))).eval()
+    T = MAX_BMM_KEYS + 8
+    model = randomized(LanguageModel(small(positions=positions, max_length=T, n_layers=1))).eval()
     ids = tokens(1, T, size=VOCABULARY)
     changed = ids.clone()
     changed[:, T - 3 :] = (ids[:, T - 3 :] + 1) % VOCABULARY

@@ -74,11 +74,23 @@ def test_the_big_model_too() -> None:
         ({"norm_eps": -1.0}, "norm_eps -1.0: give a number above 0, or leave it out"),
         ({"norm_eps": math.nan}, "norm_eps nan: give a number above 0, or leave it out"),
         ({"attention_scale": math.inf}, "attention_scale inf: give a number above 0, or leave"),
-        ({"relative_distance": 8}, f"relative_buckets 32 and relative_distance 8 {BUCKETS}"),
-        ({"relative_distance": 16}, f"relative_buckets 32 and relative_distance 16 {BUCKETS}"),
-        ({"relative_buckets": 2}, f"relative_buckets 2 and relative_distance 128 {BUCKETS}"),
-        ({"relative_distance": 0}, f"relative_buckets 32 and relative_distance 0 {BUCKETS}"),
-        ({"relative_distance": 2**40}, "or less"),
+        (
+            {"relative_attention_max_distance": 8},
+            f"relative_attention_num_buckets 32 and relative_attention_max_distance 8 {BUCKETS}",
+        ),
+        (
+            {"relative_attention_max_distance": 16},
+            f"relative_attention_num_buckets 32 and relative_attention_max_distance 16 {BUCKETS}",
+        ),
+        (
+            {"relative_attention_num_buckets": 2},
+            f"relative_attention_num_buckets 2 and relative_attention_max_distance 128 {BUCKETS}",
+        ),
+        (
+            {"relative_attention_max_distance": 0},
+            f"relative_attention_num_buckets 32 and relative_attention_max_distance 0 {BUCKETS}",
+        ),
+        ({"relative_attention_max_distance": 2**40}, "or less"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(changes: dict[str, Any], sentence: str) -> None:
@@ -92,7 +104,11 @@ def test_the_least_relative_measures_give_every_distance_a_bucket(
     buckets: int, distance: int
 ) -> None:
     model = EncoderDecoder(
-        small(positions="relative", relative_buckets=buckets, relative_distance=distance)
+        small(
+            positions="relative",
+            relative_attention_num_buckets=buckets,
+            relative_attention_max_distance=distance,
+        )
     )
     drawn = tokens(1, 12, size=VOCABULARY)
     assert model(drawn, drawn).isfinite().all()

@@ -7,14 +7,14 @@ from jumok.models import Encoder
 from jumok.models.config import Positions
 from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
 from tests.nn.strategies import tokens
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 IDS, PLACES = tokens(2, 4, size=VOCABULARY), torch.tensor([[0, 1, 2, 3], [5, 0, 1, 9]])
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_the_sum(positions: Positions) -> None:
-    embedding = shaken(Encoder(small(positions=positions))).embedding.eval()
+    embedding = randomized(Encoder(small(positions=positions))).embedding.eval()
     x = embedding.tokens.weight[IDS] * 8**0.5
     if embedding.positions is not None:
         x = x + embedding.positions(PLACES)
@@ -24,7 +24,7 @@ def test_the_sum(positions: Positions) -> None:
 
 def test_the_sum_drops_in_training() -> None:
     """Section 5.4: dropout to the sums of the embeddings and the positions."""
-    embedding = shaken(Encoder(small(dropout=0.5))).embedding
+    embedding = randomized(Encoder(small(dropout=0.5))).embedding
     whole = embedding.eval()(IDS, PLACES)
     seeded()
     dropped = embedding.train()(IDS, PLACES)

@@ -14,11 +14,11 @@ from jumok.models import (
 from jumok.models.config import Positions
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
-from tests.nn.strategies import real_tokens, tokens
-from tests.nn.tolerances import gradients, shaken
+from tests.nn.strategies import sequence_mask, tokens
+from tests.nn.tolerances import gradients, randomized
 
 IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
-REAL = real_tokens([3, 1], 3)
+REAL = sequence_mask([3, 1], 3)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -42,7 +42,7 @@ def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> Non
         (EncoderDecoderClassifier(config, 2), (IDS, TARGET, REAL)),
     ]
     for model, inputs in models:
-        model = shaken(model).double().eval()
+        model = randomized(model).double().eval()
 
         def result(
             *parameters: Tensor, model: nn.Module = model, inputs: object = inputs
@@ -60,7 +60,7 @@ def test_gradcheck_of_tiny_models(positions: Positions, norm_first: bool) -> Non
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_every_parameter_learns(positions: Positions, tied: bool) -> None:
     """But the biases of keys, which softmax forgets."""
-    model = shaken(EncoderDecoder(small(positions=positions, tie_embeddings=tied)))
+    model = randomized(EncoderDecoder(small(positions=positions, tie_embeddings=tied)))
     mask = AttentionMask.from_padding(REAL)
     (model(IDS, TARGET, mask).log_softmax(-1)[..., 0]).sum().backward()
     for name, gradient in gradients(model).items():
@@ -70,8 +70,8 @@ def test_every_parameter_learns(positions: Positions, tied: bool) -> None:
 
 
 def test_rows_that_see_nothing_do_no_harm() -> None:
-    model = shaken(EncoderDecoder(small())).train()
-    mask = AttentionMask.from_padding(real_tokens([3, 0], 3))
+    model = randomized(EncoderDecoder(small())).train()
+    mask = AttentionMask.from_padding(sequence_mask([3, 0], 3))
     logits = model(IDS, TARGET, mask)
     logits.sum().backward()
     assert logits.isfinite().all()

@@ -16,8 +16,8 @@ from jumok.models import (
 )
 from jumok.nn import AttentionMask
 from tests.models.small_models import VOCABULARY, seeded, small
-from tests.nn.strategies import real_tokens, tokens
-from tests.nn.tolerances import close, gradients, shaken
+from tests.nn.strategies import sequence_mask, tokens
+from tests.nn.tolerances import close, gradients, randomized
 
 IDS = tokens(2, 4, size=VOCABULARY)
 
@@ -32,7 +32,7 @@ def test_shapes() -> None:
 
 
 def test_the_notes_classifier_takes_the_maximum_over_the_decoder() -> None:
-    model = shaken(EncoderDecoderClassifier(small(), 2)).eval()
+    model = randomized(EncoderDecoderClassifier(small(), 2)).eval()
     target = tokens(2, 3, size=VOCABULARY, seed=1)
     memory = model.encoder(IDS)
     hidden = model.decoder(target, memory=memory)
@@ -67,7 +67,7 @@ PLACES = torch.tensor([[0, 1, 0, 1], [0, 1, 2, 3]])
 )
 def test_a_head_drops_what_it_is_given(head: Any, answer: Any) -> None:
     """In training alone; the encoder below it is not in training here."""
-    model = shaken(head(small(dropout=0.5), 3)).eval()
+    model = randomized(head(small(dropout=0.5), 3)).eval()
     assert torch.equal(answer(model), answer(model))
     model.train().encoder.eval()
     seeded()
@@ -76,12 +76,12 @@ def test_a_head_drops_what_it_is_given(head: Any, answer: Any) -> None:
 
 def test_without_dropout_training_and_eval_agree() -> None:
     config = small(dropout=0.0, attention_dropout=0.0, activation_dropout=0.0)
-    model = shaken(EncoderDecoder(config))
+    model = randomized(EncoderDecoder(config))
     assert torch.equal(model.train()(IDS, IDS), model.eval()(IDS, IDS))
 
 
 def test_segments_are_added_and_default_to_the_first() -> None:
-    model = shaken(Encoder(small(n_segments=3))).eval()
+    model = randomized(Encoder(small(n_segments=3))).eval()
     segments = torch.tensor([[0, 0, 1, 2], [0, 1, 1, 2]])
     assert torch.equal(model(IDS), model(IDS, segments=torch.zeros_like(IDS)))
     assert not torch.allclose(model(IDS), model(IDS, segments=segments))
@@ -96,8 +96,8 @@ def test_an_embedding_may_be_normed() -> None:
 
 def test_half_precision_stays_near() -> None:
     """bfloat16 keeps 8 bits: two layers stay within 0.05 of float32, relative to the largest."""
-    model = shaken(EncoderDecoder(small())).eval()
-    mask = AttentionMask.from_padding(real_tokens([4, 2], 4))
+    model = randomized(EncoderDecoder(small())).eval()
+    mask = AttentionMask.from_padding(sequence_mask([4, 2], 4))
     exact = model(IDS, IDS, mask)
     with torch.autocast("cpu", torch.bfloat16):
         assert close(model(IDS, IDS, mask), exact, 0.05)
@@ -106,13 +106,13 @@ def test_half_precision_stays_near() -> None:
 
 def test_gradients_under_autocast_stay_near() -> None:
     """As training on a CPU runs: float32 weights, bfloat16 products; dropout at the same places."""
-    model = shaken(TextClassifier(small(), 3, "mean")).train()
+    model = randomized(TextClassifier(small(), 3, "mean")).train()
     results = []
     for lowered in (False, True):
         model.zero_grad()
         seeded()
         with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
-            loss = model(IDS, real_tokens([4, 2], 4)).float().logsumexp(-1).sum()
+            loss = model(IDS, sequence_mask([4, 2], 4)).float().logsumexp(-1).sum()
         loss.backward()
         results.append(torch.cat([g.flatten() for g in gradients(model).values()]))
     exact, near = results

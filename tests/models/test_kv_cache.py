@@ -8,11 +8,11 @@ from torch import Tensor
 
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.models.config import Positions
-from jumok.nn import AttentionMask, positions_of, record
-from jumok.nn.attention import SHORT
+from jumok.nn import AttentionMask, positions_from_mask, record
+from jumok.nn.attention import MAX_BMM_KEYS
 from tests.models.small_models import POSITIONS, VOCABULARY, small
-from tests.nn.strategies import real_tokens, tokens
-from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
+from tests.nn.strategies import sequence_mask, tokens
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized
 
 T = 5
 CHUNKINGS = [
@@ -21,9 +21,9 @@ CHUNKINGS = [
 ]  # all 16 ways to cut a prompt of 5; each a list of ends
 PADDING = {
     "none": torch.ones(3, T, dtype=torch.bool),
-    "left": real_tokens([5, 3, 1], T, left=True),
+    "left": sequence_mask([5, 3, 1], T, left=True),
     "right": torch.cat(  # prompts padded on the right, then two tokens written
-        [real_tokens([3, 2, 1], 3), torch.ones(3, 2, dtype=torch.bool)], 1
+        [sequence_mask([3, 2, 1], 3), torch.ones(3, 2, dtype=torch.bool)], 1
     ),
 }
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
@@ -33,7 +33,7 @@ every_padding = pytest.mark.parametrize("padding", PADDING)
 
 def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) -> Tensor:
     cache = model.decoder.cache(room=T)
-    places, parts, start = positions_of(real), [], 0
+    places, parts, start = positions_from_mask(real), [], 0
     for end in ends:
         mask = AttentionMask.from_padding(real[:, :end], causal=True)
         new = slice(start, end)
@@ -48,11 +48,11 @@ def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) 
 @both_orders
 @every_positions
 def test_every_chunking(positions: Positions, norm_first: bool, padding: str) -> None:
-    model = shaken(LanguageModel(small(positions=positions, norm_first=norm_first)))
+    model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids, real = tokens(3, T, size=VOCABULARY), PADDING[padding]
     mask = AttentionMask.from_padding(real, causal=True)
-    whole = model(ids, mask, positions=positions_of(real))
+    whole = model(ids, mask, positions=positions_from_mask(real))
     for ends in CHUNKINGS:
         chunked = in_chunks(model, ids, real, ends)
         assert close(chunked[real], whole[real], FLOAT64), ends
@@ -62,7 +62,7 @@ def test_every_chunking(positions: Positions, norm_first: bool, padding: str) ->
 @both_orders
 @every_positions
 def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool) -> None:
-    model = shaken(LanguageModel(small(positions=positions, norm_first=norm_first)))
+    model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids = tokens(2, T, size=VOCABULARY)
     whole, cache = model(ids), model.decoder.cache(room=T + 3)
@@ -75,10 +75,10 @@ def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool
 @every_positions
 def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
     """The source's keys and values are made once, and padding in it stays hidden."""
-    model = shaken(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
+    model = randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     source, target = tokens(2, 4, size=VOCABULARY), tokens(2, T, size=VOCABULARY, seed=1)
-    source_mask = AttentionMask.from_padding(real_tokens([4, 2], 4))
+    source_mask = AttentionMask.from_padding(sequence_mask([4, 2], 4))
     memory = model.encode(source, source_mask)
     whole = model.decode(target, memory, source_mask)
     for ends in CHUNKINGS:
@@ -93,7 +93,7 @@ def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
 @torch.no_grad()
 def test_rows_can_be_repeated_in_the_middle() -> None:
     """A beam goes on from any row: the same as having written that row all along."""
-    model = shaken(EncoderDecoder(small())).double().eval()
+    model = randomized(EncoderDecoder(small())).double().eval()
     memory = model.encode(tokens(2, 4, size=VOCABULARY))
     target, rows = tokens(2, 3, size=VOCABULARY, seed=1), torch.tensor([1, 1, 0])
     new = tokens(3, 2, size=VOCABULARY, seed=2)
@@ -108,10 +108,10 @@ def test_rows_can_be_repeated_in_the_middle() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("watch", [False, True])
 def test_float32_watched_or_not(watch: bool) -> None:
-    model = shaken(LanguageModel(small())).eval()
+    model = randomized(LanguageModel(small())).eval()
     ids, real = tokens(3, T, size=VOCABULARY), PADDING["left"]
     mask = AttentionMask.from_padding(real, causal=True)
-    whole = model(ids, mask, positions=positions_of(real))
+    whole = model(ids, mask, positions=positions_from_mask(real))
     if watch:
         with record(model) as seen:
             chunked = in_chunks(model, ids, real, [2, 3, T])
@@ -125,11 +125,17 @@ def test_float32_watched_or_not(watch: bool) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["rotary", "relative"])
 def test_through_the_fused_kernel(positions: Positions) -> None:
-    n = SHORT + 6
-    model = shaken(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
+    n = MAX_BMM_KEYS + 6
+    model = randomized(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
     model = model.double().eval()
     ids = tokens(1, n, size=VOCABULARY)
     whole, cache = model(ids), model.decoder.cache(room=n)
-    ends = [0, SHORT - 1, SHORT + 1, SHORT + 5, n]  # both doors, and one token alone
+    ends = [
+        0,
+        MAX_BMM_KEYS - 1,
+        MAX_BMM_KEYS + 1,
+        MAX_BMM_KEYS + 5,
+        n,
+    ]  # both doors, and one token alone
     chunks = [model(ids[:, a:b], cache=cache) for a, b in pairwise(ends)]
     assert close(torch.cat(chunks, 1), whole, FLOAT64)

@@ -12,7 +12,7 @@ from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import seeds, tokens
-from tests.nn.tolerances import FLOAT64, close, gradients, shaken
+from tests.nn.tolerances import FLOAT64, close, gradients, randomized
 
 lengths_by_row = st.lists(
     st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=2
@@ -51,7 +51,7 @@ def test_packed_is_alone(
 ) -> None:
     rows, width, seed = drawn(data)
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
-    model = shaken(tower(config), seed).double().eval()
+    model = randomized(tower(config), seed).double().eval()
     ids, numbers, places = pack(rows, width)
     mask = AttentionMask.from_segments(numbers, causal=tower is Decoder)
     packed = model(ids, mask, positions=places)
@@ -63,7 +63,7 @@ def test_packed_is_alone(
 @given(data=st.data())
 def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -> None:
     rows, width, seed = drawn(data)
-    model = shaken(TextClassifier(small(), 3, pooling), seed).double().eval()
+    model = randomized(TextClassifier(small(), 3, pooling), seed).double().eval()
     texts = [text for row in rows for text in row]
     logits = model.packed(*pack(rows, width), n_texts=len(texts))
     alone = torch.cat([model(text[None]) for text in texts])
@@ -72,7 +72,7 @@ def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
-    model = shaken(TextClassifier(small(), 3, pooling)).double().eval()
+    model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
     model.packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
     packed = gradients(model)
@@ -86,7 +86,7 @@ def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 def test_a_text_without_tokens_keeps_its_place(pooling: Pooling) -> None:
     """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as it is alone."""
-    model = shaken(TextClassifier(small(), 3, pooling)).double().eval()
+    model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
     ids, numbers, places = pack([texts], 6)
     logits = model.packed(ids, numbers.where(numbers < 1, numbers + 1), places, n_texts=3)

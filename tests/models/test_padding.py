@@ -15,10 +15,10 @@ from jumok.models import (
 )
 from jumok.models.config import Positions
 from jumok.models.pooling import Pooling
-from jumok.nn import AttentionMask, positions_of
+from jumok.nn import AttentionMask, positions_from_mask
 from tests.models.small_models import POSITIONS, VOCABULARY, padded, seeded, small
-from tests.nn.strategies import real_tokens, seeds, tokens
-from tests.nn.tolerances import FLOAT64, close, gradients, shaken
+from tests.nn.strategies import seeds, sequence_mask, tokens
+from tests.nn.tolerances import FLOAT64, close, gradients, randomized
 
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
@@ -35,11 +35,11 @@ def test_alone_as_in_a_padded_batch(
     sizes, seed = data.draw(lengths), data.draw(seeds)
     width = max(sizes) + data.draw(st.integers(0, 3))
     config = small(positions=positions, norm_first=data.draw(st.booleans()))
-    model = shaken(tower(config), seed).double().eval()
+    model = randomized(tower(config), seed).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=seed + i) for i, n in enumerate(sizes)]
-    real = real_tokens(sizes, width, left=left)
+    real = sequence_mask(sizes, width, left=left)
     mask = AttentionMask.from_padding(real, causal=tower is Decoder)
-    batch = model(padded(rows, width, left=left), mask, positions=positions_of(real))
+    batch = model(padded(rows, width, left=left), mask, positions=positions_from_mask(real))
     for i, row in enumerate(rows):
         assert close(batch[i][real[i]], model(row[None])[0], FLOAT64)
 
@@ -51,10 +51,10 @@ def test_what_padding_holds_is_of_no_matter(
     """Bit for bit, and a token that is only padding learns nothing."""
     sizes, seed = data.draw(lengths), data.draw(seeds)
     width = max(sizes) + 2
-    model = shaken(MaskedLanguageModel(small(tie_embeddings=False)), seed).train(training)
+    model = randomized(MaskedLanguageModel(small(tie_embeddings=False)), seed).train(training)
     rows = [tokens(n, size=VOCABULARY - 1, seed=seed + i) for i, n in enumerate(sizes)]
-    real = real_tokens(sizes, width, left=left)
-    mask, places = AttentionMask.from_padding(real), positions_of(real)
+    real = sequence_mask(sizes, width, left=left)
+    mask, places = AttentionMask.from_padding(real), positions_from_mask(real)
     results = []
     for filler in (0, VOCABULARY - 1):
         seeded()
@@ -72,19 +72,26 @@ def test_what_padding_holds_is_of_no_matter(
 def test_sequence_to_sequence(positions: Positions, norm_first: bool, left: bool) -> None:
     """Source and target padded, at once, against each pair alone."""
     model = (
-        shaken(EncoderDecoder(small(positions=positions, norm_first=norm_first))).double().eval()
+        randomized(EncoderDecoder(small(positions=positions, norm_first=norm_first)))
+        .double()
+        .eval()
     )
     sources = [tokens(n, size=VOCABULARY, seed=n) for n in (5, 2, 3)]
     targets = [tokens(n, size=VOCABULARY, seed=9 + n) for n in (1, 4, 2)]
-    real, real_target = real_tokens([5, 2, 3], 6, left=left), real_tokens([1, 4, 2], 5, left=left)
+    real, real_target = (
+        sequence_mask([5, 2, 3], 6, left=left),
+        sequence_mask([1, 4, 2], 5, left=left),
+    )
     source_mask = AttentionMask.from_padding(real)
-    memory = model.encode(padded(sources, 6, left=left), source_mask, positions=positions_of(real))
+    memory = model.encode(
+        padded(sources, 6, left=left), source_mask, positions=positions_from_mask(real)
+    )
     hidden = model.decode(
         padded(targets, 5, left=left),
         memory,
         source_mask,
         AttentionMask.from_padding(real_target, causal=True),
-        positions=positions_of(real_target),
+        positions=positions_from_mask(real_target),
     )
     logits = model.output(hidden)
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
@@ -94,27 +101,27 @@ def test_sequence_to_sequence(positions: Positions, norm_first: bool, left: bool
 @pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 def test_a_text_keeps_its_label(pooling: Pooling, left: bool) -> None:
-    model = shaken(TextClassifier(small(), 3, pooling)).double().eval()
+    model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=n) for n in (4, 1, 6)]
-    real = real_tokens([4, 1, 6], 8, left=left)
-    logits = model(padded(rows, 8, left=left), real, positions=positions_of(real))
+    real = sequence_mask([4, 1, 6], 8, left=left)
+    logits = model(padded(rows, 8, left=left), real, positions=positions_from_mask(real))
     for i, row in enumerate(rows):
         assert close(logits[i], model(row[None])[0], FLOAT64)
 
 
 def test_a_review_keeps_its_label_in_the_notes_model() -> None:
-    model = shaken(EncoderDecoderClassifier(small(), 2)).double().eval()
+    model = randomized(EncoderDecoderClassifier(small(), 2)).double().eval()
     rows = [tokens(n, size=VOCABULARY, seed=n) for n in (4, 1, 6)]
     bos = torch.full((3, 1), 5)
-    logits = model(padded(rows, 8), bos, real_tokens([4, 1, 6], 8))
+    logits = model(padded(rows, 8), bos, sequence_mask([4, 1, 6], 8))
     for i, row in enumerate(rows):
         assert close(logits[i], model(row[None], bos[:1])[0], FLOAT64)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 def test_a_text_without_tokens_is_finite(pooling: Pooling) -> None:
-    model = shaken(TextClassifier(small(), 3, pooling)).eval()
-    logits = model(torch.zeros(2, 3, dtype=torch.int64), real_tokens([0, 3], 3))
+    model = randomized(TextClassifier(small(), 3, pooling)).eval()
+    logits = model(torch.zeros(2, 3, dtype=torch.int64), sequence_mask([0, 3], 3))
     logits.sum().backward()
     assert logits.isfinite().all()
     assert all(g.isfinite().all() for g in gradients(model).values())

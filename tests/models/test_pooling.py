@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.models.pooling import Pooling, pool
-from tests.nn.strategies import noise, real_tokens
+from tests.nn.strategies import noise, sequence_mask
 from tests.nn.tolerances import FLOAT64, close
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.booleans())
 def test_pooling_looks_at_real_tokens(lengths: list[int], left: bool) -> None:
-    real = real_tokens(lengths, 5, left=left)
+    real = sequence_mask(lengths, 5, left=left)
     hidden = noise(len(lengths), 5, 3, dtype=torch.float64)
     for i, rows in enumerate(hidden[i][real[i]] for i in range(len(lengths))):
         assert torch.equal(pool(hidden, real, "first")[i], rows[0])
@@ -23,4 +23,4 @@ def test_pooling_looks_at_real_tokens(lengths: list[int], left: bool) -> None:
 @pytest.mark.parametrize("kind", ["first", "mean", "max"])
 def test_no_mask_means_all_real(kind: Pooling) -> None:
     hidden = noise(2, 5, 3)
-    assert close(pool(hidden, None, kind), pool(hidden, real_tokens([5, 5], 5), kind), 1e-6)
+    assert close(pool(hidden, None, kind), pool(hidden, sequence_mask([5, 5], 5), kind), 1e-6)

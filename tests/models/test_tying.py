@@ -10,7 +10,7 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, MaskedLanguageModel
 from tests.models.small_models import VOCABULARY, small
 from tests.nn.strategies import tokens
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 IDS, TARGET = tokens(2, 3, size=VOCABULARY), tokens(2, 2, size=VOCABULARY, seed=1)
 
@@ -30,7 +30,7 @@ def test_one_storage() -> None:
 def test_one_gradient_is_the_sum_of_three() -> None:
     """Against the same model with three tables of its own."""
     tied, apart = EncoderDecoder(small()), EncoderDecoder(small(tie_embeddings=False))
-    shaken(tied).double().eval()
+    randomized(tied).double().eval()
     apart.double().eval()
     apart.output.weight = torch.nn.Parameter(apart.output.weight.detach().clone())
     apart.load_state_dict(tied.state_dict())

@@ -20,12 +20,12 @@ def tokens(*shape: int, size: int, seed: int = 0) -> Tensor:
     return torch.randint(size, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def chances(*shape: int, p: float, seed: int = 0) -> Tensor:
+def random_mask(*shape: int, p: float, seed: int = 0) -> Tensor:
     """A table that is True with probability p."""
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < p
 
 
-def real_tokens(lengths: list[int], width: int, *, left: bool = False) -> Tensor:
+def sequence_mask(lengths: list[int], width: int, *, left: bool = False) -> Tensor:
     """(B, width) bool: the first, or the last, lengths[i] positions of row i are real."""
     right = torch.arange(width) < torch.tensor(lengths)[:, None]
     return right.flip(-1) if left else right
@@ -37,5 +37,5 @@ def masks(draw: st.DrawFn, B: int, H: int, T: int, S: int) -> AttentionMask:
     shape = draw(st.sampled_from(["none", "padding", "full", "heads"]))
     p, seed = draw(st.sampled_from([0.1, 0.5, 0.9])), draw(seeds)
     sizes = {"padding": (B, 1, 1, S), "full": (B, 1, T, S), "heads": (1, H, T, S)}
-    allowed = None if shape == "none" else chances(*sizes[shape], p=p, seed=seed)
+    allowed = None if shape == "none" else random_mask(*sizes[shape], p=p, seed=seed)
     return AttentionMask(allowed, draw(st.booleans()) and T <= S)

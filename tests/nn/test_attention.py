@@ -10,18 +10,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from jumok.nn import (
-    EVERYTHING,
+    NO_MASK,
     AttentionMask,
     MultiHeadAttention,
     attention_weights,
     fused_attention,
     record,
 )
-from jumok.nn.attention import SHORT
-from tests.nn.strategies import chances, masks, noise, seeds
-from tests.nn.tolerances import BFLOAT16, FLOAT32, FLOAT64, close, gradients, shaken
+from jumok.nn.attention import MAX_BMM_KEYS
+from tests.nn.strategies import masks, noise, random_mask, seeds
+from tests.nn.tolerances import BFLOAT16, FLOAT32, FLOAT64, close, gradients, randomized
 
-KERNEL = SHORT + 3  # so many keys take the other door: the kernel that never stores the weights
+KERNEL = (
+    MAX_BMM_KEYS + 3
+)  # so many keys take the other door: the kernel that never stores the weights
 SCALE = 0.3  # not 1/sqrt(4), which kernels take by themselves
 
 
@@ -46,7 +48,7 @@ def written_out(
 
 
 def table_of(mask: AttentionMask, B: int, H: int, T: int, S: int) -> Tensor:
-    table = mask.table(T, S, torch.device("cpu"))
+    table = mask.dense(T, S, torch.device("cpu"))
     return torch.ones(B, H, T, S, dtype=torch.bool) if table is None else table.expand(B, H, T, S)
 
 
@@ -54,7 +56,7 @@ def test_equation_1_in_numbers() -> None:
     """Two keys, the first twice as loud: e^ln2 : e^0 = 2 : 1."""
     q = torch.tensor([[[[math.log(2.0)]]]])
     k = torch.tensor([[[[1.0], [0.0]]]])
-    assert close(attention_weights(q, k, EVERYTHING, None, 1.0), torch.tensor([[[[2 / 3, 1 / 3]]]]))
+    assert close(attention_weights(q, k, NO_MASK, None, 1.0), torch.tensor([[[[2 / 3, 1 / 3]]]]))
 
 
 @settings(max_examples=100)
@@ -100,7 +102,7 @@ def test_values_and_gradients_agree(
         "none": None,
         "padding": torch.arange(S)[None, None, None]
         < torch.tensor([S, S - 2])[:, None, None, None],
-        "full": chances(B, 1, T, S, p=0.6).index_fill(2, torch.tensor([T - 1]), False),
+        "full": random_mask(B, 1, T, S, p=0.6).index_fill(2, torch.tensor([T - 1]), False),
     }[kind]
     mask = AttentionMask(allowed, causal)
     results = []
@@ -135,7 +137,7 @@ def test_rows_sum_to_one_or_to_nothing(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("S", [5, KERNEL])
 def test_a_hidden_row_is_zero_and_harmless(S: int) -> None:
-    attention = shaken(MultiHeadAttention(8, 2))
+    attention = randomized(MultiHeadAttention(8, 2))
     nothing = AttentionMask(torch.zeros(1, 1, 1, S, dtype=torch.bool))
     for watch in (False, True):
         attention.zero_grad()
@@ -159,16 +161,16 @@ def test_softmax_sees_differences_alone() -> None:
     q, k = noise(1, 2, 3, 4, dtype=torch.float64), noise(1, 2, 5, 4, seed=1, dtype=torch.float64)
     lift = noise(1, 2, 3, 1, seed=2, dtype=torch.float64).expand(1, 2, 3, 5)
     assert close(
-        attention_weights(q, k, EVERYTHING, lift, 1.0),
-        attention_weights(q, k, EVERYTHING, None, 1.0),
+        attention_weights(q, k, NO_MASK, lift, 1.0),
+        attention_weights(q, k, NO_MASK, None, 1.0),
         FLOAT64,
     )
 
 
 def test_half_types_are_summed_in_float32() -> None:
     q, k = noise(1, 1, 2, 4, dtype=torch.bfloat16), noise(1, 1, 3, 4, dtype=torch.bfloat16)
-    assert attention_weights(q, k, EVERYTHING, None, 1.0).dtype == torch.float32
-    assert attention_weights(q.double(), k.double(), EVERYTHING, None, 1.0).dtype == torch.float64
+    assert attention_weights(q, k, NO_MASK, None, 1.0).dtype == torch.float32
+    assert attention_weights(q.double(), k.double(), NO_MASK, None, 1.0).dtype == torch.float64
 
 
 def test_the_scale_is_one_over_the_root_of_a_heads_width() -> None:
@@ -179,7 +181,7 @@ def test_the_scale_is_one_over_the_root_of_a_heads_width() -> None:
 
 @given(heads=st.permutations([0, 1, 2]), seed=seeds)
 def test_the_order_of_heads_does_not_matter(heads: list[int], seed: int) -> None:
-    attention = shaken(MultiHeadAttention(6, 3), seed).double()
+    attention = randomized(MultiHeadAttention(6, 3), seed).double()
     other = MultiHeadAttention(6, 3).double()
     rows = torch.tensor([2 * h + i for h in heads for i in range(2)])
     with torch.no_grad():
@@ -195,7 +197,7 @@ def test_the_order_of_heads_does_not_matter(heads: list[int], seed: int) -> None
 
 @given(order=st.permutations(range(5)), seed=seeds)
 def test_attention_alone_cannot_tell_positions(order: list[int], seed: int) -> None:
-    attention = shaken(MultiHeadAttention(8, 2), seed).double()
+    attention = randomized(MultiHeadAttention(8, 2), seed).double()
     x = noise(2, 5, 8, seed=seed, dtype=torch.float64)
     assert close(attention(x[:, order], x[:, order]), attention(x, x)[:, order], FLOAT64)
 
@@ -212,8 +214,8 @@ def test_heads_may_have_any_width(d_head: int | None) -> None:
 @pytest.mark.parametrize("watch", [False, True])
 @pytest.mark.parametrize("S", [4, KERNEL])
 def test_gradcheck(S: int, watch: bool) -> None:
-    attention = shaken(MultiHeadAttention(4, 2)).double()
-    mask = AttentionMask(chances(1, 1, 3, S, p=0.7).index_fill(2, torch.tensor([1]), False))
+    attention = randomized(MultiHeadAttention(4, 2)).double()
+    mask = AttentionMask(random_mask(1, 1, 3, S, p=0.7).index_fill(2, torch.tensor([1]), False))
     bias = noise(1, 2, 3, S, seed=2, dtype=torch.float64).requires_grad_()
     x = noise(1, 3, 4, dtype=torch.float64).requires_grad_()
     source = noise(1, S, 4, seed=1, dtype=torch.float64).requires_grad_()
@@ -230,7 +232,7 @@ def test_gradcheck(S: int, watch: bool) -> None:
 
 
 def test_dropout_hides_the_same_weights_on_both_ways() -> None:
-    attention = shaken(MultiHeadAttention(8, 2, dropout=0.4)).train()
+    attention = randomized(MultiHeadAttention(8, 2, dropout=0.4)).train()
     x = noise(2, 5, 8)
     results = []
     for watch in (False, True):
@@ -255,8 +257,8 @@ def test_dropout_keeps_the_mean_and_its_mask(S: int) -> None:
     q, k = noise(1, 1, 2, 4).expand(n, 1, 2, 4), noise(1, 1, S, 4, seed=1).expand(n, 1, S, 4)
     v = noise(1, 1, S, 4, seed=2).expand(n, 1, S, 4).clone().requires_grad_()
     torch.manual_seed(0)
-    y = fused_attention(q, k, v, EVERYTHING, None, 0.5, p)
-    still = fused_attention(q[:1], k[:1], v[:1], EVERYTHING, None, 0.5, 0.0)[0].detach()
+    y = fused_attention(q, k, v, NO_MASK, None, 0.5, p)
+    still = fused_attention(q[:1], k[:1], v[:1], NO_MASK, None, 0.5, 0.0)[0].detach()
     spread = y.detach().std(0) / math.sqrt(n)
     assert ((y.detach().mean(0) - still).abs() <= 5 * spread).all()
     assert (spread > 0).all()
@@ -267,5 +269,5 @@ def test_dropout_keeps_the_mean_and_its_mask(S: int) -> None:
 
 def test_eval_mode_drops_nothing() -> None:
     x = noise(2, 5, 8)
-    attention = shaken(MultiHeadAttention(8, 2, dropout=0.9)).eval()
+    attention = randomized(MultiHeadAttention(8, 2, dropout=0.9)).eval()
     assert torch.equal(attention(x, x), attention(x, x))

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.nn import NO_CACHE, KeyValueCache, StackCache
-from jumok.nn.cache import FIRST_ROOM, NO_STACK_CACHE
+from jumok.nn import NO_CACHE, DecoderCache, KeyValueCache
+from jumok.nn.cache import INITIAL_CAPACITY, NO_DECODER_CACHE
 from tests.nn.strategies import noise
 
 
@@ -19,7 +19,7 @@ def test_what_went_in_comes_out(chunks: list[int], spare: int) -> None:
     start = 0
     for n in chunks:
         new = slice(start, start + n)
-        kept_k, kept_v = cache.extend(k[:, :, new], v[:, :, new])
+        kept_k, kept_v = cache.update(k[:, :, new], v[:, :, new])
         start += n
         assert cache.length == start
         assert torch.equal(kept_k, k[:, :, :start])
@@ -27,26 +27,26 @@ def test_what_went_in_comes_out(chunks: list[int], spare: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "chunks", [[1] * (2 * FIRST_ROOM + 2), [FIRST_ROOM + 1, 1, 2 * FIRST_ROOM]]
+    "chunks", [[1] * (2 * INITIAL_CAPACITY + 2), [INITIAL_CAPACITY + 1, 1, 2 * INITIAL_CAPACITY]]
 )
 def test_a_cache_that_grows_keeps_what_it_holds(chunks: list[int]) -> None:
     total = sum(chunks)
     k, v = noise(2, 2, total, 3), noise(2, 2, total, 3, seed=1)
-    cache, start = KeyValueCache(room=4 * total), 0
+    cache, start = KeyValueCache(capacity=4 * total), 0
     for n in chunks:
         new = slice(start, start + n)
-        kept_k, kept_v = cache.extend(k[:, :, new], v[:, :, new])
+        kept_k, kept_v = cache.update(k[:, :, new], v[:, :, new])
         start += n
         assert torch.equal(kept_k, k[:, :, :start])
         assert torch.equal(kept_v, v[:, :, :start])
 
 
 def test_a_full_cache_says_so() -> None:
-    cache = KeyValueCache(room=3)
+    cache = KeyValueCache(capacity=3)
     x = noise(1, 1, 2, 4)
-    cache.extend(x, x)
+    cache.update(x, x)
     with pytest.raises(ValueError, match="4 positions do not fit a cache with room for 3; make"):
-        cache.extend(x, x)
+        cache.update(x, x)
     assert cache.length == 2  # a refusal leaves it as it was
 
 
@@ -58,11 +58,11 @@ def test_the_memory_is_made_once() -> None:
         return noise(1, 1, 2, 3), noise(1, 1, 2, 3, seed=1)
 
     cache = KeyValueCache(1)
-    first, again = cache.recall(make), cache.recall(make)
+    first, again = cache.cross_keys_values(make), cache.cross_keys_values(make)
     assert len(made) == 1
     assert again is first
-    NO_CACHE.recall(make)
-    NO_CACHE.recall(make)
+    NO_CACHE.cross_keys_values(make)
+    NO_CACHE.cross_keys_values(make)
     assert len(made) == 3
 
 
@@ -70,33 +70,31 @@ def test_the_memory_is_made_once() -> None:
 def test_rows_can_be_repeated_reordered_and_left_out(rows: list[int]) -> None:
     k, m = noise(3, 1, 2, 4), noise(3, 1, 5, 4, seed=1)
     cache = KeyValueCache(3)
-    cache.extend(k, k)
-    cache.recall(lambda: (m, m))
+    cache.update(k, k)
+    cache.cross_keys_values(lambda: (m, m))
     cache.select(torch.tensor(rows))
     new = noise(len(rows), 1, 1, 4, seed=2)
-    kept, _ = cache.extend(new, new)
+    kept, _ = cache.update(new, new)
     assert torch.equal(kept, torch.cat([k[rows], new], 2))
-    assert torch.equal(cache.recall(lambda: (k, k))[0], m[rows])
+    assert torch.equal(cache.cross_keys_values(lambda: (k, k))[0], m[rows])
 
 
 def test_an_empty_cache_has_nothing_to_select() -> None:
-    cache = StackCache.with_room(2, 3)
+    cache = DecoderCache.with_capacity(2, 3)
     cache.select(torch.tensor([0, 0]))
     assert cache.length == 0
 
 
 def test_caches_fit_layers() -> None:
-    cache = StackCache.with_room(2, 3)
-    assert len(list(cache.for_layers(2))) == 2
+    cache = DecoderCache.with_capacity(2, 3)
+    assert len(list(cache.layers(2))) == 2
     with pytest.raises(ValueError, match="2 caches do not fit 3 layers; make one for each"):
-        cache.for_layers(3)
+        cache.layers(3)
 
 
 def test_no_cache_remembers_nothing() -> None:
     x = noise(1, 1, 2, 3)
-    assert NO_CACHE.extend(x, x) == (x, x)
-    assert NO_CACHE.length == NO_STACK_CACHE.length == 0
-    assert NO_CACHE.kept is NO_CACHE.memory is None
-    assert [c for c, _ in zip(NO_STACK_CACHE.for_layers(2), range(2), strict=True)] == [
-        NO_CACHE
-    ] * 2
+    assert NO_CACHE.update(x, x) == (x, x)
+    assert NO_CACHE.length == NO_DECODER_CACHE.length == 0
+    assert NO_CACHE.keys_values is NO_CACHE.cross is None
+    assert [c for c, _ in zip(NO_DECODER_CACHE.layers(2), range(2), strict=True)] == [NO_CACHE] * 2

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from jumok.nn import Dropout
-from jumok.nn.dropout import LEVELS, dropout, random_bytes
+from jumok.nn.dropout import BYTE_LEVELS, dropout, random_bytes
 from tests.nn.strategies import noise
 from tests.nn.tolerances import close
 
@@ -15,7 +15,7 @@ RATES = [1e-4, 1 / 256, 0.01, 0.1, 0.5, 0.9, 0.9999]
 
 def rounded(p: float) -> float:
     """The rate that is really used: a byte decides, never nobody, never everybody."""
-    return min(max(round(p * LEVELS), 1), LEVELS - 1) / LEVELS
+    return min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1) / BYTE_LEVELS
 
 
 @pytest.mark.parametrize("p", RATES)
@@ -115,7 +115,7 @@ def test_the_residual_sum_in_one_pass(lowered: torch.dtype) -> None:
         y = noise(3, 50, seed=1, dtype=lowered).requires_grad_()
         part = Dropout(0.3).train()
         torch.manual_seed(6)
-        z = part.add(x, y) if at_once else x + part(y)
+        z = part.add_residual(x, y) if at_once else x + part(y)
         z.backward(noise(3, 50, seed=2))
         assert z.dtype == torch.float32
         assert x.grad is not None
@@ -125,7 +125,7 @@ def test_the_residual_sum_in_one_pass(lowered: torch.dtype) -> None:
     for ours, wanted in zip(*results, strict=True):
         assert close(ours, wanted, 1e-6 if lowered == torch.float32 else 1e-2)
     x, y = noise(3, 50), noise(3, 50, seed=1)
-    assert torch.equal(Dropout(0.3).eval().add(x, y), x + y)
+    assert torch.equal(Dropout(0.3).eval().add_residual(x, y), x + y)
 
 
 def test_bfloat16_rounds_the_scale() -> None:

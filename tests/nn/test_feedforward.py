@@ -10,7 +10,7 @@ from torch import Tensor
 from jumok.nn import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.feedforward import Activation
 from tests.nn.strategies import noise
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 ACTIVATIONS = get_args(Activation)
 
@@ -30,10 +30,10 @@ def activated(name: str, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_equation_2(name: Activation, bias: bool) -> None:
     x = noise(2, 3, 4, dtype=torch.float64)
-    plain = shaken(PositionwiseFeedForward(4, 10, activation=name, bias=bias)).double()
+    plain = randomized(PositionwiseFeedForward(4, 10, activation=name, bias=bias)).double()
     inner = activated(name, F.linear(x, plain.up.weight, plain.up.bias))
     assert close(plain(x), F.linear(inner, plain.down.weight, plain.down.bias), FLOAT64)
-    gated = shaken(GatedFeedForward(4, 10, activation=name, bias=bias)).double()
+    gated = randomized(GatedFeedForward(4, 10, activation=name, bias=bias)).double()
     inner = activated(name, F.linear(x, gated.up.weight, gated.up.bias))
     inner = inner * F.linear(x, gated.gate.weight, gated.gate.bias)
     assert close(gated(x), F.linear(inner, gated.down.weight, gated.down.bias), FLOAT64)
@@ -42,7 +42,7 @@ def test_equation_2(name: Activation, bias: bool) -> None:
 
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
 def test_each_position_by_itself(kind: type[PositionwiseFeedForward]) -> None:
-    feed_forward = shaken(kind(4, 10)).double()
+    feed_forward = randomized(kind(4, 10)).double()
     x = noise(2, 5, 4, dtype=torch.float64)
     whole = feed_forward(x)
     for t in range(5):
@@ -52,7 +52,7 @@ def test_each_position_by_itself(kind: type[PositionwiseFeedForward]) -> None:
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
 def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> None:
-    feed_forward = shaken(kind(3, 5, activation=name)).double()
+    feed_forward = randomized(kind(3, 5, activation=name)).double()
     x = noise(1, 2, 3, seed=1, dtype=torch.float64).requires_grad_()
     inputs = (x, *feed_forward.parameters())
     assert torch.autograd.gradcheck(lambda x, *parameters: feed_forward(x), inputs)
@@ -60,7 +60,7 @@ def test_gradcheck(kind: type[PositionwiseFeedForward], name: Activation) -> Non
 
 @pytest.mark.parametrize("kind", [PositionwiseFeedForward, GatedFeedForward])
 def test_dropout_in_training_alone(kind: type[PositionwiseFeedForward]) -> None:
-    feed_forward = shaken(kind(4, 10, dropout=0.5))
+    feed_forward = randomized(kind(4, 10, dropout=0.5))
     x = noise(2, 3, 4)
     assert not torch.equal(feed_forward.train()(x), feed_forward(x))
     assert torch.equal(feed_forward.eval()(x), feed_forward(x))

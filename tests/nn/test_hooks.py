@@ -12,25 +12,25 @@ from jumok.nn import (
     TransformerStack,
     record,
 )
-from tests.nn.strategies import noise, real_tokens
-from tests.nn.tolerances import FLOAT64, close, gradients, shaken
+from tests.nn.strategies import noise, sequence_mask
+from tests.nn.tolerances import FLOAT64, close, gradients, randomized
 
 CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=16, dropout=0.2, attention_dropout=0.2)
-MASK = AttentionMask.from_padding(real_tokens([5, 3, 0], 5), causal=True)
-MEMORY_MASK = AttentionMask.from_padding(real_tokens([4, 0, 2], 4))
+MASK = AttentionMask.from_padding(sequence_mask([5, 3, 0], 5), causal=True)
+MEMORY_MASK = AttentionMask.from_padding(sequence_mask([4, 0, 2], 4))
 
 
 def stack() -> TransformerStack:
-    return shaken(TransformerStack(CONFIG, 2, cross=True)).double()
+    return randomized(TransformerStack(CONFIG, 2, cross=True)).double()
 
 
 def test_every_hook_is_a_watcher() -> None:
     for add in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
         point = HookPoint()
         handle = getattr(point, f"register_{add}_hook")(lambda *_: None)
-        assert point.watched
+        assert point.has_hooks
         handle.remove()
-        assert not point.watched
+        assert not point.has_hooks
 
 
 def run(model: nn.Module, seed: int = 0) -> Tensor:
@@ -75,7 +75,7 @@ def test_rows_sum_to_one_or_to_nothing() -> None:
         run(model)
     for place, (weights,) in seen.items():
         mask = MEMORY_MASK if "cross" in place else MASK
-        table = mask.table(*weights.shape[-2:], torch.device("cpu"))
+        table = mask.dense(*weights.shape[-2:], torch.device("cpu"))
         assert table is not None
         table = table.expand_as(weights)
         assert close(weights.sum(-1), table.any(-1).double(), FLOAT64)
@@ -93,20 +93,20 @@ def test_what_is_shown_is_what_was_used() -> None:
 
 
 def test_a_hook_can_switch_a_head_off() -> None:
-    layer = shaken(TransformerLayer(CONFIG)).eval()
+    layer = randomized(TransformerLayer(CONFIG)).eval()
     x = noise(2, 4, 8)
     plain = layer(x, AttentionMask(causal=True))
 
     def off(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> Tensor:
         return weights.index_fill(1, torch.tensor([0]), 0)
 
-    hook = layer.attention.weights.register_forward_hook(off)
+    hook = layer.self_attention.hook_pattern.register_forward_hook(off)
     without = layer(x, AttentionMask(causal=True))
     hook.remove()
     assert not torch.allclose(without, plain)
     assert torch.equal(layer(x, AttentionMask(causal=True)), plain)
     with torch.no_grad():  # the same as a head whose columns of the output map are 0
-        layer.attention.output.weight[:, :4] = 0
+        layer.self_attention.output.weight[:, :4] = 0
     assert close(layer(x, AttentionMask(causal=True)), without)
 
 
@@ -114,7 +114,7 @@ def test_an_error_inside_leaves_no_hooks() -> None:
     model = stack()
     with pytest.raises(ZeroDivisionError), record(model):
         raise ZeroDivisionError
-    assert not any(p.watched for p in model.modules() if isinstance(p, HookPoint))
+    assert not any(p.has_hooks for p in model.modules() if isinstance(p, HookPoint))
 
 
 def test_a_compiled_model_can_be_watched() -> None:

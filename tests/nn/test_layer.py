@@ -8,27 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.nn import EVERYTHING, AddNorm, AttentionMask, LayerConfig, TransformerLayer
+from jumok.nn import NO_MASK, AttentionMask, LayerConfig, ResidualNorm, TransformerLayer
 from tests.nn.strategies import noise
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 SMALL = {"d_model": 4, "n_heads": 2, "d_ff": 6}
 
 
 def test_a_head_width_given_needs_no_division() -> None:
     layer = TransformerLayer(LayerConfig(d_model=8, n_heads=3, d_head=5, d_ff=8))
-    assert layer(noise(1, 2, 8), EVERYTHING).shape == (1, 2, 8)
+    assert layer(noise(1, 2, 8), NO_MASK).shape == (1, 2, 8)
 
 
 def test_cross_attention_needs_a_memory() -> None:
     layer = TransformerLayer(LayerConfig(**SMALL), cross=True)
     with pytest.raises(ValueError, match="no memory came to a layer with cross-attention; encode"):
-        layer(noise(1, 2, 4), EVERYTHING)
+        layer(noise(1, 2, 4), NO_MASK)
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_add_and_norm(norm_first: bool) -> None:
-    around = shaken(AddNorm(LayerConfig(**SMALL, norm_first=norm_first))).double().eval()
+    around = randomized(ResidualNorm(LayerConfig(**SMALL, norm_first=norm_first))).double().eval()
     x, w = noise(2, 3, 4, dtype=torch.float64), noise(4, 4, seed=1, dtype=torch.float64)
     by_hand = x + around.norm(x) @ w if norm_first else around.norm(x + x @ w)
     assert close(around(x, lambda x: x @ w), by_hand, FLOAT64)
@@ -39,21 +39,25 @@ def test_add_and_norm(norm_first: bool) -> None:
 def test_the_order_of_figure_1(norm_first: bool, norm: Any) -> None:
     """Self-attention, then the memory is asked with what it gave, then the feed-forward."""
     config = LayerConfig(**SMALL, norm_first=norm_first, norm=norm)
-    layer = shaken(TransformerLayer(config, cross=True)).double().eval()
+    layer = randomized(TransformerLayer(config, cross=True)).double().eval()
     x, memory = noise(2, 3, 4, dtype=torch.float64), noise(2, 5, 4, seed=1, dtype=torch.float64)
     mask, hidden = AttentionMask(causal=True), AttentionMask(torch.arange(5) < 4)
     n1, n2, n3 = (
         around.norm
-        for around in (layer.around_attention, layer.around_cross, layer.around_feed_forward)
+        for around in (
+            layer.self_attention_norm,
+            layer.cross_attention_norm,
+            layer.feed_forward_norm,
+        )
         if around is not None
     )
 
     def attend(x: Tensor) -> Tensor:
-        return layer.attention(x, x, mask)
+        return layer.self_attention(x, x, mask)
 
     def ask(x: Tensor) -> Tensor:
-        assert layer.cross is not None
-        return layer.cross(x, memory, hidden)
+        assert layer.cross_attention is not None
+        return layer.cross_attention(x, memory, hidden)
 
     if norm_first:
         a = x + attend(n1(x))
@@ -69,8 +73,8 @@ def test_the_order_of_figure_1(norm_first: bool, norm: Any) -> None:
 @given(gated=st.booleans(), bias=st.booleans(), norm_first=st.booleans(), cross=st.booleans())
 def test_every_parameter_is_used(gated: bool, bias: bool, norm_first: bool, cross: bool) -> None:
     config = LayerConfig(**SMALL, gated=gated, bias=bias, norm_first=norm_first, activation="gelu")
-    layer = shaken(TransformerLayer(config, cross=cross))
-    y = layer(noise(2, 3, 4), EVERYTHING, noise(2, 5, 4, seed=1) if cross else None)
+    layer = randomized(TransformerLayer(config, cross=cross))
+    y = layer(noise(2, 3, 4), NO_MASK, noise(2, 5, 4, seed=1) if cross else None)
     (y * noise(2, 3, 4, seed=2)).sum().backward()
     for name, parameter in layer.named_parameters():
         assert parameter.grad is not None, name
@@ -86,7 +90,7 @@ def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
     config = LayerConfig(
         d_model=4, n_heads=2, d_ff=5, norm=norm, norm_first=norm_first, activation="gelu"
     )
-    layer = shaken(TransformerLayer(config, cross=cross)).double().eval()
+    layer = randomized(TransformerLayer(config, cross=cross)).double().eval()
     x = noise(1, 3, 4, seed=1, dtype=torch.float64).requires_grad_()
     memory = noise(1, 2, 4, seed=2, dtype=torch.float64).requires_grad_()
 
@@ -117,20 +121,20 @@ def test_each_part_drops_at_its_own_rate(
     """One rate alone is above 0, and one part alone is in training."""
     rates = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0} | {rate: 0.5}
     config = LayerConfig(**SMALL, **rates, gated=gated, norm_first=norm_first)
-    layer = shaken(TransformerLayer(config, cross=True)).eval()
+    layer = randomized(TransformerLayer(config, cross=True)).eval()
     x, memory = noise(2, 3, 4), noise(2, 5, 4, seed=1)
-    assert torch.equal(layer(x, EVERYTHING, memory), layer(x, EVERYTHING, memory))
+    assert torch.equal(layer(x, NO_MASK, memory), layer(x, NO_MASK, memory))
     layer.get_submodule(part).train()
     torch.manual_seed(0)
-    assert not torch.equal(layer(x, EVERYTHING, memory), layer(x, EVERYTHING, memory))
+    assert not torch.equal(layer(x, NO_MASK, memory), layer(x, NO_MASK, memory))
 
 
 def test_dropout_falls_on_each_part_in_training_alone() -> None:
-    layer = shaken(TransformerLayer(LayerConfig(**SMALL, dropout=0.5)))
+    layer = randomized(TransformerLayer(LayerConfig(**SMALL, dropout=0.5)))
     x = noise(2, 3, 4)
-    assert not torch.equal(layer.train()(x, EVERYTHING), layer(x, EVERYTHING))
-    assert torch.equal(layer.eval()(x, EVERYTHING), layer(x, EVERYTHING))
+    assert not torch.equal(layer.train()(x, NO_MASK), layer(x, NO_MASK))
+    assert torch.equal(layer.eval()(x, NO_MASK), layer(x, NO_MASK))
     with torch.no_grad():
-        around = layer.around_attention.train()
+        around = layer.self_attention_norm.train()
         kept = around(torch.zeros(4, 100, 4), lambda x: x + 1)  # norm of what dropout left
     assert kept.unique().numel() > 4  # without dropout each of the 4 places has one number

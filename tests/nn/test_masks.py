@@ -5,21 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.nn import EVERYTHING, AttentionMask, positions_of
-from tests.nn.strategies import chances, real_tokens, seeds
+from jumok.nn import NO_MASK, AttentionMask, positions_from_mask
+from tests.nn.strategies import random_mask, seeds, sequence_mask
 
 CPU = torch.device("cpu")
 
 
 def written(mask: AttentionMask, T: int, S: int) -> Tensor:
-    table = mask.table(T, S, CPU)
+    table = mask.dense(T, S, CPU)
     assert table is not None
     return table
 
 
 def test_nothing_hidden_is_no_table() -> None:
-    assert EVERYTHING.table(3, 4, CPU) is None
-    assert AttentionMask(causal=True).table(1, 4, CPU) is None  # the newest has no future
+    assert NO_MASK.dense(3, 4, CPU) is None
+    assert AttentionMask(causal=True).dense(1, 4, CPU) is None  # the newest has no future
 
 
 @given(T=st.integers(2, 6), held=st.integers(0, 5))
@@ -32,14 +32,14 @@ def test_position_i_sees_the_first_i_and_itself(T: int, held: int) -> None:
 
 @given(T=st.integers(2, 5), p=st.sampled_from([0.2, 0.8]), seed=seeds)
 def test_causal_and_hidden_is_both(T: int, p: float, seed: int) -> None:
-    allowed = chances(2, 1, T, T, p=p, seed=seed)
+    allowed = random_mask(2, 1, T, T, p=p, seed=seed)
     both = written(AttentionMask(allowed, causal=True), T, T)
     assert torch.equal(both, allowed & written(AttentionMask(causal=True), T, T))
     assert torch.equal(written(AttentionMask(allowed), T, T), allowed)
 
 
 def test_padding_is_hidden_from_everybody() -> None:
-    mask = AttentionMask.from_padding(real_tokens([3, 1], 3), causal=True)
+    mask = AttentionMask.from_padding(sequence_mask([3, 1], 3), causal=True)
     assert written(mask, 3, 3).int().tolist() == [
         [[[1, 0, 0], [1, 1, 0], [1, 1, 1]]],
         [[[1, 0, 0], [1, 0, 0], [1, 0, 0]]],
@@ -47,7 +47,7 @@ def test_padding_is_hidden_from_everybody() -> None:
 
 
 def test_rows_without_padding_hide_nothing_but_the_future() -> None:
-    assert AttentionMask.from_padding(None) == EVERYTHING
+    assert AttentionMask.from_padding(None) == NO_MASK
     assert AttentionMask.from_padding(None, causal=True) == AttentionMask(causal=True)
 
 
@@ -64,8 +64,8 @@ def test_segments_see_themselves_alone(lengths: list[int], n_padding: int, causa
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.booleans())
 def test_positions_count_real_tokens(lengths: list[int], left: bool) -> None:
-    real = real_tokens(lengths, 6, left=left)
-    positions = positions_of(real)
+    real = sequence_mask(lengths, 6, left=left)
+    positions = positions_from_mask(real)
     for row, n in zip(range(len(lengths)), lengths, strict=True):
         assert positions[row][real[row]].tolist() == list(range(n))
         assert not positions[row][~real[row]].any()

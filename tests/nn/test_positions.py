@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.nn import (
-    EVERYTHING,
+    NO_MASK,
     MultiHeadAttention,
     RelativePositionBias,
     RotaryPositions,
@@ -18,7 +18,7 @@ from jumok.nn import (
 )
 from jumok.nn.positions import LearnedPositions
 from tests.nn.strategies import noise
-from tests.nn.tolerances import close, shaken
+from tests.nn.tolerances import close, randomized
 
 
 @given(shift=st.integers(0, 40), half=st.integers(1, 9))
@@ -79,7 +79,7 @@ def test_angles_stay_sharp_in_half_models() -> None:
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_the_bias_depends_on_the_distance_alone(bidirectional: bool) -> None:
-    bias = shaken(RelativePositionBias(3, bidirectional=bidirectional))
+    bias = randomized(RelativePositionBias(3, bidirectional=bidirectional))
     whole = bias(40, 40)  # (1, 3, 40, 40)
     assert torch.equal(whole[..., 1:, 1:], whole[..., :-1, :-1])
     assert torch.equal(bias(2, 40), whole[..., -2:, :])  # the newest two of forty
@@ -95,14 +95,14 @@ def test_the_past_alone_has_buckets_in_a_decoder() -> None:
 
 
 def test_the_bias_reaches_the_scores() -> None:
-    bias = shaken(RelativePositionBias(2, bidirectional=True))(3, 3)
+    bias = randomized(RelativePositionBias(2, bidirectional=True))(3, 3)
     nothing = torch.zeros(1, 2, 3, 4)
-    weights = attention_weights(nothing, nothing, EVERYTHING, bias, 1.0)
+    weights = attention_weights(nothing, nothing, NO_MASK, bias, 1.0)
     assert close(weights, bias.softmax(-1))
 
 
 def test_attention_with_rotation_moves_along() -> None:
-    attention = shaken(MultiHeadAttention(8, 2)).double()
+    attention = randomized(MultiHeadAttention(8, 2)).double()
     x, rotary = noise(2, 5, 8, dtype=torch.float64), RotaryPositions(4)
     here, there = (rotary(torch.arange(5)[None] + shift) for shift in (0, 90))
     assert close(attention(x, x, rotation=there), attention(x, x, rotation=here), 1e-5)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.nn import AttentionMask, LayerConfig, StackCache, TransformerStack
-from jumok.nn.stack import Inside
+from jumok.nn import AttentionMask, DecoderCache, LayerConfig, TransformerStack
+from jumok.nn.stack import LayerPositions
 from tests.nn.strategies import noise
-from tests.nn.tolerances import FLOAT64, close, shaken
+from tests.nn.tolerances import FLOAT64, close, randomized
 
 CONFIG = LayerConfig(d_model=8, n_heads=2, d_ff=12)
 FIRST = LayerConfig(d_model=8, n_heads=2, d_ff=12, norm_first=True, norm="rms")
@@ -18,7 +18,7 @@ PLACES = torch.arange(5)[None]
 
 @pytest.mark.parametrize("config", [CONFIG, FIRST])
 def test_layers_follow_one_another(config: LayerConfig) -> None:
-    stack = shaken(TransformerStack(config, 3)).double().eval()
+    stack = randomized(TransformerStack(config, 3)).double().eval()
     x = by_hand = noise(2, 5, 8, dtype=torch.float64)
     mask = AttentionMask(causal=True)
     for layer in stack.layers:
@@ -32,9 +32,9 @@ def test_every_layer_is_its_own() -> None:
     assert len({id(p) for p in layers.parameters()}) == 3 * len(list(layers[0].parameters()))
 
 
-@pytest.mark.parametrize("inside", get_args(Inside))
-def test_order_matters_only_where_positions_are_told(inside: Inside) -> None:
-    stack = shaken(TransformerStack(CONFIG, 2, inside=inside)).double().eval()
+@pytest.mark.parametrize("inside", get_args(LayerPositions))
+def test_order_matters_only_where_positions_are_told(inside: LayerPositions) -> None:
+    stack = randomized(TransformerStack(CONFIG, 2, layer_positions=inside)).double().eval()
     x = noise(1, 5, 8, dtype=torch.float64)
     turned_round = stack(x.flip(1), PLACES).flip(1)
     if inside == "none":
@@ -44,21 +44,21 @@ def test_order_matters_only_where_positions_are_told(inside: Inside) -> None:
 
 
 @pytest.mark.parametrize("inside", ["rotary", "relative"])
-def test_where_the_text_begins_does_not_matter(inside: Inside) -> None:
-    stack = shaken(TransformerStack(CONFIG, 2, inside=inside)).double().eval()
+def test_where_the_text_begins_does_not_matter(inside: LayerPositions) -> None:
+    stack = randomized(TransformerStack(CONFIG, 2, layer_positions=inside)).double().eval()
     x = noise(1, 5, 8, dtype=torch.float64)
     assert close(stack(x, PLACES + 77), stack(x, PLACES), 1e-5)  # angles are float32
 
 
 def test_one_bias_serves_all_layers() -> None:
-    stack = TransformerStack(CONFIG, 3, inside="relative")
+    stack = TransformerStack(CONFIG, 3, layer_positions="relative")
     assert sum("relative" in name for name, _ in stack.named_parameters()) == 1
 
 
-@pytest.mark.parametrize("inside", get_args(Inside))
-def test_gradcheck(inside: Inside) -> None:
+@pytest.mark.parametrize("inside", get_args(LayerPositions))
+def test_gradcheck(inside: LayerPositions) -> None:
     config = LayerConfig(d_model=4, n_heads=2, d_ff=5, activation="gelu")
-    stack = shaken(TransformerStack(config, 2, inside=inside)).double().eval()
+    stack = randomized(TransformerStack(config, 2, layer_positions=inside)).double().eval()
     x = noise(1, 3, 4, seed=1, dtype=torch.float64).requires_grad_()
 
     def result(x: Tensor, *parameters: Tensor) -> Tensor:
@@ -69,4 +69,4 @@ def test_gradcheck(inside: Inside) -> None:
 
 def test_a_cache_for_another_number_of_layers_is_refused() -> None:
     with pytest.raises(ValueError, match="3 caches do not fit 2 layers; make one for each"):
-        TransformerStack(CONFIG, 2)(noise(1, 5, 8), PLACES, cache=StackCache.with_room(3, 9))
+        TransformerStack(CONFIG, 2)(noise(1, 5, 8), PLACES, cache=DecoderCache.with_capacity(3, 9))

@@ -12,7 +12,7 @@ FLOAT32 = 1e-5
 BFLOAT16 = 2e-2  # one rounding is 2^-9 = 0.002; a layer makes a few in a row
 
 
-def distance(a: Tensor, b: Tensor) -> float:
+def relative_error(a: Tensor, b: Tensor) -> float:
     """max|a - b| / max(1, max|b|)."""
     assert a.shape == b.shape, (tuple(a.shape), tuple(b.shape))
     if not b.numel():
@@ -23,12 +23,12 @@ def distance(a: Tensor, b: Tensor) -> float:
 
 def close(a: Tensor, b: Tensor, tolerance: float = FLOAT32) -> bool:
     """Whether a is b up to rounding; NaN is close to nothing."""
-    far = distance(a, b)
+    far = relative_error(a, b)
     assert far <= tolerance, f"{far:.1e} apart, {tolerance:.0e} allowed"
     return True
 
 
-def shaken(module: Module, seed: int = 0) -> Module:
+def randomized(module: Module, seed: int = 0) -> Module:
     """`module` with every parameter random, so that no term hides behind a 0 or a 1."""
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():

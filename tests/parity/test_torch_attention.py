@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.nn import AttentionMask, MultiHeadAttention, attention_weights, fused_attention, record
-from jumok.nn.attention import SHORT
-from tests.nn.strategies import chances, noise, real_tokens
-from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
+from jumok.nn.attention import MAX_BMM_KEYS
+from tests.nn.strategies import noise, random_mask, sequence_mask
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized
 
 TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32}
 
@@ -29,8 +29,8 @@ def with_weights_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
 
 def torch_tables(kind: str, T: int, S: int) -> tuple[AttentionMask, dict[str, Tensor]]:
     """The same mask in our words and in torch's, where True hides; every query sees something."""
-    real = real_tokens([S, S - 2], S)
-    table = chances(T, S, p=0.6).index_fill(1, torch.tensor([0]), True)
+    real = sequence_mask([S, S - 2], S)
+    table = random_mask(T, S, p=0.6).index_fill(1, torch.tensor([0]), True)
     causal = torch.ones(T, S, dtype=torch.bool).tril()
     return {
         "none": (AttentionMask(), {}),
@@ -56,7 +56,7 @@ KINDS = ["none", "padding", "table", "causal", "causal and padding"]
 def test_multi_head_attention(own: bool, kind: str, watch: bool, dtype: torch.dtype) -> None:
     """Outputs, weights and every gradient."""
     T, S = (6, 6) if own else (4, 6)
-    theirs = shaken(nn.MultiheadAttention(8, 2, batch_first=True)).to(dtype)
+    theirs = randomized(nn.MultiheadAttention(8, 2, batch_first=True)).to(dtype)
     ours = with_weights_of(theirs)
     mask, theirs_mask = torch_tables(kind, T, S)
     upward = noise(2, T, 8, seed=2, dtype=dtype)
@@ -89,7 +89,7 @@ def test_multi_head_attention(own: bool, kind: str, watch: bool, dtype: torch.dt
         assert close(mine, yours, TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("S", [6, SHORT + 1], ids=["short", "kernel"])
+@pytest.mark.parametrize("S", [6, MAX_BMM_KEYS + 1], ids=["short", "kernel"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_scaled_dot_product_attention(dtype: torch.dtype, kind: str, S: int) -> None:
@@ -105,7 +105,7 @@ def test_scaled_dot_product_attention(dtype: torch.dtype, kind: str, S: int) -> 
     assert close(attention_weights(q, k, mask, None, 0.5) @ v, wanted, TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("S", [6, SHORT + 1], ids=["short", "kernel"])
+@pytest.mark.parametrize("S", [6, MAX_BMM_KEYS + 1], ids=["short", "kernel"])
 def test_scaled_dot_product_attention_with_a_bias(S: int) -> None:
     q, k, v = (noise(2, 3, S, 4, seed=i) for i in range(3))
     bias = noise(1, 3, S, S, seed=3)

@@ -13,12 +13,12 @@ from jumok.nn import (
     TransformerLayer,
     TransformerStack,
 )
-from tests.nn.strategies import noise, real_tokens
-from tests.nn.tolerances import FLOAT32, FLOAT64, close, shaken
+from tests.nn.strategies import noise, sequence_mask
+from tests.nn.tolerances import FLOAT32, FLOAT64, close, randomized
 
 TOLERANCE = {torch.float64: FLOAT64, torch.float32: FLOAT32}
-REAL = real_tokens([5, 3], 5)
-SOURCE = real_tokens([4, 2], 4)
+REAL = sequence_mask([5, 3], 5)
+SOURCE = sequence_mask([4, 2], 4)
 TRIANGLE = torch.ones(5, 5, dtype=torch.bool).triu(1)  # torch's: True hides
 
 both_orders = pytest.mark.parametrize("norm_first", [False, True], ids=["post", "pre"])
@@ -42,18 +42,18 @@ def same_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> N
 def same_layer(
     ours: TransformerLayer, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 ) -> None:
-    same_attention(ours.attention, theirs.self_attn)
-    same(ours.around_attention.norm, theirs.norm1)
+    same_attention(ours.self_attention, theirs.self_attn)
+    same(ours.self_attention_norm.norm, theirs.norm1)
     same(ours.feed_forward.up, theirs.linear1)
     same(ours.feed_forward.down, theirs.linear2)
     if isinstance(theirs, nn.TransformerDecoderLayer):
-        assert ours.cross is not None
-        assert ours.around_cross is not None
-        same_attention(ours.cross, theirs.multihead_attn)
-        same(ours.around_cross.norm, theirs.norm2)
-        same(ours.around_feed_forward.norm, theirs.norm3)
+        assert ours.cross_attention is not None
+        assert ours.cross_attention_norm is not None
+        same_attention(ours.cross_attention, theirs.multihead_attn)
+        same(ours.cross_attention_norm.norm, theirs.norm2)
+        same(ours.feed_forward_norm.norm, theirs.norm3)
     else:
-        same(ours.around_feed_forward.norm, theirs.norm2)
+        same(ours.feed_forward_norm.norm, theirs.norm2)
 
 
 def config(norm_first: bool, activation: Literal["relu", "gelu"]) -> LayerConfig:
@@ -85,7 +85,7 @@ def test_encoder_layer(
     norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
 ) -> None:
     theirs = nn.TransformerEncoderLayer(8, 2, 12, **settings(norm_first, activation))
-    theirs = shaken(theirs).to(dtype).train()  # eval would take torch's inference-only kernel
+    theirs = randomized(theirs).to(dtype).train()  # eval would take torch's inference-only kernel
     ours = TransformerLayer(config(norm_first, activation)).to(dtype).eval()
     same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
@@ -105,7 +105,7 @@ def test_decoder_layer(
     norm_first: bool, activation: Literal["relu", "gelu"], dtype: torch.dtype
 ) -> None:
     theirs = nn.TransformerDecoderLayer(8, 2, 12, **settings(norm_first, activation))
-    theirs = shaken(theirs).to(dtype)
+    theirs = randomized(theirs).to(dtype)
     ours = TransformerLayer(config(norm_first, activation), cross=True).to(dtype).eval()
     same_layer(ours, theirs)
     x, x2 = (noise(2, 5, 8, dtype=dtype).requires_grad_() for _ in range(2))
@@ -145,7 +145,7 @@ def test_encoder_and_decoder_stacks(norm_first: bool, dtype: torch.dtype) -> Non
     encoder = TransformerStack(config(norm_first, "relu"), 3).to(dtype).eval()
     decoder = TransformerStack(config(norm_first, "relu"), 3, cross=True).to(dtype).eval()
     for ours, theirs in ((encoder, their_encoder), (decoder, their_decoder)):
-        shaken(theirs, seed=3).to(dtype)
+        randomized(theirs, seed=3).to(dtype)
         for mine, yours in zip(ours.layers, theirs.layers, strict=True):
             same_layer(mine, yours)
         if theirs.norm is not None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models.weights import weights_of
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.masks import AttentionMask, positions_from_mask
 from jumok.nn.positions import SinusoidalPositions
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.name_map import expand
@@ -135,7 +135,7 @@ def jumok_outputs(pair: ModelPair, asked: ParityBatch) -> ModelOutputs:
     """What our modules say."""
     model: Any = pair.opened.model
     ids, real, segments = asked.ids, asked.attention_mask, asked.segments
-    places, mask = positions_of(real), AttentionMask.from_padding(real)
+    places, mask = positions_from_mask(real), AttentionMask.from_padding(real)
     past = AttentionMask.from_padding(real, causal=True)
     match pair.kind:
         case "encoder":
@@ -169,7 +169,7 @@ def hf_outputs(pair: ModelPair, asked: ParityBatch, padding: Padding) -> ModelOu
     if padding == "left" and not counts and not pair.relative:
         return _put_together(asked, [_asked(pair, row) for row in asked.rows()])
     first = pair.opened.architecture.config.first_position
-    places = positions_of(asked.attention_mask) + first
+    places = positions_from_mask(asked.attention_mask) + first
     return _asked(pair, asked, position_ids=places if padding == "left" and counts else None)
 
 

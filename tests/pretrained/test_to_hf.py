@@ -28,7 +28,7 @@ from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.family import HeadKind
 from jumok.pretrained.state_dict import model_from_hf
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
-from tests.nn.tolerances import shaken
+from tests.nn.tolerances import randomized
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
@@ -53,7 +53,7 @@ def config(**measures: Any) -> TransformerConfig:
 
 def ours(kind: HeadKind, model: nn.Module, measures: TransformerConfig, **more: Any) -> SourceModel:
     """A model with every weight drawn anew, as it is to be expressed."""
-    weights = {name: p.detach() for name, p in weights_of(shaken(model).eval()).items()}
+    weights = {name: p.detach() for name, p in weights_of(randomized(model).eval()).items()}
     labelled = kind in ("text_classifier", "token_classifier")
     return SourceModel(kind, measures, weights, LABELS if labelled else (), ids=IDS, **more)
 
@@ -185,7 +185,10 @@ T5: Mapping[str, Any] = {
         ("mbart", {"positions": "learned", "embedding_norm": True, "norm_first": True}),
         ("t5", T5),
         ("t5", {**T5, "gated": True, "activation": "gelu_tanh", "d_head": 5}),
-        ("t5", {**T5, "activation": "relu", "scale_output": True, "relative_buckets": 8}),
+        (
+            "t5",
+            {**T5, "activation": "relu", "scale_output": True, "relative_attention_num_buckets": 8},
+        ),
         ("t5", {**T5, "tie_embeddings": "inputs", "activation": "silu", "max_length": 2**17}),
     ],
 )

@@ -8,7 +8,7 @@ from jumok.checks.invariance import NotApplicable
 from jumok.checks.target import Answers, Subject, batched
 from jumok.errors import JumokError
 from jumok.native.build import KernelError, find_compiler
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Compiled:
                 find_compiler()
             except KernelError:
                 raise NotApplicable("torch.compile needs a C++ compiler; install g++") from None
-        view = own_view(subject.loaded.model)
+        view = shared_copy(subject.loaded.model)
         for part in _towers(view):
             part.compile(backend=self.backend)
         try:

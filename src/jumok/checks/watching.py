@@ -2,12 +2,12 @@
 
 from jumok.checks.target import Answers, Subject, batched
 from jumok.errors import JumokError
-from jumok.nn.hooks import own_view, record
+from jumok.nn.hooks import record, shared_copy
 
 
 def watched(subject: Subject) -> Answers:
     """In one batch, while somebody looks; the model itself is never hooked."""
-    view = own_view(subject.loaded.model)
+    view = shared_copy(subject.loaded.model)
     with record(view) as seen:
         answers = batched(subject.with_model(view))
     if not seen:

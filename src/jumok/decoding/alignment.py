@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from jumok.models.encoder_decoder import EncoderDecoder
-from jumok.nn.hooks import own_view, record
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.hooks import record, shared_copy
+from jumok.nn.masks import AttentionMask, positions_from_mask
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,13 @@ def align(
     """
     if not len(source):
         return []
-    view = own_view(model)
+    view = shared_copy(model)
     rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
     given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
     mask = AttentionMask.from_padding(real)
-    memory = view.encode(source, mask, positions=None if real is None else positions_of(real))
+    memory = view.encode(
+        source, mask, positions=None if real is None else positions_from_mask(real)
+    )
     with record(view) as seen:
         view.decode(given, memory, mask)
     layers = [weights for place, [weights] in seen.items() if place.endswith(".cross")]

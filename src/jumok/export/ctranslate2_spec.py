@@ -125,7 +125,7 @@ def specification(
         spec.register_vocabulary(list(words.target))
     spec.config.bos_token, spec.config.eos_token = words.begin, words.end
     spec.config.unk_token = words.unknown
-    spec.config.layer_norm_epsilon = _layers(model.decoder)[0].around_attention.norm.eps
+    spec.config.layer_norm_epsilon = _layers(model.decoder)[0].self_attention_norm.norm.eps
     spec.validate()
     return spec
 
@@ -141,13 +141,13 @@ def _encoder(tower: Encoder) -> "TransformerEncoderSpec":
     layers = _layers(tower)
     spec = TransformerEncoderSpec(
         len(layers),
-        layers[0].attention.n_heads,
-        pre_norm=layers[0].around_attention.norm_first,
+        layers[0].self_attention.n_heads,
+        pre_norm=layers[0].self_attention_norm.norm_first,
         activation=_activation(layers[0].feed_forward),
         layernorm_embedding=not isinstance(tower.embedding.norm, nn.Identity),
         relative_attention_bias=tower.stack.relative is not None,
         ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
-        rms_norm=isinstance(layers[0].around_attention.norm, nn.RMSNorm),
+        rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if tower.stack.rotary is None else 0,  # 0: the whole head
         rotary_interleave=False,
         rotary_base=10_000 if tower.stack.rotary is None else tower.stack.rotary.base,
@@ -164,14 +164,14 @@ def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
     layers = _layers(tower)
     spec = TransformerDecoderSpec(
         len(layers),
-        layers[0].attention.n_heads,
-        pre_norm=layers[0].around_attention.norm_first,
+        layers[0].self_attention.n_heads,
+        pre_norm=layers[0].self_attention_norm.norm_first,
         activation=_activation(layers[0].feed_forward),
         layernorm_embedding=not isinstance(tower.embedding.norm, nn.Identity),
         with_encoder_attention=isinstance(model, EncoderDecoder),
         relative_attention_bias=tower.stack.relative is not None,
         ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
-        rms_norm=isinstance(layers[0].around_attention.norm, nn.RMSNorm),
+        rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
         rotary_dim=None if tower.stack.rotary is None else 0,
         rotary_interleave=False,
         rotary_base=10_000 if tower.stack.rotary is None else tower.stack.rotary.base,
@@ -179,8 +179,10 @@ def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
     _fill_tower(spec, tower)
     spec.embeddings.weight = _copied(tower.embedding.tokens.weight)
     for layer, part in zip(layers, spec.layer, strict=True):
-        if layer.cross is not None and layer.around_cross is not None:
-            _fill_attention(part.attention, layer.cross, layer.around_cross.norm, itself=False)
+        if layer.cross_attention is not None and layer.cross_attention_norm is not None:
+            _fill_attention(
+                part.attention, layer.cross_attention, layer.cross_attention_norm.norm, itself=False
+            )
     _fill_linear(spec.projection, model.output)
     if isinstance(model, EncoderDecoder) and model.output_scale != 1.0:
         spec.scale_outputs = model.output_scale
@@ -201,13 +203,13 @@ def _fill_tower(
         _fill_norm(spec.layer_norm, stack.norm)
     for layer, part in zip(_layers(tower), spec.layer, strict=True):
         _fill_attention(
-            part.self_attention, layer.attention, layer.around_attention.norm, itself=True
+            part.self_attention, layer.self_attention, layer.self_attention_norm.norm, itself=True
         )
         if stack.relative is not None:
             part.self_attention.relative_attention_bias = _copied(stack.relative.bias.weight)
             distance = torch.tensor(stack.relative.max_distance, dtype=torch.int32)
             part.self_attention.relative_attention_max_distance = distance.numpy()[()]
-        _fill_feed_forward(part.ffn, layer.feed_forward, layer.around_feed_forward.norm)
+        _fill_feed_forward(part.ffn, layer.feed_forward, layer.feed_forward_norm.norm)
 
 
 def _added(tower: Encoder | Decoder) -> Tensor:
@@ -217,7 +219,7 @@ def _added(tower: Encoder | Decoder) -> Tensor:
     if isinstance(positions, SinusoidalPositions):
         table += positions.table.cpu()
     elif isinstance(positions, LearnedPositions):
-        table += _copied(positions.weight[positions.first :])
+        table += _copied(positions.weight[positions.offset :])
     if segments is not None:
         table += _copied(segments.weight[:1])
     return table

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from jumok.export.samples import tower_of
 from jumok.models import Encoder, TextClassifier
-from jumok.nn.hooks import HookPoint, own_view
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.hooks import HookPoint, shared_copy
+from jumok.nn.masks import AttentionMask, positions_from_mask
 
 GRAPH = "model.onnx"
 LARGEST = 2**31 - 2**20  # bytes: an ONNX file is one message of protocol buffers
@@ -57,7 +57,7 @@ class ByNames(nn.Module):
         by_text = isinstance(self.model, TextClassifier)
         seen = real if by_text else AttentionMask.from_padding(real)
         return self.model(  # type: ignore[no-any-return]
-            input_ids, seen, positions=positions_of(real), segments=token_type_ids
+            input_ids, seen, positions=positions_from_mask(real), segments=token_type_ids
         )
 
 
@@ -100,7 +100,7 @@ def quantize_graph(path: Path, quantized: Path) -> None:
 
 def _written_out(model: nn.Module) -> nn.Module:
     """A view of the model whose every attention is watched, and so written out."""
-    view = own_view(model)
+    view = shared_copy(model)
     for point in view.modules():
         if isinstance(point, HookPoint):
             point.register_forward_hook(lambda point, inputs, weights: weights)

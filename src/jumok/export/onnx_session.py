@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumok.export.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.pipeline.pipeline import Loaded
 
@@ -77,7 +77,7 @@ def speaking_for(loaded: Loaded, speaker: Speaker) -> Loaded:
         return speaker(ids, mask, segments)
 
     twin = copy(loaded)
-    twin.model = own_view(loaded.model)
+    twin.model = shared_copy(loaded.model)
     spoken: nn.Module = twin.model
     if isinstance(twin.model, MaskedLanguageModel):  # scored where its blanks are, head by head
         twin.model.transform, twin.model.output = nn.Sequential(), nn.Identity()  # type: ignore[assignment]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from jumok.models import TextClassifier
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.recipe.tables import RegressionConfig
 
@@ -23,7 +23,7 @@ def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:
 
     @torch.no_grad()
     def scaled(model: nn.Module) -> nn.Module:
-        found = own_view(model)
+        found = shared_copy(model)
         assert isinstance(found, TextClassifier)
         weight, bias = found.output.weight, found.output.bias
         found.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)

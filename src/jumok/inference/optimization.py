@@ -19,18 +19,18 @@ from jumok.inference.unpadded_stack import StackBackend, TorchBackend, UnpaddedS
 from jumok.models import Encoder
 from jumok.native import KernelError, NativeEncoder, WeightPrecision
 from jumok.nn import (
-    AddNorm,
     Dropout,
     GatedFeedForward,
     HookPoint,
     MultiHeadAttention,
     PositionwiseFeedForward,
     RelativePositionBias,
+    ResidualNorm,
     RotaryPositions,
     TransformerLayer,
     TransformerStack,
 )
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 
 MIN_QUANTIZED_OUTPUTS = (
     256  # a head's map with fewer outputs stays in float32: it decides, and takes no time
@@ -73,7 +73,7 @@ def optimize(model: nn.Module, precision: WeightPrecision = "float32") -> nn.Mod
     reason = unsupported_reason(model)
     if reason is not None:
         raise InputError(reason)
-    fast = own_view(model).eval()
+    fast = shared_copy(model).eval()
     for part in list(fast.modules()):
         if isinstance(part, Encoder):
             part.stack = UnpaddedStack(_backend(part, precision))  # type: ignore[assignment]
@@ -106,7 +106,7 @@ def unsupported_reason(model: nn.Module) -> str | None:
 
 
 _SUPPORTED = (
-    *(TransformerStack, TransformerLayer, AddNorm, MultiHeadAttention),
+    *(TransformerStack, TransformerLayer, ResidualNorm, MultiHeadAttention),
     *(PositionwiseFeedForward, GatedFeedForward, RelativePositionBias, RotaryPositions),
     *(Dropout, HookPoint, nn.ModuleList, nn.Identity, nn.Linear, nn.Embedding),
     *(nn.LayerNorm, nn.RMSNorm, nn.ReLU, nn.GELU, nn.SiLU),

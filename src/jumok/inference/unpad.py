@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PaddingLayout:
         """The seats of real tokens, (b, w) bool."""
         b, w = attention_mask.shape
         if bool(attention_mask.all()):
-            return cls(b, w, None, EVERYTHING)
+            return cls(b, w, None, NO_MASK)
         taken = attention_mask.flatten().nonzero().squeeze(1)
         return cls(b, w, taken, AttentionMask.from_padding(attention_mask))
 
@@ -54,7 +54,7 @@ class PaddingLayout:
     @property
     def is_padding_only(self) -> bool:
         """Whether each token may attend to all tokens of its row."""
-        return self.token_index is not None or self.mask == EVERYTHING
+        return self.token_index is not None or self.mask == NO_MASK
 
     @property
     def lengths(self) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
-from jumok.nn import EVERYTHING, AttentionMask, TransformerLayer
+from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
 from jumok.nn.positions import NO_ROTATION, Rotation
@@ -37,7 +37,7 @@ class UnpaddedStack(nn.Module):
         self.backend = layers
 
     @torch.no_grad()
-    def forward(self, x: Tensor, positions: Tensor, mask: AttentionMask = EVERYTHING) -> Tensor:
+    def forward(self, x: Tensor, positions: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:
         """x (B, T, D) at positions (B|1, T) -> (B, T, D)."""
         B, T, D = x.shape
         real = _padding_mask(mask, B, T)
@@ -95,7 +95,7 @@ class FusedQKVLayer(nn.Module):
 
     def __init__(self, layer: TransformerLayer, make: LinearFactory, dtype: torch.dtype) -> None:
         super().__init__()
-        attention, feed_forward = layer.attention, layer.feed_forward
+        attention, feed_forward = layer.self_attention, layer.feed_forward
         self.n_heads, self.scale = attention.n_heads, attention.scale
         maps = [attention.query, attention.key, attention.value]
         self.query_key_value = make(concat_linears(maps), None)
@@ -105,9 +105,9 @@ class FusedQKVLayer(nn.Module):
             make(feed_forward.gate, None) if isinstance(feed_forward, GatedFeedForward) else None
         )
         self.down = make(feed_forward.down, None)
-        self.norm_first = layer.around_attention.norm_first
-        self.attention_norm = _cast_norm(layer.around_attention.norm, dtype)
-        self.feed_forward_norm = _cast_norm(layer.around_feed_forward.norm, dtype)
+        self.norm_first = layer.self_attention_norm.norm_first
+        self.attention_norm = _cast_norm(layer.self_attention_norm.norm, dtype)
+        self.feed_forward_norm = _cast_norm(layer.feed_forward_norm.norm, dtype)
 
     def forward(
         self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation

@@ -13,7 +13,7 @@ from jumok.interpret.schema import Muted
 def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple[Muted, ...]:
     """Switch heads off, each a (block, layer, head), and return them sorted, each once.
 
-    The model is changed: give a view of its own (`nn.hooks.own_view`). Raises InputError for a
+    The model is changed: give a view of its own (`nn.hooks.shared_copy`). Raises InputError for a
     head it has not.
     """
     found = attentions(model)
@@ -33,7 +33,7 @@ def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple
     for each in found:
         off = sorted(chosen.get((each.block, each.layer), ()))
         if off:
-            each.module.weights.register_forward_hook(_silence(off))
+            each.module.hook_pattern.register_forward_hook(_silence(off))
             muted += [(each.block, each.layer, head) for head in off]
     return tuple(muted)
 

@@ -17,7 +17,7 @@ from jumok.interpret.schema import Block, BlockName, ModelInfo, Side
 from jumok.models import Decoder, Encoder, TransformerConfig
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.hooks import HookPoint
-from jumok.nn.layer import AddNorm, TransformerLayer
+from jumok.nn.layer import ResidualNorm, TransformerLayer
 
 Array = NDArray[np.generic]
 Seen = dict[str, Tensor]
@@ -49,11 +49,11 @@ def attentions(model: nn.Module) -> list[Attention]:
     for side, tower in towers(model).items():
         own: BlockName = "encoder" if side == "source" else "decoder"
         layers = _layers(tower)
-        found += [Attention(own, i, layer.attention) for i, layer in enumerate(layers)]
+        found += [Attention(own, i, layer.self_attention) for i, layer in enumerate(layers)]
         found += [
-            Attention("cross", i, layer.cross)
+            Attention("cross", i, layer.cross_attention)
             for i, layer in enumerate(layers)
-            if layer.cross is not None
+            if layer.cross_attention is not None
         ]
     return found
 
@@ -109,7 +109,7 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
 def watch(model: nn.Module) -> Iterator[Seen]:
     """Collect what passes through a model while this lasts, one forward pass.
 
-        with watch(own_view(model)) as seen:
+        with watch(shared_copy(model)) as seen:
             model(ids)
         seen["encoder.0.weights"]  # (B, H, T, S)
 
@@ -207,9 +207,9 @@ def _hook(side: Side, tower: Encoder | Decoder, seen: Seen) -> Iterator[Handle]:
     yield _before(tower.embedding, keep_tokens)
     for i, layer in enumerate(layers):
         yield _before(layer, keep(f"{side}.hidden.{i}"))
-        yield from _hook_attention(own, i, layer.attention, seen)
-        if layer.cross is not None:
-            yield from _hook_attention("cross", i, layer.cross, seen)
+        yield from _hook_attention(own, i, layer.self_attention, seen)
+        if layer.cross_attention is not None:
+            yield from _hook_attention("cross", i, layer.cross_attention, seen)
         for name, module in _steps(layer):
             yield _after(module, keep(f"{side}.steps.{i}.{name}"))
         for name, around in _around(layer):
@@ -228,21 +228,21 @@ def _hook(side: Side, tower: Encoder | Decoder, seen: Seen) -> Iterator[Handle]:
 
 def _steps(layer: TransformerLayer) -> Iterator[tuple[str, nn.Module]]:
     """The parts of a layer whose results are kept, by the names they are kept under."""
-    yield "attention", layer.attention.output
-    yield "after_attention", layer.around_attention
-    if layer.cross is not None and layer.around_cross is not None:
-        yield "cross", layer.cross.output
-        yield "after_cross", layer.around_cross
+    yield "attention", layer.self_attention.output
+    yield "after_attention", layer.self_attention_norm
+    if layer.cross_attention is not None and layer.cross_attention_norm is not None:
+        yield "cross", layer.cross_attention.output
+        yield "after_cross", layer.cross_attention_norm
     yield "feed_forward", layer.feed_forward
-    yield "after_feed_forward", layer.around_feed_forward
+    yield "after_feed_forward", layer.feed_forward_norm
 
 
-def _around(layer: TransformerLayer) -> Iterator[tuple[str, AddNorm]]:
+def _around(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
     """What stands around each part of a layer."""
-    yield "attention", layer.around_attention
-    if layer.around_cross is not None:
-        yield "cross", layer.around_cross
-    yield "feed_forward", layer.around_feed_forward
+    yield "attention", layer.self_attention_norm
+    if layer.cross_attention_norm is not None:
+        yield "cross", layer.cross_attention_norm
+    yield "feed_forward", layer.feed_forward_norm
 
 
 def _hook_attention(
@@ -270,14 +270,14 @@ def _hook_attention(
         seen[f"{place}.mixed"] = attention.split(x.detach())  # (B, H, T, K)
 
     points: list[tuple[HookPoint, Keep]] = [
-        (attention.queries, keep("q")),
-        (attention.keys, keep("k")),
-        (attention.values, keep_values),
-        (attention.scores, keep("scores")),
-        (attention.weights, keep("weights")),
+        (attention.hook_q, keep("q")),
+        (attention.hook_k, keep("k")),
+        (attention.hook_v, keep_values),
+        (attention.hook_scores, keep("scores")),
+        (attention.hook_pattern, keep("weights")),
     ]
     if layer == 0:  # the mask of all layers
-        points.append((attention.allowed, keep_mask))
+        points.append((attention.hook_mask, keep_mask))
     for point, put in points:
         yield _after(point, put)
     yield _before(attention.output, keep_mixed)

@@ -34,7 +34,7 @@ from jumok.models import (
     LanguageModel,
     TextClassifier,
 )
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.batches import PaddedIds
 from jumok.tasks.pipeline.pipeline import Loaded
@@ -143,7 +143,7 @@ def _own(loaded: Loaded, decode: Mapping[str, object]) -> Loaded:
         )
     else:
         own = copy.copy(loaded)
-    own.model = own_view(loaded.model)
+    own.model = shared_copy(loaded.model)
     return own
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumok.errors import InputError
-from jumok.nn.config import LayerConfig, check_size
+from jumok.nn.config import LayerConfig, check_dimension
 from jumok.nn.feedforward import Activation
 
 Positions = Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none"]
@@ -34,9 +34,9 @@ class TransformerConfig(LayerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("vocabulary_size", "n_layers", "max_length", "width"):
-            check_size(name, getattr(self, name))
+            check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
-            check_size("target_vocabulary_size", self.target_vocabulary_size)
+            check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         if self.first_position < 0:
             raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
         if self.n_segments < 0:

@@ -6,9 +6,9 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, counted
 from jumok.models.encoder import inside, token_embedding
-from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.stack import TransformerStack
 
 CAUSAL = AttentionMask(causal=True)
@@ -43,7 +43,7 @@ class Decoder(nn.Module):
         tokens = tokens or token_embedding(config, config.output_size)
         self.embedding = InputEmbedding(config, tokens)
         self.stack = TransformerStack(
-            config, self.n_layers, cross=cross, inside=inside(config), bidirectional=False
+            config, self.n_layers, cross=cross, layer_positions=inside(config), bidirectional=False
         )
 
     def forward(
@@ -51,10 +51,10 @@ class Decoder(nn.Module):
         ids: Tensor,
         mask: AttentionMask = CAUSAL,
         memory: Tensor | None = None,
-        memory_mask: AttentionMask = EVERYTHING,
+        memory_mask: AttentionMask = NO_MASK,
         *,
         positions: Tensor | None = None,
-        cache: StackCache = NO_STACK_CACHE,
+        cache: DecoderCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """ids (B, T) int64, memory (B, S, D) -> (B, T, D).
 
@@ -66,11 +66,11 @@ class Decoder(nn.Module):
         x = self.embedding(ids, positions)
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
 
-    def cache(self, room: int) -> StackCache:
+    def cache(self, room: int) -> DecoderCache:
         """A fresh cache for a request of at most `room` tokens; InputError beyond max_length."""
         if room > self.embedding.max_length:
             raise InputError(
                 f"room for {room} tokens was asked, the model holds {self.embedding.max_length}; "
                 "ask for less or train with a larger model.max_length"
             )
-        return StackCache.with_room(self.n_layers, room)
+        return DecoderCache.with_capacity(self.n_layers, room)

@@ -63,7 +63,7 @@ def absolute_positions(config: TransformerConfig) -> nn.Module | None:
             halves = config.positions == "sinusoidal_halves"
             return SinusoidalPositions(config.max_length, config.width, halves=halves)
         case "learned":
-            return LearnedPositions(config.max_length, config.width, first=config.first_position)
+            return LearnedPositions(config.max_length, config.width, offset=config.first_position)
         case "rotary" | "relative" | "none":
             return None
 

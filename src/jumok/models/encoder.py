@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, counted
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.masks import EVERYTHING, AttentionMask
-from jumok.nn.stack import Inside, TransformerStack
+from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.stack import LayerPositions, TransformerStack
 
 
 class Encoder(nn.Module):
@@ -22,12 +22,12 @@ class Encoder(nn.Module):
         super().__init__()
         tokens = tokens or token_embedding(config, config.vocabulary_size)
         self.embedding = InputEmbedding(config, tokens)
-        self.stack = TransformerStack(config, config.n_layers, inside=inside(config))
+        self.stack = TransformerStack(config, config.n_layers, layer_positions=inside(config))
 
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
@@ -43,7 +43,7 @@ def token_embedding(config: TransformerConfig, n_tokens: int) -> TokenEmbedding:
     return TokenEmbedding(n_tokens, config.width, scaled=config.scale_embedding)
 
 
-def inside(config: TransformerConfig) -> Inside:
+def inside(config: TransformerConfig) -> LayerPositions:
     """How the layers themselves learn of positions."""
     match config.positions:
         case "rotary" | "relative":

@@ -10,8 +10,8 @@ from jumok.models.config import TransformerConfig
 from jumok.models.decoder import CAUSAL, Decoder
 from jumok.models.encoder import Encoder, token_embedding
 from jumok.models.initialization import initialize
-from jumok.nn.cache import NO_STACK_CACHE, StackCache
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
+from jumok.nn.masks import NO_MASK, AttentionMask
 
 
 class EncoderDecoder(nn.Module):
@@ -46,7 +46,7 @@ class EncoderDecoder(nn.Module):
         self,
         source: Tensor,
         target: Tensor,
-        source_mask: AttentionMask = EVERYTHING,
+        source_mask: AttentionMask = NO_MASK,
         target_mask: AttentionMask = CAUSAL,
     ) -> Tensor:
         """source (B, S), target (B, T) int64 -> logits of each next token, (B, T, V)."""
@@ -54,7 +54,7 @@ class EncoderDecoder(nn.Module):
         return self.output(self.decode(target, memory, source_mask, target_mask))  # type: ignore[no-any-return]
 
     def encode(
-        self, source: Tensor, mask: AttentionMask = EVERYTHING, *, positions: Tensor | None = None
+        self, source: Tensor, mask: AttentionMask = NO_MASK, *, positions: Tensor | None = None
     ) -> Tensor:
         """What the encoder makes of the source (B, S): the memory (B, S, D)."""
         return self.encoder(source, mask, positions=positions)  # type: ignore[no-any-return]
@@ -63,11 +63,11 @@ class EncoderDecoder(nn.Module):
         self,
         target: Tensor,
         memory: Tensor,
-        memory_mask: AttentionMask = EVERYTHING,
+        memory_mask: AttentionMask = NO_MASK,
         mask: AttentionMask = CAUSAL,
         *,
         positions: Tensor | None = None,
-        cache: StackCache = NO_STACK_CACHE,
+        cache: DecoderCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """One vector for each target token (B, T, D); `self.output` makes logits of it."""
         hidden = self.decoder(

@@ -12,12 +12,12 @@ from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
 from jumok.models.pooling import POOLERS, Pooler, Pooling, compare, likeness, pool, pool_packed
-from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.feedforward import activation_of
+from jumok.nn.feedforward import get_activation
 from jumok.nn.layer import NORMS
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 
 
 class TextClassifier(nn.Module):
@@ -114,7 +114,7 @@ class TokenClassifier(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
@@ -139,7 +139,7 @@ class ReplacedTokenDetector(nn.Module):
         super().__init__()
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.d_model), activation_of(config.head_activation)
+            nn.Linear(config.d_model, config.d_model), get_activation(config.head_activation)
         )
         self.output = nn.Linear(config.d_model, 1)
         initialize(self)
@@ -147,7 +147,7 @@ class ReplacedTokenDetector(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
@@ -216,7 +216,7 @@ class LanguageModel(nn.Module):
         mask: AttentionMask = CAUSAL,
         *,
         positions: Tensor | None = None,
-        cache: StackCache = NO_STACK_CACHE,
+        cache: DecoderCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """ids (B, T) int64 -> logits (B, T, V)."""
         return self.output(self.decoder(ids, mask, positions=positions, cache=cache))  # type: ignore[no-any-return]
@@ -236,7 +236,7 @@ class MaskedLanguageModel(nn.Module):
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
             nn.Linear(config.d_model, config.width),
-            activation_of(config.head_activation),
+            get_activation(config.head_activation),
             NORMS[config.norm](config.width, eps=config.norm_eps),
         )
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
@@ -245,7 +245,7 @@ class MaskedLanguageModel(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,

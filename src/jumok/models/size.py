@@ -18,7 +18,11 @@ def least_numbers(config: TransformerConfig) -> int:
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     absolute = config.positions in ("learned", "sinusoidal", "sinusoidal_halves")
     places = config.max_length if absolute else 0
-    buckets = config.relative_buckets * config.n_heads if config.positions == "relative" else 0
+    buckets = (
+        config.relative_attention_num_buckets * config.n_heads
+        if config.positions == "relative"
+        else 0
+    )
     rows = config.vocabulary_size + config.n_segments + places
     return n_layers * layer + rows * config.width + buckets
 

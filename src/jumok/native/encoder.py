@@ -33,7 +33,7 @@ class NativeEncoder:
         self.rotary = stack.rotary is not None
         self._weights = PackedWeights(
             ModelDims(
-                d_model=first.attention.query.in_features,
+                d_model=first.self_attention.query.in_features,
                 encoder_layers=len(layers_of(stack)),
                 max_length=max_length,
                 **layer_dims(first),

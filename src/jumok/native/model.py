@@ -184,7 +184,7 @@ def _position_table(tower: Encoder | Decoder) -> Tensor | None:
     if isinstance(positions, SinusoidalPositions):
         table = positions.table
     elif isinstance(positions, LearnedPositions):
-        table = positions.weight[positions.first :]
+        table = positions.weight[positions.offset :]
     if segments is None:
         return table
     first = segments.weight[:1].expand(tower.embedding.max_length, -1)  # all text is of segment 0

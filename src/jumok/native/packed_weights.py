@@ -126,12 +126,12 @@ def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
 
 def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
     """What one layer tells of `Measures`: whatever made it, its modules are the truth."""
-    attention, around = layer.attention, layer.around_attention
+    attention, around = layer.self_attention, layer.self_attention_norm
     return {
         "n_heads": attention.n_heads,
         "d_head": attention.query.out_features // attention.n_heads,
         "d_ff": layer.feed_forward.up.out_features,
-        "cross": layer.cross is not None,
+        "cross": layer.cross_attention is not None,
         "activation": ACTIVATIONS.index(_activation(layer.feed_forward)),
         "gated": isinstance(layer.feed_forward, GatedFeedForward),
         "rms": isinstance(around.norm, nn.RMSNorm),
@@ -157,7 +157,7 @@ def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, Lin
     """Every linear map of a stack."""
     for number, layer in enumerate(layers_of(stack)):
         here = f"{side}.{number}."
-        own, cross, feed_forward = layer.attention, layer.cross, layer.feed_forward
+        own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
         yield here + "query_key_value", (own.query, own.key, own.value)
         yield here + "output", own.output
         if isinstance(cross, MultiHeadAttention):
@@ -177,10 +177,10 @@ def stack_vectors(
     yield from norm_vectors(f"{side}.norm", stack.norm)
     for number, layer in enumerate(layers_of(stack)):
         here = f"{side}.{number}.around_"
-        yield from norm_vectors(here + "attention", layer.around_attention.norm)
-        if layer.around_cross is not None:
-            yield from norm_vectors(here + "cross", layer.around_cross.norm)
-        yield from norm_vectors(here + "feed_forward", layer.around_feed_forward.norm)
+        yield from norm_vectors(here + "attention", layer.self_attention_norm.norm)
+        if layer.cross_attention_norm is not None:
+            yield from norm_vectors(here + "cross", layer.cross_attention_norm.norm)
+        yield from norm_vectors(here + "feed_forward", layer.feed_forward_norm.norm)
     if stack.rotary is not None:
         turn = stack.rotary.cpu()(torch.arange(max_length)[None])
         yield f"{side}.cosine", turn.cosine

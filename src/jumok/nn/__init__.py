@@ -1,14 +1,14 @@
 """The paper's parts, one idea a file: attention, masks, positions, layers, stacks."""
 
 from jumok.nn.attention import MultiHeadAttention, attention_weights, fused_attention
-from jumok.nn.cache import NO_CACHE, KeyValueCache, StackCache
+from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import SegmentEmbedding, TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.nn.hooks import HookPoint, record
-from jumok.nn.layer import AddNorm, TransformerLayer
-from jumok.nn.masks import EVERYTHING, AttentionMask, positions_of
+from jumok.nn.layer import ResidualNorm, TransformerLayer
+from jumok.nn.masks import NO_MASK, AttentionMask, positions_from_mask
 from jumok.nn.positions import (
     LearnedPositions,
     RelativePositionBias,
@@ -19,9 +19,9 @@ from jumok.nn.positions import (
 from jumok.nn.stack import TransformerStack
 
 __all__ = [
-    "EVERYTHING",
+    "NO_MASK",
     "NO_CACHE",
-    "AddNorm",
+    "ResidualNorm",
     "AttentionMask",
     "Dropout",
     "GatedFeedForward",
@@ -35,13 +35,13 @@ __all__ = [
     "RotaryPositions",
     "SegmentEmbedding",
     "SinusoidalPositions",
-    "StackCache",
+    "DecoderCache",
     "TokenEmbedding",
     "TransformerLayer",
     "TransformerStack",
     "attention_weights",
     "fused_attention",
-    "positions_of",
+    "positions_from_mask",
     "record",
     "sinusoids",
 ]

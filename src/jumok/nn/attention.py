@@ -9,14 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from jumok.nn.bmm_attention import short_attention
+from jumok.nn.bmm_attention import bmm_attention
 from jumok.nn.cache import KeysValues
 from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
 
-SHORT = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
+MAX_BMM_KEYS = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
 
 
 def attention_weights(
@@ -27,7 +27,7 @@ def attention_weights(
     q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), in float32 at least.
     The weights of a query that may see nothing are all 0.
     """
-    table = mask.table(q.shape[-2], k.shape[-2], q.device)
+    table = mask.dense(q.shape[-2], k.shape[-2], q.device)
     return masked_softmax(attention_scores(q, k, bias, scale), table)
 
 
@@ -65,13 +65,13 @@ def fused_attention(
     else through one kernel that never stores the weights (FlashAttention).
     """
     T, S = q.shape[-2], k.shape[-2]
-    short = q.device.type == "cpu" and S <= SHORT
+    short = q.device.type == "cpu" and S <= MAX_BMM_KEYS
     if short and not torch.compiler.is_compiling():  # a compiler traces no derivative of our own
-        table = mask.table(T, S, q.device)
-        return short_attention(q, k, v, table, bias, scale, p_dropout)
+        table = mask.dense(T, S, q.device)
+        return bmm_attention(q, k, v, table, bias, scale, p_dropout)
     # T == S: is_causal aligns the triangle top left, a cache's newest queries want it bottom right.
     triangle = mask.causal and mask.allowed is None and bias is None and T == S
-    table = None if triangle else mask.table(T, S, q.device)
+    table = None if triangle else mask.dense(T, S, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
         # -inf is safe here: the kernel answers a row of it with 0, a row of finfo.min with a mean.
@@ -116,24 +116,31 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.output = nn.Linear(n_heads * d_head, d_model, bias=bias)
-        self.queries = HookPoint()  # (B, H, T, K), turned where positions are rotary
-        self.keys = HookPoint()  # (B, H, S, K), the same
-        self.values = HookPoint()  # (B, H, S, K)
-        self.scores = HookPoint()  # (B, H, T, S) before the mask, bias included
-        self.allowed = HookPoint()  # (..., T, S) bool: the mask
-        self.weights = HookPoint()  # (B, H, T, S) after the softmax
+        self.hook_q = HookPoint()  # (B, H, T, K), turned where positions are rotary
+        self.hook_k = HookPoint()  # (B, H, S, K), the same
+        self.hook_v = HookPoint()  # (B, H, S, K)
+        self.hook_scores = HookPoint()  # (B, H, T, S) before the mask, bias included
+        self.hook_mask = HookPoint()  # (..., T, S) bool: the mask
+        self.hook_pattern = HookPoint()  # (B, H, T, S) after the softmax
 
     @property
-    def watched(self) -> bool:
+    def has_hooks(self) -> bool:
         """Whether anybody watches what happens inside."""
-        points = (self.queries, self.keys, self.values, self.scores, self.allowed, self.weights)
-        return any(point.watched for point in points)
+        points = (
+            self.hook_q,
+            self.hook_k,
+            self.hook_v,
+            self.hook_scores,
+            self.hook_mask,
+            self.hook_pattern,
+        )
+        return any(point.has_hooks for point in points)
 
     def forward(
         self,
         x: Tensor,
         source: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
@@ -150,20 +157,20 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,
         k: Tensor,
         v: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
         """What the positions of x (B, T, D) find among keys and values (B, H, S, K)."""
         q = rotation(self.split(self.query(x)))  # (B, H, T, K)
         p_dropout = self.dropout if self.training else 0.0
-        if self.watched:
-            y = self._written_out(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
+        if self.has_hooks:
+            y = self._explicit_attention(q, k, v, mask, bias, p_dropout)  # (B, H, T, K)
         else:
             y = fused_attention(q, k, v, mask, bias, self.scale, p_dropout)  # (B, H, T, K)
         return self.output(y.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
 
-    def _written_out(
+    def _explicit_attention(
         self,
         q: Tensor,
         k: Tensor,
@@ -173,15 +180,15 @@ class MultiHeadAttention(nn.Module):
         p_dropout: float,
     ) -> Tensor:
         """Equation (1), everybody who watches looking on: (B, H, T, K)."""
-        q, k, v = self.queries(q), self.keys(k), self.values(v)
+        q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
         T, S = q.shape[-2], k.shape[-2]
-        scores = self.scores(attention_scores(q, k, bias, self.scale))  # (B, H, T, S)
-        table = mask.table(T, S, q.device)
-        if self.allowed.watched:
-            table = self.allowed(
+        scores = self.hook_scores(attention_scores(q, k, bias, self.scale))  # (B, H, T, S)
+        table = mask.dense(T, S, q.device)
+        if self.hook_mask.has_hooks:
+            table = self.hook_mask(
                 scores.new_ones(T, S, dtype=torch.bool) if table is None else table
             )
-        weights = self.weights(masked_softmax(scores, table))  # (B, H, T, S)
+        weights = self.hook_pattern(masked_softmax(scores, table))  # (B, H, T, S)
         return dropout(weights, p_dropout).to(v.dtype) @ v
 
     def split(self, x: Tensor) -> Tensor:

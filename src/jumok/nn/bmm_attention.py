@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from jumok.nn.dropout import keep_mask
+from jumok.nn.dropout import dropout_mask
 
 
-def short_attention(
+def bmm_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -31,8 +31,8 @@ def short_attention(
     added = _as_bias(q, table, bias)
     mask = None
     if p_dropout:
-        mask = keep_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
-    y: Tensor = _ShortAttention.apply(q, k, v, added, scale, mask)  # type: ignore[no-untyped-call]
+        mask = dropout_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
+    y: Tensor = _BmmAttention.apply(q, k, v, added, scale, mask)  # type: ignore[no-untyped-call]
     if table is not None:
         y = y.masked_fill(~table.any(-1, keepdim=True), 0)
     return y
@@ -48,7 +48,7 @@ def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor | N
     return bias.to(q.dtype).masked_fill(~table, lowest)
 
 
-class _ShortAttention(torch.autograd.Function):
+class _BmmAttention(torch.autograd.Function):
     """softmax(Q K^T scale + added) V; `mask` is what dropout multiplies the weights by."""
 
     @staticmethod

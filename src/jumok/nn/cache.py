@@ -11,7 +11,9 @@ from torch import Tensor
 
 KeysValues = tuple[Tensor, Tensor]  # 2 x (B, H, S, K)
 
-FIRST_ROOM = 32  # positions a cache makes room for at first; the room doubles when they are full
+INITIAL_CAPACITY = (
+    32  # positions a cache makes room for at first; the room doubles when they are full
+)
 
 
 class KeyValueCache:
@@ -29,42 +31,42 @@ class KeyValueCache:
     (4, (1, 2, 4, 8))
     """
 
-    def __init__(self, room: int) -> None:
-        self.room = room
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
         self.length = 0
-        self.kept: KeysValues | None = None  # 2 x (B or more, H, S or more, K)
-        self.memory: KeysValues | None = None  # 2 x (N, H, S, K), of the sources
+        self.keys_values: KeysValues | None = None  # 2 x (B or more, H, S or more, K)
+        self.cross: KeysValues | None = None  # 2 x (N, H, S, K), of the sources
 
-    def extend(self, k: Tensor, v: Tensor) -> KeysValues:
+    def update(self, k: Tensor, v: Tensor) -> KeysValues:
         """Remember new positions (B, H, T, K); return all of them (self-attention)."""
         new = slice(self.length, self.length + k.shape[2])
-        if new.stop > self.room:
+        if new.stop > self.capacity:
             raise ValueError(
-                f"{new.stop} positions do not fit a cache with room for {self.room}; "
+                f"{new.stop} positions do not fit a cache with room for {self.capacity}; "
                 "make it with more room"
             )
-        if self.kept is None or new.stop > self.kept[0].shape[2]:
-            S = min(max(2 * self.length, new.stop, FIRST_ROOM), self.room)
-            self.kept = (self._wider(k, S, 0), self._wider(v, S, 1))
+        if self.keys_values is None or new.stop > self.keys_values[0].shape[2]:
+            S = min(max(2 * self.length, new.stop, INITIAL_CAPACITY), self.capacity)
+            self.keys_values = (self._wider(k, S, 0), self._wider(v, S, 1))
         B = k.shape[0]
-        for kept, fresh in zip(self.kept, (k, v), strict=True):
+        for kept, fresh in zip(self.keys_values, (k, v), strict=True):
             kept[:B, :, new] = fresh
         self.length = new.stop
-        return self.kept[0][:B, :, : self.length], self.kept[1][:B, :, : self.length]
+        return self.keys_values[0][:B, :, : self.length], self.keys_values[1][:B, :, : self.length]
 
     def _wider(self, like: Tensor, S: int, which: int) -> Tensor:
         """Memory for S positions of B rows, with what is remembered already copied in."""
         B, H, _, K = like.shape
         wider = like.new_empty(B, H, S, K)
-        if self.kept is not None:
-            wider[:, :, : self.length] = self.kept[which][:B, :, : self.length]
+        if self.keys_values is not None:
+            wider[:, :, : self.length] = self.keys_values[which][:B, :, : self.length]
         return wider
 
-    def recall(self, make: Callable[[], KeysValues]) -> KeysValues:
+    def cross_keys_values(self, make: Callable[[], KeysValues]) -> KeysValues:
         """Compute once, then repeat (cross-attention: the source does not change)."""
-        if self.memory is None:
-            self.memory = make()
-        return self.memory
+        if self.cross is None:
+            self.cross = make()
+        return self.cross
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows alone, in this order: row i continues what was row rows[i].
@@ -73,7 +75,7 @@ class KeyValueCache:
         sentence is left out.
         """
         self.select_rows(rows)
-        self.select_sources(rows)
+        self.select_memory(rows)
 
     def select_rows(self, rows: Tensor, spare: Tensor | None = None) -> Tensor | None:
         """The same for what was written alone: only the positions in use are copied.
@@ -81,11 +83,11 @@ class KeyValueCache:
         They are copied into `spare` when it is large enough; returned is the memory that is free
         now, the spare of the next.
         """
-        if self.kept is None:
+        if self.keys_values is None:
             return spare
         chosen = []
-        for old in self.kept:
-            if spare is not None and _holds(spare, old, len(rows)):
+        for old in self.keys_values:
+            if spare is not None and _fits(spare, old, len(rows)):
                 new = spare
             else:
                 new = old.new_empty(max(len(rows), len(old)), *old.shape[1:])
@@ -93,20 +95,20 @@ class KeyValueCache:
             torch.index_select(old[:, :, used], 0, rows, out=new[: len(rows), :, used])
             chosen.append(new)
             spare = old
-        self.kept = chosen[0], chosen[1]
+        self.keys_values = chosen[0], chosen[1]
         return spare
 
-    def select_sources(self, sources: Tensor) -> None:
+    def select_memory(self, sources: Tensor) -> None:
         """Go on with these sources (N') int64 alone, in this order."""
-        if self.memory is not None:
-            self.memory = self.memory[0][sources], self.memory[1][sources]
+        if self.cross is not None:
+            self.cross = self.cross[0][sources], self.cross[1][sources]
 
     def rewind(self, positions: int) -> None:
         """Forget the newest positions."""
         self.length -= positions
 
 
-def _holds(spare: Tensor, old: Tensor, rows: int) -> bool:
+def _fits(spare: Tensor, old: Tensor, rows: int) -> bool:
     """Whether `rows` rows of what `old` holds could be copied into `spare`."""
     return (
         len(spare) >= rows
@@ -119,31 +121,31 @@ def _holds(spare: Tensor, old: Tensor, rows: int) -> bool:
 class NoCache(KeyValueCache):
     """Remembers nothing: training, and every encoder."""
 
-    def extend(self, k: Tensor, v: Tensor) -> KeysValues:
+    def update(self, k: Tensor, v: Tensor) -> KeysValues:
         """The new positions alone."""
         return k, v
 
-    def recall(self, make: Callable[[], KeysValues]) -> KeysValues:
+    def cross_keys_values(self, make: Callable[[], KeysValues]) -> KeysValues:
         """Compute again every time."""
         return make()
 
 
-NO_CACHE = NoCache(room=0)
+NO_CACHE = NoCache(capacity=0)
 
 
-class StackCache:
+class DecoderCache:
     """One cache for each layer of a stack; `length` positions are in it already."""
 
     def __init__(self, caches: Sequence[KeyValueCache]) -> None:
         self.caches = caches
-        self.spare: Tensor | None = None  # memory free for the next reordering
+        self.buffer: Tensor | None = None  # memory free for the next reordering
 
     @classmethod
-    def with_room(cls, n_layers: int, room: int) -> "StackCache":
+    def with_capacity(cls, n_layers: int, capacity: int) -> "DecoderCache":
         """Fresh caches for `n_layers` layers and `room` positions."""
-        return cls([KeyValueCache(room) for _ in range(n_layers)])
+        return cls([KeyValueCache(capacity) for _ in range(n_layers)])
 
-    def for_layers(self, n_layers: int) -> Iterable[KeyValueCache]:
+    def layers(self, n_layers: int) -> Iterable[KeyValueCache]:
         """The caches of a stack with `n_layers` layers, first layer first."""
         if n_layers != len(self.caches):
             raise ValueError(
@@ -159,7 +161,7 @@ class StackCache:
     def select(self, rows: Tensor) -> None:
         """Go on with these rows alone, in every layer."""
         self.select_rows(rows)
-        self.select_sources(rows)
+        self.select_memory(rows)
 
     def select_rows(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64 of what was written; the sources stay.
@@ -167,15 +169,15 @@ class StackCache:
         Each layer's keys are copied into memory the copy before left free: a step takes none.
         """
         for cache in self.caches:
-            self.spare = cache.select_rows(rows, self.spare)
+            self.buffer = cache.select_rows(rows, self.buffer)
 
-    def select_sources(self, sources: Tensor) -> None:
+    def select_memory(self, sources: Tensor) -> None:
         """Go on with these sources (N') int64 alone, in every layer.
 
         Each then belongs to B / N' rows that stand side by side.
         """
         for cache in self.caches:
-            cache.select_sources(sources)
+            cache.select_memory(sources)
 
     def rewind(self, positions: int) -> None:
         """Forget the newest positions, in every layer."""
@@ -187,15 +189,15 @@ class StackCache:
             cache.rewind(positions)
 
 
-class NoStackCache(StackCache):
+class NoDecoderCache(DecoderCache):
     """Remembers nothing, for any number of layers."""
 
     def __init__(self) -> None:
         super().__init__([])
 
-    def for_layers(self, n_layers: int) -> Iterable[KeyValueCache]:
+    def layers(self, n_layers: int) -> Iterable[KeyValueCache]:
         """Nothing to remember in, for each layer."""
         return repeat(NO_CACHE, n_layers)
 
 
-NO_STACK_CACHE = NoStackCache()
+NO_DECODER_CACHE = NoDecoderCache()

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from jumok.errors import InputError
 from jumok.nn.feedforward import Activation
 
-LARGEST: Final = 2**31  # of a measure
+MAX_DIMENSION: Final = 2**31  # of a measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +25,10 @@ class LayerConfig:
     norm_first: bool = False  # True in GPT-2 and T5
     norm_eps: float = 1e-5
     attention_scale: float | None = None  # None: 1/sqrt(d_head); 1.0 in T5
-    relative_buckets: int = 32  # of relative positions: how many numbers a head learns
-    relative_distance: int = 128  # from here on all distances share the last bucket
+    relative_attention_num_buckets: int = (
+        32  # of relative positions: how many numbers a head learns
+    )
+    relative_attention_max_distance: int = 128  # from here on all distances share the last bucket
     dropout: float = 0.1  # on the result of each part (5.4)
     attention_dropout: float = 0.0  # on the weights; 0.1 in BERT
     activation_dropout: float = 0.0  # inside the feed-forward; 0.1 in T5
@@ -34,7 +36,7 @@ class LayerConfig:
     def __post_init__(self) -> None:
         _check_measures(self)
         for name in ("d_model", "n_heads", "d_ff"):
-            check_size(name, getattr(self, name))
+            check_dimension(name, getattr(self, name))
         if self.d_head is None and self.d_model % self.n_heads:
             raise InputError(
                 f"d_model {self.d_model} does not divide into {self.n_heads} heads; "
@@ -47,29 +49,32 @@ class LayerConfig:
                 )
 
 
-def check_size(name: str, size: int) -> None:
+def check_dimension(name: str, size: int) -> None:
     """Raises InputError for what is no measure of a model: below 1, or beyond every machine."""
     if size < 1:
         raise InputError(f"{name} {size} is not a size; give 1 or more")
-    if size > LARGEST:
+    if size > MAX_DIMENSION:
         raise InputError(
-            f"{name} {str(size)[:24]} is beyond every machine; give {LARGEST:,} or less"
+            f"{name} {str(size)[:24]} is beyond every machine; give {MAX_DIMENSION:,} or less"
         )
 
 
 def _check_measures(config: LayerConfig) -> None:
     """Raises InputError for measures of attention and of norms that compute nothing."""
     if config.d_head is not None:
-        check_size("d_head", config.d_head)
+        check_dimension("d_head", config.d_head)
     for name in ("norm_eps", "attention_scale"):
         value = getattr(config, name)
         if value is not None and not 0.0 < value < math.inf:
             raise InputError(f"{name} {value}: give a number above 0, or leave it out")
-    buckets, distance = config.relative_buckets, config.relative_distance
-    if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > LARGEST:
+    buckets, distance = (
+        config.relative_attention_num_buckets,
+        config.relative_attention_max_distance,
+    )
+    if buckets < 4 or distance <= buckets // 2 or max(buckets, distance) > MAX_DIMENSION:
         raise InputError(
-            f"relative_buckets {buckets} and relative_distance {distance} came; give 4 buckets or "
-            f"more, and a distance beyond half of them, {LARGEST:,} or less"
+            f"relative_attention_num_buckets {buckets} and relative_attention_max_distance {distance} came; give 4 buckets or "
+            f"more, and a distance beyond half of them, {MAX_DIMENSION:,} or less"
         )
 
 

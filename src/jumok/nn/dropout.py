@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-LEVELS = 256  # a byte decides: probabilities are multiples of 1/256
+BYTE_LEVELS = 256  # a byte decides: probabilities are multiples of 1/256
 
 
 class Dropout(nn.Module):
@@ -27,12 +27,12 @@ class Dropout(nn.Module):
         """The same shape as x."""
         return dropout(x, self.p if self.training else 0.0)
 
-    def add(self, x: Tensor, y: Tensor) -> Tensor:
+    def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), in one pass over memory: the residual sum of Add & Norm."""
         p = self.p if self.training else 0.0
         if p == 0.0 or not _by_bytes(y):
             return x + dropout(y, p)
-        return _AddDropped.apply(x, y, keep_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
+        return _AddDropped.apply(x, y, dropout_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
 
     def extra_repr(self) -> str:
         """What print(module) shows."""
@@ -45,10 +45,10 @@ def dropout(x: Tensor, p: float) -> Tensor:
         return x
     if not _by_bytes(x):
         return F.dropout(x, p)
-    return x * keep_mask(x, p)
+    return x * dropout_mask(x, p)
 
 
-def keep_mask(like: Tensor, p: float) -> Tensor:
+def dropout_mask(like: Tensor, p: float) -> Tensor:
     """What dropout multiplies by: 0 with probability p, else 1 / (1 - p), p in 1/256ths.
 
     The mask has the shape and type of `like`, and is made without a branch or a Boolean: those
@@ -58,8 +58,8 @@ def keep_mask(like: Tensor, p: float) -> Tensor:
     >>> mask.unique()
     tensor([0.0000, 1.3333])
     """
-    hidden = min(max(round(p * LEVELS), 1), LEVELS - 1)
-    scale = LEVELS / (LEVELS - hidden)
+    hidden = min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1)
+    scale = BYTE_LEVELS / (BYTE_LEVELS - hidden)
     kept = (random_bytes(like.numel()) >= hidden).view(torch.uint8)
     return kept.to(like.dtype).mul_(scale).view(like.shape)
 

@@ -12,7 +12,7 @@ from jumok.nn.dropout import Dropout
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
-def activation_of(name: Activation) -> nn.Module:
+def get_activation(name: Activation) -> nn.Module:
     """What the name stands for: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
     match name:
         case "relu":
@@ -44,7 +44,7 @@ class PositionwiseFeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.up = nn.Linear(d_model, d_ff, bias=bias)
-        self.activation = activation_of(activation)
+        self.activation = get_activation(activation)
         self.dropout = Dropout(dropout)
         self.down = nn.Linear(d_ff, d_model, bias=bias)
 

@@ -25,7 +25,7 @@ class HookPoint(nn.Module):
     """
 
     @property
-    def watched(self) -> bool:
+    def has_hooks(self) -> bool:
         """Whether anybody has hooked this place."""
         ways = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks)
         return any((*ways, self._backward_pre_hooks))
@@ -35,14 +35,14 @@ class HookPoint(nn.Module):
         return x
 
 
-def own_view(model: Module) -> Module:
+def shared_copy(model: Module) -> Module:
     """The same model in modules of its own: weights are shared, hooks set from now on are not.
 
     So a request may be watched, or muted, while others use the model. Hooks that are there already
     come along: what watches the model watches the view.
 
     >>> model = nn.Linear(2, 2)
-    >>> view = own_view(model)
+    >>> view = shared_copy(model)
     >>> view is model, view.weight is model.weight
     (False, True)
     """

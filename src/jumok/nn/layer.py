@@ -12,13 +12,13 @@ from jumok.nn.cache import NO_CACHE, KeyValueCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
 
 NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
-class AddNorm(nn.Module):
+class ResidualNorm(nn.Module):
     """Add & Norm: norm(x + part(x)) as in the paper, or x + part(norm(x)) as in GPT-2 and T5."""
 
     def __init__(self, config: LayerConfig) -> None:
@@ -27,11 +27,11 @@ class AddNorm(nn.Module):
         self.norm_first = config.norm_first
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
         if self.norm_first:
-            return self.dropout.add(x, part(self.norm(x)))
-        return self.norm(self.dropout.add(x, part(x)))  # type: ignore[no-any-return]
+            return self.dropout.add_residual(x, sublayer(self.norm(x)))
+        return self.norm(self.dropout.add_residual(x, sublayer(x)))  # type: ignore[no-any-return]
 
 
 class TransformerLayer(nn.Module):
@@ -39,7 +39,7 @@ class TransformerLayer(nn.Module):
 
     >>> import torch
     >>> layer = TransformerLayer(LayerConfig(d_model=8, n_heads=2, d_ff=16))
-    >>> tuple(layer(torch.zeros(1, 3, 8), EVERYTHING).shape)
+    >>> tuple(layer(torch.zeros(1, 3, 8), NO_MASK).shape)
     (1, 3, 8)
     """
 
@@ -57,10 +57,10 @@ class TransformerLayer(nn.Module):
                 scale=config.attention_scale,
             )
 
-        self.attention = attention()
-        self.around_attention = AddNorm(config)
-        self.cross = attention() if cross else None
-        self.around_cross = AddNorm(config) if cross else None
+        self.self_attention = attention()
+        self.self_attention_norm = ResidualNorm(config)
+        self.cross_attention = attention() if cross else None
+        self.cross_attention_norm = ResidualNorm(config) if cross else None
         self.feed_forward = feed_forward(
             config.d_model,
             config.d_ff,
@@ -68,14 +68,14 @@ class TransformerLayer(nn.Module):
             dropout=config.activation_dropout,
             bias=config.bias,
         )
-        self.around_feed_forward = AddNorm(config)
+        self.feed_forward_norm = ResidualNorm(config)
 
     def forward(
         self,
         x: Tensor,
         mask: AttentionMask,
         memory: Tensor | None = None,
-        memory_mask: AttentionMask = EVERYTHING,
+        memory_mask: AttentionMask = NO_MASK,
         *,
         cache: KeyValueCache = NO_CACHE,
         bias: Tensor | None = None,
@@ -87,21 +87,21 @@ class TransformerLayer(nn.Module):
         """
 
         def self_attention(x: Tensor) -> Tensor:
-            k, v = cache.extend(*self.attention.project(x, rotation))
-            return self.attention.attend(x, k, v, mask, bias, rotation)
+            k, v = cache.update(*self.self_attention.project(x, rotation))
+            return self.self_attention.attend(x, k, v, mask, bias, rotation)
 
-        x = self.around_attention(x, self_attention)
-        if self.cross is not None and self.around_cross is not None:
+        x = self.self_attention_norm(x, self_attention)
+        if self.cross_attention is not None and self.cross_attention_norm is not None:
             if memory is None:
                 raise ValueError("no memory came to a layer with cross-attention; encode a source")
-            cross, source = self.cross, memory
+            cross, source = self.cross_attention, memory
 
             def cross_attention(x: Tensor) -> Tensor:
-                k, v = cache.recall(lambda: cross.project(source))  # 2 x (N, H, S, K)
+                k, v = cache.cross_keys_values(lambda: cross.project(source))  # 2 x (N, H, S, K)
                 side_by_side = x.reshape(
                     len(k), -1, x.shape[-1]
                 )  # beams of a source: (N, B/N*T, D)
                 return cross.attend(side_by_side, k, v, memory_mask).view_as(x)  # (B, T, D)
 
-            x = self.around_cross(x, cross_attention)
-        return self.around_feed_forward(x, self.feed_forward)  # type: ignore[no-any-return]
+            x = self.cross_attention_norm(x, cross_attention)
+        return self.feed_forward_norm(x, self.feed_forward)  # type: ignore[no-any-return]

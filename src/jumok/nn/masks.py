@@ -51,7 +51,7 @@ class AttentionMask:
         same = segments[:, None, :, None] == segments[:, None, None, :]  # (B, 1, T, T)
         return cls(same & (segments >= 0)[:, None, None, :], causal)
 
-    def table(self, T: int, S: int, device: torch.device) -> Tensor | None:
+    def dense(self, T: int, S: int, device: torch.device) -> Tensor | None:
         """The mask written out, (B|1, H|1, T|1, S) or (T, S); None when nothing is hidden.
 
         With T < S the T queries are the newest of the S positions (a cache holds the others).
@@ -62,15 +62,15 @@ class AttentionMask:
         return past if self.allowed is None else self.allowed & past
 
 
-EVERYTHING = AttentionMask()
+NO_MASK = AttentionMask()
 
 
-def positions_of(real: Tensor) -> Tensor:
+def positions_from_mask(real: Tensor) -> Tensor:
     """The position of each real token among the real tokens of its row; 0 on padding.
 
     real (B, T) bool -> (B, T) int64. Padding may stand left or right: it never counts.
 
-    >>> positions_of(torch.tensor([[False, True, True], [True, True, False]]))
+    >>> positions_from_mask(torch.tensor([[False, True, True], [True, True, False]]))
     tensor([[0, 0, 1],
             [0, 1, 0]])
     """

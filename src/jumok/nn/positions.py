@@ -63,14 +63,14 @@ class LearnedPositions(nn.Embedding):
     RoBERTa and BART begins with rows nobody uses: position 0 has row `first`.
     """
 
-    def __init__(self, max_length: int, d_model: int, *, first: int = 0) -> None:
-        super().__init__(first + max_length, d_model)
-        self.first = first
+    def __init__(self, max_length: int, d_model: int, *, offset: int = 0) -> None:
+        super().__init__(offset + max_length, d_model)
+        self.offset = offset
         nn.init.normal_(self.weight, std=0.02)
 
     def forward(self, positions: Tensor) -> Tensor:
         """positions (B, T) -> (B, T, D)."""
-        return super().forward(positions + self.first if self.first else positions)
+        return super().forward(positions + self.offset if self.offset else positions)
 
 
 class Rotation:

@@ -7,13 +7,15 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from jumok.nn.cache import NO_STACK_CACHE, StackCache
+from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.layer import NORMS, TransformerLayer
-from jumok.nn.masks import EVERYTHING, AttentionMask
+from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions
 
-Inside = Literal["none", "rotary", "relative"]  # how layers learn of positions by themselves
+LayerPositions = Literal[
+    "none", "rotary", "relative"
+]  # how layers learn of positions by themselves
 
 
 class TransformerStack(nn.Module):
@@ -32,7 +34,7 @@ class TransformerStack(nn.Module):
         n_layers: int,
         *,
         cross: bool = False,
-        inside: Inside = "none",
+        layer_positions: LayerPositions = "none",
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
@@ -40,15 +42,15 @@ class TransformerStack(nn.Module):
         closing = NORMS[config.norm](config.d_model, eps=config.norm_eps)
         self.norm = closing if config.norm_first else nn.Identity()
         d_head = config.d_head or config.d_model // config.n_heads
-        self.rotary = RotaryPositions(d_head) if inside == "rotary" else None
+        self.rotary = RotaryPositions(d_head) if layer_positions == "rotary" else None
         self.relative = (
             RelativePositionBias(
                 config.n_heads,
                 bidirectional=bidirectional,
-                n_buckets=config.relative_buckets,
-                max_distance=config.relative_distance,
+                n_buckets=config.relative_attention_num_buckets,
+                max_distance=config.relative_attention_max_distance,
             )
-            if inside == "relative"
+            if layer_positions == "relative"
             else None
         )
 
@@ -56,10 +58,10 @@ class TransformerStack(nn.Module):
         self,
         x: Tensor,
         positions: Tensor,
-        mask: AttentionMask = EVERYTHING,
+        mask: AttentionMask = NO_MASK,
         memory: Tensor | None = None,
-        memory_mask: AttentionMask = EVERYTHING,
-        cache: StackCache = NO_STACK_CACHE,
+        memory_mask: AttentionMask = NO_MASK,
+        cache: DecoderCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """x (B, T, D) at positions (B, T) -> (B, T, D).
 
@@ -68,6 +70,6 @@ class TransformerStack(nn.Module):
         T = x.shape[1]
         bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
         rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
-        for layer, kept in zip(self.layers, cache.for_layers(len(self.layers)), strict=True):
+        for layer, kept in zip(self.layers, cache.layers(len(self.layers)), strict=True):
             x = layer(x, mask, memory, memory_mask, cache=kept, bias=bias, rotation=rotation)
         return self.norm(x)  # type: ignore[no-any-return]

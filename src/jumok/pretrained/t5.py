@@ -102,8 +102,10 @@ def _config(settings: ConfigReader, absent: _Defaults, *, may_scale: bool) -> Tr
         norm_first=True,
         norm_eps=settings.epsilon("layer_norm_epsilon", 1e-6),
         attention_scale=1.0,
-        relative_buckets=settings.positive_int("relative_attention_num_buckets", 32),
-        relative_distance=settings.positive_int("relative_attention_max_distance", 128),
+        relative_attention_num_buckets=settings.positive_int("relative_attention_num_buckets", 32),
+        relative_attention_max_distance=settings.positive_int(
+            "relative_attention_max_distance", 128
+        ),
         positions="relative",
         max_length=UNLIMITED_LENGTH,
         scale_embedding=False,

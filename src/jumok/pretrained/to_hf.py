@@ -141,8 +141,8 @@ def _canonical(config: TransformerConfig) -> TransformerConfig:
         n_decoder_layers=config.n_decoder_layers or config.n_layers,
         tie_embeddings=config.tying,
         target_vocabulary_size=config.target_vocabulary_size or config.vocabulary_size,
-        relative_buckets=config.relative_buckets if relative else 32,
-        relative_distance=config.relative_distance if relative else 128,
+        relative_attention_num_buckets=config.relative_attention_num_buckets if relative else 32,
+        relative_attention_max_distance=config.relative_attention_max_distance if relative else 128,
     )
 
 

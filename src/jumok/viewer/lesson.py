@@ -17,7 +17,7 @@ from jumok.models.embedding import InputEmbedding
 from jumok.nn.attention import MultiHeadAttention, attention_scores, masked_softmax
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.nn.layer import AddNorm, TransformerLayer
+from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
 from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
@@ -59,7 +59,7 @@ STEPS = {
     "positions": Passage(sinusoids, "angle = "),
     "sum": Passage(InputEmbedding.forward, "x = x + self.positions"),
     "input": Passage(TransformerStack.forward, "x = layer("),
-    "before": Passage(AddNorm.forward, "return self.dropout.add"),
+    "before": Passage(ResidualNorm.forward, "return self.dropout.add"),
     "project": Passage(MultiHeadAttention.project, "k = rotation", 2),
     "project_query": Passage(MultiHeadAttention.attend, "q = rotation"),
     "heads": Passage(MultiHeadAttention.split, "B, T, _", 2),
@@ -67,14 +67,14 @@ STEPS = {
     "dot": Passage(attention_scores, "scores = "),
     "bias": Passage(RelativePositionBias.forward, "return self.bias"),
     "scale": Passage(attention_scores, "scores = "),
-    "mask": Passage(AttentionMask.table, "return past if"),
+    "mask": Passage(AttentionMask.dense, "return past if"),
     "softmax": Passage(masked_softmax, "return scores.masked_fill"),
-    "mixed": Passage(MultiHeadAttention._written_out, "return dropout"),
+    "mixed": Passage(MultiHeadAttention._explicit_attention, "return dropout"),
     "concat": Passage(MultiHeadAttention.attend, "return self.output"),
     "output": Passage(MultiHeadAttention.attend, "return self.output"),
-    "add_attention": Passage(AddNorm.forward, "return self.norm("),
+    "add_attention": Passage(ResidualNorm.forward, "return self.norm("),
     "add_cross": Passage(TransformerLayer.forward, "x = self.around_cross"),
-    "before_feed_forward": Passage(AddNorm.forward, "return self.dropout.add"),
+    "before_feed_forward": Passage(ResidualNorm.forward, "return self.dropout.add"),
     "widen": Passage(PositionwiseFeedForward.forward, "return self.down"),
     "widen_gated": Passage(GatedFeedForward.forward, "opened = ", 2),
     "narrow": Passage(PositionwiseFeedForward.forward, "return self.down"),

@@ -19,7 +19,7 @@ from jumok.decoding import (
 )
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.nn import AttentionMask, positions_of, record
+from jumok.nn import AttentionMask, positions_from_mask, record
 from tests.decoding.tiny_models import (
     BOS,
     EOS,
@@ -183,7 +183,7 @@ def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
     given = torch.cat([new[rows], more], 1)
     with record(model) as seen:
         mask = AttentionMask.from_padding(real[rows])
-        memory = model.encode(ids[rows], mask, positions=positions_of(real[rows]))
+        memory = model.encode(ids[rows], mask, positions=positions_from_mask(real[rows]))
         model.decode(given, memory, mask)
     layers = [w for place, [w] in seen.items() if place.endswith("cross")]
     assert close(looked, torch.stack(layers).mean((0, 2))[:, -1], FLOAT32)
@@ -230,8 +230,8 @@ def test_a_reordering_takes_no_memory_of_its_own() -> None:
         cache.select_rows(rows)
 
         def places() -> set[int]:
-            held = [part for each in cache.caches for part in each.kept or ()]
-            return {part.data_ptr() for part in (*held, cache.spare) if part is not None}
+            held = [part for each in cache.caches for part in each.keys_values or ()]
+            return {part.data_ptr() for part in (*held, cache.buffer) if part is not None}
 
         before = places()
         assert len(before) == 2 * 2 + 1  # keys and values of two layers, and one to spare
@@ -249,7 +249,7 @@ def test_a_cache_grows_as_it_is_filled() -> None:
     with torch.inference_mode():
         for _ in range(70):
             model(tokens(1, 1, size=V), cache=cache)
-            kept = cache.caches[0].kept
+            kept = cache.caches[0].keys_values
             assert kept is not None
             sizes.add(kept[0].shape[2])
     assert sizes == {32, 64, 128}

@@ -14,7 +14,7 @@ from jumok.errors import InputError
 from jumok.interpret.hf_trace.attention import attending
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 from jumok.tasks.runs.load import load
 from tests import hf_folders as foreign_folders
 from tests.pretrained.hf_variants import SCALES, VARIANTS, V, randomize
@@ -95,7 +95,7 @@ every_family = pytest.mark.parametrize(
 @every_family
 def test_outputs_do_not_change(name: str) -> None:
     model, plain = model_of(name), eager(name)
-    view = own_view(model)
+    view = shared_copy(model)
     with torch.no_grad(), attending(view) as seen:
         answer = view(**asked(model))
     assert seen
@@ -172,7 +172,7 @@ def test_value_norms_are_of_what_arrives(name: str) -> None:
     model = model_of(name)
     trace = trace_transformers(model, **asked(model))
     block = trace.info.blocks[0]
-    view = own_view(model)
+    view = shared_copy(model)
     with torch.no_grad(), attending(view) as seen:
         view(**asked(model))
     one = seen[0]

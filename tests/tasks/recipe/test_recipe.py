@@ -110,7 +110,10 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ),
         ("model.kind=tower", "model.kind = \"tower\": input should be 'encoder', 'decoder' or"),
         ("model.d_model=17", "d_model 17"),
-        ("model.relative_buckets=2", "relative_buckets 2 and relative_distance 128 came; give 4"),
+        (
+            "model.relative_attention_num_buckets=2",
+            "relative_attention_num_buckets 2 and relative_attention_max_distance 128 came; give 4",
+        ),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
         ("data.target_language=korean", 'data.target_language = "korean": input should be'),

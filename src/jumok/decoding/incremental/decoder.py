@@ -12,8 +12,8 @@ from torch import Tensor
 
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
-from jumok.nn.hooks import HookPoint, own_view
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.hooks import HookPoint, shared_copy
+from jumok.nn.masks import AttentionMask, positions_from_mask
 
 
 class Writer(Protocol):
@@ -87,7 +87,7 @@ class EncoderDecoderWriter:
         self._model = model
         self._real = real
         mask = AttentionMask.from_padding(real)
-        places = None if real is None else positions_of(real)
+        places = None if real is None else positions_from_mask(real)
         self._memory = model.encode(source, mask, positions=places)  # (N, S, D)
         self._cache = model.decoder.cache(room)
         self._share = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
@@ -122,7 +122,7 @@ class EncoderDecoderWriter:
         self._share = len(rows) // len(sources)
         self._cache.select_rows(rows)
         if not torch.equal(sources, torch.arange(len(self._memory), device=rows.device)):
-            self._cache.select_sources(sources)
+            self._cache.select_memory(sources)
             self._memory = self._memory[sources]
             self._real = None if self._real is None else self._real[sources]
 
@@ -142,7 +142,7 @@ class AttentiveWriter:
         self, model: EncoderDecoder, source: Tensor, real: Tensor | None = None, *, room: int
     ) -> None:
         """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
-        view = own_view(model)
+        view = shared_copy(model)
         self._seen: list[Tensor] = []  # the weights of the newest step: a (N, H, B/N*T, S) a layer
         for name, point in view.named_modules():
             if isinstance(point, HookPoint) and name.endswith("cross.weights"):

@@ -43,7 +43,7 @@ def attending(view: nn.Module) -> Iterator[list[Attended]]:
     """Collect every attention of a model, in the order in which they are made.
 
     The implementation of the model is changed for good: give a view of its own
-    (`nn.hooks.own_view`). Raises InputError when it does not let its attention be chosen.
+    (`nn.hooks.shared_copy`). Raises InputError when it does not let its attention be chosen.
     """
     _register()
     for module in view.modules():

@@ -20,7 +20,7 @@ from jumok.interpret.hf_trace.tokens import Tokenizer, read_tokens
 from jumok.interpret.recorder import arrays
 from jumok.interpret.schema import Candidate, Classification, Explained, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
-from jumok.nn.hooks import own_view
+from jumok.nn.hooks import shared_copy
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 TURNED = "Positions are rotary: q and k are shown as they meet, turned already."
@@ -67,7 +67,7 @@ def trace_transformers(
     }
     device = next(model.parameters()).device
     asked = {name: ids.to(device) for name, ids in given.items() if ids is not None}
-    view = own_view(model).eval()
+    view = shared_copy(model).eval()
     with torch.inference_mode(), attending(view) as seen:
         answer = view(**asked, output_hidden_states=True, return_dict=True)
     stacks = stacks_of(view, seen, encoder_decoder=decoder_input_ids is not None)

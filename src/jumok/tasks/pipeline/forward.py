@@ -20,7 +20,7 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.nn.masks import AttentionMask, positions_of
+from jumok.nn.masks import AttentionMask, positions_from_mask
 from jumok.tasks.inputs.special_tokens import target_begin
 
 if TYPE_CHECKING:
@@ -173,4 +173,4 @@ def _real(input_ids: Tensor, attention_mask: Tensor | None) -> tuple[Tensor | No
         return None, None
     _check_shape("attention_mask", attention_mask, input_ids)
     real = attention_mask.to(input_ids.device).bool()
-    return (None, None) if bool(real.all()) else (real, positions_of(real))
+    return (None, None) if bool(real.all()) else (real, positions_from_mask(real))
