@@ -138,7 +138,7 @@ def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
         before = resident("VmRSS")
         job = Job(options.layers, options.width)
         weights = sum(p.numel() for p in job.model.parameters())
-        trainer = Watched(job, config, folder, seed=0, device=CPU, facts={}, processes=processes)
+        trainer = Watched(job, config, folder, seed=0, device=CPU, metadata={}, processes=processes)
         reset()
         begin = time.monotonic()
         trainer.fit()

@@ -38,7 +38,7 @@ ENDS = {0, 6, 143, -signal.SIGTERM, -signal.SIGKILL}  # 6: another process was l
 
 
 @dataclass
-class Gang:
+class WorkerGroup:
     """The processes of one stretch of a training, by rank."""
 
     lives: list[Life]
@@ -62,7 +62,7 @@ class Gang:
         return "\n".join(life.said for life in self.lives)[-2000:]
 
 
-def gang(training: Training, size: int) -> Gang:
+def gang(training: Training, size: int) -> WorkerGroup:
     """So many processes that begin the training, or go on with it, found as torchrun's are."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -81,7 +81,7 @@ def gang(training: Training, size: int) -> Gang:
 
         return take
 
-    return Gang(
+    return WorkerGroup(
         [
             begin(words, training.log.with_suffix(f".{rank}.log"), training.prepared(place(rank)))
             for rank in range(size)

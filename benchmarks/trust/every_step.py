@@ -34,7 +34,7 @@ def copied(alone: Training, run: Path, step: int) -> Training:
             shutil.copy(file, run)
     (run / "checkpoints").mkdir()
     store = CheckpointStore(alone.run)
-    best = store.checkpoint(step).facts["progress"]["best_step"]  # type: ignore[call-overload,index]
+    best = store.checkpoint(step).metadata["progress"]["best_step"]  # type: ignore[call-overload,index]
     for kept in {step, best} - {0}:
         shutil.copytree(store.checkpoints / f"step-{kept}", run / "checkpoints" / f"step-{kept}")
     return Training(alone.recipe, run, *alone.words)

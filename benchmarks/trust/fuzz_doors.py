@@ -206,11 +206,17 @@ def manifest(files: Files) -> object:
 
 def reports(files: Files) -> object:
     """The metrics.jsonl of a run, and the rows made of it."""
-    from jumok.training.reporting.metrics import History, best, evaluations, table, to_csv
+    from jumok.training.reporting.metrics import (
+        MetricsLog,
+        best_evaluation,
+        evaluation_table,
+        evaluations,
+        to_csv,
+    )
 
     with folder_of(files) as home:
-        rows = evaluations(History(home, resumed_step=25).records)
-        return to_csv(rows), best(rows), table(rows)
+        rows = evaluations(MetricsLog(home, resumed_step=25).records)
+        return to_csv(rows), best_evaluation(rows), evaluation_table(rows)
 
 
 def table(files: Files) -> object:

@@ -220,8 +220,8 @@ ATTENTION = _of(
         "test_the_order_of_heads_does_not_matter",
     ),
     (
-        "return any(point.watched for point in points)",
-        "return all(point.watched for point in points)",
+        "return any(point.has_hooks for point in points)",
+        "return all(point.has_hooks for point in points)",
         "a hook alone is not heard",
         "nn/test_hooks.py::test_a_hook_can_switch_a_head_off",
     ),
@@ -879,7 +879,7 @@ COMMITS = (
             "test_a_damaged_checkpoint_gives_way_to_the_older_one",
         ),
         (
-            "key=step_of, reverse=True",
+            "key=parse_step, reverse=True",
             "key=str, reverse=True",
             "step 9 is newer than step 40",
             "test_the_newest_and_the_protected_stay",
@@ -901,7 +901,7 @@ COMMITS = (
             "test_every_truncation_and_every_flipped_bit_is_noticed",
         ),
         (
-            "if manifest.step != step_of(path):",
+            "if manifest.step != parse_step(path):",
             "if manifest.step < 0:",
             "a checkpoint that was moved is taken for another",
             "test_a_damaged_checkpoint_gives_way_to_the_older_one",

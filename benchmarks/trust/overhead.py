@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from jumok.device import release_memory, tune_allocator
 from jumok.models.weights import weights_of
-from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
@@ -68,13 +68,13 @@ class Large:
         self.average = EMA(self.parameters, decay=0.999)
         self.batch = self.job.epoch(0)[0]
 
-    def step(self, behind: CommitsBehind | None = None) -> tuple[float, float]:
+    def step(self, behind: AsyncCheckpointWriter | None = None) -> tuple[float, float]:
         """How long a step took, in s, and how long of it the optimizer waited for a copy."""
         begun, waited = time.perf_counter(), 0.0
         (self.job.loss(self.batch) / self.batch.n_targets).backward()  # type: ignore[no-untyped-call]
         if behind is not None:
             asked = time.perf_counter()
-            behind.wait_for_copy()
+            behind.wait_for_staging()
             waited = time.perf_counter() - asked
         self.optimizer.step(1e-3)
         self.average.update(1)
@@ -102,10 +102,13 @@ def pauses(millions: float, proof: Proof) -> list[float]:
     states = large.states()
     size = sum(t.nbytes for tensors in states.values() for t in tensors.values())
     held, beside, written = [], [], []
-    with tempfile.TemporaryDirectory() as folder, CommitsBehind(CheckpointStore(Path(folder))) as b:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        AsyncCheckpointWriter(CheckpointStore(Path(folder))) as b,
+    ):
         release_memory()
         before = memory()
-        b.prepare(states)  # as the trainer does after its first step
+        b.allocate(states)  # as the trainer does after its first step
         b.wait()
         copied = memory() - before
         for number in range(ROUNDS):
@@ -114,7 +117,7 @@ def pauses(millions: float, proof: Proof) -> list[float]:
             called = time.perf_counter() - begun
             took, waited = large.step(b)
             meanwhile = [took]
-            while b.under_way:
+            while b.in_progress:
                 meanwhile.append(large.step()[0])
             written.append(time.perf_counter() - begun)
             held.append(called + waited)
@@ -174,7 +177,7 @@ def guarded_and_bare() -> tuple[float, float]:
     job = InTurn()
     with tempfile.TemporaryDirectory() as folder:
         cpu = torch.device("cpu")
-        Trainer(job, CONFIG, Path(folder), seed=0, device=cpu, facts={}).fit()
+        Trainer(job, CONFIG, Path(folder), seed=0, device=cpu, metadata={}).fit()
     return statistics.median(job.guarded[5:]), statistics.median(job.bare[5:])
 
 

@@ -122,7 +122,7 @@ def seconds(strict: bool, processes: ProcessGroup, folder: Path) -> list[float]:
         folder,
         seed=0,
         device=torch.device("cpu"),
-        facts={},
+        metadata={},
         processes=processes,
     ).fit()
     torch.use_deterministic_algorithms(mode=False)

@@ -114,7 +114,7 @@ class Training:
         return {
             **{path.name: sha256_of(path) for path in tensors},
             "step": last.step,
-            "progress": _timeless(last.facts["progress"]),
+            "progress": _timeless(last.metadata["progress"]),
             "metrics": [_timeless(json.loads(line)) for line in lines],
             "results": _timeless(results),
         }

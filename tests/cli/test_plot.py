@@ -9,7 +9,7 @@ import pytest
 from jumok.cli import main
 from jumok.fonts import figure_bytes
 from jumok.interpret.trace import Trace
-from jumok.training.reporting.metrics import History
+from jumok.training.reporting.metrics import MetricsLog
 from jumok.viewer.figures.figure import figure_of
 from tests.viewer.figure_traces import trace_of
 
@@ -31,7 +31,7 @@ def test_positions(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[st
 
 
 def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history = History(tmp_path)
+    history = MetricsLog(tmp_path)
     history.write(
         {
             "kind": "dev",
@@ -56,9 +56,9 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (("positions", "--width", "7"), 2, "d = 7 is odd; try 8"),
         (("positions", "--length", "2"), 2, "take at least 4 of 2"),
         (("positions", "--out", "a.docx"), 2, "end it with .png, .svg or .pdf"),
-        (("history", "nowhere"), 2, "nowhere holds no metrics.jsonl"),
+        (("history", "nowhere"), 2, "nowhere has no metrics.jsonl"),
         (("attention", "nowhere", "안녕"), 2, "nowhere"),
-        (("attention", "nowhere"), 2, "no text came for nowhere to read"),
+        (("attention", "nowhere"), 2, "no text was given for nowhere"),
         (("attention", "nowhere", "안녕", "--head", "min"), 2, "head 'min'; give its number"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_target_is_given_to_a_model_that_writes(
     assert out.is_file()
 
 
-def test_importing_the_verb_draws_in_nothing_heavy() -> None:
+def test_importing_the_command_imports_nothing_heavy() -> None:
     code = "import sys, jumok.cli.plot; print({'torch', 'matplotlib'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"

@@ -65,7 +65,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
 
 def test_scores_are_learnt_by_heart(tmp_path: Path) -> None:
     job = regression_job(ROWS, steps=100, **LEARNING)
-    trainer = Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, facts={})
+    trainer = Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={})
     trainer.fit()
     job.model.eval()
     dev = job.evaluate()

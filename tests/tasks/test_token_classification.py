@@ -163,7 +163,7 @@ def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
         ROWS, steps=60, learning_rate=5e-3, schedule="cosine", warmup_steps=10,
         precision="float32", evaluate_every=1000,
     )  # fmt: skip
-    Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, facts={}).fit()
+    Trainer(job, job.recipe.training, tmp_path, seed=0, device=CPU, metadata={}).fit()
     job.model.eval()
     dev = job.evaluate()
     assert (dev.metric, dev.score) == ("entity_f1", 1.0)

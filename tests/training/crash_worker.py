@@ -21,7 +21,7 @@ from typing import IO
 import torch
 
 from jumok.training.checkpoints.store import CheckpointStore
-from tests.training.fault_injection import before_each
+from tests.training.fault_injection import before_each_disk_call
 
 
 def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
@@ -75,7 +75,7 @@ def killed_before_each_call(folder: Path) -> int:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def life(writing: int, store: CheckpointStore = store, die: object = die) -> None:
-            with before_each(die):
+            with before_each_disk_call(die):
                 store.commit(3, states(3), {})
             os.write(writing, b"3\n")
 

@@ -10,7 +10,7 @@ CHANGING = ("mkdir", "open", "fsync", "close", "rename", "replace", "unlink", "r
 
 
 @contextlib.contextmanager
-def before_each(act: Callable[[int, str, Any], None]) -> Iterator[None]:
+def before_each_disk_call(act: Callable[[int, str, Any], None]) -> Iterator[None]:
     """Call `act(number, name, first argument)` before the calls of `os` that change the disk, and
     before `io.open` makes a new file; numbers count from 1."""
     count = 0

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.weights import weights_of
 from jumok.processes import ProcessGroup, microbatches_of_rank
-from jumok.training.checkpoints.resharding import rows_of
+from jumok.training.checkpoints.resharding import local_rows
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.ema import EMA
 from jumok.training.parallel.fsdp import FullyShardedDataParallel
-from tests.training.sharded_checkpoint_worker import gang
+from tests.training.sharded_checkpoint_worker import run_workers
 
 CONFIG = TransformerConfig(vocabulary_size=50, d_model=16, n_heads=2, d_ff=32, n_layers=2)
 
@@ -70,7 +70,7 @@ def _hold(processes: ProcessGroup, folder: Path) -> int:
         held.gradients(mine, len(ids), find)
         torch.testing.assert_close(held.norm(), norm, rtol=1e-6, atol=0)
         for name, parameter in held.parameters.items():
-            rows = rows_of(len(gradients[name]), processes.rank, processes.size)
+            rows = local_rows(len(gradients[name]), processes.rank, processes.size)
             wanted_rows = gradients[name][rows.start : rows.stop]
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, wanted_rows, rtol=1e-5, atol=1e-6)
@@ -87,4 +87,4 @@ def _hold(processes: ProcessGroup, folder: Path) -> int:
 
 if __name__ == "__main__":
     signal.alarm(570)
-    gang(int(sys.argv[2]), lambda processes: _hold(processes, Path(sys.argv[1])))
+    run_workers(int(sys.argv[2]), lambda processes: _hold(processes, Path(sys.argv[1])))

@@ -19,8 +19,8 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.errors import JumokError
 from jumok.processes import ProcessGroup, init_process_group
-from jumok.training.checkpoints.resharding import rows_of
-from jumok.training.checkpoints.sharded import ShardedCommits
+from jumok.training.checkpoints.resharding import local_rows
+from jumok.training.checkpoints.sharded import ShardedCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 
 
@@ -36,7 +36,9 @@ def part(
     """What one of `size` processes holds of them."""
     return {
         name: {
-            key: tensor[slice(*_ends(rows_of(len(tensor), rank, size)))] if tensor.ndim else tensor
+            key: tensor[slice(*_ends(local_rows(len(tensor), rank, size)))]
+            if tensor.ndim
+            else tensor
             for key, tensor in tensors.items()
         }
         for name, tensors in states.items()
@@ -49,7 +51,7 @@ def _ends(rows: range) -> tuple[int, int]:
 
 def _write(processes: ProcessGroup, folder: Path, victim: int, last: int) -> int:
     """One process; its exit code."""
-    commits = ShardedCommits(CheckpointStore(folder), processes.new_group())
+    commits = ShardedCheckpointWriter(CheckpointStore(folder), processes.new_group())
     rank, size = processes.rank, processes.size
     try:
         for step in range(1, last + 1):
@@ -72,7 +74,7 @@ def _die_in_the_middle() -> None:
     tensorfile.iter_chunks = some
 
 
-def gang(size: int, live: Callable[[ProcessGroup], int]) -> None:
+def run_workers(size: int, live: Callable[[ProcessGroup], int]) -> None:
     """So many connected processes that do the same; printed is how each ended."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -93,7 +95,7 @@ def gang(size: int, live: Callable[[ProcessGroup], int]) -> None:
 def _main() -> None:
     folder, (size, victim, last) = Path(sys.argv[1]), map(int, sys.argv[2:])
     signal.alarm(570)
-    gang(size, lambda processes: _write(processes, folder, victim, last))
+    run_workers(size, lambda processes: _write(processes, folder, victim, last))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ def test_inside_the_model_has_the_average_and_outside_its_own_weights() -> None:
     average = EMA(dict(model.named_parameters()), decay=0.5)
     own = model.weight.detach().clone()
     average.values["weight"].fill_(3.0)
-    with average.in_place():
+    with average.swap():
         assert model(torch.ones(1, 2)).tolist() == [[6.0, 6.0]]
     assert torch.equal(model.weight, own)
     assert (average.values["weight"] == 3.0).all()
-    with pytest.raises(KeyError), average.in_place():
+    with pytest.raises(KeyError), average.swap():
         raise KeyError
     assert torch.equal(model.weight, own)
 
@@ -44,7 +44,7 @@ def test_without_a_decay_there_is_no_average() -> None:
     average = EMA(dict(model.named_parameters()), decay=0.0)
     average.update(step=1)
     own = model.weight.detach().clone()
-    with average.in_place():
+    with average.swap():
         assert torch.equal(model.weight, own)
     assert average.values == {}
 

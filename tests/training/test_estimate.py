@@ -58,7 +58,7 @@ def test_an_average_is_held_too() -> None:
 def test_as_many_steps_as_a_training_takes(tmp_path: Path, config: TrainingConfig) -> None:
     said = estimate(Circle(points(64, 0), batch=8), config, CPU).steps
     job = Circle(points(64, 0), batch=8)
-    taken = Trainer(job, config, tmp_path, seed=0, device=CPU, facts={}).fit().step
+    taken = Trainer(job, config, tmp_path, seed=0, device=CPU, metadata={}).fit().step
     assert said == taken
 
 

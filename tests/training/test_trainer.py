@@ -26,7 +26,7 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
-from jumok.training.reporting.metrics import METRICS, History, Record, read_records
+from jumok.training.reporting.metrics import METRICS, LogRecord, MetricsLog, read_records
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import classification_job
@@ -48,7 +48,7 @@ def trainer(
 ) -> Trainer[Points]:
     folder.mkdir(exist_ok=True)
     facts = {"recipe": "circle"}
-    return Trainer(job, config, folder, seed=seed, device=CPU, facts=facts, resume=resume)
+    return Trainer(job, config, folder, seed=seed, device=CPU, metadata=facts, resume=resume)
 
 
 def weights(job: Circle) -> dict[str, Tensor]:
@@ -270,17 +270,17 @@ def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
             told.append(list(numbers))
             return super().all_gather_floats(numbers)
 
-    def write(history: History, record: Record) -> None:
+    def write(history: MetricsLog, record: LogRecord) -> None:
         raise StorageError(f"no room for step {record['step']}")
 
-    monkeypatch.setattr(History, "write", write)
+    monkeypatch.setattr(MetricsLog, "write", write)
     learning = Trainer(
         Circle(points(32, 0)),
         replace(CONFIG, report_every=3),
         tmp_path,
         seed=0,
         device=CPU,
-        facts={},
+        metadata={},
         processes=Heard(),
     )
     with pytest.raises(StorageError, match="no room for step 3"):
@@ -610,7 +610,7 @@ def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: i
     whole = Poisoned(points(32, 0), batch=8, shuffle=False)
     wanted = trainer(whole, tmp_path / "whole", config).fit()
     newest = cut_off(tmp_path / "whole", tmp_path / "run", step)
-    assert dict(newest.facts["progress"])["skipped_in_a_row"] == (step == 5)  # type: ignore[arg-type]
+    assert dict(newest.metadata["progress"])["skipped_in_a_row"] == (step == 5)  # type: ignore[arg-type]
     resumed = Poisoned(points(32, 0), batch=8, shuffle=False, seed=5)
     progress = trainer(resumed, tmp_path / "run", config, newest).fit()
     assert wanted.skipped == 2
@@ -626,7 +626,7 @@ def test_patience_counts_what_was_before_a_resume(tmp_path: Path) -> None:
     wanted = trainer(whole, tmp_path / "whole", config).fit()
     assert wanted.ended == "patience"
     newest = cut_off(tmp_path / "whole", tmp_path / "run", wanted.step - 4)
-    assert dict(newest.facts["progress"])["evaluations_since_best"] == 2  # type: ignore[arg-type]
+    assert dict(newest.metadata["progress"])["evaluations_since_best"] == 2  # type: ignore[arg-type]
     resumed = Circle(points(64, 0), seed=5)
     progress = trainer(resumed, tmp_path / "run", config, newest).fit()
     assert replace(progress, seconds=0.0) == replace(wanted, seconds=0.0)
@@ -715,7 +715,7 @@ def test_a_checkpoint_of_another_recipe_is_refused(tmp_path: Path) -> None:
             tmp_path,
             seed=0,
             device=CPU,
-            facts={"recipe": "square"},
+            metadata={"recipe": "square"},
             resume=newest,
         )
 
@@ -738,7 +738,7 @@ def test_compiling_that_fails_is_told_and_the_training_goes_on(
     (tmp_path / "plain").mkdir()
     with inductor.patch({"cpp.cxx": ("no-such-compiler",), "fx_graph_cache": False}):
         compiling = replace(config, compile=True)
-        Trainer(job, compiling, tmp_path, seed=0, device=CPU, facts={}).fit()
+        Trainer(job, compiling, tmp_path, seed=0, device=CPU, metadata={}).fit()
     assert "torch.compile failed (InvalidCxxCompiler: No working C++" in capsys.readouterr().err
-    Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, facts={}).fit()
+    Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, metadata={}).fit()
     assert same(weights_of(job.model), weights_of(plain.model))  # under their plain names

@@ -2,7 +2,7 @@
 
 python -m tests.training.torchrun < GANGS
 
-GANGS is a JSON list of what `Gang` holds; printed is how each process of each gang ended. The
+GANGS is a JSON list of what `WorkerGroup` holds; printed is how each process of each gang ended. The
 children of this process find each other as those of torchrun do, by their environment.
 """
 
@@ -21,7 +21,7 @@ from tests.cli.commands import environment
 
 
 @dataclass(frozen=True)
-class Gang:
+class WorkerGroup:
     """So many processes that run the same words; what they say goes into files of `log`."""
 
     size: int
@@ -33,14 +33,14 @@ class Gang:
 
 
 @dataclass(frozen=True)
-class Ended:
+class GroupExit:
     """How the processes of a gang ended, by rank, and how many seconds after the signal."""
 
     codes: list[int]
     seconds: float
 
 
-def run(gangs: Sequence[Gang]) -> list[Ended]:
+def run(gangs: Sequence[WorkerGroup]) -> list[GroupExit]:
     """Run the gangs in a process of their own."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.training.torchrun"],
@@ -52,15 +52,15 @@ def run(gangs: Sequence[Gang]) -> list[Ended]:
         env=environment(),
     )
     assert done.returncode == 0, done.stderr
-    return [Ended(**line) for line in json.loads(done.stdout)]
+    return [GroupExit(**line) for line in json.loads(done.stdout)]
 
 
-def said(gang: Gang) -> list[str]:
+def outputs_of(gang: WorkerGroup) -> list[str]:
     """What each rank of a gang said."""
     return [Path(f"{gang.log}.{rank}").read_text(encoding="utf-8") for rank in range(gang.size)]
 
 
-def _begin(gang: Gang, rank: int, port: int) -> int:
+def _begin(gang: WorkerGroup, rank: int, port: int) -> int:
     """One process of a gang; its id."""
     from jumok.cli import main
 
@@ -80,7 +80,7 @@ def _begin(gang: Gang, rank: int, port: int) -> int:
     return process
 
 
-def _live(gang: Gang) -> Ended:
+def _live(gang: WorkerGroup) -> GroupExit:
     """From the beginning of a gang to the end of its last process."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -95,7 +95,7 @@ def _live(gang: Gang) -> Ended:
             os.kill(process, gang.by)
     begin = time.monotonic()
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
-    return Ended(ends, time.monotonic() - begin)
+    return GroupExit(ends, time.monotonic() - begin)
 
 
 def _main() -> None:
@@ -106,7 +106,7 @@ def _main() -> None:
     import jumok.training.parallel.fsdp  # noqa: F401
 
     signal.alarm(570)  # nobody waits for ever
-    gangs = [Gang(**gang) for gang in json.load(sys.stdin)]
+    gangs = [WorkerGroup(**gang) for gang in json.load(sys.stdin)]
     print(json.dumps([asdict(_live(gang)) for gang in gangs]))
 
 

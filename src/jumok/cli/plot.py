@@ -1,4 +1,4 @@
-"""jumok plot: pictures for papers and for people in a terminal."""
+"""jumok plot: figures of positional encodings, training history and attention."""
 
 import os
 from pathlib import Path
@@ -14,24 +14,24 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
-    help="Pictures: the positional ideas, a run's history, the attention to a text.",
+    help="Plot positional encodings, a run's history, or attention.",
 )
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Where to, ending in .png, .svg or .pdf.")
-]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Output file: .png, .svg or .pdf.")]
 
 
 @app.command()
 def positions(
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where to, ending in .png, .svg or .pdf.")
+        Path, typer.Option(metavar="FILE", help="Output file: .png, .svg or .pdf.")
     ] = Path("positions.png"),
-    length: Annotated[int, typer.Option(max=4096, help="How many positions, at least 4.")] = 64,
-    width: Annotated[int, typer.Option(max=4096, help="Dimensions, an even number.")] = 32,
+    length: Annotated[int, typer.Option(max=4096, help="Number of positions, at least 4.")] = 64,
+    width: Annotated[
+        int, typer.Option(max=4096, help="Number of dimensions, an even number.")
+    ] = 32,
 ) -> None:
-    """Five ideas for saying where a token stands, and which of them one matrix can shift."""
+    """Compare five positional encodings: which of them can a single matrix shift?"""
     from jumok.fonts import save_figure
     from jumok.viewer.figures.positional_comparison import positional_ladder
 
@@ -41,55 +41,64 @@ def positions(
 
 @app.command()
 def history(run: Run, out: Out = None) -> None:
-    """Loss and score of a run over its epochs, also while it is still training."""
+    """Plot loss and dev score of a run; also works while it is training."""
     from jumok.errors import InputError
     from jumok.fonts import save_figure
-    from jumok.training.reporting.curves import figure
+    from jumok.training.reporting.curves import draw_charts
     from jumok.training.reporting.metrics import METRICS, charts, read_records
 
     if not (run / METRICS).is_file():
-        raise InputError(f"{run} holds no {METRICS}; name a folder of jumok train")
+        raise InputError(f"{run} has no {METRICS}; give the folder of a training run")
     path = out or run / "history.png"
-    save_figure(figure(charts(read_records(run / METRICS)), run.resolve().name), path)
+    save_figure(draw_charts(charts(read_records(run / METRICS)), run.resolve().name), path)
     typer.echo(os.fsencode(path))
 
 
 @app.command()
 def attention(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run, an imported model, or a trace's file.")
+        Path, typer.Argument(metavar="RUN", help="A run, an imported model, or a trace file.")
     ],
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="What the model is to read.")
+        str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What it is to write, given, not chosen.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Force this output instead of generating one."),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             help="attention, heads, lines, model, alignment, neuron, positions or explanation. "
-            "[default: alignment, or heads]"
+            "[default: alignment for encoder-decoders, else heads]"
         ),
     ] = None,
-    block: Annotated[str | None, typer.Option(help="encoder, decoder or cross.")] = None,
-    layer: Annotated[int, typer.Option(help="From 0, or back from -1.")] = -1,
+    block: Annotated[
+        str | None, typer.Option(help="encoder, decoder or cross. [default: the first]")
+    ] = None,
+    layer: Annotated[int, typer.Option(help="Layer, from 0; negative counts from the last.")] = -1,
     head: Annotated[
-        str | None, typer.Option(metavar="N", help="One head alone, from 0; or mean, or max.")
+        str | None, typer.Option(metavar="N", help="One head, from 0, or mean or max over heads.")
     ] = None,
     query: Annotated[
-        int | None, typer.Option(metavar="N", help="A piece that asks: framed; shown by neuron.")
+        int | None,
+        typer.Option(metavar="N", help="Query token to highlight (or to show, for neuron)."),
     ] = None,
-    unit: Annotated[str, typer.Option(help="piece, syllable or word.")] = "piece",
-    specials: Annotated[str, typer.Option(help="plain, dim or renormalise.")] = "plain",
-    measure: Annotated[str, typer.Option(help="weights, or values: what arrives.")] = "weights",
+    unit: Annotated[str, typer.Option(help="Merge tokens: piece, syllable or word.")] = "piece",
+    specials: Annotated[
+        str, typer.Option(help="Special tokens: plain, dim or renormalise.")
+    ] = "plain",
+    measure: Annotated[
+        str, typer.Option(help="weights, or values: weights times value norms.")
+    ] = "weights",
     width: Annotated[
-        float | None, typer.Option(metavar="INCHES", help="3.3: a column, 6.9: a page.")
+        float | None,
+        typer.Option(metavar="INCHES", help="Width: 3.3 for a column, 6.9 for a page."),
     ] = None,
-    title: Annotated[bool, typer.Option(help="Say above which head it is.")] = True,
+    title: Annotated[bool, typer.Option(help="Draw a title that names the head.")] = True,
     out: Out = None,
 ) -> None:
-    """Who looks where: of a run while it reads a text, or of a trace that was kept."""
+    """Plot the attention of a run on a text, or of a saved trace."""
     from jumok.fonts import save_figure
     from jumok.viewer.figures.figure import figure_of, first_kind
 
@@ -114,19 +123,17 @@ def attention(
 
 
 def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) -> "Trace":
-    """The trace in a file, or that of a text being read."""
+    """A saved trace, or a new trace of the model on `text`."""
     from jumok.errors import InputError
 
     if run.is_file():
         from jumok.interpret.trace import Trace
 
         if text is not None or target is not None:
-            raise InputError(
-                f"{run} is a trace, its text was read; leave the text out, or name a run"
-            )
+            raise InputError(f"{run} is a trace and takes no text; remove the text, or give a run")
         return Trace.open(run)
     if text is None:
-        raise InputError(f"no text came for {run} to read; add it behind the run")
+        raise InputError(f"no text was given for {run}; add it after the run")
     from jumok.interpret.tracing import trace
     from jumok.tasks.runs.load import load
 
@@ -134,7 +141,7 @@ def _trace(run: Path, text: str | None, target: str | None, *, explain: bool) ->
 
 
 def _head(word: str | None) -> "Head | None":
-    """A head as it is typed."""
+    """Parse the --head option."""
     from jumok.errors import InputError
 
     if word is None:
@@ -145,4 +152,4 @@ def _head(word: str | None) -> "Head | None":
         return "max"
     if word.isascii() and word.isdecimal():
         return int(word)
-    raise InputError(f"head {word!r}; give its number from 0, mean or max")
+    raise InputError(f"--head must be a number from 0, mean or max, got {word!r}")

@@ -1,4 +1,4 @@
-"""jumok train: a recipe becomes a run."""
+"""jumok train: train a recipe, or resume a run."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from jumok.tasks.runs.run import Run
 
-# From 0 to 1, shown in per cent.
+# Scores from 0 to 1, printed in per cent.
 SHARES = ("accuracy", "macro_f1", "exact_match", "entity_f1", "character_f1")
 
-PARTS = (2, 4, 8)  # processes that a model in parts is estimated for
+PARTS = (2, 4, 8)  # process counts to estimate sharded training for
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -22,25 +22,25 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def train(
     recipe: Annotated[
-        str | None, typer.Argument(metavar="RECIPE", help="A built-in name or a .toml file.")
+        str | None,
+        typer.Argument(metavar="RECIPE", help="Name of a built-in recipe, or a .toml file."),
     ] = None,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[key=value ...]", help="Laid over the recipe.")
+        list[str] | None,
+        typer.Argument(metavar="[key=value ...]", help="Override recipe settings."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run's folder; runs/NAME if left out.")
+        Path | None, typer.Option(help="Folder of the run. [default: runs/NAME]")
     ] = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on with this run instead.")
-    ] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Resume this run.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only measure what the training would cost.")
+        bool, typer.Option("--dry-run", help="Only estimate memory and time.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The results as one JSON line on stdout.")
+        bool, typer.Option("--json", help="Print the results as one JSON object.")
     ] = False,
 ) -> None:
-    """Train a recipe, score it once on the test split, and keep it all in the run's folder."""
+    """Train a recipe, score it on the test split, and save everything in the run's folder."""
     from jumok.errors import InputError
     from jumok.processes import is_main_process, report_errors_once
     from jumok.tasks.recipe.recipe import load_recipe
@@ -51,10 +51,10 @@ def train(
         return
     if resume is not None:
         if recipe is not None or out is not None:
-            raise InputError("--resume takes the run's own recipe and folder; name only the run")
+            raise InputError("--resume takes no recipe and no --out; give only the run")
         finished = training.resume(resume)
     elif recipe is None:
-        raise InputError("no recipe was named; try jumok train numbers, or --resume RUN")
+        raise InputError("no recipe was given; try jumok train numbers, or --resume RUN")
     else:
         with report_errors_once():
             plan = load_recipe(recipe, words or [])
@@ -68,16 +68,16 @@ def train(
 
 
 def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_json: bool) -> None:
-    """What a recipe would cost on this machine."""
+    """Print the estimated memory and time of a recipe on this machine."""
     from dataclasses import asdict
 
     from jumok.errors import InputError
     from jumok.tasks.dry_run import dry_run
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.training.reporting.metrics import clock
+    from jumok.training.reporting.metrics import format_duration
 
     if recipe is None or resume is not None:
-        raise InputError("--dry-run measures a recipe; name one, without --resume")
+        raise InputError("--dry-run needs a recipe and no --resume")
     plan = load_recipe(recipe, words)
     found = dry_run(plan)
     parts = {n: found.bytes_per_rank(n) for n in PARTS if plan.training.sharding == "full"}
@@ -89,18 +89,18 @@ def _estimate(recipe: str | None, words: list[str], resume: Path | None, *, as_j
         ("parameters", f"{found.parameters:,}"),
         ("weights", _megabytes(found.weight_bytes)),
         ("gradients", _megabytes(found.gradient_bytes)),
-        ("optimizer and average", _megabytes(found.optimizer_bytes)),
+        ("optimizer and EMA", _megabytes(found.optimizer_bytes)),
         ("activations, largest batch", _megabytes(found.activation_bytes)),
         ("copy for checkpoints", _megabytes(found.copy_bytes)),
-        ("all of these together", _megabytes(found.bytes)),
-        *((f"each of {n} processes", _megabytes(size)) for n, size in parts.items()),
-        ("tokens an epoch", f"about {found.tokens_per_epoch:,}"),
-        ("tokens a second, measured", f"{found.tokens_per_second:,.0f}"),
+        ("total", _megabytes(found.bytes)),
+        *((f"per process, {n} processes", _megabytes(size)) for n, size in parts.items()),
+        ("tokens per epoch", f"about {found.tokens_per_epoch:,}"),
+        ("tokens per second", f"{found.tokens_per_second:,.0f}"),
         ("steps", f"{found.steps:,}"),
-        ("time of the steps", clock(found.seconds)),
+        ("training time", format_duration(found.seconds)),
     ):
         typer.echo(f"{name:<28}{value:>18}")
-    typer.echo("Evaluations, the test and torch itself (some 400 MB) come on top.")
+    typer.echo("Not included: evaluation, the final test, and torch itself (about 400 MB).")
 
 
 def _megabytes(size: int) -> str:
@@ -108,40 +108,45 @@ def _megabytes(size: int) -> str:
 
 
 def _show(run: "Run", results: dict[str, Any]) -> None:
-    """The table of evaluations, the scores, some answers, and where everything is."""
+    """Print the evaluations, the final scores, some predictions, and the run's folder."""
     from rich.console import Console
     from rich.markup import escape
 
-    from jumok.training.reporting.metrics import METRICS, evaluations, read_records, table
-    from jumok.training.reporting.report import SCORES
+    from jumok.training.reporting.metrics import (
+        METRICS,
+        evaluation_table,
+        evaluations,
+        read_records,
+    )
+    from jumok.training.reporting.report import HEADLINE_METRICS
 
     console = Console(soft_wrap=True, highlight=False)
-    console.print(table(evaluations(read_records(run.folder / METRICS))))
+    console.print(evaluation_table(evaluations(read_records(run.folder / METRICS))))
     for scores in [results, *results["others"]]:
-        shown = {name: _figure(name, scores[name]) for name in SCORES if name in scores}
+        shown = {name: _figure(name, scores[name]) for name in HEADLINE_METRICS if name in scores}
         words = "  ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
         console.print(f"[bold]{escape(scores['split'])}[/bold] ({scores['n']:,} rows)  {words}")
     _show_answers(run, console)
     console.print(
-        f"{results['parameters']:,} weights, {results['wall_seconds']:,.0f} s, "
-        f"{results['peak_memory_bytes'] / 2**20:,.0f} MB at most"
+        f"{results['parameters']:,} parameters, {results['wall_seconds']:,.0f} s, "
+        f"peak memory {results['peak_memory_bytes'] / 2**20:,.0f} MB"
     )
     folder = escape(str(run.folder))
-    console.print(f"All of it is in {folder}; open report.html there, or ask it something:")
+    console.print(f"Results: {folder}/report.html. Try the model:")
     console.print(f'  jumok predict {folder} "..."')
 
 
 def _figure(name: str, score: float) -> str:
-    """A score as it is usually said."""
+    """A score in its usual format."""
     if name in SHARES:
         return f"{score:.2%}"
     return f"{score:.4f}" if name in ("pearson", "spearman") else f"{score:.2f}"
 
 
 def _show_answers(run: "Run", console: "Console") -> None:
-    """A few answers to look at, and a picture of who looked where.
+    """Print some predictions and save an attention plot.
 
-    What cannot be drawn is told: the training is over, and the run is whole.
+    A failed plot is only reported: the training has finished.
     """
     from rich.markup import escape
 
@@ -160,6 +165,6 @@ def _show_answers(run: "Run", console: "Console") -> None:
     try:
         picture = draw(loaded, texts[0], run.folder / "attention.png")
     except JumokError as error:
-        console.print(f"No picture of who looked where: {escape(str(error))}")
+        console.print(f"Attention plot failed: {escape(str(error))}")
     else:
-        console.print(f"Who looked where: {escape(str(picture))}")
+        console.print(f"Attention plot: {escape(str(picture))}")

@@ -18,9 +18,9 @@ from jumok.nn.layer import TransformerLayer
 
 
 @contextmanager
-def activation_checkpointing(model: nn.Module, *, wanted: bool = True) -> Iterator[None]:
+def activation_checkpointing(model: nn.Module, *, enabled: bool = True) -> Iterator[None]:
     """Inside, the layers of the model that learn recompute; outside they are as they were."""
-    layers = [m for m in model.modules() if isinstance(m, TransformerLayer)] if wanted else []
+    layers = [m for m in model.modules() if isinstance(m, TransformerLayer)] if enabled else []
     for layer in layers:
         layer.forward = _again(layer, layer.forward)  # type: ignore[method-assign]
     try:

@@ -33,7 +33,7 @@ class EMA:
             )
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
+    def swap(self) -> Iterator[None]:
         """Inside, the model has the average for its weights; without averaging, its own."""
         self._swap()
         try:

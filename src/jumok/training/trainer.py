@@ -37,9 +37,9 @@ from jumok.processes import (
 from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.backward import StepGradients
 from jumok.training.bad_steps import Trouble, refused, trouble_of
-from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.best import best_sound, tell_lost
-from jumok.training.checkpoints.checkpoint import Checkpoint, refuse_another_run
+from jumok.training.checkpoints.checkpoint import Checkpoint, check_same_run
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from jumok.training.ema import EMA
@@ -48,8 +48,8 @@ from jumok.training.mixed_precision import autocast_model
 from jumok.training.nonfinite import find_first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
 from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
-from jumok.training.reporting.metrics import History, Record, dev_record, train_record
-from jumok.training.reporting.progress_bar import ProgressLine, Speed
+from jumok.training.reporting.metrics import LogRecord, MetricsLog, dev_record, train_record
+from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 from jumok.training.schedules import lr_multiplier
 from jumok.training.signals import StopRequest, handle_signals
 from jumok.training.state import TrainerState
@@ -69,18 +69,18 @@ class Trainer(Generic[B]):
         *,
         seed: int,
         device: torch.device,
-        facts: Mapping[str, Any],
+        metadata: Mapping[str, Any],
         resume: Checkpoint | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
         self.shards = microbatches_of_rank(processes.rank, processes.size, config.accumulate)
-        self.facts = dict(facts)
+        self.facts = dict(metadata)
         self.dtype = resolve_dtype(config.precision, device)
         self.store = CheckpointStore(folder, config.keep)
         self.held = self._hold()  # here processes meet; what one alone may fail with comes after
-        self.commits = CommitsBehind(self.held.commits_to(self.store))
+        self.commits = AsyncCheckpointWriter(self.held.commits_to(self.store))
         self.parameters = self.held.parameters
         self.optimizer = Optimizer(self.parameters, config)
         self.average = EMA(self.parameters, config.ema)
@@ -90,9 +90,9 @@ class Trainer(Generic[B]):
             self._restore(resume)
         self.loader = Loader(job.epoch, Position(self.progress.epoch, self.progress.batch))
         first = processes.rank == 0
-        self.history = History(folder, resumed_step=self.progress.step, kept=first)
+        self.history = MetricsLog(folder, resumed_step=self.progress.step, kept=first)
         self.seconds_before = self.progress.seconds  # of training before a resume
-        self.speed = Speed(self.seconds_before)
+        self.speed = Throughput(self.seconds_before)
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
         self.learning_rate = 0.0  # of the last step
@@ -121,7 +121,7 @@ class Trainer(Generic[B]):
         share = self._share(self.progress.step)
         with (
             handle_signals() as stop,
-            ProgressLine(share, quiet=self.processes.rank > 0) as line,
+            ProgressBar(share, quiet=self.processes.rank > 0) as line,
             activation_checkpointing(self.job.model, wanted=self.config.recompute),
             self.commits,
         ):
@@ -133,7 +133,7 @@ class Trainer(Generic[B]):
                 seed=self.seed,
                 device=self.device,
                 dtype=self.dtype,
-                say=line.say,
+                say=line.log,
             )
             self._tell_damage(line)
             first = self.progress.step + 1
@@ -141,7 +141,7 @@ class Trainer(Generic[B]):
                 epoch = self.progress.epoch
                 loss = self._step(line)
                 if self.progress.step == first and self.held.writes:
-                    self.commits.prepare(self._states())
+                    self.commits.allocate(self._states())
                 self._after_step(loss, self.progress.epoch > epoch, line, stop)
             # while the last commit was waited for
             [asked] = all_reduce_max(self.processes, [stop.requested or 0])
@@ -149,7 +149,7 @@ class Trainer(Generic[B]):
         self._load_best(line)
         return self.progress
 
-    def _step(self, line: ProgressLine) -> float:
+    def _step(self, line: ProgressBar) -> float:
         """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
         step = self.progress.step + 1
         share = self._share(step - 1)  # before the batches of this step are taken
@@ -200,13 +200,13 @@ class Trainer(Generic[B]):
         """Take the step: clip the gradients, of this norm; AdamW; the average."""
         if self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
-        self.commits.wait_for_copy()
+        self.commits.wait_for_staging()
         self.optimizer.step(self.learning_rate)
         self.average.update(step)
         self.progress = self.progress.after_step(loss)
 
     def _refuse(
-        self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressLine
+        self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressBar
     ) -> None:
         """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
         if not trouble.finite:
@@ -220,10 +220,10 @@ class Trainer(Generic[B]):
         self.progress = self.progress.after_skip()
         in_a_row = self.progress.skipped_in_a_row
         stop = self.config.on_bad_step == "stop"
-        line.say(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
+        line.log(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
 
     def _after_step(
-        self, loss: float, epoch_ended: bool, line: ProgressLine, stop: StopRequest
+        self, loss: float, epoch_ended: bool, line: ProgressBar, stop: StopRequest
     ) -> None:
         """Report, evaluate, commit, end: whatever is due after this step."""
         config, step = self.config, self.progress.step
@@ -234,7 +234,7 @@ class Trainer(Generic[B]):
             self.tokens_per_second = self.speed.read()
             self._report(loss)
             release_memory()
-        line.show(share, step, loss, self.tokens_per_second)
+        line.update(share, step, loss, self.tokens_per_second)
         every = config.evaluate_every
         evaluated = over or (step % every == 0 if every else epoch_ended)
         if evaluated:
@@ -272,7 +272,7 @@ class Trainer(Generic[B]):
     def _end(self, why: str) -> None:
         self.progress = replace(self.progress, ended=self.progress.ended or why)
 
-    def _write(self, report: Record) -> None:
+    def _write(self, report: LogRecord) -> None:
         """Keep a report; where that fails all end together, when they next meet."""
         try:
             self.history.write(report)
@@ -290,7 +290,7 @@ class Trainer(Generic[B]):
         )
         self._write(record)
 
-    def _evaluate(self, line: ProgressLine) -> None:
+    def _evaluate(self, line: ProgressBar) -> None:
         """Score the (averaged) weights on the development split; remember the best."""
         self.tokens_per_second = self.tokens_per_second or self.speed.read()
         self.job.model.eval()
@@ -316,7 +316,7 @@ class Trainer(Generic[B]):
         self._write(record)
         better = self.progress.best_step == step
         score = f"{dev.metric} {dev.score:.4f}"
-        line.say(
+        line.log(
             f"epoch {epochs:.2f}  step {step}  dev loss {dev.loss:.4f}  {score}"
             f"{'  best so far' if better else ''}  "
             f"{self.tokens_per_second:,.0f} tokens/s  {self.speed.seconds:,.0f} s",
@@ -347,25 +347,25 @@ class Trainer(Generic[B]):
         return states
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        refuse_another_run(checkpoint, self.facts)
+        check_same_run(checkpoint, self.facts)
         states = self.held.read(checkpoint)
         self.optimizer.load(states["optimizer"])
         self.average.load(states.get("average", {}))
-        facts = checkpoint.facts["progress"]
+        facts = checkpoint.metadata["progress"]
         assert isinstance(facts, Mapping)  # we wrote it, and its sum was right
         self.progress = TrainerState.from_dict(facts)
 
-    def _tell_damage(self, line: ProgressLine) -> None:
+    def _tell_damage(self, line: ProgressBar) -> None:
         """The checkpoints that cannot be used, when a training goes on."""
         for bad in self.rejected:
-            line.say(f"{bad.path} is damaged and left alone: {bad.reason}")
+            line.log(f"{bad.path} is damaged and left alone: {bad.reason}")
         step = self.progress.best_step
         if self.processes.rank == 0 and step not in (0, self.progress.step):
             lost = tell_lost(self.store, step)
             if lost:
-                line.say(lost)
+                line.log(lost)
 
-    def _load_best(self, line: ProgressLine) -> None:
+    def _load_best(self, line: ProgressBar) -> None:
         """The weights of the best evaluation into the model, from that step's checkpoint.
 
         Where that is damaged, from the best of those that are sound.
@@ -376,11 +376,11 @@ class Trainer(Generic[B]):
                 records = self.history.records
                 step, score, why = best_sound(self.store, step, score, self.facts, records)
                 if why:
-                    line.say(why)
+                    line.log(why)
         row = self.processes.all_gather_floats([step, score])[0]
         step, score = int(row[0]), row[1]
         with raise_together(self.processes):
             best = self.store.checkpoint(step)
-            refuse_another_run(best, self.facts)  # it may have come into the folder meanwhile
+            check_same_run(best, self.facts)  # it may have come into the folder meanwhile
         self.progress = replace(self.progress, best_step=step, best_score=score)
         self.held.finish(best)

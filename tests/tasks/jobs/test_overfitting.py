@@ -22,7 +22,7 @@ LEARNING = {
 
 def by_heart(job: ClassificationJob | SequenceJob, folder: Path) -> float:
     """The mean loss on the examples once they were learnt."""
-    trainer = Trainer(job, job.recipe.training, folder, seed=0, device=CPU, facts={})
+    trainer = Trainer(job, job.recipe.training, folder, seed=0, device=CPU, metadata={})
     trainer.fit()
     job.model.eval()
     return job.evaluate().loss

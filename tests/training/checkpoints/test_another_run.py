@@ -60,7 +60,7 @@ def test_the_best_is_of_another_run(two: tuple[Path, Path], tmp_path: Path) -> N
     folder = mixed(two, tmp_path / "run", 2)
     newest = CheckpointStore(folder).newest()
     assert newest is not None
-    assert dict(newest.facts["progress"])["best_step"] == 2  # type: ignore[arg-type]
+    assert dict(newest.metadata["progress"])["best_step"] == 2  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match=r"step-2: its recipe is .* do not belong together"):
         resume(folder)
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from jumok.errors import StorageError
-from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 
 
@@ -22,7 +22,7 @@ def states(step: int) -> dict[str, dict[str, torch.Tensor]]:
 
 def test_the_same_bytes_as_in_the_foreground(tmp_path: Path) -> None:
     front, back = CheckpointStore(tmp_path / "front", keep=3), CheckpointStore(tmp_path / "back", 3)
-    with CommitsBehind(back) as behind:
+    with AsyncCheckpointWriter(back) as behind:
         for step in range(1, 8):
             front.commit(step, states(step), {"a": step}, protect=[2])
             behind.commit(step, states(step), {"a": step}, protect=[2])
@@ -38,11 +38,11 @@ def test_what_changes_after_the_call_is_not_in_it(tmp_path: Path) -> None:
     """The training goes on in place; each checkpoint holds its own step all the same."""
     store = CheckpointStore(tmp_path, keep=20)
     weight = torch.nn.Parameter(torch.zeros(200_000))
-    with CommitsBehind(store) as behind, torch.no_grad():
+    with AsyncCheckpointWriter(store) as behind, torch.no_grad():
         for step in range(1, 11):
             weight.fill_(step)
             behind.commit(step, {"model": {"turned": weight.view(2, -1).T}}, {})
-            behind.wait_for_copy()
+            behind.wait_for_staging()
             weight.fill_(-1)
     for step in range(1, 11):
         loaded = store.checkpoint(step).load()["model"]["turned"]
@@ -54,20 +54,20 @@ def test_an_exchange_of_tensors_meanwhile_is_not_in_it(tmp_path: Path) -> None:
     held = threading.Event()
     averages = {"a": torch.ones(2)}
     store = CheckpointStore(tmp_path)
-    with CommitsBehind(store) as behind:
+    with AsyncCheckpointWriter(store) as behind:
         behind._thread.submit(held.wait)
         behind.commit(1, {"average": averages}, {})
         averages["a"] = torch.zeros(2)
         held.set()
-        behind.wait_for_copy()
+        behind.wait_for_staging()
     assert torch.equal(store.checkpoint(1).load()["average"]["a"], torch.ones(2))
 
 
 def test_a_copy_that_fails_fails_the_commit_and_holds_nobody_up(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with CommitsBehind(store) as behind:
+    with AsyncCheckpointWriter(store) as behind:
         behind.commit(1, {"model": {"nowhere": torch.ones(2, device="meta")}}, {})
-        behind.wait_for_copy()
+        behind.wait_for_staging()
         with pytest.raises(NotImplementedError, match="meta"):
             behind.wait()
     assert store.newest() is None
@@ -76,7 +76,7 @@ def test_a_copy_that_fails_fails_the_commit_and_holds_nobody_up(tmp_path: Path) 
 def test_states_may_come_go_and_grow(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, keep=9)
     parts = [{"a": torch.zeros(2)}, {}, {"a": torch.ones(3), "b": torch.ones(1).bfloat16()}]
-    with CommitsBehind(store) as behind:
+    with AsyncCheckpointWriter(store) as behind:
         for step, part in enumerate(parts):
             behind.commit(step, {"model": part}, {})
     for step, part in enumerate(parts):
@@ -87,8 +87,8 @@ def test_states_may_come_go_and_grow(tmp_path: Path) -> None:
 
 def test_room_made_before_is_used(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with CommitsBehind(store) as behind:
-        behind.prepare(states(7))
+    with AsyncCheckpointWriter(store) as behind:
+        behind.allocate(states(7))
         behind.commit(1, states(1) | {"average": {"a": torch.ones(2)}}, {})
     loaded = store.checkpoint(1).load()
     assert torch.equal(loaded["model"]["weight"], states(1)["model"]["weight"])
@@ -97,7 +97,7 @@ def test_room_made_before_is_used(tmp_path: Path) -> None:
 
 def test_a_commit_that_failed_is_told_by_the_next(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
-    with CommitsBehind(store) as behind:
+    with AsyncCheckpointWriter(store) as behind:
         behind.commit(1, states(1), {})
         behind.wait()
         assert not behind.failed
@@ -108,16 +108,16 @@ def test_a_commit_that_failed_is_told_by_the_next(tmp_path: Path) -> None:
     assert [path.name for path in sorted(store.checkpoints.iterdir())] == ["step-1", "step-3"]
 
 
-def train(folder: Path, then: Callable[[CommitsBehind], object]) -> None:
+def train(folder: Path, then: Callable[[AsyncCheckpointWriter], object]) -> None:
     """A training of one commit, for which a file lies in the way."""
     (folder / "checkpoints").write_text("in the way")
-    with CommitsBehind(CheckpointStore(folder)) as behind:
+    with AsyncCheckpointWriter(CheckpointStore(folder)) as behind:
         behind.commit(1, states(1), {})
         then(behind)
 
 
 def test_a_last_commit_that_failed_is_told_at_the_end(tmp_path: Path) -> None:
-    def see(behind: CommitsBehind) -> None:
+    def see(behind: AsyncCheckpointWriter) -> None:
         while not behind.failed:
             time.sleep(0.001)
 
@@ -132,7 +132,7 @@ def test_the_first_failure_is_the_one_to_tell(tmp_path: Path) -> None:
 
 def test_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
-    with CommitsBehind(CheckpointStore(tmp_path)) as behind:
+    with AsyncCheckpointWriter(CheckpointStore(tmp_path)) as behind:
         behind.commit(1, states(1), {})
     assert threading.active_count() == before
 
@@ -144,7 +144,7 @@ def test_the_thread_has_no_workers_of_its_own(tmp_path: Path) -> None:
 import os, sys
 from pathlib import Path
 import torch
-from jumok.training.checkpoints.async_writer import CommitsBehind
+from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 
 torch.set_num_threads(2)
@@ -153,7 +153,7 @@ large = {dtype: values.to(dtype) for dtype in (torch.float32, torch.bfloat16)}
 states = {"model": {str(dtype): value for dtype, value in large.items()}}
 states["model"] |= {"turned": torch.ones(1_000, 2_000).T, "bool": values > 0}
 before = len(os.listdir("/proc/self/task"))
-with CommitsBehind(CheckpointStore(Path(sys.argv[1]))) as behind:
+with AsyncCheckpointWriter(CheckpointStore(Path(sys.argv[1]))) as behind:
     behind.prepare(states)
     for step in (1, 2):
         behind.commit(step, states, {})

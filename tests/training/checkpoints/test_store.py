@@ -18,7 +18,7 @@ from jumok.atomic_io import sha256_of
 from jumok.errors import CheckpointError, InputError, StorageError
 from jumok.training.checkpoints.manifest import FORMAT, FileRecord, Manifest, parse_manifest
 from jumok.training.checkpoints.store import CheckpointStore
-from tests.training.fault_injection import before_each
+from tests.training.fault_injection import before_each_disk_call
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -58,7 +58,7 @@ def test_loads_what_was_committed(store: CheckpointStore) -> None:
     assert path == store.folder / "checkpoints" / "step-40"
     newest = store.newest()
     assert newest is not None
-    assert (newest.step, newest.facts, newest.rejected) == (40, facts, ())
+    assert (newest.step, newest.metadata, newest.rejected) == (40, facts, ())
     loaded = newest.load()
     assert loaded.keys() == saved.keys()
     for state, tensors in saved.items():
@@ -93,7 +93,7 @@ def test_no_checkpoint_at_all_is_none(store: CheckpointStore) -> None:
 def test_one_step_can_be_asked_for(store: CheckpointStore) -> None:
     for step in (1, 2):
         store.commit(step, states(step), {"step": step})
-    assert store.checkpoint(1).facts == {"step": 1}
+    assert store.checkpoint(1).metadata == {"step": 1}
     (store.checkpoints / "step-1" / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match=r"step-1: cannot be used \(it has no manifest"):
         store.checkpoint(1)
@@ -338,7 +338,7 @@ def test_a_disk_that_fails_at_any_call_is_one_sentence_and_loses_nothing(
 
         message = ""
         try:
-            with before_each(fail):
+            with before_each_disk_call(fail):
                 store.commit(3, states(3), {})
         except StorageError as failure:
             message = str(failure)
@@ -386,7 +386,7 @@ def test_the_order_of_a_commit(store: CheckpointStore) -> None:
         elif name in ("rename", "rmdir", "unlink"):
             calls.append((name, Path(str(what)).name))
 
-    with before_each(note):
+    with before_each_disk_call(note):
         path = store.commit(3, states(3), {})
     doomed = [what for name, what in calls if name == "rename"][1]
     assert doomed == "step-1"

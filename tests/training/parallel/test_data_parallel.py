@@ -30,7 +30,7 @@ from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import read_records
 from tests.cli.commands import environment
-from tests.training.torchrun import Ended, Gang, run, said
+from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of, run
 
 STEPS = 6
 WORDS = [
@@ -53,7 +53,7 @@ class Runs:
 
     def __init__(self, recipe: Path, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
-        self.gangs: list[Gang] = []
+        self.gangs: list[WorkerGroup] = []
 
     def begin(self, name: str, size: int, *words: str, **signals: Any) -> None:
         """A gang that trains anew in the folder `name`."""
@@ -67,9 +67,9 @@ class Runs:
     def _add(self, name: str, size: int, line: list[str], step: int = 0, **signals: Any) -> None:
         after = str(self.folder / name / "checkpoints" / f"step-{step}")
         log = str(self.folder / f"{len(self.gangs)}-{name}")
-        self.gangs.append(Gang(size, line, log, after=after, **signals))
+        self.gangs.append(WorkerGroup(size, line, log, after=after, **signals))
 
-    def run(self) -> list[tuple[Gang, Ended]]:
+    def run(self) -> list[tuple[WorkerGroup, GroupExit]]:
         return list(zip(self.gangs, run(self.gangs), strict=True))
 
 
@@ -92,7 +92,7 @@ def story(folder: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if k not in TIMES} for record in records]
 
 
-def codes(ends: Sequence[tuple[Gang, Ended]]) -> list[list[int]]:
+def codes(ends: Sequence[tuple[WorkerGroup, GroupExit]]) -> list[list[int]]:
     return [ended.codes for _, ended in ends]
 
 
@@ -107,14 +107,14 @@ def test_strict_gives_the_same_bits_with_any_number_of_processes(
     runs.go_on("changed", 1, **stopped(3))
     runs.go_on("changed", 3)
     ends = runs.run()
-    assert codes(ends[:4]) == [[0] * size for size in (1, 2, 3, 4)], said(ends[0][0])
+    assert codes(ends[:4]) == [[0] * size for size in (1, 2, 3, 4)], outputs_of(ends[0][0])
     assert codes(ends[4:]) == [[143, 143], [143], [0, 0, 0]]
     for name in ("2", "3", "4", "changed"):
         assert bits(tmp_path / name) == bits(tmp_path / "1"), name
         assert story(tmp_path / name) == story(tmp_path / "1")
-    spoke = [[bool(text) for text in said(gang)] for gang, _ in ends]
+    spoke = [[bool(text) for text in outputs_of(gang)] for gang, _ in ends]
     assert all(first and not any(others) for first, *others in spoke)
-    (*_, sentence) = said(ends[4][0])[0].splitlines()
+    (*_, sentence) = outputs_of(ends[4][0])[0].splitlines()
     assert sentence.startswith("jumok: stopped by SIGTERM after step ")
 
 
@@ -128,7 +128,7 @@ def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe:
     runs.go_on("changed", 1, **stopped(3))
     runs.go_on("changed", 3)
     ends = runs.run()
-    assert codes(ends) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], said(ends[1][0])
+    assert codes(ends) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], outputs_of(ends[1][0])
     one, three = (first_gradients(tmp_path / name) for name in ("1", "3"))
     assert max(gradient.abs().max() for gradient in one.values()) > 1e-3
     for name, gradient in one.items():
@@ -185,11 +185,11 @@ def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> 
     ends = runs.run()
     assert codes(ends) == [[2, 2, 2], [2, 2], [2, 2], [4, 4]]
     for gang, _ in ends:
-        assert [text.count("jumok: ") for text in said(gang)] == [1] + [0] * (gang.size - 1)
+        assert [text.count("jumok: ") for text in outputs_of(gang)] == [1] + [0] * (gang.size - 1)
     assert (
         "3 processes came, and a step has training.accumulate = 2 to share; set "
         "training.accumulate to 3 or a multiple of it, or start 2"
-    ) in said(ends[0][0])[0]
+    ) in outputs_of(ends[0][0])[0]
     assert not (tmp_path / "idle").exists()
     names = sorted(path.name for path in (tmp_path / "steep" / "bad-steps").iterdir())
     assert len(names) == 2
@@ -208,7 +208,7 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
     ends = runs.run()
     assert codes(ends) == [[0], [6, -9, 6], [0, 0]]
     assert ends[1][1].seconds < 120  # before training.timeout, also on a busy machine
-    for text in said(ends[1][0])[::2]:
+    for text in outputs_of(ends[1][0])[::2]:
         assert "lost contact: another one ended, or did not answer for 240 s" in text
         assert "Traceback" not in text
     assert bits(tmp_path / "lost") == bits(tmp_path / "whole")
@@ -226,7 +226,7 @@ def test_a_model_that_one_cannot_write_ends_all_with_its_sentence(
     runs = Runs(review_recipe, tmp_path)
     runs.go_on("run", 2)
     ((gang, ended),) = runs.run()
-    first, second = said(gang)
+    first, second = outputs_of(gang)
     assert ended.codes == [3, 3], first + second
     assert "model.safetensors: cannot be written" in first.splitlines()[-1]
     assert not second

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from jumok.errors import CheckpointError, InputError
 from jumok.safetensors_io import read_tensors
-from jumok.training.checkpoints.resharding import rows_of, shard_name, shards_by_state
+from jumok.training.checkpoints.resharding import group_shards, local_rows, shard_name
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
 from tests.cli.commands import environment
@@ -29,10 +29,10 @@ from tests.training.parallel.test_data_parallel import (
     story,
 )
 from tests.training.sharded_checkpoint_worker import part, whole
-from tests.training.torchrun import Ended, Gang, said
+from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of
 
 SHARDED = ("training.sharding=full", f"training.keep={STEPS}", "training.precision=float32")
-Ends = list[tuple[Gang, Ended]]
+Ends = list[tuple[WorkerGroup, GroupExit]]
 
 
 # Real processes
@@ -55,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, review_recipe: Path) -> tu
 def test_parts_learn_what_a_whole_learns(trained: tuple[Path, Ends]) -> None:
     """Of 4 batches a step 3 processes have 1, 1 and 2; some weights have fewer rows than 3."""
     folder, ends = trained
-    assert codes(ends[:5]) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], said(ends[1][0])
+    assert codes(ends[:5]) == [[0], [0, 0, 0], [143, 143], [143], [0, 0, 0]], outputs_of(ends[1][0])
     one, three = (first_gradients(folder / name) for name in ("1", "3"))
     assert one.keys() == three.keys()
     assert max(gradient.abs().max() for gradient in one.values()) > 1e-3
@@ -87,7 +87,7 @@ def test_a_bad_step_is_noticed_by_all(trained: tuple[Path, Ends]) -> None:
     folder, ends = trained
     gang, ended = ends[5]
     assert ended.codes == [4, 4]
-    first, second = said(gang)
+    first, second = outputs_of(gang)
     assert "the loss or a gradient is not finite, first in encoder." in first
     assert second == ""
     assert len(list((folder / "steep" / "bad-steps").iterdir())) == 2
@@ -98,7 +98,7 @@ def test_a_process_that_dies_while_it_writes_leaves_the_checkpoint_before(tmp_pa
     assert gang("shard_writers", tmp_path, 3, 1, 3) == [6, -9, 6]
     newest = CheckpointStore(tmp_path).newest()
     assert newest is not None
-    assert (newest.step, newest.rejected, newest.facts) == (2, (), {"of": 2})
+    assert (newest.step, newest.rejected, newest.metadata) == (2, (), {"of": 2})
     assert_equal(newest.load(), whole(2))
     assert sorted(path.name for path in newest.path.parent.iterdir()) == ["step-1", "step-2"]
 
@@ -160,10 +160,10 @@ def test_a_killed_process_ends_the_others_and_the_run_goes_on(
         runs.go_on(f"lost {victim}", 2)
     _, *ends = runs.run()
     for (gang, lost), (_, resumed) in zip(ends[::2], ends[1::2], strict=True):
-        assert sorted(lost.codes) == [-9, 6, 6], said(gang)
+        assert sorted(lost.codes) == [-9, 6, 6], outputs_of(gang)
         assert lost.seconds < 60
         assert resumed.codes == [0, 0]
-        assert all("Traceback" not in text for text in said(gang))
+        assert all("Traceback" not in text for text in outputs_of(gang))
     for victim in range(3):
         assert_same_curve(tmp_path / f"lost {victim}", tmp_path / "whole")
 
@@ -277,15 +277,15 @@ def assert_same_weights(mine: Path, theirs: Path) -> None:
 
 def commit(store: CheckpointStore, step: int, size: int) -> Path:
     """What `size` processes do together, one after the other."""
-    scratch, records = store.begin(step), {}
+    scratch, records = store.stage(step), {}
     for rank in range(size):
         held = part(whole(step), rank, size)
         mine = {
             shard_name(name, rank, size): {k: t for k, t in tensors.items() if t.numel()}
             for name, tensors in held.items()
         }
-        records |= store.write(step, scratch, mine)
-    return store.finish(step, scratch, records, {})
+        records |= store.write_states(step, scratch, mine)
+    return store.publish(step, scratch, records, {})
 
 
 def assert_equal(found: dict[str, dict[str, Tensor]], wanted: dict[str, dict[str, Tensor]]) -> None:
@@ -315,7 +315,7 @@ def test_rows_are_cut_as_torch_cuts_them() -> None:
     for n in range(1, 12):
         for size in range(1, 6):
             chunks = [len(chunk) for chunk in torch.arange(n).chunk(size)]
-            mine = [len(rows_of(n, rank, size)) for rank in range(size)]
+            mine = [len(local_rows(n, rank, size)) for rank in range(size)]
             assert mine == chunks + [0] * (size - len(chunks))
 
 
@@ -357,9 +357,9 @@ def test_a_part_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
 
 def test_a_set_of_parts_that_is_not_whole_is_refused() -> None:
     with pytest.raises(CheckpointError, match="which is not all of one set"):
-        shards_by_state([shard_name("model", 1, 3), shard_name("model", 2, 3)])
+        group_shards([shard_name("model", 1, 3), shard_name("model", 2, 3)])
     with pytest.raises(CheckpointError, match="which is not all of one set"):
-        shards_by_state([shard_name("model", 0, 2), shard_name("model", 1, 3)])
+        group_shards([shard_name("model", 0, 2), shard_name("model", 1, 3)])
 
 
 @pytest.mark.parametrize("word", ["strict", "compile"])

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jumok.fonts import save_figure
-from jumok.training.reporting.curves import BLUE, GREY, Chart, Curve, figure, svg
+from jumok.training.reporting.curves import BLUE, GREY, Chart, Curve, draw_charts, svg
 
 LOSS = Curve("train", ((0.5, 0.9), (1.0, 0.4), (2.0, -0.1)), BLUE)
 MANY = Curve("every report", tuple((i / 1000, 1 / (i + 1)) for i in range(5000)), GREY, faint=True)
@@ -28,7 +28,7 @@ def test_every_chart_is_drawn_without_a_word(
     tmp_path: Path, charts: list[Chart], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        save_figure(figure(charts, "감정 분류 $"), tmp_path / "history.png")
+        save_figure(draw_charts(charts, "감정 분류 $"), tmp_path / "history.png")
     assert not caplog.records
     for chart in charts:
         ElementTree.fromstring(svg(chart))

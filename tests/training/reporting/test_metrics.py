@@ -13,18 +13,18 @@ from jumok.errors import InputError, StorageError
 from jumok.training.reporting.metrics import (
     METRICS,
     Evaluation,
-    History,
-    Record,
-    best,
+    LogRecord,
+    MetricsLog,
+    best_evaluation,
     charts,
-    clock,
+    evaluation_table,
     evaluations,
+    format_duration,
     read_records,
-    table,
 )
 
 
-def train(step: int, loss: float = 0.5) -> Record:
+def train(step: int, loss: float = 0.5) -> LogRecord:
     return {
         "kind": "train",
         "step": step,
@@ -36,7 +36,7 @@ def train(step: int, loss: float = 0.5) -> Record:
     }
 
 
-def dev(step: int, score: float, metric: str = "accuracy") -> Record:
+def dev(step: int, score: float, metric: str = "accuracy") -> LogRecord:
     return {
         "kind": "dev",
         "step": step,
@@ -60,15 +60,15 @@ STORY = [
 ]
 
 
-def told(folder: Path, records: list[Record], resumed_step: int = 0) -> History:
-    history = History(folder, resumed_step)
+def told(folder: Path, records: list[LogRecord], resumed_step: int = 0) -> MetricsLog:
+    history = MetricsLog(folder, resumed_step)
     for record in records:
         history.write(record)
     return history
 
 
 def test_each_report_is_on_disk_at_once(tmp_path: Path) -> None:
-    history = History(tmp_path)
+    history = MetricsLog(tmp_path)
     for count, record in enumerate(STORY, start=1):
         history.write(record)
         assert read_records(tmp_path / METRICS) == STORY[:count]
@@ -93,7 +93,7 @@ def test_a_killed_and_resumed_run_tells_the_same_story(
 
 def test_a_new_run_forgets_what_lay_there(tmp_path: Path) -> None:
     told(tmp_path, STORY)
-    assert History(tmp_path).records == []
+    assert MetricsLog(tmp_path).records == []
     assert (tmp_path / METRICS).read_bytes() == b""
 
 
@@ -103,7 +103,7 @@ def test_damage_in_the_middle_is_told(tmp_path: Path) -> None:
     lines[2] = lines[2][:-5]
     (tmp_path / METRICS).write_text("\n".join(lines))
     with pytest.raises(InputError, match=r"metrics.jsonl, line 3 is not a report .*; restore"):
-        History(tmp_path, resumed_step=200)
+        MetricsLog(tmp_path, resumed_step=200)
     with pytest.raises(StorageError, match="cannot be read"):
         read_records(tmp_path / "none.jsonl")
 
@@ -117,7 +117,9 @@ def test_what_a_power_cut_left_behind_the_checkpoint_is_written_anew(tmp_path: P
     with pytest.raises(InputError, match=r"line 4 is not a report"):
         read_records(path)
     with pytest.raises(InputError, match=r"line 4 is not a report"):
-        History(tmp_path, resumed_step=200)  # which a person must look at: it is not written anew
+        MetricsLog(
+            tmp_path, resumed_step=200
+        )  # which a person must look at: it is not written anew
     told(tmp_path, STORY[3:], resumed_step=100)
     assert path.read_bytes() == b"".join(lines)
 
@@ -136,8 +138,8 @@ def test_what_a_power_cut_left_behind_the_checkpoint_is_written_anew(tmp_path: P
         ({**train(1), "seconds": "3"}, "seconds is '3'; metrics are texts, others numbers"),
     ],
 )
-def test_what_is_no_report_is_refused(tmp_path: Path, record: Record, message: str) -> None:
-    history = History(tmp_path)
+def test_what_is_no_report_is_refused(tmp_path: Path, record: LogRecord, message: str) -> None:
+    history = MetricsLog(tmp_path)
     with pytest.raises(InputError, match=message):
         history.write(record)
     assert (tmp_path / METRICS).read_bytes() == b""
@@ -148,14 +150,19 @@ def test_a_row_sums_up_what_was_learnt_since_the_last() -> None:
     assert rows[0] == Evaluation(1.0, 100, pytest.approx(0.6), 0.4, 0.80, "accuracy", 20_075, 51.0)
     assert rows[1].loss == pytest.approx(0.3)
     assert rows[2] == Evaluation(2.5, 250, 0.1, None, None, "", 20_250, 125.0)
-    assert best(rows) == rows[1]
-    assert best(evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity")])) is not None
+    assert best_evaluation(rows) == rows[1]
+    assert (
+        best_evaluation(evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity")]))
+        is not None
+    )
     assert evaluations([]) == []
-    assert best([]) is None
+    assert best_evaluation([]) is None
 
 
 def test_the_best_perplexity_is_the_lowest() -> None:
-    top = best(evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity"), dev(3, 8.0)]))
+    top = best_evaluation(
+        evaluations([dev(1, 9.0, "perplexity"), dev(2, 8.0, "perplexity"), dev(3, 8.0)])
+    )
     assert top is not None
     assert top.step == 2
 
@@ -174,7 +181,7 @@ def test_nan_becomes_null_and_leaves_a_gap(tmp_path: Path) -> None:
 def test_files_for_people(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     history = told(tmp_path, STORY)
     with caplog.at_level(logging.WARNING):
-        history.publish("감정 분류")
+        history.write_summaries("감정 분류")
     assert not caplog.records
     rows = list(csv.DictReader((tmp_path / "history.csv").read_text().splitlines()))
     assert [row["score"] for row in rows] == ["0.8", "0.85", ""]
@@ -201,7 +208,7 @@ def test_loss_and_score_are_drawn_both() -> None:
 def test_the_table_on_the_screen() -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(table(evaluations(STORY)))
+        console.print(evaluation_table(evaluations(STORY)))
     lines = capture.get().splitlines()
     heads = ["epoch", "step", "loss", "dev loss", "accuracy", "tokens/s", "time"]
     assert lines[0].split() == " ".join(heads).split()
@@ -210,4 +217,9 @@ def test_the_table_on_the_screen() -> None:
 
 
 def test_clock() -> None:
-    assert [clock(s) for s in (0, 59.6, 3599.4, 36000)] == ["0:00", "1:00", "59:59", "10:00:00"]
+    assert [format_duration(s) for s in (0, 59.6, 3599.4, 36000)] == [
+        "0:00",
+        "1:00",
+        "59:59",
+        "10:00:00",
+    ]

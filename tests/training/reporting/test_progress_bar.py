@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from jumok.training.reporting.progress_bar import ProgressLine, Speed
+from jumok.training.reporting.progress_bar import ProgressBar, Throughput
 
 SHOWING = """
 import time
-from jumok.training.reporting.progress_bar import ProgressLine
-with ProgressLine(0.25) as line:
+from jumok.training.reporting.progress_bar import ProgressBar
+with ProgressBar(0.25) as line:
     line.show(0.5, 20, 0.6931, 12345.6)
     time.sleep(0.3)  # it is drawn ten times a second
     line.say("epoch 1.00  [a]  dev loss 0.5", "accuracy 0.8000")
@@ -21,9 +21,9 @@ with ProgressLine(0.25) as line:
 
 
 def test_in_a_pipe_only_the_lines_that_stay(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressLine() as line:
-        line.show(0.5, 20, 0.6931, 12345.6)
-        line.say("epoch 1.00  step 40  accuracy 0.8000", "accuracy 0.8000")
+    with ProgressBar() as line:
+        line.update(0.5, 20, 0.6931, 12345.6)
+        line.log("epoch 1.00  step 40  accuracy 0.8000", "accuracy 0.8000")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "epoch 1.00  step 40  accuracy 0.8000\n"
@@ -53,7 +53,7 @@ def test_on_a_terminal_the_moving_line_tells_all() -> None:
 
 
 def test_speed_counts_tokens_and_keeps_the_seconds_of_before() -> None:
-    speed = Speed(seconds_before=100.0)
+    speed = Throughput(seconds_before=100.0)
     assert 100.0 <= speed.seconds < 200.0
     speed.count(500)
     speed.count(500)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
-from jumok.training.reporting.metrics import Record
+from jumok.training.reporting.metrics import LogRecord
 from jumok.training.reporting.report import Example, Mistake, shown, write_report
 
 NASTY = [
@@ -23,7 +23,7 @@ NASTY = [
     "ㅋㅋㅠㅠ … ㈜",
     "\u202eright to left",
 ]
-HISTORY: list[Record] = [
+HISTORY: list[LogRecord] = [
     {
         "kind": "train",
         "step": 10,

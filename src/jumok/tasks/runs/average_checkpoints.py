@@ -83,9 +83,9 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
             f"a mean of the last {last} checkpoints was asked for, and {len(found)} sound ones are "
             f"in {run.folder}; train longer, or write them more often (training.evaluate_every)"
         )
-    alike = {key: found[0].facts.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
+    alike = {key: found[0].metadata.get(key) for key in ("vocabulary", "target_vocabulary", "data")}
     for each in found:
-        if not each.is_of({"recipe": run.recipe_fingerprint(), **alike}):
+        if not each.belongs_to({"recipe": run.recipe_fingerprint(), **alike}):
             raise InputError(
                 f"{each.path} is not of the run whose folder it lies in; move it away, and average "
                 "what is left"

@@ -26,8 +26,8 @@ from jumok.tasks.runs.import_checkpoint import Imported, open_foreign, open_impo
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.vocabulary import Vocabulary
-from jumok.training.checkpoints.checkpoint import step_of
-from jumok.training.checkpoints.store import CHECKPOINTS, NAME, CheckpointStore
+from jumok.training.checkpoints.checkpoint import parse_step
+from jumok.training.checkpoints.store import CHECKPOINT_NAME, CHECKPOINTS, CheckpointStore
 
 
 def load(folder: str | Path, device: str = "auto") -> Loaded:
@@ -44,7 +44,7 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     folder = Path(folder)
     check_path_name(folder)
     here = folder.absolute()
-    if here.parent.name == CHECKPOINTS and NAME.fullmatch(here.name):
+    if here.parent.name == CHECKPOINTS and CHECKPOINT_NAME.fullmatch(here.name):
         return _as_it_was(here, device)
     if is_hf_folder(folder):
         return _loaded(open_foreign(folder), device, folder / "model.safetensors")
@@ -94,8 +94,8 @@ def _as_it_was(folder: Path, device: str) -> Loaded:
     """
     run = folder.parent.parent
     loaded = load(run, device)
-    found = CheckpointStore(run).checkpoint(step_of(folder))
-    if not found.is_of({"recipe": Run.existing(run).recipe_fingerprint()}):
+    found = CheckpointStore(run).checkpoint(parse_step(folder))
+    if not found.belongs_to({"recipe": Run.existing(run).recipe_fingerprint()}):
         raise CheckpointError(
             f"{folder} is not of the run whose folder it lies in; move it back to its own"
         )

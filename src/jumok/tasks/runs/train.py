@@ -37,7 +37,7 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import TrainingJob
 from jumok.training.lock import run_lock
-from jumok.training.reporting.metrics import History
+from jumok.training.reporting.metrics import MetricsLog
 from jumok.training.reporting.report import write_report
 from jumok.training.state import TrainerState
 from jumok.training.trainer import Trainer
@@ -189,7 +189,7 @@ def _train(
             run.folder,
             seed=recipe.seed,
             device=device,
-            facts=facts,
+            metadata=facts,
             resume=checkpoint,
             processes=processes,
         )
@@ -281,12 +281,12 @@ def _results(
 def _publish(
     run: Run,
     recipe: Recipe,
-    history: History,
+    history: MetricsLog,
     results: dict[str, Any],
     scored: Scored,
     labels: tuple[str, ...],
 ) -> None:
-    history.publish(recipe.name)
+    history.write_summaries(recipe.name)
     write_report(
         run.folder,
         title=recipe.name,

@@ -2,7 +2,7 @@
 
 A thread copies the tensors in memory, and then writes the copy. Forward and backward passes leave
 weights, moments and averages as they are, so they need not wait for the copy; only what changes
-those, the optimizer, does (`wait_for_copy`), and by then it is there. Sums, writing and waiting
+those, the optimizer, does (`wait_for_staging`), and by then it is there. Sums, writing and waiting
 for the disk stop nobody. One commit is under way at most, so they come in order and nothing piles
 up.
 
@@ -26,10 +26,10 @@ from torch import Tensor
 
 from jumok.errors import JumokError
 from jumok.training.checkpoints.manifest import JSON
-from jumok.training.checkpoints.store import Commits, States
+from jumok.training.checkpoints.store import CheckpointWriter, States
 
 
-class CommitsBehind:
+class AsyncCheckpointWriter:
     """Commits to `store` in the background; leaving the `with` waits for the last one.
 
     >>> import tempfile
@@ -38,16 +38,16 @@ class CommitsBehind:
     >>> weight = torch.ones(2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))
-    ...     with CommitsBehind(store) as behind:
+    ...     with AsyncCheckpointWriter(store) as behind:
     ...         behind.commit(40, {"model": {"weight": weight}}, {})
     ...         loss = weight.sum()  # the training goes on at once
-    ...         behind.wait_for_copy()
+    ...         behind.wait_for_staging()
     ...         _ = weight.zero_()
     ...     store.checkpoint(40).load()
     {'model': {'weight': tensor([1., 1.])}}
     """
 
-    def __init__(self, store: Commits) -> None:
+    def __init__(self, store: CheckpointWriter) -> None:
         self.store = store
         self._copies: dict[str, dict[str, Tensor]] = {}  # kept: new memory is slow to write to
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
@@ -71,7 +71,7 @@ class CommitsBehind:
             self._thread.shutdown()
 
     @property
-    def under_way(self) -> bool:
+    def in_progress(self) -> bool:
         """Whether a commit is being written."""
         return self._under_way is not None and not self._under_way.done()
 
@@ -81,7 +81,7 @@ class CommitsBehind:
         last = self._under_way
         return last is not None and last.done() and last.exception() is not None
 
-    def prepare(self, states: States) -> None:
+    def allocate(self, states: States) -> None:
         """Make room for copies of such tensors, in the background: new memory is slow to fill."""
         self.wait()
         self._under_way = self._thread.submit(self._make_room, states)
@@ -90,22 +90,22 @@ class CommitsBehind:
         self,
         step: int,
         states: States,
-        facts: Mapping[str, JSON],
+        metadata: Mapping[str, JSON],
         protect: Collection[int] = (),
     ) -> None:
         """Begin a commit of the tensors as they are now; see `CheckpointStore.commit`.
 
-        They may be read by all, and changed by nobody until `wait_for_copy` returns. Waits for the
+        They may be read by all, and changed by nobody until `wait_for_staging` returns. Waits for the
         commit before. Raises what that one failed with; then this one is not begun.
         """
         self.wait()
         now = {state: dict(tensors) for state, tensors in states.items()}
         copying = self._copying = self._thread.submit(self._copied, now)
         self._under_way = self._thread.submit(
-            lambda: self.store.commit(step, copying.result(), facts, protect)
+            lambda: self.store.commit(step, copying.result(), metadata, protect)
         )
 
-    def wait_for_copy(self) -> None:
+    def wait_for_staging(self) -> None:
         """Until the tensors of the last commit are copied; from then on they may change."""
         copying, self._copying = self._copying, None
         if copying is not None:

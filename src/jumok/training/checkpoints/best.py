@@ -12,7 +12,7 @@ from jumok.errors import CheckpointError
 from jumok.training.better import is_better
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
-from jumok.training.reporting.metrics import Record
+from jumok.training.reporting.metrics import LogRecord
 
 
 def fault_of(store: CheckpointStore, step: int) -> str:
@@ -41,7 +41,7 @@ def best_sound(
     best: int,
     score: float,
     facts: Mapping[str, Any],
-    records: Iterable[Record],
+    records: Iterable[LogRecord],
 ) -> tuple[int, float, str]:
     """The step and score of the checkpoint to take for the best one, and why another is taken.
 
@@ -49,7 +49,7 @@ def best_sound(
     it stays the best one, and what is damaged about it is told when it is opened.
     """
     fault = fault_of(store, best) if best else "no evaluation gave a score"
-    others = [each for each in store.last() if each.is_of(facts)] if fault else []
+    others = [each for each in store.last() if each.belongs_to(facts)] if fault else []
     if not others:
         return best, score, ""
     scores = scores_in(records)
@@ -74,7 +74,7 @@ def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, f
     return step
 
 
-def scores_in(reports: Iterable[Record]) -> dict[int, tuple[str, float]]:
+def scores_in(reports: Iterable[LogRecord]) -> dict[int, tuple[str, float]]:
     """The metric and score of every evaluation, by its step; NaN where it gave no number."""
     return {
         int(report["step"] or 0): (str(report["metric"]), _number(report["score"]))

@@ -27,7 +27,7 @@ from jumok.training.checkpoints.manifest import (
     Manifest,
     parse_manifest,
 )
-from jumok.training.checkpoints.resharding import read_rows, shards_by_state
+from jumok.training.checkpoints.resharding import group_shards, read_local_rows
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 * 2**20
@@ -55,18 +55,18 @@ class Checkpoint:
         return self.manifest.step
 
     @property
-    def facts(self) -> Mapping[str, JSON]:
+    def metadata(self) -> Mapping[str, JSON]:
         """What was committed with the tensors: recipe, versions, data position, best score."""
-        return self.manifest.facts
+        return self.manifest.metadata
 
     @property
     def states(self) -> dict[str, list[str]]:
         """The states by name, each with the parts that lie in files of their own."""
-        return shards_by_state(map(_state_name, self.manifest.files))
+        return group_shards(map(_state_name, self.manifest.files))
 
-    def is_of(self, facts: Mapping[str, Any]) -> bool:
+    def belongs_to(self, facts: Mapping[str, Any]) -> bool:
         """Whether it belongs to the run with these facts: recipe, vocabulary, data."""
-        return all(self.facts.get(key) == value for key, value in facts.items())
+        return all(self.metadata.get(key) == value for key, value in facts.items())
 
     def load(self) -> dict[str, dict[str, Tensor]]:
         """The whole tensors by state and name, on the CPU.
@@ -77,12 +77,12 @@ class Checkpoint:
         return {state: self.state(state) for state in self.states}
 
     def state(self, state: str, rank: int = 0, size: int = 1) -> dict[str, Tensor]:
-        """The tensors of one state; of many processes the rows of one, see `read_rows`."""
+        """The tensors of one state; of many processes the rows of one, see `read_local_rows`."""
         parts = [file_name(part) for part in self.states[state]]
         if size == len(parts) == 1:
             return self._tensors(parts[0])
         files = {self.path / name: self.manifest.files[name] for name in parts}
-        return read_rows(files, rank, size)
+        return read_local_rows(files, rank, size)
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         record = self.manifest.files[name]
@@ -92,12 +92,12 @@ class Checkpoint:
         return tensorfile.deserialize(data)
 
 
-def refuse_another_run(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
+def check_same_run(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
     """Raises CheckpointError for a checkpoint of another run than the one with these facts."""
     for key, value in facts.items():
-        if checkpoint.facts.get(key) != value:
+        if checkpoint.metadata.get(key) != value:
             raise CheckpointError(
-                f"{checkpoint.path}: its {key} is {checkpoint.facts.get(key)!r}, the run's "
+                f"{checkpoint.path}: its {key} is {checkpoint.metadata.get(key)!r}, the run's "
                 f"{value!r}; they do not belong together: move it away to go on from an "
                 "older one, or train anew in another folder"
             )
@@ -110,7 +110,7 @@ def verified(path: Path) -> Checkpoint:
     if MANIFEST not in present:
         raise InputError("it has no manifest; it is damaged")
     manifest = parse_manifest(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
-    if manifest.step != step_of(path):
+    if manifest.step != parse_step(path):
         raise InputError(f"its manifest is that of step {manifest.step}; it was moved or mixed up")
     wanted = {MANIFEST, *manifest.files}
     if present != wanted:
@@ -134,7 +134,7 @@ def _verify_file(path: Path, record: FileRecord) -> None:
     tensorfile.read_header(path)
 
 
-def step_of(path: Path) -> int:
+def parse_step(path: Path) -> int:
     """The step of a folder that is named like a checkpoint."""
     return int(path.name.removeprefix("step-"))
 

@@ -38,7 +38,7 @@ class Manifest:
 
     step: int
     files: Mapping[str, FileRecord]
-    facts: Mapping[str, JSON]
+    metadata: Mapping[str, JSON]
 
     def to_bytes(self) -> bytes:
         """The one way to write this manifest. Raises InputError for facts that are not JSON."""
@@ -47,7 +47,7 @@ class Manifest:
                 "format": FORMAT,
                 "step": self.step,
                 "files": {name: vars(record) for name, record in self.files.items()},
-                "facts": dict(self.facts),
+                "facts": dict(self.metadata),
             }
             return _render(content | {"sha256": hashlib.sha256(_render(content)).hexdigest()})
         except (TypeError, ValueError, RecursionError) as error:

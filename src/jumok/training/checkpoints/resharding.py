@@ -25,7 +25,7 @@ AT_ONCE = 2**20  # bytes that are read over
 _SHARD = re.compile(r"(?P<state>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})")
 
 
-def rows_of(n: int, rank: int, size: int) -> range:
+def local_rows(n: int, rank: int, size: int) -> range:
     """Which of n rows are those of one of `size` processes.
 
     >>> [list(rows_of(5, rank, 4)) for rank in range(4)]
@@ -44,12 +44,12 @@ def shard_name(state: str, rank: int, size: int) -> str:
     return f"{state}-{rank + 1:05}-of-{size:05}"
 
 
-def shards_by_state(names: Iterable[str]) -> dict[str, list[str]]:
+def group_shards(names: Iterable[str]) -> dict[str, list[str]]:
     """The states that these parts are of, each with its parts in order.
 
     Raises CheckpointError when a part is missing.
 
-    >>> shards_by_state(["model-00002-of-00002", "model-00001-of-00002", "average"])
+    >>> group_shards(["model-00002-of-00002", "model-00001-of-00002", "average"])
     {'average': ['average'], 'model': ['model-00001-of-00002', 'model-00002-of-00002']}
     """
     found: dict[str, list[str]] = {}
@@ -87,7 +87,9 @@ class _File:
     pieces: list[_Piece] = field(default_factory=list)
 
 
-def read_rows(files: Mapping[Path, FileRecord], rank: int = 0, size: int = 1) -> dict[str, Tensor]:
+def read_local_rows(
+    files: Mapping[Path, FileRecord], rank: int = 0, size: int = 1
+) -> dict[str, Tensor]:
     """The rows of one of `size` processes, from the files of a state in their order.
 
     What has no rows at all, a number of steps for example, is the same for everybody. Nothing else
@@ -105,7 +107,7 @@ def read_rows(files: Mapping[Path, FileRecord], rank: int = 0, size: int = 1) ->
             _want(holders[0], name, tensors[name], 0)
             continue
         counts = [file.entries[name].shape[0] for file in holders]
-        wanted = rows_of(sum(counts), rank, size)
+        wanted = local_rows(sum(counts), rank, size)
         tensors[name] = torch.empty((len(wanted), *first.shape[1:]), dtype=dtype)
         before = 0  # rows in the files before this one
         for file, count in zip(holders, counts, strict=True):

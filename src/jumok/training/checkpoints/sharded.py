@@ -19,7 +19,7 @@ from jumok.training.checkpoints.resharding import shard_name
 from jumok.training.checkpoints.store import CheckpointStore, States
 
 
-class ShardedCommits:
+class ShardedCheckpointWriter:
     """The commits of one of many processes, which all begin the same ones in the same order.
 
     They speak by a connection that nobody else uses, so that a thread may commit.
@@ -32,7 +32,7 @@ class ShardedCommits:
         self,
         step: int,
         states: States,
-        facts: Mapping[str, JSON],
+        metadata: Mapping[str, JSON],
         protect: Collection[int] = (),
     ) -> Path:
         """Write this process's part and wait for the others, as `CheckpointStore.commit` does.
@@ -44,18 +44,18 @@ class ShardedCommits:
         with ExitStack() as undone:
             with raise_together(processes):
                 if rank == 0:
-                    scratch = self.store.begin(step)
+                    scratch = self.store.stage(step)
                     undone.enter_context(cleanup_on_error(scratch))
                     made = scratch.name.encode()
             scratch = self.store.checkpoints / processes.all_gather_bytes(made)[0].decode()
             with raise_together(processes):
                 parts = {shard_name(name, rank, size): _held(t) for name, t in states.items()}
-                records = self.store.write(step, scratch, parts)
+                records = self.store.write_states(step, scratch, parts)
             said = processes.all_gather_bytes(_told(records))
             with raise_together(processes):
                 if rank == 0:
                     every = {name: record for text in said for name, record in _heard(text)}
-                    self.store.finish(step, scratch, every, facts, protect)
+                    self.store.publish(step, scratch, every, metadata, protect)
         return self.store.checkpoints / f"step-{step}"
 
 

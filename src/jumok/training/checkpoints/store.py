@@ -30,7 +30,7 @@ from jumok.training.checkpoints.checkpoint import (
     Checkpoint,
     Rejected,
     file_name,
-    step_of,
+    parse_step,
     verified,
 )
 from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
@@ -38,17 +38,17 @@ from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
 States = Mapping[str, Mapping[str, Tensor]]
 Marks = dict[str, tuple[int, ...]]  # of every file
 CHECKPOINTS = "checkpoints"  # the folder of a run in which they lie
-NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})")
+CHECKPOINT_NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
 
-class Commits(Protocol):
+class CheckpointWriter(Protocol):
     """Where a training commits: a store of its own, or one that processes share."""
 
     def commit(
         self,
         step: int,
         states: States,
-        facts: Mapping[str, JSON],
+        metadata: Mapping[str, JSON],
         protect: Collection[int] = (),
     ) -> Path:
         """See `CheckpointStore.commit`."""
@@ -84,7 +84,7 @@ class CheckpointStore:
         self,
         step: int,
         states: States,
-        facts: Mapping[str, JSON],
+        metadata: Mapping[str, JSON],
         protect: Collection[int] = (),
     ) -> Path:
         """Write the checkpoint of `step` and return its folder once it is safe on disk.
@@ -94,12 +94,12 @@ class CheckpointStore:
         were; InputError for facts or tensors that cannot be written. A checkpoint of this step that
         is there already is never overwritten: a sound one is an error, a damaged one moves aside.
         """
-        scratch = self.begin(step)
+        scratch = self.stage(step)
         with cleanup_on_error(scratch):
-            records = self.write(step, scratch, states)
-            return self.finish(step, scratch, records, facts, protect)
+            records = self.write_states(step, scratch, states)
+            return self.publish(step, scratch, records, metadata, protect)
 
-    def begin(self, step: int) -> Path:
+    def stage(self, step: int) -> Path:
         """The first part of a commit: an empty folder for its files, of a name nobody looks at."""
         final = self._final(step)
         with storage_errors(f"{final}: cannot be committed"):
@@ -109,7 +109,7 @@ class CheckpointStore:
             scratch.mkdir()
         return scratch
 
-    def write(self, step: int, scratch: Path, states: States) -> dict[str, FileRecord]:
+    def write_states(self, step: int, scratch: Path, states: States) -> dict[str, FileRecord]:
         """The second part: a file for each of these states."""
         with storage_errors(f"{self._final(step)}: cannot be committed"):
             return {
@@ -117,7 +117,7 @@ class CheckpointStore:
                 for state, tensors in states.items()
             }
 
-    def finish(
+    def publish(
         self,
         step: int,
         scratch: Path,
@@ -214,13 +214,15 @@ class CheckpointStore:
         """The folders that are named like checkpoints, the last step first."""
         with storage_errors(f"{self.checkpoints}: cannot be read"):
             paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
-        return sorted((p for p in paths if NAME.fullmatch(p.name)), key=step_of, reverse=True)
+        return sorted(
+            (p for p in paths if CHECKPOINT_NAME.fullmatch(p.name)), key=parse_step, reverse=True
+        )
 
     def _prune(self, protect: Collection[int]) -> None:
         """Delete what is older than the `keep` newest checkpoints that can really be resumed."""
         sound = 0
         for path in self._newest_first():
-            step = step_of(path)
+            step = parse_step(path)
             if sound < self.keep:
                 sound += self._is_sound(path)
             elif step not in protect:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from jumok.models.weights import load_weights, weights_of
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
-from jumok.training.checkpoints.store import CheckpointStore, Commits
+from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
 from jumok.training.ema import EMA
 from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
@@ -54,7 +54,7 @@ class ParallelStrategy(Protocol[B]):
     def averaged(self, average: EMA) -> AbstractContextManager[None]:
         """The same with the average for weights, where there is one."""
 
-    def commits_to(self, store: CheckpointStore) -> Commits:
+    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
         """Where this process commits what it holds."""
 
     def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
@@ -101,9 +101,9 @@ class DataParallel(Generic[B]):
 
     def averaged(self, average: EMA) -> AbstractContextManager[None]:
         """By exchange: nothing is copied."""
-        return average.in_place()
+        return average.swap()
 
-    def commits_to(self, store: CheckpointStore) -> Commits:
+    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
         """One file a state."""
         return store
 

@@ -27,8 +27,8 @@ from jumok.models.weights import weights_of
 from jumok.nn.layer import TransformerLayer
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
-from jumok.training.checkpoints.sharded import ShardedCommits
-from jumok.training.checkpoints.store import CheckpointStore, Commits
+from jumok.training.checkpoints.sharded import ShardedCheckpointWriter
+from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
 from jumok.training.ema import EMA
 from jumok.training.parallel.data_parallel import Find
 
@@ -122,9 +122,9 @@ class FullyShardedDataParallel(Generic[B]):
         """Gathered anew each time."""
         return self._plain_with(average.values or self.parameters)
 
-    def commits_to(self, store: CheckpointStore) -> Commits:
+    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
         """A file a state of each process, behind the back of the training."""
-        return ShardedCommits(store, self.processes.new_group())
+        return ShardedCheckpointWriter(store, self.processes.new_group())
 
     def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
         """The rows of this process, of however many the checkpoint is."""

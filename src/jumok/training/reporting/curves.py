@@ -54,7 +54,7 @@ class Chart:
     best: Point | None = None
 
 
-def figure(charts: Sequence[Chart], title: str = "") -> "Figure":
+def draw_charts(charts: Sequence[Chart], title: str = "") -> "Figure":
     """The charts side by side.
 
     >>> chart = Chart("accuracy", (Curve("dev", ((1.0, 0.8), (2.0, 0.85))),), best=(2.0, 0.85))

@@ -22,12 +22,12 @@ from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.fonts import save_figure
 from jumok.training.better import LOWER_IS_BETTER
-from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, figure
+from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, draw_charts
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Record: TypeAlias = Mapping[str, str | int | float | None]
+LogRecord: TypeAlias = Mapping[str, str | int | float | None]
 
 METRICS = "metrics.jsonl"
 REQUIRED = {
@@ -44,7 +44,7 @@ def train_record(
     learning_rate: float,
     tokens_per_second: float,
     seconds: float,
-) -> Record:
+) -> LogRecord:
     """What a training says of a step."""
     return {
         "kind": "train",
@@ -59,7 +59,7 @@ def train_record(
 
 def dev_record(
     *, step: int, epoch: float, loss: float, score: float, metric: str, seconds: float
-) -> Record:
+) -> LogRecord:
     """What a training says of an evaluation on the development split."""
     return {
         "kind": "dev",
@@ -86,7 +86,7 @@ class Evaluation:
     seconds: float  # since the training began
 
 
-class History:
+class MetricsLog:
     """The reports of the run in `folder`: written as they come, kept for the pictures.
 
     A new run starts at step 0; a resumed one keeps the reports up to `resumed_step` and the next
@@ -107,7 +107,7 @@ class History:
     def __init__(self, folder: Path, resumed_step: int = 0, *, kept: bool = True) -> None:
         """Keep the reports up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
         self.folder, self.kept = folder, kept
-        self.records: list[Record] = []
+        self.records: list[LogRecord] = []
         if not kept:
             return
         file = folder / METRICS
@@ -115,7 +115,7 @@ class History:
         self.records = [r for r in before if _step(r) <= resumed_step]
         write_atomically(file, "".join(map(_line, self.records)).encode())
 
-    def write(self, record: Record) -> None:
+    def write(self, record: LogRecord) -> None:
         """Add one report. Raises InputError for a report that lacks something."""
         _check(record)
         if not self.kept:
@@ -133,13 +133,13 @@ class History:
         with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
             os.fsync(file.fileno())
 
-    def publish(self, title: str = "") -> None:
+    def write_summaries(self, title: str = "") -> None:
         """Write history.csv and history.png anew."""
         write_atomically(self.folder / "history.csv", to_csv(evaluations(self.records)).encode())
-        save_figure(figure(charts(self.records), title), self.folder / "history.png")
+        save_figure(draw_charts(charts(self.records), title), self.folder / "history.png")
 
 
-def read_records(file: Path, until: int | None = None) -> list[Record]:
+def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
     """The reports in a metrics.jsonl; damage at its end, left by a kill, is none.
 
     A power cut may leave whole lines behind the damage; where nobody wants what is after the step
@@ -148,7 +148,7 @@ def read_records(file: Path, until: int | None = None) -> list[Record]:
     """
     with storage_errors(f"{file}: cannot be read"):
         lines = file.read_bytes().splitlines(keepends=True)
-    records: list[Record] = []
+    records: list[LogRecord] = []
     damage: InputError | None = None
     for number, line in enumerate(lines, start=1):
         try:
@@ -166,10 +166,10 @@ def read_records(file: Path, until: int | None = None) -> list[Record]:
     return records
 
 
-def evaluations(records: Iterable[Record]) -> list[Evaluation]:
+def evaluations(records: Iterable[LogRecord]) -> list[Evaluation]:
     """One row for each evaluation; reports after the last one make a row without a score."""
     rows: list[Evaluation] = []
-    since: list[Record] = []
+    since: list[LogRecord] = []
     for record in records:
         since.append(record)
         if record["kind"] == "dev":
@@ -178,7 +178,7 @@ def evaluations(records: Iterable[Record]) -> list[Evaluation]:
     return [*rows, _row(since)] if since else rows
 
 
-def best(rows: Sequence[Evaluation]) -> Evaluation | None:
+def best_evaluation(rows: Sequence[Evaluation]) -> Evaluation | None:
     """The row with the best score, the first of equals; None without any score."""
     scored = [row for row in rows if row.score is not None]
     if not scored:
@@ -196,7 +196,7 @@ def to_csv(rows: Iterable[Evaluation]) -> str:
     return text.getvalue()
 
 
-def charts(records: Iterable[Record]) -> list[Chart]:
+def charts(records: Iterable[LogRecord]) -> list[Chart]:
     """Loss and score over the epochs, as note 002 shows both; no score chart without a score."""
     records = list(records)
     rows = evaluations(records)
@@ -209,14 +209,14 @@ def charts(records: Iterable[Record]) -> list[Chart]:
             Curve("dev", _points(records, "dev", "loss"), ORANGE),
         ),
     )
-    top = best(rows)
+    top = best_evaluation(rows)
     if top is None or top.score is None:
         return [loss]
     scores = Curve("dev", _points(records, "dev", "score"), ORANGE)
     return [loss, Chart(top.metric, (scores,), best=(top.epoch, top.score))]
 
 
-def table(rows: Sequence[Evaluation]) -> "Table":
+def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
     """The rows for the screen, the best one marked."""
     from rich.table import Table
 
@@ -224,7 +224,7 @@ def table(rows: Sequence[Evaluation]) -> "Table":
     shown = Table(box=None, header_style="bold")
     for heading in ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time"):
         shown.add_column(heading, justify="right")
-    top = best(rows)
+    top = best_evaluation(rows)
     for row in rows:
         mark = "★ " if row is top else ""
         shown.add_row(
@@ -234,13 +234,13 @@ def table(rows: Sequence[Evaluation]) -> "Table":
             _number(row.dev_loss),
             mark + _number(row.score),
             "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}",
-            clock(row.seconds),
+            format_duration(row.seconds),
             style="bold" if row is top else None,
         )
     return shown
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A duration as hours, minutes and seconds.
 
     >>> clock(75.4), clock(3725)
@@ -251,7 +251,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
 
 
-def _row(since: Sequence[Record]) -> Evaluation:
+def _row(since: Sequence[LogRecord]) -> Evaluation:
     """Sum up the reports since the last evaluation; the newest may be the next one."""
     last = since[-1]
     dev = last if last["kind"] == "dev" else None
@@ -267,26 +267,26 @@ def _row(since: Sequence[Record]) -> Evaluation:
     )
 
 
-def _mean(records: Iterable[Record], key: str) -> float | None:
+def _mean(records: Iterable[LogRecord], key: str) -> float | None:
     """The mean over the training reports, None where there is none."""
     values = [_value(record, key) for record in records if record["kind"] == "train"]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
-def _points(records: Iterable[Record], kind: str, key: str) -> tuple[tuple[float, float], ...]:
+def _points(records: Iterable[LogRecord], kind: str, key: str) -> tuple[tuple[float, float], ...]:
     """(epoch, value) of every report of this kind that has a finite value."""
     pairs = ((_value(r, "epoch"), _value(r, key)) for r in records if r["kind"] == kind)
     return tuple((x, y) for x, y in pairs if x is not None and y is not None)
 
 
-def _value(record: Record, key: str) -> float | None:
+def _value(record: LogRecord, key: str) -> float | None:
     """A finite number of a report, else None."""
     value = record[key]
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _step(record: Record) -> int:
+def _step(record: LogRecord) -> int:
     """The step of a checked report."""
     return int(record["step"] or 0)
 
@@ -323,7 +323,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
-def _line(record: Record) -> str:
+def _line(record: LogRecord) -> str:
     """One line of metrics.jsonl; NaN and infinity, which JSON does not know, become null."""
     known = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value

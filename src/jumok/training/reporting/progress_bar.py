@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 
-class ProgressLine:
+class ProgressBar:
     """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only.
 
     A quiet one says nothing: of many processes one speaks.
@@ -41,18 +41,18 @@ class ProgressLine:
     ) -> None:
         self._bar.stop()
 
-    def show(self, done: float, step: int, loss: float, tokens_per_second: float) -> None:
+    def update(self, done: float, step: int, loss: float, tokens_per_second: float) -> None:
         """Move the line: `done` runs from 0 to 1."""
         text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
         self._bar.update(self._task, completed=done, description=text)
 
-    def say(self, text: str, score: str = "") -> None:
+    def log(self, text: str, score: str = "") -> None:
         """A line that stays, above the moving one; on a terminal or not."""
         self._score = f"  {score}" if score else self._score
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-class Speed:
+class Throughput:
     """Real tokens a second since the last reading, and seconds since the beginning."""
 
     def __init__(self, seconds_before: float = 0.0) -> None:

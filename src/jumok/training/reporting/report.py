@@ -14,11 +14,18 @@ from pathlib import Path
 from jumok.atomic_io import write_atomically
 from jumok.errors import InputError
 from jumok.training.reporting.curves import svg
-from jumok.training.reporting.metrics import Evaluation, Record, best, charts, clock, evaluations
+from jumok.training.reporting.metrics import (
+    Evaluation,
+    LogRecord,
+    best_evaluation,
+    charts,
+    evaluations,
+    format_duration,
+)
 
 STYLE = Path(__file__).with_name("report.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-SCORES = (
+HEADLINE_METRICS = (
     "accuracy",
     "macro_f1",
     "pearson",
@@ -57,7 +64,7 @@ def write_report(
     folder: Path,
     *,
     title: str,
-    history: Sequence[Record],
+    history: Sequence[LogRecord],
     results: Mapping[str, object],
     recipe_toml: str,
     confusion: Sequence[Sequence[int]] | None = None,
@@ -124,13 +131,13 @@ def _cards(results: Mapping[str, object]) -> str:
     """The final scores in large figures."""
     cards = [
         f'<div class="card"><b>{_figure(results[name])}</b><span>{name}</span></div>'
-        for name in SCORES
+        for name in HEADLINE_METRICS
         if name in results
     ]
     return f'<div class="cards">{"".join(cards)}</div>' if cards else ""
 
 
-def _curves(history: Sequence[Record]) -> str:
+def _curves(history: Sequence[LogRecord]) -> str:
     """Loss and score over the epochs."""
     if not history:
         return ""
@@ -142,7 +149,7 @@ def _evaluations(rows: Sequence[Evaluation]) -> str:
     """The table that note 002 prints, a row for each evaluation; the best one is bold."""
     if not rows:
         return ""
-    top = best(rows)
+    top = best_evaluation(rows)
     metric = next((row.metric for row in rows if row.metric), "score")
     body = "".join(
         ('<tr class="best">' if row is top else "<tr>")
@@ -153,7 +160,7 @@ def _evaluations(rows: Sequence[Evaluation]) -> str:
             _figure(row.dev_loss),
             _figure(row.score),
             "–" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}",
-            clock(row.seconds),
+            format_duration(row.seconds),
         )
         + "</tr>"
         for row in rows
