@@ -162,13 +162,13 @@ def renamed(case: Case, weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     attention = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "output"}
     parts = {
-        **{f"self_attn.{theirs}": f"attention.{ours}" for theirs, ours in attention.items()},
-        **{f"encoder_attn.{theirs}": f"cross.{ours}" for theirs, ours in attention.items()},
-        "self_attn_layer_norm": "around_attention.norm",
-        "encoder_attn_layer_norm": "around_cross.norm",
+        **{f"self_attn.{theirs}": f"self_attention.{ours}" for theirs, ours in attention.items()},
+        **{f"encoder_attn.{theirs}": f"cross_attention.{ours}" for theirs, ours in attention.items()},
+        "self_attn_layer_norm": "self_attention_norm.norm",
+        "encoder_attn_layer_norm": "cross_attention_norm.norm",
         "fc1": "feed_forward.up",
         "fc2": "feed_forward.down",
-        "final_layer_norm": "around_feed_forward.norm",
+        "final_layer_norm": "feed_forward_norm.norm",
     }
     yield "encoder.embedding.tokens.weight", weights["model.shared.weight"]
     for name, weight in weights.items():
@@ -180,9 +180,9 @@ def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     parts = {
-        "ln_1": "around_attention.norm",
-        "attn.c_proj": "attention.output",
-        "ln_2": "around_feed_forward.norm",
+        "ln_1": "self_attention_norm.norm",
+        "attn.c_proj": "self_attention.output",
+        "ln_2": "feed_forward_norm.norm",
         "mlp.c_fc": "feed_forward.up",
         "mlp.c_proj": "feed_forward.down",
     }
@@ -197,7 +197,7 @@ def _gpt2(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
                 turned = weight.T if weight.ndim == 2 else weight  # theirs are (inputs, outputs)
                 if middle == ["attn", "c_attn"]:
                     for part, third in zip(("query", "key", "value"), turned.chunk(3), strict=True):
-                        yield f"{here}.attention.{part}.{kind}", third
+                        yield f"{here}.self_attention.{part}.{kind}", third
                 else:
                     yield f"{here}.{parts['.'.join(middle)]}.{kind}", turned
 
@@ -304,7 +304,7 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     """jumok's loops over the plain model or the kernel."""
     from jumok.decoding import DecodingConfig, generate
-    from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
+    from jumok.decoding.incremental.decoder import Seq2SeqDecoder, CausalLMDecoder, Writer
     from jumok.decoding.inputs import Opening
     from jumok.decoding.stopping import Stopping
     from jumok.models import EncoderDecoder
@@ -332,11 +332,11 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
             room = PROMPT + OUTPUT
             if native is not None:
                 return NativeDecoder(native, room=room)
-            return LanguageModelWriter(plain, room=room)  # type: ignore[arg-type]
+            return CausalLMDecoder(plain, room=room)  # type: ignore[arg-type]
         if native is not None:
             return NativeDecoder(native, ids, real, room=OUTPUT + 1)
         assert isinstance(plain, EncoderDecoder)
-        return EncoderDecoderWriter(plain, ids, real, room=OUTPUT + 1)
+        return Seq2SeqDecoder(plain, ids, real, room=OUTPUT + 1)
 
     def turn() -> Ids:
         written: Ids = []

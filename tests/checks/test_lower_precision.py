@@ -41,5 +41,5 @@ def test_a_model_that_enlarges_errors_is_granted_more() -> None:
     before = BFLOAT16(asked)
     with torch.no_grad():
         for layer in asked.loaded.model.encoder.stack.layers:
-            layer.attention.query.weight.mul_(30)
+            layer.self_attention.query.weight.mul_(30)
     assert BFLOAT16(asked) > 2 * before

@@ -132,7 +132,7 @@ def forgetting() -> Subject:
 
 def loud() -> Subject:
     asked = subject(TokenClassifier)
-    asked.loaded.model.encoder.stack.layers[1].attention.weights = Louder()
+    asked.loaded.model.encoder.stack.layers[1].self_attention.hook_pattern = Louder()
     return asked
 
 

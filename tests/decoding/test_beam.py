@@ -9,18 +9,18 @@ import torch
 
 from jumok.decoding import (
     DecodingConfig,
-    EncoderDecoderWriter,
-    LanguageModelWriter,
+    Seq2SeqDecoder,
+    CausalLMDecoder,
     Opening,
     Stopping,
     align,
     beam_search,
     generate,
-    write_targets,
+    generate_seq2seq,
 )
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import EarlyStop, LengthNorm
-from jumok.decoding.incremental.decoder import left_padded
+from jumok.decoding.incremental.decoder import left_pad
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
 from tests.decoding.tiny_models import (
@@ -194,11 +194,11 @@ def test_one_beam_is_greedy(
     stopping = Stopping(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
         one = Opening(torch.full((len(ids), 1), BOS), stopping)
-        writers = [EncoderDecoderWriter(model, ids, real, room=10) for _ in range(2)]
+        writers = [Seq2SeqDecoder(model, ids, real, room=10) for _ in range(2)]
     else:
-        first, padding = left_padded(ids, real)
+        first, padding = left_pad(ids, real)
         one = Opening(first, stopping, padding=padding)
-        writers = [LanguageModelWriter(model, padding, room=18) for _ in range(2)]
+        writers = [CausalLMDecoder(model, padding, room=18) for _ in range(2)]
     searched = beam_search(writers[0], one, config)
     for [beam], [greedy] in zip(searched, generate(writers[1], one, config), strict=True):
         assert (beam.ids, beam.finished) == (greedy.ids, greedy.finished)
@@ -246,7 +246,7 @@ def test_texts_that_are_over_leave_the_batch(kind: str) -> None:
 def test_a_source_is_projected_once_and_not_repeated() -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts()
     rows: list[int] = []
-    cross = model.decoder.stack.layers[0].cross
+    cross = model.decoder.stack.layers[0].cross_attention
     cross.key.register_forward_hook(lambda module, args, out: rows.append(len(out)))
     write(model, ids, real, DecodingConfig(beam=4, max_length=10))
     assert rows == [len(ids)]
@@ -259,7 +259,7 @@ def test_coverage_is_that_of_the_alignment(beta: float) -> None:
     config = DecodingConfig(
         beam=4, n_best=4, coverage=beta, length_norm="gnmt", length_penalty=0.6, max_length=8
     )
-    answers = write_targets(model, ids, real, config, bos_id=BOS, end_id=EOS)
+    answers = generate_seq2seq(model, ids, real, config, bos_id=BOS, end_id=EOS)
     for several in zip(*answers, strict=True):
         tokens = [all_tokens(one) for one in several]
         for one, alignment in zip(
@@ -277,7 +277,7 @@ def test_coverage_is_that_of_the_alignment(beta: float) -> None:
 def test_coverage_needs_a_source() -> None:
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)
-    with pytest.raises(InputError, match=r"coverage 1\.0 came for LanguageModelWriter"):
+    with pytest.raises(InputError, match=r"coverage 1\.0 came for CausalLMDecoder"):
         write(model, *texts(), DecodingConfig(beam=2, coverage=1.0, max_length=4))
 
 

@@ -11,19 +11,19 @@ from torch import Tensor
 
 from jumok.decoding import (
     DecodingConfig,
-    EncoderDecoderWriter,
-    EnsembleWriter,
-    LanguageModelWriter,
+    Seq2SeqDecoder,
+    EnsembleDecoder,
+    CausalLMDecoder,
     Opening,
     Stopping,
     Writer,
     generate,
 )
-from jumok.decoding.build import processors_of, stopping_of
-from jumok.decoding.constraints.constraint import Constraint, Language, word_list
+from jumok.decoding.build import build_processors, build_stopping
+from jumok.decoding.constraints.constraint import Constraint, Language, any_text_of
 from jumok.decoding.constraints.token_bytes import Spelling
 from jumok.decoding.processors import Context, MinLength, Processor, processed
-from jumok.decoding.speculative import Speculated, speculative
+from jumok.decoding.speculative import SpeculativeResult, speculative
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
@@ -70,9 +70,9 @@ def both(
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
     ahead: int = 4,
-) -> Speculated:
+) -> SpeculativeResult:
     writers = (
-        LanguageModelWriter(model, start.padding, room=ROOM + 8) for model in (target, draft)
+        CausalLMDecoder(model, start.padding, room=ROOM + 8) for model in (target, draft)
     )
     return speculative(*writers, start, config, processors, ahead=ahead)
 
@@ -90,7 +90,7 @@ def test_greedy_writes_what_greedy_writes(ahead: int, positions: str) -> None:
         for limit in (1, 2, 20):
             config = DecodingConfig(max_length=limit)
             [[plain]] = generate(
-                LanguageModelWriter(target, room=ROOM + 8), opening(prompt, limit), config
+                CausalLMDecoder(target, room=ROOM + 8), opening(prompt, limit), config
             )
             found = both(target, draft, opening(prompt, limit), config, ahead=ahead)
             assert found.answer.ids == plain.ids
@@ -121,13 +121,13 @@ def test_an_encoder_decoder_and_its_draft() -> None:
     target, draft = (EncoderDecoder(config).eval().requires_grad_(False) for _ in range(2))
     sources = torch.randint(4, V, (6, 5), generator=torch.Generator().manual_seed(0))
     settings = DecodingConfig(max_length=12, no_repeat_ngram=2, min_length=4)
-    processors = processors_of(settings, END)
+    processors = build_processors(settings, END)
     stopping = Stopping(END, [12])
     for source in sources[:, None]:
         start = Opening(torch.tensor([[BOS]]), stopping)
 
         def writer(model: EncoderDecoder, source: Tensor = source) -> Writer:
-            return EncoderDecoderWriter(model, source, room=12)
+            return Seq2SeqDecoder(model, source, room=12)
 
         [[plain]] = generate(writer(target), start, settings, processors)
         found = speculative(writer(target), writer(draft), start, settings, processors)
@@ -152,7 +152,7 @@ def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) 
     settings = DecodingConfig(max_length=12)
 
     def writer(model: EncoderDecoder) -> Writer:
-        return EncoderDecoderWriter(model, source, real, room=12)
+        return Seq2SeqDecoder(model, source, real, room=12)
 
     [[plain]] = generate(writer(target), start, settings)
     for guesser in (draft, target):
@@ -168,11 +168,11 @@ def test_several_models_and_a_draft(positions: str) -> None:
     config = DecodingConfig(max_length=16)
 
     def together() -> Writer:
-        return EnsembleWriter([LanguageModelWriter(model, room=ROOM + 8) for model in models])
+        return EnsembleDecoder([CausalLMDecoder(model, room=ROOM + 8) for model in models])
 
     for prompt in PROMPTS:
         [[plain]] = generate(together(), opening(prompt, 16), config)
-        draft = LanguageModelWriter(near(models[0], 0.05), room=ROOM + 8)
+        draft = CausalLMDecoder(near(models[0], 0.05), room=ROOM + 8)
         found = speculative(together(), draft, opening(prompt, 16), config)
         assert found.answer.ids == plain.ids
         assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
@@ -187,15 +187,15 @@ def test_a_stop_text_in_the_midst_of_guesses() -> None:
     prompt = vocabulary.encode("가 나")
     config = DecodingConfig(max_length=16)
     end_id = vocabulary.eos_id
-    free = Opening(torch.tensor([prompt]), stopping_of(config, end_id, [16]))
-    [[long]] = generate(LanguageModelWriter(target, room=ROOM + 8), free, config)
+    free = Opening(torch.tensor([prompt]), build_stopping(config, end_id, [16]))
+    [[long]] = generate(CausalLMDecoder(target, room=ROOM + 8), free, config)
     before, text = vocabulary.decode_batch([prompt, [*prompt, *long.ids]])
     stop = text.removeprefix(before)[4:6]
     assert stop.strip()
     config = DecodingConfig(max_length=16, stop=(stop,))
-    stopping = stopping_of(config, end_id, [16], vocabulary, [prompt])
+    stopping = build_stopping(config, end_id, [16], vocabulary, [prompt])
     start = Opening(torch.tensor([prompt]), stopping)
-    [[plain]] = generate(LanguageModelWriter(target, room=ROOM + 8), start, config)
+    [[plain]] = generate(CausalLMDecoder(target, room=ROOM + 8), start, config)
     assert plain.finished
     assert len(plain.ids) < len(long.ids)
     for draft in (target, near(target, 0.05)):
@@ -207,7 +207,7 @@ def test_a_stop_text_in_the_midst_of_guesses() -> None:
 def test_a_padded_prompt() -> None:
     target, draft = language_model(0), language_model(1)
     config = DecodingConfig(max_length=9, repetition_penalty=1.5)
-    processors = processors_of(config, END)
+    processors = build_processors(config, END)
     plain = both(target, draft, opening([2, 5], 9), config, processors)
     padded = Opening(
         torch.tensor([[PAD, PAD, 2, 5]]), Stopping(END, [9]), padding=torch.tensor([2])
@@ -264,7 +264,7 @@ def test_samples_follow_the_distribution_of_the_target(
     n, length, prompt = 2000, 4, [1, 2]
     table, others = torch.randn(2, 5, 5, generator=torch.Generator().manual_seed(7))
     config = DecodingConfig(sample=True, max_length=length, **settings)  # type: ignore[arg-type]
-    processors = processors_of(config, END)
+    processors = build_processors(config, END)
     expected = distribution(table, prompt, length, processors)
     assert sum(expected.values()) == pytest.approx(1.0)
     counts: Counter[tuple[int, ...]] = Counter()
@@ -316,7 +316,7 @@ def test_the_same_seed_writes_the_same() -> None:
 def test_tokens_are_told_as_they_are_written() -> None:
     target, draft = language_model(0), language_model(1)
     told: list[int] = []
-    writers = [LanguageModelWriter(model, room=ROOM) for model in (target, draft)]
+    writers = [CausalLMDecoder(model, room=ROOM) for model in (target, draft)]
     found = speculative(
         *writers, opening([2, 5], 20), DecodingConfig(), (), lambda row, token: told.append(token)
     )
@@ -339,7 +339,7 @@ def test_nothing_is_left_to_choose_from() -> None:
 def sure(token: int) -> LanguageModel:
     """A model that says one token, whatever came before."""
     model = language_model(0)
-    norm = model.decoder.stack.layers[-1].around_feed_forward.norm
+    norm = model.decoder.stack.layers[-1].feed_forward_norm.norm
     norm.weight.zero_()
     norm.bias.fill_(1.0)
     model.output.weight.zero_()
@@ -354,7 +354,7 @@ def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
     target, draft = sure(6), sure(5)
 
     def held(*texts: str) -> list[Processor]:
-        language = Language(word_list(texts), spelling)
+        language = Language(any_text_of(texts), spelling)
         return [MinLength(3, END), Constraint(language, end_id=END, limits=[9])]
 
     config = DecodingConfig(max_length=9)
@@ -370,7 +370,7 @@ def test_refused() -> None:
 
     def write(start: Opening, config: DecodingConfig, size: int = V, ahead: int = 4) -> None:
         draft = language_model(1, size=size)
-        writers = [LanguageModelWriter(model, room=ROOM) for model in (target, draft)]
+        writers = [CausalLMDecoder(model, room=ROOM) for model in (target, draft)]
         speculative(*writers, start, config, ahead=ahead)
 
     two = Opening(torch.tensor([[2], [2]]), Stopping(END, [9, 9]), [0, 0])

@@ -86,11 +86,11 @@ def test_4_attention_maps_are_kept() -> None:
     model = randomized(EncoderDecoder(SMALL)).eval()
     with record(model) as seen:
         model(tokens(2, 6, size=20), tokens(2, 4, size=20))
-    first = torch.stack([seen[f"encoder.stack.layers.{i}.attention"][0][0] for i in range(3)])
+    first = torch.stack([seen[f"encoder.stack.layers.{i}.self_attention"][0][0] for i in range(3)])
     assert first.shape == (3, 2, 6, 6)
-    own = torch.stack([seen[f"decoder.stack.layers.{i}.attention"][0][0] for i in range(3)])
+    own = torch.stack([seen[f"decoder.stack.layers.{i}.self_attention"][0][0] for i in range(3)])
     assert own.shape == (3, 2, 4, 4)
-    cross = torch.stack([seen[f"decoder.stack.layers.{i}.cross"][0][0] for i in range(3)])
+    cross = torch.stack([seen[f"decoder.stack.layers.{i}.cross_attention"][0][0] for i in range(3)])
     assert cross.shape == (3, 2, 4, 6)
 
 

@@ -65,11 +65,11 @@ def test_2_1_self_and_encoder_decoder_attention() -> None:
     model = randomized(EncoderDecoder(CONFIG)).eval()
     with record(model) as seen:
         model(tokens(1, 5, size=30), tokens(1, 3, size=30))
-    assert seen["encoder.stack.layers.0.attention"][0].shape == (1, 2, 5, 5)
-    assert seen["decoder.stack.layers.0.attention"][0].shape == (1, 2, 3, 3)
-    assert seen["decoder.stack.layers.0.cross"][0].shape == (1, 2, 3, 5)
+    assert seen["encoder.stack.layers.0.self_attention"][0].shape == (1, 2, 5, 5)
+    assert seen["decoder.stack.layers.0.self_attention"][0].shape == (1, 2, 3, 3)
+    assert seen["decoder.stack.layers.0.cross_attention"][0].shape == (1, 2, 3, 5)
     ahead = torch.ones(3, 3, dtype=torch.bool).triu(1)
-    assert not seen["decoder.stack.layers.0.attention"][0][..., ahead].any()
+    assert not seen["decoder.stack.layers.0.self_attention"][0][..., ahead].any()
 
 
 def test_3_1_movie_classification() -> None:

@@ -167,7 +167,7 @@ def test_what_cannot_be_optimized_is_told() -> None:
     model = seeded(Encoder, config("the paper's", "learned"))
     with pytest.raises(InputError, match="precision 'int4' is unknown; give one of 'float32'"):
         optimize(model, "int4")
-    with record(model), pytest.raises(InputError, match="weights is watched"):
+    with record(model), pytest.raises(InputError, match="hook_pattern is watched"):
         optimize(model)
     with pytest.raises(InputError, match="is not on the CPU"):
         optimize(shared_copy(model).to("meta"))

@@ -76,8 +76,8 @@ def assert_true(loaded: Loaded, made: Trace) -> None:
         loaded.hidden_states(**asked(loaded, made))
     for block in made.info.blocks:
         for layer in range(block.layers):
-            place = {"cross": f"decoder.stack.layers.{layer}.cross"}.get(
-                block.name, f"{block.name}.stack.layers.{layer}.attention"
+            place = {"cross": f"decoder.stack.layers.{layer}.cross_attention"}.get(
+                block.name, f"{block.name}.stack.layers.{layer}.self_attention"
             )
             lone = loaded.model in towers(loaded.model).values()
             weights = seen[place.partition(".")[2] if lone else place][0].numpy()
@@ -373,7 +373,7 @@ def without_head(model: nn.Module, block: str, layer: int, head: int) -> nn.Modu
     """A copy of the model in which W_O is zero where that head arrives."""
     other = copy.deepcopy(model)
     found = towers(other)["source" if block == "encoder" else "target"].stack.layers[layer]
-    attention = found.cross if block == "cross" else found.attention
+    attention = found.cross_attention if block == "cross" else found.self_attention
     K = attention.output.in_features // attention.n_heads
     with torch.no_grad():
         attention.output.weight[:, head * K : (head + 1) * K] = 0

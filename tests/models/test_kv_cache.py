@@ -115,7 +115,7 @@ def test_float32_watched_or_not(watch: bool) -> None:
     if watch:
         with record(model) as seen:
             chunked = in_chunks(model, ids, real, [2, 3, T])
-        shapes = [tuple(w.shape) for w in seen["decoder.stack.layers.0.attention"]]
+        shapes = [tuple(w.shape) for w in seen["decoder.stack.layers.0.self_attention"]]
         assert shapes == [(3, 2, 2, 2), (3, 2, 1, 3), (3, 2, 2, 5)]
     else:
         chunked = in_chunks(model, ids, real, [2, 3, T])

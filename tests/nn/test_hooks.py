@@ -62,11 +62,13 @@ def test_one_tensor_an_attention_and_pass() -> None:
     with record(model) as seen:
         run(model)
         run(model)
-    places = {f"layers.{i}.{kind}" for i in range(2) for kind in ("attention", "cross")}
+    places = {
+        f"layers.{i}.{kind}" for i in range(2) for kind in ("self_attention", "cross_attention")
+    }
     assert set(seen) == places
     assert {len(passes) for passes in seen.values()} == {2}
     assert {passes[0].shape for name, passes in seen.items() if "cross" in name} == {(3, 2, 5, 4)}
-    assert not any(p.weights.watched for p in model.modules() if hasattr(p, "weights"))
+    assert not any(p.hook_pattern.has_hooks for p in model.modules() if hasattr(p, "hook_pattern"))
 
 
 def test_rows_sum_to_one_or_to_nothing() -> None:
@@ -84,7 +86,7 @@ def test_rows_sum_to_one_or_to_nothing() -> None:
 
 def test_what_is_shown_is_what_was_used() -> None:
     """weights @ values, through the output map, is the attention's result."""
-    attention = stack().eval().layers[0].attention
+    attention = stack().eval().layers[0].self_attention
     x = noise(3, 5, 8, dtype=torch.float64)
     with record(attention) as seen:
         y = attention(x, x, MASK)

@@ -105,12 +105,12 @@ def test_gradcheck(norm: Any, norm_first: bool, cross: bool) -> None:
 @pytest.mark.parametrize(
     ("part", "rate"),
     [
-        ("attention", "attention_dropout"),
-        ("cross", "attention_dropout"),
+        ("self_attention", "attention_dropout"),
+        ("cross_attention", "attention_dropout"),
         ("feed_forward", "activation_dropout"),
-        ("around_attention", "dropout"),
-        ("around_cross", "dropout"),
-        ("around_feed_forward", "dropout"),
+        ("self_attention_norm", "dropout"),
+        ("cross_attention_norm", "dropout"),
+        ("feed_forward_norm", "dropout"),
     ],
 )
 @pytest.mark.parametrize("norm_first", [False, True])

@@ -70,10 +70,10 @@ def gpt2() -> Pair:
             (r"transformer\.wte\.weight", "decoder.embedding.tokens.weight"),
             (r"transformer\.wpe\.weight", "decoder.embedding.positions.weight"),
             (r"transformer\.ln_f\.(\w+)", r"decoder.stack.norm.\1"),
-            (layer + r"ln_1\.(\w+)", into + r"around_attention.norm.\2"),
-            (layer + r"ln_2\.(\w+)", into + r"around_feed_forward.norm.\2"),
+            (layer + r"ln_1\.(\w+)", into + r"self_attention_norm.norm.\2"),
+            (layer + r"ln_2\.(\w+)", into + r"feed_forward_norm.norm.\2"),
             (layer + r"attn\.c_attn\.(\w+)", into + r"attention.qkv.\2"),
-            (layer + r"attn\.c_proj\.(\w+)", into + r"attention.output.\2"),
+            (layer + r"attn\.c_proj\.(\w+)", into + r"self_attention.output.\2"),
             (layer + r"mlp\.c_fc\.(\w+)", into + r"feed_forward.up.\2"),
             (layer + r"mlp\.c_proj\.(\w+)", into + r"feed_forward.down.\2"),
         ],
@@ -161,7 +161,7 @@ def bart() -> Pair:
 def _bart_names() -> list[tuple[str, str]]:
     layer, into = r"model\.(\w+)\.layers\.(\d+)\.", r"\1.stack.layers.\2."
     names = [(r"model\.shared\.weight", "encoder.embedding.tokens.weight")]
-    for theirs, ours in (("self_attn", "attention"), ("encoder_attn", "cross")):
+    for theirs, ours in (("self_attn", "self_attention"), ("encoder_attn", "cross_attention")):
         for q, query in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "output")):
             names.append((layer + rf"{theirs}\.{q}_proj\.(\w+)", into + rf"{ours}.{query}.\3"))
         names.append((layer + rf"{theirs}_layer_norm\.(\w+)", into + rf"around_{ours}.norm.\3"))
@@ -169,7 +169,7 @@ def _bart_names() -> list[tuple[str, str]]:
         *names,
         (layer + r"fc1\.(\w+)", into + r"feed_forward.up.\3"),
         (layer + r"fc2\.(\w+)", into + r"feed_forward.down.\3"),
-        (layer + r"final_layer_norm\.(\w+)", into + r"around_feed_forward.norm.\3"),
+        (layer + r"final_layer_norm\.(\w+)", into + r"feed_forward_norm.norm.\3"),
     ]
 
 
@@ -196,17 +196,19 @@ def t5() -> Pair:
     ]
     for q, query in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
         names.append(
-            (block + rf"0\.SelfAttention\.{q}\.weight", into + f"attention.{query}.weight")
+            (block + rf"0\.SelfAttention\.{q}\.weight", into + f"self_attention.{query}.weight")
         )
-        names.append((block + rf"1\.EncDecAttention\.{q}\.weight", into + f"cross.{query}.weight"))
+        names.append(
+            (block + rf"1\.EncDecAttention\.{q}\.weight", into + f"cross_attention.{query}.weight")
+        )
     names += [
-        (block + r"0\.layer_norm\.weight", into + "around_attention.norm.weight"),
+        (block + r"0\.layer_norm\.weight", into + "self_attention_norm.norm.weight"),
         (block + r"\d\.DenseReluDense\.wi\.weight", into + "feed_forward.up.weight"),
         (block + r"\d\.DenseReluDense\.wo\.weight", into + "feed_forward.down.weight"),
         (r"(encoder)\.block\.(\d+)\.layer\.1\.layer_norm\.weight",
-         into + "around_feed_forward.norm.weight"),
-        (block + r"1\.layer_norm\.weight", into + "around_cross.norm.weight"),
-        (block + r"2\.layer_norm\.weight", into + "around_feed_forward.norm.weight"),
+         into + "feed_forward_norm.norm.weight"),
+        (block + r"1\.layer_norm\.weight", into + "cross_attention_norm.norm.weight"),
+        (block + r"2\.layer_norm\.weight", into + "feed_forward_norm.norm.weight"),
     ]  # fmt: skip
     ours = EncoderDecoder(
         TransformerConfig(

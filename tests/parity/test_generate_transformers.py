@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
+from jumok.decoding import DecodingConfig, Written, generate_lm, generate_seq2seq
 from jumok.decoding.processors import Forbidden, Processor
 from jumok.models import EncoderDecoder
 from tests.parity.hf_models import EOS, PAD, SHAPES, Pair, V
@@ -52,11 +52,11 @@ def ours(
     constraints: Sequence[Processor] = (),
 ) -> list[Written]:
     if isinstance(pair.ours, EncoderDecoder):
-        answers = write_targets(
+        answers = generate_seq2seq(
             pair.ours, ids, real, config, bos_id=pair.begin, end_id=EOS, constraints=constraints
         )
     else:
-        answers = continue_texts(pair.ours, ids, real, config, end_id=EOS, constraints=constraints)
+        answers = generate_lm(pair.ours, ids, real, config, end_id=EOS, constraints=constraints)
     return [one for several in answers for one in several]
 
 

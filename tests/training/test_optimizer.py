@@ -135,9 +135,9 @@ def test_layers_learn_slower_the_deeper_they_are() -> None:
     steps = moved(TrainingConfig(steps=1, weight_decay=0.0, layer_decay=0.5))
     wanted = {
         "encoder.embedding.tokens.weight": 1 / 8,
-        "encoder.stack.layers.0.attention.query.weight": 1 / 4,
+        "encoder.stack.layers.0.self_attention.query.weight": 1 / 4,
         "encoder.stack.layers.1.feed_forward.up.bias": 1 / 2,
-        "encoder.stack.layers.2.around_attention.norm.weight": 1.0,
+        "encoder.stack.layers.2.self_attention_norm.norm.weight": 1.0,
         "encoder.stack.norm.weight": 1.0,
         "output.weight": 1.0,
     }

@@ -66,7 +66,7 @@ def align(
     )
     with record(view) as seen:
         view.decode(given, memory, mask)
-    layers = [weights for place, [weights] in seen.items() if place.endswith(".cross")]
+    layers = [weights for place, [weights] in seen.items() if place.endswith(".cross_attention")]
     chosen = layers if layer is None else [layers[layer]]
     mean = torch.stack(chosen).mean((0, 2)).float()  # (N, T, S)
     masks = torch.ones_like(source, dtype=torch.bool) if real is None else real

@@ -22,6 +22,14 @@ from jumok.nn.layer import ResidualNorm, TransformerLayer
 Array = NDArray[np.generic]
 Seen = dict[str, Tensor]
 
+PARAMETER_NAMES = {  # of a layer's modules in format 1 of trace files
+    "self_attention": "attention",
+    "cross_attention": "cross",
+    "self_attention_norm": "around_attention",
+    "cross_attention_norm": "around_cross",
+    "feed_forward_norm": "around_feed_forward",
+}
+
 
 class Attention(NamedTuple):
     """One attention of a model and its place there."""
@@ -157,7 +165,8 @@ def parameters(model: nn.Module) -> Seen:
     for side, tower in towers(model).items():
         for i, layer in enumerate(_layers(tower)):
             for name, parameter in layer.named_parameters():
-                found[f"parameters.{side}.{i}.{name}"] = parameter
+                part, _, rest = name.partition(".")
+                found[f"parameters.{side}.{i}.{PARAMETER_NAMES.get(part, part)}.{rest}"] = parameter
         embedding = tower.embedding
         for name, module in (
             ("embedding.norm", embedding.norm),

@@ -17,10 +17,10 @@ class HookPoint(nn.Module):
     """A named place where ordinary forward hooks may read, or replace, what passes through.
 
     >>> point = HookPoint()
-    >>> point.watched
+    >>> point.has_hooks
     False
     >>> hook = point.register_forward_hook(lambda point, inputs, x: x * 2)
-    >>> point(torch.ones(1)), point.watched
+    >>> point(torch.ones(1)), point.has_hooks
     (tensor([2.]), True)
     """
 
@@ -56,7 +56,7 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
         with record(model) as seen:
             model(ids)
-        seen["encoder.stack.layers.0.attention"][0]  # (B, H, T, S); one tensor a forward pass
+        seen["encoder.stack.layers.0.self_attention"][0]  # (B, H, T, S); one tensor a forward pass
 
     While it lasts the weights are written out (equation 1) instead of staying inside the fused
     kernel, and a compiled model runs eagerly: a compiled graph never made the weights.
@@ -70,9 +70,9 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         return hook
 
     hooks = [
-        point.register_forward_hook(keep(name.removesuffix("weights").removesuffix(".")))
+        point.register_forward_hook(keep(name.removesuffix("hook_pattern").removesuffix(".")))
         for name, point in model.named_modules()
-        if isinstance(point, HookPoint) and name.rpartition(".")[2] in ("weights", "")
+        if isinstance(point, HookPoint) and name.rpartition(".")[2] in ("hook_pattern", "")
     ]
     try:
         with torch.compiler.set_stance("force_eager"):

@@ -118,7 +118,7 @@ def _with_output_bias(ours: SourceModel) -> SourceModel:
 def _permute_width(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     """A weight of a model whose width stands in another order."""
     module, _, parameter = name.rpartition(".")
-    writes = module.endswith((".norm", "attention.output", "cross.output", "feed_forward.down"))
+    writes = module.endswith((".norm", "attention.output", "feed_forward.down"))
     reads = module == "output" or module.endswith(
         (".tokens", ".query", ".key", ".value", "feed_forward.up", "feed_forward.gate")
     )

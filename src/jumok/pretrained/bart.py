@@ -19,16 +19,16 @@ def _attention(theirs: str, ours: str) -> tuple[NameRule, ...]:
         rule(f"{theirs}.k_proj", f"{ours}.key"),
         rule(f"{theirs}.v_proj", f"{ours}.value"),
         rule(f"{theirs}.out_proj", f"{ours}.output"),
-        rule(f"{theirs}_layer_norm", f"around_{ours}.norm"),
+        rule(f"{theirs}_layer_norm", f"{ours}_norm.norm"),
     )
 
 
 LAYER = (
-    *_attention("self_attn", "attention"),
-    *_attention("encoder_attn", "cross"),
+    *_attention("self_attn", "self_attention"),
+    *_attention("encoder_attn", "cross_attention"),
     rule("fc1", "feed_forward.up"),
     rule("fc2", "feed_forward.down"),
-    rule("final_layer_norm", "around_feed_forward.norm"),
+    rule("final_layer_norm", "feed_forward_norm.norm"),
 )
 
 

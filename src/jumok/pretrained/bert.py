@@ -9,14 +9,14 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import NameRule, rule, with_prefix
 
 LAYER = (
-    rule("attention.self.query", "attention.query"),
-    rule("attention.self.key", "attention.key"),
-    rule("attention.self.value", "attention.value"),
-    rule("attention.output.dense", "attention.output"),
-    rule("attention.output.LayerNorm", "around_attention.norm"),
+    rule("attention.self.query", "self_attention.query"),
+    rule("attention.self.key", "self_attention.key"),
+    rule("attention.self.value", "self_attention.value"),
+    rule("attention.output.dense", "self_attention.output"),
+    rule("attention.output.LayerNorm", "self_attention_norm.norm"),
     rule("intermediate.dense", "feed_forward.up"),
     rule("output.dense", "feed_forward.down"),
-    rule("output.LayerNorm", "around_feed_forward.norm"),
+    rule("output.LayerNorm", "feed_forward_norm.norm"),
 )
 ENCODER = (
     rule("embeddings.word_embeddings", "encoder.embedding.tokens"),

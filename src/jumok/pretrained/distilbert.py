@@ -9,14 +9,14 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import rule, with_prefix
 
 LAYER = (
-    rule("attention.q_lin", "attention.query"),
-    rule("attention.k_lin", "attention.key"),
-    rule("attention.v_lin", "attention.value"),
-    rule("attention.out_lin", "attention.output"),
-    rule("sa_layer_norm", "around_attention.norm"),
+    rule("attention.q_lin", "self_attention.query"),
+    rule("attention.k_lin", "self_attention.key"),
+    rule("attention.v_lin", "self_attention.value"),
+    rule("attention.out_lin", "self_attention.output"),
+    rule("sa_layer_norm", "self_attention_norm.norm"),
     rule("ffn.lin1", "feed_forward.up"),
     rule("ffn.lin2", "feed_forward.down"),
-    rule("output_layer_norm", "around_feed_forward.norm"),
+    rule("output_layer_norm", "feed_forward_norm.norm"),
 )
 ENCODER = (
     rule("embeddings.word_embeddings", "encoder.embedding.tokens"),

@@ -62,7 +62,7 @@ ELECTRA = Family(
     prefix="electra.",
     read_config=_config,
     backbone=lambda config: with_prefix(
-        "electra", "", (*ENCODER, rule("embeddings_project", "encoder.embedding.widen"))
+        "electra", "", (*ENCODER, rule("embeddings_project", "encoder.embedding.projection"))
     ),
     heads=_heads,
     derived_buffers={r"electra\.embeddings\.position_ids": is_arange},

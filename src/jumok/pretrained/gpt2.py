@@ -12,10 +12,16 @@ from jumok.pretrained.family import Family, Head
 from jumok.pretrained.name_map import CONV1D, rule, with_prefix
 
 LAYER = (
-    rule("ln_1", "around_attention.norm"),
-    rule("attn.c_attn", "attention.query", "attention.key", "attention.value", transform=CONV1D),
-    rule("attn.c_proj", "attention.output", transform=CONV1D),
-    rule("ln_2", "around_feed_forward.norm"),
+    rule("ln_1", "self_attention_norm.norm"),
+    rule(
+        "attn.c_attn",
+        "self_attention.query",
+        "self_attention.key",
+        "self_attention.value",
+        transform=CONV1D,
+    ),
+    rule("attn.c_proj", "self_attention.output", transform=CONV1D),
+    rule("ln_2", "feed_forward_norm.norm"),
     rule("mlp.c_fc", "feed_forward.up", transform=CONV1D),
     rule("mlp.c_proj", "feed_forward.down", transform=CONV1D),
 )

@@ -13,12 +13,12 @@ from jumok.pretrained.family import Family
 from jumok.pretrained.name_map import rule, with_prefix
 
 LAYER = (
-    rule("attention.ln", "around_attention.norm"),
-    rule("attention.self.query", "attention.query"),
-    rule("attention.self.key", "attention.key"),
-    rule("attention.self.value", "attention.value"),
-    rule("attention.output.dense", "attention.output"),
-    rule("ln", "around_feed_forward.norm"),
+    rule("attention.ln", "self_attention_norm.norm"),
+    rule("attention.self.query", "self_attention.query"),
+    rule("attention.self.key", "self_attention.key"),
+    rule("attention.self.value", "self_attention.value"),
+    rule("attention.output.dense", "self_attention.output"),
+    rule("ln", "feed_forward_norm.norm"),
     rule("intermediate.dense", "feed_forward.up"),
     rule("output.dense", "feed_forward.down"),
 )

@@ -15,18 +15,18 @@ from jumok.pretrained.name_map import NameRule, rule, with_prefix
 UNLIMITED_LENGTH = 2**17  # positions are relative: no table ends
 
 SELF_ATTENTION = (
-    rule("SelfAttention.q", "attention.query"),
-    rule("SelfAttention.k", "attention.key"),
-    rule("SelfAttention.v", "attention.value"),
-    rule("SelfAttention.o", "attention.output"),
-    rule("layer_norm", "around_attention.norm"),
+    rule("SelfAttention.q", "self_attention.query"),
+    rule("SelfAttention.k", "self_attention.key"),
+    rule("SelfAttention.v", "self_attention.value"),
+    rule("SelfAttention.o", "self_attention.output"),
+    rule("layer_norm", "self_attention_norm.norm"),
 )
 CROSS_ATTENTION = (
-    rule("EncDecAttention.q", "cross.query"),
-    rule("EncDecAttention.k", "cross.key"),
-    rule("EncDecAttention.v", "cross.value"),
-    rule("EncDecAttention.o", "cross.output"),
-    rule("layer_norm", "around_cross.norm"),
+    rule("EncDecAttention.q", "cross_attention.query"),
+    rule("EncDecAttention.k", "cross_attention.key"),
+    rule("EncDecAttention.v", "cross_attention.value"),
+    rule("EncDecAttention.o", "cross_attention.output"),
+    rule("layer_norm", "cross_attention_norm.norm"),
 )
 FEED_FORWARD = (rule("DenseReluDense.wi", "feed_forward.up"),)
 GATED_FEED_FORWARD = (
@@ -35,7 +35,7 @@ GATED_FEED_FORWARD = (
 )
 FEED_FORWARD_OUTPUT = (
     rule("DenseReluDense.wo", "feed_forward.down"),
-    rule("layer_norm", "around_feed_forward.norm"),
+    rule("layer_norm", "feed_forward_norm.norm"),
 )
 
 

@@ -41,7 +41,7 @@ def frozen_parameters(names: Collection[str], words: Iterable[str]) -> set[str]:
     """The weights that do not learn: those the words of `training.freeze` mean.
 
     "embeddings", "layers.2" and "layers.0-3" speak of every tower; any other word is the beginning
-    of a name, "encoder" or "encoder.stack.layers.0.attention". Raises InputError for a word that
+    of a name, "encoder" or "encoder.stack.layers.0.self_attention". Raises InputError for a word that
     means no weight, and when nothing is left to learn.
 
     >>> names = ["encoder.embedding.tokens.weight", "encoder.stack.layers.0.norm.weight",

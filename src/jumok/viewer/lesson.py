@@ -73,12 +73,12 @@ STEPS = {
     "concat": Passage(MultiHeadAttention.attend, "return self.output"),
     "output": Passage(MultiHeadAttention.attend, "return self.output"),
     "add_attention": Passage(ResidualNorm.forward, "return self.norm("),
-    "add_cross": Passage(TransformerLayer.forward, "x = self.around_cross"),
+    "add_cross": Passage(TransformerLayer.forward, "x = self.cross_attention_norm"),
     "before_feed_forward": Passage(ResidualNorm.forward, "return self.dropout.add"),
     "widen": Passage(PositionwiseFeedForward.forward, "return self.down"),
     "widen_gated": Passage(GatedFeedForward.forward, "opened = ", 2),
     "narrow": Passage(PositionwiseFeedForward.forward, "return self.down"),
-    "add_feed_forward": Passage(TransformerLayer.forward, "return self.around_feed_forward"),
+    "add_feed_forward": Passage(TransformerLayer.forward, "return self.feed_forward_norm"),
     "closing": Passage(TransformerStack.forward, "return self.norm"),
 }
 

@@ -5,17 +5,17 @@ import torch
 from torch import Tensor
 
 from jumok.decoding import (
-    AttentiveWriter,
+    AttentionRecordingDecoder,
     DecodingConfig,
-    EncoderDecoderWriter,
-    EnsembleWriter,
-    LanguageModelWriter,
+    Seq2SeqDecoder,
+    EnsembleDecoder,
+    CausalLMDecoder,
     Opening,
     Stopping,
     Writer,
     align,
     generate,
-    left_padded,
+    left_pad,
 )
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
@@ -44,10 +44,10 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[Writer, Tensor]:
     """A writer over these texts, and the first tokens it is given."""
     if isinstance(model, EncoderDecoder):
-        writer: Writer = EncoderDecoderWriter(model, ids, real, room=64)
+        writer: Writer = Seq2SeqDecoder(model, ids, real, room=64)
         return writer, torch.full((len(ids), 1), BOS)
-    first, padding = left_padded(ids, real)
-    return LanguageModelWriter(model, padding, room=64), first
+    first, padding = left_pad(ids, real)
+    return CausalLMDecoder(model, padding, room=64), first
 
 
 @every_kind
@@ -113,9 +113,9 @@ def test_float32_whatever_the_weights(kind: str) -> None:
     ids, real = texts(n=2)
     model = model_of(kind).bfloat16()
     if isinstance(model, EncoderDecoder):
-        logits = EncoderDecoderWriter(model, ids, real, room=4).step(torch.full((2, 1), BOS))
+        logits = Seq2SeqDecoder(model, ids, real, room=4).step(torch.full((2, 1), BOS))
     else:
-        logits = LanguageModelWriter(model, room=9).step(ids)
+        logits = CausalLMDecoder(model, room=9).step(ids)
     assert logits.dtype == torch.float32
     assert logits.shape == (2, V)
 
@@ -123,16 +123,16 @@ def test_float32_whatever_the_weights(kind: str) -> None:
 @pytest.mark.parametrize("side", SIDES)
 def test_left_padded(side: Side) -> None:
     ids, real = texts(side=side)
-    moved, padding = left_padded(ids, real)
+    moved, padding = left_pad(ids, real)
     assert padding is not None
     for row in range(len(ids)):
         assert moved[row, int(padding[row]) :].tolist() == ids[row, real[row]].tolist()
-    assert left_padded(ids, None) == (ids, None)
+    assert left_pad(ids, None) == (ids, None)
 
 
 def test_an_ensemble_is_the_mean_of_probabilities() -> None:
     tables = [noise(V, V, seed=seed) for seed in range(3)]
-    ensemble = EnsembleWriter([ChainWriter(table) for table in tables])
+    ensemble = EnsembleDecoder([ChainWriter(table) for table in tables])
     mean = torch.stack([table.softmax(-1) for table in tables]).mean(0)
     assert close(ensemble.step(torch.tensor([[1], [4]])).softmax(-1), mean[[1, 4]], FLOAT32)
     assert close(ensemble.steps(torch.tensor([[1, 4]])).softmax(-1), mean[[1, 4]][None], FLOAT32)
@@ -150,9 +150,9 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
     config = DecodingConfig(beam=beam, n_best=beam)
 
     def writer() -> Writer:
-        return EncoderDecoderWriter(model, ids, real, room=10)
+        return Seq2SeqDecoder(model, ids, real, room=10)
 
-    twice = generate(EnsembleWriter([writer(), writer()]), opening, config)
+    twice = generate(EnsembleDecoder([writer(), writer()]), opening, config)
     once = generate(writer(), opening, config)
     assert [[o.ids for o in several] for several in twice] == [
         [o.ids for o in several] for several in once
@@ -161,16 +161,16 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
 
 def test_an_ensemble_agrees_on_the_vocabulary() -> None:
     with pytest.raises(InputError, match=r"2 writers with vocabularies of \[3, 4\] tokens came"):
-        EnsembleWriter([ChainWriter(noise(3, 3)), ChainWriter(noise(4, 4))])
+        EnsembleDecoder([ChainWriter(noise(3, 3)), ChainWriter(noise(4, 4))])
     with pytest.raises(InputError, match="0 writers"):
-        EnsembleWriter([])
+        EnsembleDecoder([])
 
 
 def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=3, side="both")
     assert isinstance(model, EncoderDecoder)
-    plain = EncoderDecoderWriter(model, ids, real, room=8)
-    attentive = AttentiveWriter(model, ids, real, room=8)
+    plain = Seq2SeqDecoder(model, ids, real, room=8)
+    attentive = AttentionRecordingDecoder(model, ids, real, room=8)
     new, rows = tokens(3, 3, size=V), torch.tensor([0, 0, 1, 1, 2, 2])
     assert close(attentive.step(new), plain.step(new), FLOAT32)
     for writer in (plain, attentive):
@@ -185,9 +185,9 @@ def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
         mask = AttentionMask.from_padding(real[rows])
         memory = model.encode(ids[rows], mask, positions=positions_from_mask(real[rows]))
         model.decode(given, memory, mask)
-    layers = [w for place, [w] in seen.items() if place.endswith("cross")]
+    layers = [w for place, [w] in seen.items() if place.endswith("cross_attention")]
     assert close(looked, torch.stack(layers).mean((0, 2))[:, -1], FLOAT32)
-    assert not model.decoder.stack.layers[0].cross.weights.watched  # the model itself is free
+    assert not model.decoder.stack.layers[0].cross_attention.hook_pattern.has_hooks  # the model itself is free
 
 
 @pytest.mark.parametrize("layer", [None, 0, -1])
@@ -215,7 +215,7 @@ def test_an_alignment_is_of_the_layer_that_was_asked(layer: int | None, meant: l
     [found] = align(model, source, None, [target], bos_id=BOS, layer=layer)
     with record(model) as seen:
         model.decode(torch.tensor([[BOS, *target[:-1]]]), model.encode(source))
-    looked = torch.stack([seen[f"decoder.stack.layers.{i}.cross"][0] for i in meant])
+    looked = torch.stack([seen[f"decoder.stack.layers.{i}.cross_attention"][0] for i in meant])
     assert close(found.weights, looked.mean((0, 2))[0], FLOAT32)
 
 

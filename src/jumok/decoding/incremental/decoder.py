@@ -44,18 +44,18 @@ class Writer(Protocol):
 
 
 @runtime_checkable
-class Attentive(Protocol):
+class SupportsAttention(Protocol):
     """A writer that tells what it attends to."""
 
     def attention(self) -> Tensor:
         """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
 
-    def source_real(self) -> Tensor:
+    def source_mask(self) -> Tensor:
         """The real tokens of the sources, as they were at first: (N, S) bool."""
 
 
 @runtime_checkable
-class Ranking(Protocol):
+class SupportsTopK(Protocol):
     """A writer that finds the likeliest tokens itself, so that nobody looks through its logits."""
 
     def best(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -65,7 +65,7 @@ class Ranking(Protocol):
         """
 
 
-class EncoderDecoderWriter:
+class Seq2SeqDecoder:
     """An encoder-decoder that has read its sources and now writes; `room` tokens at most.
 
     The first token given to `step` is the one that begins a target ([BOS]). Beams of one source
@@ -73,7 +73,7 @@ class EncoderDecoderWriter:
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writer = EncoderDecoderWriter(EncoderDecoder(config), torch.tensor([[4, 5, 6]]), room=8)
+    >>> writer = Seq2SeqDecoder(EncoderDecoder(config), torch.tensor([[4, 5, 6]]), room=8)
     >>> tuple(writer.step(torch.tensor([[2]])).shape), writer.length
     ((1, 10), 1)
     """
@@ -131,7 +131,7 @@ class EncoderDecoderWriter:
         self._cache.rewind(tokens)
 
 
-class AttentiveWriter:
+class AttentionRecordingDecoder:
     """An encoder-decoder that also tells what it attends to, the mean of all layers and heads.
 
     It watches a view of the model that is its own, so others may use the model meanwhile. It is
@@ -145,9 +145,9 @@ class AttentiveWriter:
         view = shared_copy(model)
         self._seen: list[Tensor] = []  # the weights of the newest step: a (N, H, B/N*T, S) a layer
         for name, point in view.named_modules():
-            if isinstance(point, HookPoint) and name.endswith("cross.weights"):
+            if isinstance(point, HookPoint) and name.endswith("cross_attention.hook_pattern"):
                 point.register_forward_hook(lambda *passing: self._seen.append(passing[2]))
-        self._writer = EncoderDecoderWriter(view, source, real, room=room)
+        self._writer = Seq2SeqDecoder(view, source, real, room=room)
         self.vocabulary_size = self._writer.vocabulary_size
         self._real = torch.ones_like(source, dtype=torch.bool) if real is None else real
         self._asked = source[:, :1]  # the tokens (B, T) of the newest step
@@ -162,7 +162,7 @@ class AttentiveWriter:
         mean = torch.stack(self._seen).mean((0, 2))  # (N, B/N*T, S)
         return mean.view(*self._asked.shape, -1)[:, -1]
 
-    def source_real(self) -> Tensor:
+    def source_mask(self) -> Tensor:
         """The real tokens of the sources, as they were at first: (N, S) bool."""
         return self._real
 
@@ -187,16 +187,16 @@ class AttentiveWriter:
         self._writer.rewind(tokens)
 
 
-class LanguageModelWriter:
+class CausalLMDecoder:
     """A language model that goes on from prompts; `room` positions at most, prompts included.
 
-    The prompts are what `step` is given first, padded on the left (`left_padded` makes them so);
+    The prompts are what `step` is given first, padded on the left (`left_pad` makes them so);
     `padding` says how many fillers stand before each. Then a token's position is its place less
     the padding, and distances between tokens are those of the text alone.
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writer = LanguageModelWriter(LanguageModel(config), torch.tensor([0, 2]), room=8)
+    >>> writer = CausalLMDecoder(LanguageModel(config), torch.tensor([0, 2]), room=8)
     >>> tuple(writer.step(torch.tensor([[4, 5, 6], [0, 0, 7]])).shape), writer.length
     ((2, 10), 3)
     """
@@ -243,13 +243,13 @@ class LanguageModelWriter:
         self._cache.rewind(tokens)
 
 
-def left_padded(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def left_pad(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """The same rows with all padding on the left, and how much of it each has: (B, T), (B).
 
     ids (B, T) int64, real (B, T) bool: wherever the padding stood. None when there is none.
 
     >>> ids, real = torch.tensor([[4, 5, 0], [6, 7, 8]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
-    >>> left_padded(ids, real.bool())
+    >>> left_pad(ids, real.bool())
     (tensor([[0, 4, 5],
             [6, 7, 8]]), tensor([1, 0]))
     """
