@@ -288,9 +288,9 @@ def state(files: Files) -> object:
 
 def pattern(files: Files) -> object:
     """A regular expression that answers are to match."""
-    from jumok.decoding.constraints.regex import regular_expression
+    from jumok.decoding.constraints.regex import compile_regex
 
-    return regular_expression(_decoded(_only(files))).matches("12,000원")
+    return compile_regex(_decoded(_only(files))).matches("12,000원")
 
 
 @cache

@@ -16,7 +16,7 @@ def test_a_mean_beside_its_run(
     call(capsys, "train", reading_recipe, *words, "--out", tmp_path / "run", "--json")
     done = call(capsys, "average", tmp_path / "run", "--last", 2)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"{tmp_path / 'run-last-2'}: the mean of steps 2, 4\n")
+    assert done.out.startswith(f"{tmp_path / 'run-last-2'}: average of steps 2, 4\n")
     assert "dev bleu" in done.out
     for here, run in ("run", "."), ("run/checkpoints", ".."):
         monkeypatch.chdir(tmp_path / here)

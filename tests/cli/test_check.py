@@ -43,14 +43,12 @@ def test_json_lines(capsys: Capture, review_run: Path) -> None:
     assert done.code == 0
     assert [row["equality"] for row in done.rows] == ROWS
     assert all(list(row) == KEYS for row in done.rows)
-    assert done.err == (
-        "asked: 4 texts of the development data, and random ids of 1, 3, 4, 16 tokens\n"
-    )
+    assert done.err == ("inputs: 4 dev texts and random ids of 1, 3, 4, 16 tokens\n")
     rows = {row["equality"]: row for row in done.rows}
     for row in rows.values():
         assert (row["result"] == "not applicable") == (row["difference"] is None)
         assert row["result"] == "not applicable" or row["difference"] <= row["tolerance"]
-    assert rows["compiled = eager"]["reason"] == "left out by --quick"
+    assert rows["compiled = eager"]["reason"] == "skipped by --quick"
     assert rows["saved = loaded"]["tolerance"] == 0.0
     assert rows["bf16 vs fp32"]["decisions"] == 4
 
@@ -58,7 +56,7 @@ def test_json_lines(capsys: Capture, review_run: Path) -> None:
 def test_a_table_for_people(capsys: Capture, reading_run: Path) -> None:
     done = call(capsys, "check", reading_run, "--quick", "--text", "삼 일 오", "--text", "구\t9")
     assert done.code == 0
-    assert done.err.startswith("asked: 2 texts given, and random ids of ")
+    assert done.err.startswith("inputs: 2 given texts and random ids of ")
     head, *lines = done.out.splitlines()
     assert head.split() == ["difference", "tolerance", "result"]
     assert [line[:20].strip() for line in lines] == ROWS
@@ -86,13 +84,13 @@ def test_without_data_and_vocabulary(capsys: Capture, own_copy: Path) -> None:
     (own_copy / "vocabulary.model").unlink()
     done = call(capsys, "check", own_copy, "--quick", "--json")
     assert done.code == 0
-    assert done.err.startswith("no development texts (")
+    assert done.err.startswith("no dev texts (")
     assert "gone.tsv" in done.err
-    assert done.err.endswith("asked: random ids of 1, 3, 4, 16 tokens\n")
+    assert done.err.endswith("inputs: random ids of 1, 3, 4, 16 tokens\n")
     assert [row["equality"] for row in done.rows] == ROWS
 
 
-def test_what_is_no_run(capsys: Capture, tmp_path: Path) -> None:
+def test_a_folder_without_a_run(capsys: Capture, tmp_path: Path) -> None:
     done = call(capsys, "check", tmp_path, "--json")
     assert (done.code, done.out) == (2, "")
     assert "holds no run" in done.err

@@ -33,9 +33,9 @@ def test_list_tells_licence_size_and_source() -> None:
     result = run("list")
     assert result.exit_code == 0
     assert "19.5 MB · CC0 1.0 · https://github.com/e9t/nsmc" in result.stdout
-    assert "not here: jumok data get nsmc\n" in result.stdout
-    assert "not here: jumok data get koen --from FOLDER\n" in result.stdout
-    assert "always here" in result.stdout
+    assert "not downloaded: jumok data get nsmc\n" in result.stdout
+    assert "not downloaded: jumok data get koen --from FOLDER\n" in result.stdout
+    assert "built in" in result.stdout
 
 
 def test_list_as_json() -> None:
@@ -68,7 +68,7 @@ def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
     assert "19.5 MB, CC0 1.0" in result.stderr
     states = [row["state"] for row in rows(run("verify", "nsmc", "--json"))]
     assert states == ["present", "present"]
-    assert f"here: {folder}" in run("list").stdout
+    assert f"present: {folder}" in run("list").stdout
 
     content = bytearray((folder / "ratings_test.txt.xz").read_bytes())
     content[len(content) // 2] ^= 1
@@ -77,15 +77,15 @@ def test_get_from_a_folder_then_verify(cache_home: Path) -> None:
     assert "present  nsmc/ratings_train.txt" in result.stdout
     assert "damaged  nsmc/ratings_test.txt" in result.stdout
     assert isinstance(result.exception, InputError)
-    assert "delete it and fetch it again" in str(result.exception)
+    assert "delete the file and download it again" in str(result.exception)
 
 
 def test_get_from_a_file(tmp_path: Path) -> None:
     packed = (shared_data("nsmc") / "ratings_test.txt.xz").read_bytes()
     (tmp_path / "reviews").write_bytes(lzma.decompress(packed))
     result = run("get", "nsmc", "--from", str(tmp_path / "reviews"))
-    assert result.stdout.endswith("ratings_test.txt  checked\n")
-    assert "in part here" in run("list").stdout
+    assert result.stdout.endswith("ratings_test.txt  verified\n")
+    assert "incomplete" in run("list").stdout
 
 
 def test_verify_what_is_absent() -> None:
@@ -109,5 +109,5 @@ def test_rows_that_are_in_train_too(monkeypatch: pytest.MonkeyPatch) -> None:
         "whole_rows": 8,
     }
     told = run("verify", "question_pair", "--overlap").stdout
-    assert "test: of 688 rows 8 have an input that is in train too, 8 with the same answer" in told
-    assert "name one" in str(run("verify", "--overlap").exception)
+    assert "test: 8 of 688 inputs also occur in train, 8 of them with the same label" in told
+    assert "needs the NAME of one corpus" in str(run("verify", "--overlap").exception)

@@ -108,9 +108,9 @@ def test_what_acts_beside_the_settings_is_told(
     (scores,) = done.rows
     assert list(scores)[-3:] == ["decoding", "with", "precision"]
     assert (scores["with"], scores["precision"]) == ([str(other_run)], "bfloat16")
-    assert done.err == f"decoding max_length=24; with '{other_run}'; read in bfloat16\n"
+    assert done.err == f"decoding max_length=24; with '{other_run}'; encoder in bfloat16\n"
     done = call(capsys, "predict", reading_run, "삼", *words)
-    assert done.err == f"decoding max_length=24; with '{other_run}'; read in bfloat16\n"
+    assert done.err == f"decoding max_length=24; with '{other_run}'; encoder in bfloat16\n"
 
 
 @pytest.mark.parametrize("verb", ["predict", "evaluate"])

@@ -72,7 +72,7 @@ def test_another_split(capsys: Capture, review_run: Path) -> None:
     assert scores["accuracy"] == pytest.approx(results["dev"]["score"])
     done = call(capsys, "evaluate", review_run, "--split", "dev", "--data", "own.tsv")
     assert done.code == 2
-    assert "choose one" in done.err
+    assert "use one of them" in done.err
 
 
 def test_several_test_sets(capsys: Capture, tmp_path: Path, reading_recipe: Path) -> None:

@@ -73,7 +73,10 @@ def test_a_folder_without_a_tokeniser_is_told(
     foreign.without_tokeniser(tmp_path / "gpt2")
     done = call(capsys, "import", tmp_path / "gpt2", tmp_path / "out")
     assert done.code == 0
-    assert done.err.splitlines()[1] == "its folder had no tokeniser: it answers to ids only"
+    assert (
+        done.err.splitlines()[1]
+        == "the checkpoint has no tokenizer files: the model accepts token ids only"
+    )
     assert jumok.load(tmp_path / "out").logits(torch.tensor([[1, 2]])).shape[:2] == (1, 2)
     refused = call(capsys, "predict", tmp_path / "out", "재미있어요")
     assert refused.code == 2

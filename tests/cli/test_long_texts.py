@@ -49,14 +49,14 @@ def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
     assert peak < idle + 4 * long.stat().st_size + 64 * MIB
     code, err, peak = asked(review_run, endless)
     assert code == 2
-    assert "stdin:1: a line of more than 1,048,576 bytes came; cut it into parts\n" in err
+    assert "stdin:1: lines must have at most 1,048,576 bytes; split the line\n" in err
     assert peak < idle + 16 * MIB
 
 
 def test_what_came_before_is_given() -> None:
     lines = lines_of_stdin(io.BytesIO(b"a\n" + b"x" * (MOST_BYTES + 1) + b"\nb\n"))
     assert next(lines) == "a"
-    with pytest.raises(InputError, match="stdin:2: a line of more than 1,048,576 bytes came; cut"):
+    with pytest.raises(InputError, match="stdin:2: lines must have at most 1,048,576 bytes"):
         next(lines)
 
 
@@ -81,7 +81,7 @@ def test_vocab_reads_no_longer_line(
     monkeypatch.setattr("sys.stdin", stdin)
     done = call(capsys, "vocab", "encode", review_run)
     assert (done.code, done.out) == (2, "")
-    assert "stdin:1: a line of more than" in done.err
+    assert "stdin:1: lines must have at most" in done.err
 
 
 def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:

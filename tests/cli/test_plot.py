@@ -59,10 +59,14 @@ def test_history_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (("history", "nowhere"), 2, "nowhere has no metrics.jsonl"),
         (("attention", "nowhere", "안녕"), 2, "nowhere"),
         (("attention", "nowhere"), 2, "no text was given for nowhere"),
-        (("attention", "nowhere", "안녕", "--head", "min"), 2, "head 'min'; give its number"),
+        (
+            ("attention", "nowhere", "안녕", "--head", "min"),
+            2,
+            "--head must be a number from 0, mean or max",
+        ),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(
+def test_invalid_options_are_reported(
     words: tuple[str, ...], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert jumok("plot", *words) == code
@@ -99,9 +103,9 @@ def test_attention_of_a_kept_trace(kept: Path, capsys: pytest.CaptureFixture[str
     assert out.read_bytes() == figure_bytes(wanted, "svg")
 
 
-def test_a_kept_trace_has_read_its_text(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_saved_trace_takes_no_text(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert jumok("plot", "attention", str(kept), "다른 글") == 2
-    assert "its text was read" in capsys.readouterr().err
+    assert "is a trace and takes no text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [None, "explanation", "neuron"])

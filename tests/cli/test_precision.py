@@ -32,7 +32,7 @@ def test_answers_are_as_near_as_their_numbers(
     assert least <= apart <= most
 
 
-def test_what_it_costs_is_measured_and_told(capsys: Capture, review_run: Path) -> None:
+def test_the_change_in_scores_is_measured(capsys: Capture, review_run: Path) -> None:
     plain, fast = (
         call(capsys, "evaluate", review_run, "--json", *words)
         for words in ((), ("--precision", "int8"))
@@ -41,7 +41,7 @@ def test_what_it_costs_is_measured_and_told(capsys: Capture, review_run: Path) -
     assert [*scores[0], "precision"] == list(scores[1])
     assert scores[1]["precision"] == "int8"
     assert plain.err == ""
-    assert fast.err.splitlines()[-1] == "read in int8"
+    assert fast.err.splitlines()[-1] == "encoder in int8"
     assert scores[1]["accuracy"] == pytest.approx(scores[0]["accuracy"], abs=0.1)
     assert scores[1]["calibration_error"] != scores[0]["calibration_error"]
 
@@ -68,8 +68,8 @@ def test_a_model_without_an_encoder(capsys: Capture, tmp_path: Path) -> None:
     done = call(capsys, "predict", run, "글", "--precision", "int8")
     assert done.code == 2
     assert done.err == (
-        "jumok: --precision int8 reads with a faster encoder, and a language model has none; "
-        "write with fewer bits by --decoding precision=int8\n"
+        "jumok: --precision needs a model with an encoder, got a language model; use "
+        "--decoding precision=int8\n"
     )
     done = call(capsys, "predict", run, "글", "--decoding", "precision=int8", "--json")
     assert done.code == 0

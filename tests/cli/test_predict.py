@@ -97,7 +97,7 @@ def test_a_loop_is_told(capsys: Capture, reading_run: Path) -> None:
     """In JSON and on stderr, where a long text is named by its first 40 characters."""
     loop = "from token 1 on, 1 tokens repeat 22.0 times"
     texts, words = ["삼 일", "삼 일 " * 20], ("--decoding", "pattern='3{23}'")
-    lines = [f"jumok: the answer to {text[:40]!r} loops: {loop}" for text in texts]
+    lines = [f"jumok: the output for {text[:40]!r} repeats: {loop}" for text in texts]
     done = call(capsys, "predict", reading_run, *texts, *words, "--json")
     assert [list(row) for row in done.rows] == [["text", "output", "score", "loop"]] * 2
     assert [(row["output"], row["loop"]) for row in done.rows] == [("3" * 23, loop)] * 2
@@ -114,9 +114,9 @@ def test_a_loop_is_told(capsys: Capture, reading_run: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--stream", "--json"], "--stream shows parts of a text and --json whole answers"),
-        (["--stream", "--n-best", "2"], "--stream shows one answer, 2 were asked for"),
-        (["--stream", "--decoding", "beam=2"], "a beam of 2 decides at the end of a text"),
+        (["--stream", "--json"], "--stream and --json exclude each other"),
+        (["--stream", "--n-best", "2"], "--stream needs n_best = 1, got 2"),
+        (["--stream", "--decoding", "beam=2"], "--stream needs beam = 1, got 2"),
         (["--decoding", "lenght_penalty=1"], "did you mean decoding.length_penalty?"),
         (["--decoding", "n_best=7"], "more than the beam of 1 holds"),
     ],
@@ -129,12 +129,12 @@ def test_settings_that_cannot_be(
     assert sentence in done.err
 
 
-def test_a_classifier_writes_nothing(capsys: Capture, review_run: Path) -> None:
+def test_generation_options_need_a_generating_model(capsys: Capture, review_run: Path) -> None:
     for words in (["--stream"], ["--n-best", "2"], ["--decoding", "beam=2"]):
         done = call(capsys, "predict", review_run, "별로예요", *words)
         assert done.code == 2
         named = "decoding" if words[0] == "--decoding" else words[0]
-        assert "a model of the task classification writes nothing" in done.err
+        assert "needs a model that generates text, got task classification" in done.err
         assert f"leave {named} out" in done.err
 
 
@@ -154,7 +154,7 @@ def test_a_mistyped_option_is_no_text(
     done = call(capsys, "predict", review_run, word, "재미있어요")
     if sentence:
         assert (done.code, done.out) == (2, "")
-        assert f"{word} is no option of jumok predict ({sentence})" in done.err
+        assert f"unknown option {word} ({sentence})" in done.err
     else:
         assert (done.code, len(done.out.splitlines())) == (0, 2)
 

@@ -74,15 +74,15 @@ def test_of_several_answers_the_best_is_told(capsys: Capture, reading_run: Path)
     assert len(row["n_best"]) == 2
 
 
-def test_nothing_is_told_of_what_is_not_there(
+def test_tokens_and_alignment_need_json_and_generated_text(
     capsys: Capture, reading_run: Path, review_run: Path, tmp_path: Path
 ) -> None:
     done = call(capsys, "predict", reading_run, "삼", "--tokens")
     assert (done.code, done.out) == (2, "")
-    assert "--tokens and --alignment are told in JSON; add --json" in done.err
+    assert "--tokens and --alignment need JSON output; add --json" in done.err
     done = call(capsys, "predict", review_run, "삼", "--alignment", "--json")
     assert done.code == 2
-    assert "a model of the task classification writes nothing" in done.err
+    assert "needs a model that generates text, got task classification" in done.err
     going_on = write_run(tmp_path / "run", "language_modeling")
     words = ("--decoding", "max_length=3", "--json")
     (row,) = call(capsys, "predict", going_on, "이 영화", *words, "--tokens").rows
@@ -92,7 +92,7 @@ def test_nothing_is_told_of_what_is_not_there(
     assert "has no source that it looks at" in done.err
 
 
-def test_a_draft_changes_nothing_but_the_time(
+def test_a_draft_model_does_not_change_the_output(
     capsys: Capture, reading_run: Path, draft_run: Path
 ) -> None:
     alone = call(capsys, "predict", reading_run, *TEXTS, "--json")

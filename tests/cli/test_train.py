@@ -106,7 +106,7 @@ def test_a_picture_that_cannot_be_drawn_is_told(
     monkeypatch.setattr("jumok.viewer.attention.draw", draw)
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run")
     assert done.code == 0
-    assert "No picture of who looked where: sequence 0 has no tokens to draw\n" in done.out
+    assert "Attention plot failed: sequence 0 has no tokens to draw\n" in done.out
     assert "jumok predict" in done.out
 
 
@@ -134,8 +134,8 @@ def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review
         (("numbers", "hello"), "'hello' is not key=value; write for example training.steps=1000"),
         (("numbers", "device=tpu"), "device tpu is not here; give auto or one of: "),
         (("--resume", "nowhere"), "nowhere holds no run (no recipe.toml)"),
-        (("numbers", "--resume", "x"), "--resume takes the run's own recipe and folder"),
-        (("--resume", "x", "--out", "y"), "--resume takes the run's own recipe and folder"),
+        (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),
+        (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),
     ],
 )
 def test_what_cannot_begin(
@@ -219,7 +219,7 @@ def test_an_answer_in_brackets_is_shown_as_it_is(
     assert str(out) in done.out
 
 
-def test_a_dry_run_tells_and_makes_nothing(
+def test_a_dry_run_creates_no_run(
     capsys: Capture, tmp_path: Path, review_recipe: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -231,13 +231,13 @@ def test_a_dry_run_tells_and_makes_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     told = call(capsys, "train", review_recipe, *QUICK, "--dry-run").out
     assert f"{found['parameters']:,}" in told
-    assert "tokens a second, measured" in told
-    assert "processes" not in told
+    assert "tokens per second" in told
+    assert "per process" not in told
     parted = call(capsys, "train", review_recipe, *QUICK, "training.sharding=full", "--dry-run")
-    assert "each of 4 processes" in parted.out
+    assert "per process, 4 processes" in parted.out
 
 
 def test_a_dry_run_is_of_a_recipe(capsys: Capture, tmp_path: Path) -> None:
     done = call(capsys, "train", "--dry-run", "--resume", tmp_path)
     assert done.code == 2
-    assert "--dry-run measures a recipe; name one" in done.err
+    assert "--dry-run needs a recipe" in done.err

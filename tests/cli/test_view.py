@@ -99,7 +99,7 @@ def test_a_trace_is_shown_without_torch(file: Path, tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in page.said if "import time:" in line}
     assert "uvicorn" in imported
     assert not {"torch", "numpy", "matplotlib"} & imported
-    assert "jumok: Ctrl-C ends the page\n" in page.said
+    assert "jumok: press Ctrl-C to stop\n" in page.said
 
 
 def test_a_trace_is_shown_at_once(file: Path) -> None:
@@ -266,8 +266,8 @@ def test_the_lesson_has_two_sentences(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("FILE", "text"), "is a trace, made already"),
-        (("FILE", "--mute", "encoder.0.0"), "is a trace, made already"),
+        (("FILE", "text"), "is a trace and takes no text"),
+        (("FILE", "--mute", "encoder.0.0"), "is a trace and takes no text"),
         (("RUN", "--export", "a.svg"), "add TEXT"),
         (("RUN", "--target", "a"), "add TEXT"),
         (("FILE", "--export", "a.docx"), "no kind of export"),
@@ -319,4 +319,4 @@ def test_other_machines_need_a_token_of_their_own(file: Path) -> None:
         assert page.address.endswith("/#token=a-secret-of-my-own")
         assert page.ask("/api/model")[0] == 200
         assert page.end() == 0
-    assert any("nothing on the way is encrypted" in line for line in page.said)
+    assert any("the connection is not encrypted" in line for line in page.said)

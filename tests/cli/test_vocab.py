@@ -106,7 +106,7 @@ def test_what_cannot_be_trained_or_written_is_said(tmp_path: Path) -> None:
     source = packed(table(CORPUS), tmp_path / "t.tsv")
     with pytest.raises(InputError, match="no column 'text' in the header"):
         run("train", str(source), "--column", "text", "--out", out)
-    with pytest.raises(InputError, match="--column text without a file"):
+    with pytest.raises(InputError, match="--column text needs a file"):
         run("train", "--column", "text", "--out", out, stdin="가나다\n")
     with pytest.raises(InputError, match=r"stdin:2: byte 3 is not UTF-8 \(0xff\)"):
         run("train", "--out", out, stdin=b"ok\nab\xff\n")
@@ -153,7 +153,7 @@ def test_decoding_arguments(model: str) -> None:
     ]
     with pytest.raises(InputError, match="id 999999 is outside the vocabulary"):
         run("decode", model, "999999")
-    with pytest.raises(InputError, match="'영화' is no id"):
+    with pytest.raises(InputError, match="ids must be integers, got '영화'"):
         run("decode", model, "영화")
 
 

@@ -1,4 +1,4 @@
-"""jumok average: the last checkpoints of a run become one run of their mean."""
+"""jumok average: a new run with the mean weights of the last checkpoints of a run."""
 
 import json
 from pathlib import Path
@@ -12,33 +12,36 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def average(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
-    last: Annotated[int, typer.Option(metavar="N", help="How many of its newest checkpoints.")] = 2,
+    last: Annotated[
+        int, typer.Option(metavar="N", help="How many of the newest checkpoints to average.")
+    ] = 2,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The new run; RUN-last-N if left out.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the new run. [default: RUN-last-N]"),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The results as one JSON line on stdout.")
+        bool, typer.Option("--json", help="Print the results as one JSON object.")
     ] = False,
 ) -> None:
-    """Average the last checkpoints of a run, and score that on the development split."""
+    """Average the weights of the last checkpoints of a run and score the result on dev."""
     from jumok.tasks.runs import average_checkpoints as averaging
 
-    finished = averaging.average(run, last, out or _beside(run, last))
+    finished = averaging.average(run, last, out or _default_output(run, last))
     results = finished.results
     if as_json:
         typer.echo(json.dumps(results, ensure_ascii=False))
         return
     steps = ", ".join(map(str, results["averaged_steps"]))
-    typer.echo(f"{finished.run.folder}: the mean of steps {steps}")
+    typer.echo(f"{finished.run.folder}: average of steps {steps}")
     for name, value in results["before"].items():
         if isinstance(value, float):
             typer.echo(f"dev {name:<12} {value:.4f} before, {results[name]:.4f} averaged")
 
 
-def _beside(run: Path, last: int) -> Path:
-    """RUN-last-N, also where the run is said to be here, or one above.
+def _default_output(run: Path, last: int) -> Path:
+    """RUN-last-N in the parent folder of the run, also for `.` and `..`.
 
-    >>> _beside(Path("runs/koen"), 2).as_posix()
+    >>> _default_output(Path("runs/koen"), 2).as_posix()
     'runs/koen-last-2'
     """
     folder = run.resolve() if run.name in ("", "..") else run

@@ -1,4 +1,4 @@
-"""jumok check: the same answer however a model is asked, measured."""
+"""jumok check: compare a model's outputs across equivalent computations."""
 
 import json
 import sys
@@ -19,26 +19,26 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def check(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or a folder of a model.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run, or the folder of a model.")],
     texts: Annotated[
         list[str] | None,
         typer.Option(
             "--text",
             metavar="TEXT",
-            help="Ask about this instead of development texts; a TAB parts a pair. Repeatable.",
+            help="Use this text instead of dev texts; TAB separates a pair. Repeatable.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out what must be compiled or exported first.")
+        bool, typer.Option("--quick", help="Skip the checks that compile or export the model.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
     as_json: Annotated[
-        bool, typer.Option("--json", help="A JSON line on stdout for each equality.")
+        bool, typer.Option("--json", help="Print one JSON object per check.")
     ] = False,
 ) -> None:
-    """Ask a model the same in many ways and tell how far its answers are apart.
+    """Compute a model's outputs in several equivalent ways and report the differences.
 
-    Ends with exit code 1 when an equality fails.
+    Exits with code 1 if a check fails.
     """
     from jumok.checks import check as outcomes_of
     from jumok.tasks.runs.load import load
@@ -56,53 +56,53 @@ def check(
         else:
             line = _line(outcome, width)
         sys.stdout.write(line + "\n")
-        sys.stdout.flush()  # each takes seconds with a large model
+        sys.stdout.flush()  # with a large model each check takes seconds
     if failed:
         raise typer.Exit(1)
 
 
 def _subject(loaded: "Loaded", texts: list[str]) -> "Subject":
-    """The model and what it is asked, told on stderr."""
+    """The model and its inputs, which are described on stderr."""
     from jumok.checks import Subject, draw_samples, samples_of, some_texts
     from jumok.errors import JumokError
 
     drawn = draw_samples(loaded)
     if texts:
-        said, told = samples_of(loaded, texts), f"{len(texts)} texts given, and "
+        said, told = samples_of(loaded, texts), f"{len(texts)} given texts and "
     else:
         try:
             said = samples_of(loaded, some_texts(loaded))
-            told = f"{len(said)} texts of the development data, and "
+            told = f"{len(said)} dev texts and "
         except JumokError as error:
-            print(f"no development texts ({error})", file=sys.stderr)
+            print(f"no dev texts ({error})", file=sys.stderr)
             said, told = [], ""
     lengths = ", ".join(str(len(sample.ids)) for sample in drawn)
-    print(f"asked: {told}random ids of {lengths} tokens", file=sys.stderr)
+    print(f"inputs: {told}random ids of {lengths} tokens", file=sys.stderr)
     return Subject(loaded, [*said, *drawn], n_texts=len(said), filler=int(drawn[-1].ids[0]))
 
 
 def _table(quick: bool) -> "list[Equality]":
-    """The rows of the table, with the copies that serving makes of encoders."""
+    """The checks to run, among them that of the optimized encoder."""
     from jumok.checks import EXPORTED, Alike, Changed, equalities, not_to_be_had
     from jumok.native import quantize_int8, to_bfloat16
 
-    serving = Alike(
-        "optimized = plain",
-        "a copy whose encoder reads fast, and the plain model",
+    optimized = Alike(
+        "optimized = eager",
+        "the model with an optimized encoder, and the eager model",
         Changed(_fast("float32")),
     )
     if quick:
-        left_out = not_to_be_had("left out by --quick")
-        return equalities(compiled=left_out, kernel=lambda precision: left_out, others=[serving])
+        skipped = not_to_be_had("skipped by --quick")
+        return equalities(compiled=skipped, kernel=lambda precision: skipped, others=[optimized])
     return equalities(
         bfloat16=_fast("bfloat16", to_bfloat16),
         int8=_fast("int8", quantize_int8),
-        others=[serving, *EXPORTED],
+        others=[optimized, *EXPORTED],
     )
 
 
 def _fast(precision: "WeightPrecision", otherwise: "Change | None" = None) -> "Change":
-    """What makes a copy for reading; `otherwise` makes those of models that write."""
+    """A transform to the optimized encoder; models with a decoder use `otherwise`."""
     from jumok.checks import NotApplicable
     from jumok.inference.optimization import optimize, unsupported_reason
 
@@ -118,7 +118,7 @@ def _fast(precision: "WeightPrecision", otherwise: "Change | None" = None) -> "C
 
 
 def _line(outcome: "Outcome", width: int) -> str:
-    """One row of the table.
+    """One row of the printed table.
 
     >>> from jumok.checks import Outcome
     >>> _line(Outcome("a = b", "", "pass", 3.2e-7, 1e-5, same=9, decisions=10), 8)

@@ -1,4 +1,4 @@
-"""jumok data: the known corpora, where they come from, and whether they are here and whole."""
+"""jumok data: list, download and verify the known corpora."""
 
 import json
 from collections.abc import Iterable
@@ -11,15 +11,20 @@ import typer
 if TYPE_CHECKING:
     from jumok.data.corpus import Corpus
 
-app = typer.Typer(no_args_is_help=True, help="Known corpora: list, get, verify.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="List, download and verify the known corpora.",
+)
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, nothing else.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A corpus of jumok data list.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a corpus; see jumok data list.")]
 
 
 @app.command("list")
 def list_corpora(as_json: AsJson = False) -> None:
-    """Every known corpus: licence, size, where it comes from, and whether it is here."""
+    """List all known corpora with licence, size, source, and whether they are downloaded."""
     from jumok.data.known import CORPORA
 
     if as_json:
@@ -37,11 +42,13 @@ def get(
     name: Name,
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE_OR_FOLDER", help="Take a local copy instead."),
+        typer.Option(
+            "--from", metavar="FILE_OR_FOLDER", help="Use a local copy instead of downloading."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a corpus into the user's cache, going on where a download broke off; all is checked."""
+    """Download a corpus to the user cache; resumes interrupted downloads, verifies checksums."""
     from jumok.data.download import get_corpus, take_corpus
     from jumok.data.known import known_corpus
 
@@ -51,18 +58,21 @@ def get(
         if as_json:
             _print_json([{"corpus": name, "file": str(path)}])
         else:
-            typer.echo(f"{path}  checked")
+            typer.echo(f"{path}  verified")
 
 
 @app.command()
 def verify(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One corpus only.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Check only this corpus.")
+    ] = None,
     overlap: Annotated[
-        bool, typer.Option("--overlap", help="Count the rows of NAME that are in train as well.")
+        bool,
+        typer.Option("--overlap", help="Count rows of NAME that also occur in its train split."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check the sha256 of every file that is here; fails when one is damaged."""
+    """Verify the sha256 of all downloaded files; fails if a file is damaged."""
     from jumok.data.download import state_of
     from jumok.data.known import CORPORA, known_corpus
     from jumok.errors import InputError
@@ -79,12 +89,12 @@ def verify(
                 damaged.append(str(path))
     if damaged:
         raise InputError(
-            f"{', '.join(damaged)}: not the known content; delete it and fetch it again "
+            f"{', '.join(damaged)}: checksum mismatch; delete the file and download it again "
             "with jumok data get"
         )
     if overlap:
         if name is None:
-            raise InputError("--overlap reads a whole corpus; name one")
+            raise InputError("--overlap needs the NAME of one corpus")
         _tell_overlap(known_corpus(name), as_json)
 
 
@@ -99,8 +109,8 @@ def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
             _print_json([{"corpus": corpus.name, "split": split, **asdict(found)}])
         else:
             typer.echo(
-                f"{split}: of {found.rows:,} rows {found.inputs:,} have an input that is in train "
-                f"too, {found.whole_rows:,} with the same answer"
+                f"{split}: {found.inputs:,} of {found.rows:,} inputs also occur in train, "
+                f"{found.whole_rows:,} of them with the same label"
             )
 
 
@@ -123,8 +133,8 @@ def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
 
 def _presence(row: dict[str, str | int | bool | None], get: str) -> str:
     if row["folder"]:
-        return f"{'here' if row['present'] else 'in part here'}: {row['folder']}"
-    return "always here" if row["present"] else f"not here: {get}"
+        return f"{'present' if row['present'] else 'incomplete'}: {row['folder']}"
+    return "built in" if row["present"] else f"not downloaded: {get}"
 
 
 def _size(size: str | int | bool | None) -> str:

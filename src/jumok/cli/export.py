@@ -1,4 +1,4 @@
-"""jumok export: a run as a folder that other programs open."""
+"""jumok export: convert a run to the format of another library."""
 
 import json
 import sys
@@ -13,14 +13,17 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="A folder that is not there yet.")],
-    to: Annotated[str, typer.Option(metavar="FORMAT", help="hf, ctranslate2 or onnx.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the exported model.")],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="Format: hf, ctranslate2 or onnx.")],
     quantize: Annotated[
-        Literal["int8"] | None, typer.Option(help="Weights in int8; what that costs is measured.")
+        Literal["int8"] | None,
+        typer.Option(help="Quantize the weights; the change in scores is measured."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as one JSON object.")
+    ] = False,
 ) -> None:
-    """Write a run in the format of another program, compared with the run itself."""
+    """Convert a run to the format of another library and compare the outputs of both models."""
     from jumok.config_io import to_dict
     from jumok.export import export
 

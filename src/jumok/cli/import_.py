@@ -1,4 +1,4 @@
-"""jumok import: somebody else's checkpoint, brought into our format."""
+"""jumok import: convert a Hugging Face checkpoint to jumok's format."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,17 +14,17 @@ def import_(
         str,
         typer.Argument(
             metavar="CHECKPOINT",
-            help="A folder in the format of Hugging Face, or OWNER/NAME on its hub.",
+            help="Hugging Face model folder, or OWNER/NAME on the hub.",
         ),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The new folder.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the imported model.")],
     revision: Annotated[
-        str | None, typer.Option(metavar="HASH", help="Of a hub's repository: which commit.")
+        str | None, typer.Option(metavar="HASH", help="Commit of the hub repository.")
     ] = None,
 ) -> None:
-    """Bring a checkpoint of BERT, RoBERTa, ELECTRA, GPT-2, T5, BART, Marian ... into a folder.
+    """Import a Hugging Face checkpoint (BERT, RoBERTa, ELECTRA, GPT-2, T5, BART, Marian ...).
 
-    The folder can be asked, evaluated, watched, trained further (model.init=OUT) and exported.
+    OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
     from jumok.models.weights import weights_of
     from jumok.pretrained.hub import resolve
@@ -32,6 +32,8 @@ def import_(
 
     found = import_checkpoint(resolve(checkpoint, revision), out)
     parameters = sum(p.numel() for p in weights_of(found.model).values())
-    typer.echo(f"{out}: a {found.origin.architecture} of {parameters:,} weights", err=True)
+    typer.echo(f"{out}: {found.origin.architecture}, {parameters:,} parameters", err=True)
     if found.vocabularies is None:
-        typer.echo("its folder had no tokeniser: it answers to ids only", err=True)
+        typer.echo(
+            "the checkpoint has no tokenizer files: the model accepts token ids only", err=True
+        )

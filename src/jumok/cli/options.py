@@ -1,4 +1,4 @@
-"""How answers are written: the words of `predict` and `evaluate`, and the settings in force."""
+"""Options shared by `predict` and `evaluate`: decoding settings, ensembles, encoder precision."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ Words = Annotated[
     typer.Option(
         "--decoding",
         metavar="KEY=VALUE",
-        help="Laid over the recipe's [decoding]: beam=5, sample=true ... Repeatable.",
+        help="Override [decoding] of the recipe, e.g. beam=5, sample=true. Repeatable.",
     ),
 ]
 
@@ -25,15 +25,15 @@ Along = Annotated[
     typer.Option(
         "--with",
         metavar="RUN",
-        help="Another run, of the same vocabulary, that writes along: an ensemble. Repeatable.",
+        help="Ensemble with another run that has the same vocabulary. Repeatable.",
     ),
 ]
 
 
 def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()) -> "Loaded":
-    """A run, or several as one that writes by the mean of their probabilities.
+    """A run, or an ensemble of several runs, which averages their probabilities.
 
-    The words are laid over its settings first: they may take away what only one run can do.
+    The decoding overrides are applied first: they may remove a setting that ensembles reject.
     """
     from jumok.tasks.runs.load import load
 
@@ -45,7 +45,7 @@ def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = (
 
 
 def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
-    """What acts beside a run and its settings, as `evaluate --json` tells it; nothing as a rule.
+    """The keys that `evaluate --json` adds for an ensemble or a precision; empty without them.
 
     >>> besides([Path("runs/second")], "int8")
     {'with': ['runs/second'], 'precision': 'int8'}
@@ -63,7 +63,7 @@ def overridden(
     others: Sequence[Path] | None = None,
     precision: str | None = None,
 ) -> "Loaded":
-    """The model with these words laid over its settings; all that is in force goes to stderr."""
+    """The model with decoding overrides; the effective settings are printed to stderr."""
     from jumok.tasks.pipeline.task import Writing
 
     if words:
@@ -75,7 +75,7 @@ def overridden(
     if "with" in said:
         told.append(f"with {', '.join(map(repr, said['with']))}")
     if "precision" in said:
-        told.append(f"read in {said['precision']}")
+        told.append(f"encoder in {said['precision']}")
     if told:
         print("; ".join(told), file=sys.stderr)
     return loaded

@@ -12,7 +12,7 @@ Precise = Annotated[
     typer.Option(
         "--precision",
         metavar="TYPE",
-        help="Read with a faster copy of the encoder: float32, bfloat16 or int8.",
+        help="Use an optimized encoder: float32, bfloat16 or int8.",
     ),
 ]
 
@@ -29,7 +29,7 @@ def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
 
     if loaded.recipe.task == "language_modeling":
         raise InputError(
-            f"--precision {precision} reads with a faster encoder, and a language model has none; "
-            f"write with fewer bits by --decoding precision={precision}"
+            f"--precision needs a model with an encoder, got a language model; use "
+            f"--decoding precision={precision}"
         )
     return loaded.with_models(lambda model: optimize(model, precision))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""jumok predict: one answer a text, in order."""
+"""jumok predict: one prediction per text, in order."""
 
 import json
 import os
@@ -20,40 +20,46 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-CHUNK = 256  # lines answered at a time when stdin is a file; from a pipe or a person each at once
-CHUNK_LETTERS = 2**16  # and no more than this, so that long lines do not lie in memory by hundreds
+CHUNK = 256  # lines per batch when stdin is a file; from a pipe or terminal, one at a time
+CHUNK_LETTERS = 2**16  # characters per batch: bounds the memory that long lines take
 
 
-@app.command(context_settings={"ignore_unknown_options": True})  # -_- is a text
+@app.command(context_settings={"ignore_unknown_options": True})  # -_- is text, not an option
 def predict(
     context: typer.Context,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT ...]", help="None: the lines of stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[TEXT ...]", help="Texts. [default: the lines of stdin]"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per text.")
+    ] = False,
     along: Along = None,
     decoding: Words = None,
     precision: Precise = None,
     n_best: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="N answers a text: a beam of N or more, or N draws."),
+        typer.Option(
+            min=1, metavar="N", help="N outputs per text: widens the beam, or draws N samples."
+        ),
     ] = None,
     stream: Annotated[
-        bool, typer.Option("--stream", help="Show each answer while it is written.")
+        bool, typer.Option("--stream", help="Print each output while it is generated.")
     ] = False,
     tokens: Annotated[
-        bool, typer.Option("--tokens", help="With --json: each token's log-probability.")
+        bool, typer.Option("--tokens", help="With --json: log-probability of each token.")
     ] = False,
     alignment: Annotated[
-        bool, typer.Option("--alignment", help="With --json: what each token looked at.")
+        bool,
+        typer.Option("--alignment", help="With --json: source position aligned to each token."),
     ] = False,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="A smaller run that guesses ahead: the same, sooner."),
+        typer.Option(metavar="RUN", help="DraftModel model for speculative decoding."),
     ] = None,
 ) -> None:
-    """Classify texts, rewrite or continue them, as the run was trained to."""
+    """Predict for texts: labels, scores, entities, translations or continuations."""
     _refuse_options(texts or [], [name for each in context.command.params for name in each.opts])
     words = decoding or []
     loaded = reading_in(load_with(run, along, words), precision)
@@ -82,7 +88,7 @@ def predict(
 
 
 def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
-    """An answer as a line of JSON, with what was asked for besides."""
+    """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.config_io import to_dict
     from jumok.tasks.pipeline.outputs import Rewriting
 
@@ -97,7 +103,7 @@ def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> 
 
 
 def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
-    """The answers to some texts; before one that cannot be asked, all the others are given."""
+    """Predictions for texts; those before an invalid text are returned before it raises."""
     from jumok.errors import InputError
 
     try:
@@ -108,7 +114,7 @@ def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
 
 
 def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
-    """The words that ask for n answers; a beam is widened to hold them."""
+    """Decoding overrides for n outputs; the beam is widened if it is narrower."""
     _refuse_unwritten(loaded, "--n-best")
     search = loaded.with_decoding(words).recipe.decoding
     widened = not search.sample and search.beam < n
@@ -116,63 +122,63 @@ def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
 
 
 def _refuse_options(texts: list[str], known: list[str]) -> None:
-    """Raises InputError for a mistyped option: it must not be answered as if it were a text."""
+    """Raises InputError for a mistyped option, which would otherwise be taken for a text."""
     from jumok.config_io import suggest
     from jumok.errors import InputError
 
     for text in texts:
         if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", text):
             raise InputError(
-                f"{text} is no option of jumok predict ({suggest(text.partition('=')[0], known)}); "
-                "a text that looks like one is read from stdin"
+                f"unknown option {text} ({suggest(text.partition('=')[0], known)}); "
+                "give texts that look like options on stdin"
             )
 
 
 def _refuse_unwritten(loaded: "Loaded", options: str) -> None:
-    """Raises InputError where a model writes nothing."""
+    """Raises InputError for a model that does not generate text."""
     from jumok.errors import InputError
     from jumok.tasks.recipe.task_spec import WRITING
 
     if loaded.recipe.task not in WRITING:
         raise InputError(
-            f"a model of the task {loaded.recipe.task} writes nothing; leave {options} out"
+            f"{options} needs a model that generates text, got task {loaded.recipe.task}"
         )
 
 
 def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
-    """Raises InputError where --tokens or --alignment have nothing to be told of, or nowhere."""
+    """Raises InputError for --tokens and --alignment without --json or without generated text."""
     from jumok.errors import InputError
 
     _refuse_unwritten(loaded, "--tokens and --alignment")
     if not as_json:
-        raise InputError("--tokens and --alignment are told in JSON; add --json")
+        raise InputError("--tokens and --alignment need JSON output; add --json")
 
 
 def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:
-    """Raises InputError for what cannot be shown while it is written."""
+    """Raises InputError for settings that cannot be streamed."""
     from jumok.errors import InputError
 
     decoding = loaded.recipe.decoding
     if as_json:
-        raise InputError("--stream shows parts of a text and --json whole answers; choose one")
+        raise InputError("--stream and --json exclude each other; use one of them")
     if decoding.n_best > 1:
-        raise InputError(f"--stream shows one answer, {decoding.n_best} were asked for; choose one")
+        raise InputError(f"--stream needs n_best = 1, got {decoding.n_best}")
     if decoding.beam > 1:
         raise InputError(
-            f"a beam of {decoding.beam} decides at the end of a text, so there is nothing to "
-            "stream; add --decoding beam=1"
+            f"--stream needs beam = 1, got {decoding.beam}: a wider beam chooses its output at the "
+            "end; add --decoding beam=1"
         )
 
 
 def _stream(loaded: "Loaded", text: str) -> None:
-    """One answer, its parts as they come."""
+    """Generate for one text and print each part as it is decoded."""
     from jumok.tasks.pipeline.task import Writing
 
     def show(part: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    assert isinstance(loaded.task, Writing)  # others refused --stream's settings
+    assert isinstance(loaded.task, Writing)  # checked with the options
     loaded.refuse_longer([text])
     answer = loaded.task.stream(loaded, text, show)
     show("\n")
@@ -180,15 +186,15 @@ def _stream(loaded: "Loaded", text: str) -> None:
 
 
 def _tell_loop(answer: "Answer") -> None:
-    """Where an answer says the same over and over, that goes to stderr."""
+    """Report on stderr if the output repeats itself."""
     from jumok.tasks.pipeline.outputs import Rewriting
 
     if isinstance(answer, Rewriting) and answer.loop is not None:
-        print(f"jumok: the answer to {answer.text[:40]!r} loops: {answer.loop}", file=sys.stderr)
+        print(f"jumok: the output for {answer.text[:40]!r} repeats: {answer.loop}", file=sys.stderr)
 
 
 def _chunks() -> Iterator[list[str]]:
-    """The lines of stdin, several at a time where they are all there already."""
+    """The lines of stdin, in batches if stdin is a file."""
     from jumok.cli.stdin import lines_of_stdin, open_stdin
     from jumok.errors import JumokError
 
@@ -202,7 +208,7 @@ def _chunks() -> Iterator[list[str]]:
             if len(chunk) == most or letters > CHUNK_LETTERS:
                 yield chunk
                 chunk, letters = [], 0
-    except JumokError:  # what came before a bad line is answered
+    except JumokError:  # the lines before an invalid line are still predicted
         yield chunk
         raise
     yield chunk

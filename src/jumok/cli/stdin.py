@@ -1,4 +1,4 @@
-"""The lines of stdin as texts: never more of one in memory than a text may have."""
+"""Read the lines of stdin as texts, with a limit on the length of a line."""
 
 import sys
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from jumok.errors import InputError
 
 
 def open_stdin() -> BinaryIO:
-    """The bytes of stdin. Raises InputError where a process was started without one."""
+    """Stdin as bytes. Raises InputError if the process was started with stdin closed."""
     if sys.stdin is None:
-        raise InputError("stdin is closed; give texts as arguments, or lines on stdin")
+        raise InputError("stdin is closed; give texts as arguments or on stdin")
     return sys.stdin.buffer
 
 
 def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
-    """Each line without its end; LF ends it, and one CR before that belongs to the end.
+    """Yield each line without its line ending (LF or CR LF).
 
-    Raises InputError, with the number of the line, for one that is longer than a text may be, that
-    is no UTF-8, or that holds what no text does. The lines before it have been given then.
+    Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
+    characters that texts may not have; the lines before it have been yielded.
     """
     from jumok.text.length import MOST_BYTES
     from jumok.text.normalization import checked
@@ -26,12 +26,12 @@ def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
     if stream is None:
         stream = open_stdin()
     number = 0
-    while line := stream.readline(MOST_BYTES + 3):  # a CR, a LF, and one byte to tell by
+    while line := stream.readline(MOST_BYTES + 3):  # CR, LF, and one byte to detect a longer line
         number += 1
         content = line.removesuffix(b"\n").removesuffix(b"\r")
         if len(content) > MOST_BYTES:
             raise InputError(
-                f"stdin:{number}: a line of more than {MOST_BYTES:,} bytes came; cut it into parts"
+                f"stdin:{number}: lines must have at most {MOST_BYTES:,} bytes; split the line"
             )
         try:
             yield checked(content.decode("utf-8-sig" if number == 1 else "utf-8"))

@@ -1,4 +1,4 @@
-"""jumok view: the page that shows what a model does while it reads, and its exports."""
+"""jumok view: the page that shows the attention heads of a model on a text, and its exports."""
 
 import os
 import sys
@@ -29,48 +29,59 @@ def view(
         ),
     ],
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="What the model is to read.")
+        str | None, typer.Argument(metavar="[TEXT]", help="Input text of the model.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What it is to write, given, not chosen.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Force this output instead of generating one."),
     ] = None,
     export: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write .html, .svg, .png, .pdf, .csv or .safetensors instead."
+            metavar="FILE", help="Write .html, .svg, .png, .pdf, .csv or .safetensors and exit."
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="An .html with everything, however large.")
+        bool, typer.Option("--full", help="With --export FILE.html: include the whole trace.")
     ] = False,
     state: Annotated[
-        str, typer.Option(metavar="STATE", help="What is shown, as the page's address says it.")
+        str, typer.Option(metavar="STATE", help="What to show, as in the address of the page.")
     ] = "",
     lesson: Annotated[
-        bool, typer.Option("--lesson", help="Two sentences, calculated step by step.")
+        bool,
+        typer.Option(
+            "--lesson", help="Show the attention computation of two sentences step by step."
+        ),
     ] = False,
     decode: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="How it writes: beam=4 ... Repeatable."),
+        typer.Option(
+            metavar="KEY=VALUE", help="Override decoding settings, e.g. beam=4. Repeatable."
+        ),
     ] = None,
     mute: Annotated[
         list[str] | None,
-        typer.Option(metavar="BLOCK.LAYER.HEAD", help="Switch a head off. Repeatable."),
+        typer.Option(metavar="BLOCK.LAYER.HEAD", help="Mute a head. Repeatable."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="0: a free one.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port; 0 for a free one.")
+    ] = 0,
     host: Annotated[
-        str, typer.Option(metavar="H", help="For other machines, too; needs --token.")
+        str,
+        typer.Option(
+            metavar="H", help="Address to listen on; one that other machines reach needs --token."
+        ),
     ] = "127.0.0.1",
     token: Annotated[
-        str | None, typer.Option(metavar="T", help="The page's secret, instead of a random one.")
+        str | None, typer.Option(metavar="T", help="Access token. [default: random]")
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, open nothing.")
+        bool, typer.Option("--no-browser", help="Print the address only.")
     ] = False,
 ) -> None:
-    """Show every head while a model reads a text; on the page the text can be edited.
+    """Show the attention heads of a model on a text, in the browser.
 
-    Ctrl-C ends the page.
+    The text can be edited on the page. Ctrl-C stops the server.
     """
     from jumok.viewer.view_state import State, checked_state
 
@@ -80,13 +91,15 @@ def view(
     if export is not None:
         from jumok.viewer.export import export as write
 
-        typer.echo(os.fsencode(write(_trace(run, wanted), export, state, full)))  # any name
+        typer.echo(
+            os.fsencode(write(_trace(run, wanted), export, state, full))
+        )  # the path may not be UTF-8
         return
     _serve(run, wanted, state, Place(host, port, token), browse=not no_browser)
 
 
 class Place(NamedTuple):
-    """Where the page is to be."""
+    """Where the server listens."""
 
     host: str
     port: int
@@ -101,20 +114,20 @@ def _wanted(
     decode: list[str],
     mute: list[str],
 ) -> "TraceRequest | None":
-    """What the model is asked, None when nothing; a file is a trace already."""
+    """The requested trace; None without a text, and for a trace file."""
     from jumok.errors import InputError
 
     said = [word for word in (text, target, *decode, *mute) if word is not None]
     if run.is_file():
         if said:
             raise InputError(
-                f"{run} is a trace, made already; to ask something new, name the run it is of"
+                f"{run} is a trace and takes no text or decoding options; give the run instead"
             )
         return None
     texts = LESSON if lesson and text is None else () if text is None else (text,)
     if not texts:
         if said:
-            raise InputError("a target, decoding or muted heads came without a text; add TEXT")
+            raise InputError("--target, --decode and --mute need a text; add TEXT")
         return None
     from jumok.config_io import apply_overrides
     from jumok.viewer.request_schema import TraceRequest
@@ -126,7 +139,7 @@ def _wanted(
 
 
 def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
-    """The trace in a file, or that of a text."""
+    """A saved trace, or a new trace of the model on the text."""
     from jumok.errors import InputError
 
     if run.is_file():
@@ -134,7 +147,7 @@ def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
 
         return Trace.open(run)
     if wanted is None:
-        raise InputError("an export shows a text being read; add TEXT after the run")
+        raise InputError("--export needs a text; add TEXT after the run")
     from jumok.tasks.runs.load import load
     from jumok.viewer.live_model import Live
 
@@ -144,7 +157,7 @@ def _trace(run: Path, wanted: "TraceRequest | None") -> "Trace":
 def _serve(
     run: Path, wanted: "TraceRequest | None", state: str, place: Place, browse: bool
 ) -> None:
-    """The page until Ctrl-C."""
+    """Serve the page until Ctrl-C."""
     from jumok.viewer.address import has_screen, listen
     from jumok.viewer.security import is_loopback
     from jumok.viewer.trace_store import open_shelf
@@ -161,18 +174,18 @@ def _serve(
         print(page, flush=True)
         if not is_loopback(place.host):
             print(
-                f"jumok: whoever reaches {place.host} and has the token sees this page and asks "
-                "this model; nothing on the way is encrypted",
+                f"jumok: warning: anyone who can reach {place.host} and has the token can use this "
+                "page and this model; the connection is not encrypted",
                 file=sys.stderr,
             )
-        print("jumok: Ctrl-C ends the page", file=sys.stderr)
+        print("jumok: press Ctrl-C to stop", file=sys.stderr)
         if browse and has_screen():
             webbrowser.open(f"{address.origin}open/{tickets.issue(page)}")
         serve(listener, server)
 
 
 def _shown(run: Path, wanted: "TraceRequest | None", shelf: "Shelf") -> "Shown":
-    """What the server shows: a file as it is, or a model and its first trace."""
+    """What the server shows: a trace file, or a model and its first trace."""
     from jumok.viewer.server import Shown
 
     if run.is_file():

@@ -1,4 +1,4 @@
-"""jumok vocab: train a vocabulary, encode and decode with it, and see how well it fits."""
+"""jumok vocab: train a SentencePiece vocabulary, encode and decode, and measure its fit."""
 
 import json
 from collections.abc import Iterator
@@ -15,50 +15,59 @@ from jumok.errors import InputError
 if TYPE_CHECKING:
     from jumok.text import SentencePieceVocabulary, VocabularyReport
 
-app = typer.Typer(no_args_is_help=True, help="SentencePiece: train, encode, decode, report.")
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Train, use and examine a SentencePiece vocabulary.",
+)
 
 _BATCH = 1000  # lines encoded together
 
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A .model file or the folder of a run.")
+    Path, typer.Argument(metavar="MODEL", help="A .model file, or the folder of a run.")
 ]
 Inputs = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FILE]...", help="Texts, one a line, also .gz and .xz; without any, stdin."
+        metavar="[FILE]...",
+        help="Text files, one text per line, also .gz and .xz. [default: stdin]",
     ),
 ]
 Column = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Take this column of TSV, CSV or JSON-lines files."),
+    typer.Option(metavar="NAME", help="Column of TSV, CSV or JSON-lines files."),
 ]
 
 
 @app.command()
 def train(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where the .model goes.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Output file (.model).")],
     files: Inputs = None,
     column: Column = None,
     kind: Annotated[
-        Literal["unigram", "bpe", "char"], typer.Option(help="How words are cut.")
+        Literal["unigram", "bpe", "char"], typer.Option(help="Segmentation algorithm.")
     ] = "unigram",
-    size: Annotated[int, typer.Option(help="Pieces, the seven special ones among them.")] = 8000,
+    size: Annotated[
+        int, typer.Option(help="Number of pieces, including the seven special ones.")
+    ] = 8000,
     normalization: Annotated[
-        Literal["nfc", "none"], typer.Option(help="What is done to a text before.")
+        Literal["nfc", "none"], typer.Option(help="Unicode normalization of the texts.")
     ] = "nfc",
     character_coverage: Annotated[
-        float, typer.Option(help="The share of the text whose characters become pieces.")
+        float, typer.Option(help="Fraction of the characters to cover with pieces.")
     ] = 0.9995,
     byte_fallback: Annotated[
-        bool, typer.Option("--byte-fallback", help="Spell other characters as bytes: no [UNK].")
+        bool,
+        typer.Option("--byte-fallback", help="Encode other characters as bytes instead of [UNK]."),
     ] = False,
     split_digits: Annotated[
-        bool, typer.Option("--split-digits", help="Every digit is a piece.")
+        bool, typer.Option("--split-digits", help="Make every digit its own piece.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a vocabulary from texts; the same texts give the same file."""
+    """Train a vocabulary on texts; the same texts give the same file."""
     from jumok.text import SentencePieceVocabulary, VocabularyConfig
 
     config = VocabularyConfig(
@@ -81,17 +90,18 @@ def train(
 def encode(
     model: Model,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Else one a line on stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Texts. [default: the lines of stdin]"),
     ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Ids instead of pieces.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids instead of pieces.")] = False,
     sample: Annotated[
         float | None,
-        typer.Option(metavar="ALPHA", help="Cut at random, as in training; 0.1 is usual."),
+        typer.Option(metavar="ALPHA", help="Sample a segmentation with this alpha; 0.1 is usual."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Which random cut.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of --sample.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """The pieces of each text (or their ids), one text a line."""
+    """Print the pieces (or ids) of each text, one text per line."""
     vocabulary = _vocabulary(model)
     lines = iter(texts) if texts else _texts(None, None)
     number = 0
@@ -114,11 +124,13 @@ def decode(
     model: Model,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Else a row of ids on each line of stdin."),
+        typer.Argument(
+            metavar="[ID]...", help="Ids. [default: the lines of stdin, one row of ids each]"
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The text of each row of ids; special pieces are left out."""
+    """Print the text of each row of ids, without special pieces."""
     vocabulary = _vocabulary(model)
     for line in [" ".join(ids)] if ids else _texts(None, None):
         row = [_id(word) for word in line.replace(",", " ").split()]
@@ -134,10 +146,10 @@ def report(
     model: Model,
     files: Inputs = None,
     column: Column = None,
-    examples: Annotated[int, typer.Option(min=0, help="How many losses to show.")] = 5,
+    examples: Annotated[int, typer.Option(min=0, help="How many lossy texts to show.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Size, unknown rate, tokens per character, and what does not come back, on some texts."""
+    """Measure a vocabulary on texts: unknown rate, tokens per character, lossy texts."""
     from jumok.text import report as measure
 
     vocabulary = _vocabulary(model)
@@ -166,8 +178,8 @@ def _report_lines(vocabulary: "SentencePieceVocabulary", found: "VocabularyRepor
         f"tokens per character  {found.tokens_per_character:.3f}",
         f"tokens per eojeol     {found.tokens_per_eojeol:.3f}",
         f"unknown               {found.unknown_tokens:,} tokens, {found.unknown_rate:.4%}",
-        f"recomposed            {found.recomposed_texts:,} texts changed by the rule itself",
-        f"lost                  {found.lost_texts:,} texts do not come back as they were",
+        f"recomposed            {found.recomposed_texts:,} texts changed by normalization",
+        f"lost                  {found.lost_texts:,} texts change when encoded and decoded",
     ]
     if found.missing:
         lines.append("without a piece       " + "  ".join(f"{p} {n}" for p, n in found.missing))
@@ -192,11 +204,11 @@ def _vocabulary(path: Path) -> "SentencePieceVocabulary":
 
 
 def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
-    """The lines of all files, or one column of them; without files, the lines of stdin."""
+    """The lines of all files, or one of their columns; without files, the lines of stdin."""
     from jumok.data.readers import format_of, read_table
 
     if column is not None and not files:
-        raise InputError(f"--column {column} without a file; name a TSV, CSV or JSON-lines file")
+        raise InputError(f"--column {column} needs a file; give a TSV, CSV or JSON-lines file")
     for name in files or []:
         path = Path(name)
         if column is None:
@@ -211,13 +223,13 @@ def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
 
 
 def _visible(piece: str) -> str:
-    """A piece on one line: a line break or tab inside it as people write them."""
+    """A piece with line breaks and tabs escaped."""
     return piece.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
 def _id(word: str) -> int:
     if not (word.isascii() and word.removeprefix("-").isdigit()):
-        raise InputError(f"{word!r} is no id; give whole numbers, as `encode --ids` prints them")
+        raise InputError(f"ids must be integers, got {word!r}; use the output of `encode --ids`")
     return int(word)
 
 
