@@ -20,12 +20,12 @@ from torch import Tensor
 from turns import heading, speed_lines
 
 from jumok.decoding import (
+    CausalLMDecoder,
     DecodingConfig,
-    EncoderDecoderWriter,
-    LanguageModelWriter,
-    Opening,
-    Stopping,
-    Writer,
+    GenerationInputs,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    StoppingCriteria,
     generate,
 )
 from jumok.models import EncoderDecoder, LanguageModel
@@ -35,7 +35,9 @@ from jumok.nn.hooks import shared_copy
 RESULTS = Path(__file__).parent / "results" / "compiled_step.txt"
 MEASURED = ("base V8000 b1 greedy", "base V8000 b32 greedy", "gpt2 b1 greedy")
 
-Start = Callable[[Tensor, Tensor], Writer]  # of inputs, and which of their tokens are real
+Start = Callable[
+    [Tensor, Tensor], IncrementalDecoder
+]  # of inputs, and which of their tokens are real
 
 
 def main() -> None:
@@ -97,8 +99,8 @@ def ways(case: Case) -> dict[str, Start]:
 def plainly(model: EncoderDecoder | LanguageModel) -> Start:
     """With the modules as they are."""
     if isinstance(model, LanguageModel):
-        return lambda ids, real: LanguageModelWriter(model, room=PROMPT + OUTPUT)
-    return lambda ids, real: EncoderDecoderWriter(model, ids, real, room=OUTPUT + 1)
+        return lambda ids, real: CausalLMDecoder(model, room=PROMPT + OUTPUT)
+    return lambda ids, real: Seq2SeqDecoder(model, ids, real, room=OUTPUT + 1)
 
 
 def write(case: Case, start: Start) -> list[list[int]]:
@@ -107,7 +109,7 @@ def write(case: Case, start: Start) -> list[list[int]]:
     for batch in case.inputs():
         ids, real = padded(batch)
         first = ids if case.model == "gpt2" else torch.full((len(ids), 1), PAD)
-        opening = Opening(first, Stopping(NO_END, [OUTPUT] * len(ids)))
+        opening = GenerationInputs(first, StoppingCriteria(NO_END, [OUTPUT] * len(ids)))
         answers = generate(start(ids, real), opening, DecodingConfig(max_length=OUTPUT))
         written += [answer[0].ids for answer in answers]
     return written

@@ -20,9 +20,9 @@ import jumok
 from jumok.data.corpora import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.decoding import generate
-from jumok.decoding.build import stopping_and_processors
-from jumok.decoding.incremental.decoder import EncoderDecoderWriter, Writer
-from jumok.decoding.inputs import Opening
+from jumok.decoding.build import build_stopping_and_processors
+from jumok.decoding.incremental.decoder import IncrementalDecoder, Seq2SeqDecoder
+from jumok.decoding.inputs import GenerationInputs
 from jumok.evaluation.sequences import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
@@ -33,7 +33,9 @@ from jumok.tasks.pipeline.pipeline import Loaded
 RESULTS = Path(__file__).parent / "results" / "decoding_quality.txt"
 ROWS = 32
 
-Begin = Callable[[Tensor, Tensor | None, int], Writer]  # source, which of it is real, room
+Begin = Callable[
+    [Tensor, Tensor | None, int], IncrementalDecoder
+]  # source, which of it is real, room
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
     """Every way to decode with the model's weights, the plain one first."""
 
     def plain(kind: EncoderDecoder) -> Begin:
-        return lambda source, real, room: EncoderDecoderWriter(kind, source, real, room=room)
+        return lambda source, real, room: Seq2SeqDecoder(kind, source, real, room=room)
 
     def native(kind: NativeModel) -> Begin:
         return lambda source, real, room: NativeDecoder(kind, source, real, room=room)
@@ -69,7 +71,9 @@ def quality(begin: Begin, batches: list[PairBatch], loaded: Loaded, beam: int) -
     outputs: list[str] = []
     for batch in batches:
         source, target = batch.source, batch.target
-        logits = begin(source.ids, source.real, target.ids.shape[1]).steps(target.ids)  # (B, T, V)
+        logits = begin(source.ids, source.real, target.ids.shape[1]).step_all(
+            target.ids
+        )  # (B, T, V)
         log_p = logits.log_softmax(-1).gather(-1, batch.wanted[..., None])[..., 0]  # (B, T)
         total -= float(log_p.sum() if target.real is None else log_p[target.real].sum())
         units += batch.n_targets
@@ -87,9 +91,9 @@ def written(begin: Begin, batch: PairBatch, loaded: Loaded, beam: int) -> list[s
     limits = [config.limit(length) for length in lengths]
     first = torch.full((len(source), 1), vocabulary.bos_id)
     end_id = vocabulary.eos_id
-    stopping, processors = stopping_and_processors(config, end_id, limits, vocabulary)
-    opening = Opening(first, stopping)
-    answers = generate(begin(source, real, opening.longest), opening, config, processors)
+    stopping, processors = build_stopping_and_processors(config, end_id, limits, vocabulary)
+    opening = GenerationInputs(first, stopping)
+    answers = generate(begin(source, real, opening.max_new_tokens), opening, config, processors)
     return vocabulary.decode_batch([answer[0].ids for answer in answers])
 
 

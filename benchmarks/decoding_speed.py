@@ -163,7 +163,10 @@ def _marian(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     attention = {"q_proj": "query", "k_proj": "key", "v_proj": "value", "out_proj": "output"}
     parts = {
         **{f"self_attn.{theirs}": f"self_attention.{ours}" for theirs, ours in attention.items()},
-        **{f"encoder_attn.{theirs}": f"cross_attention.{ours}" for theirs, ours in attention.items()},
+        **{
+            f"encoder_attn.{theirs}": f"cross_attention.{ours}"
+            for theirs, ours in attention.items()
+        },
         "self_attn_layer_norm": "self_attention_norm.norm",
         "encoder_attn_layer_norm": "cross_attention_norm.norm",
         "fc1": "feed_forward.up",
@@ -304,9 +307,13 @@ def ctranslate2(case: Case, folder: Path, precision: str) -> tuple[Turn, int]:
 def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
     """jumok's loops over the plain model or the kernel."""
     from jumok.decoding import DecodingConfig, generate
-    from jumok.decoding.incremental.decoder import Seq2SeqDecoder, CausalLMDecoder, Writer
-    from jumok.decoding.inputs import Opening
-    from jumok.decoding.stopping import Stopping
+    from jumok.decoding.incremental.decoder import (
+        CausalLMDecoder,
+        IncrementalDecoder,
+        Seq2SeqDecoder,
+    )
+    from jumok.decoding.inputs import GenerationInputs
+    from jumok.decoding.stopping import StoppingCriteria
     from jumok.models import EncoderDecoder
     from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
     from jumok.pretrained.memory_map import mmap_safetensors, release_pages
@@ -327,7 +334,7 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
             plain = quantize_int8(plain)
     weight_bytes = held_by(plain) if native is None else native.weight_bytes
 
-    def writer(ids: Tensor, real: Tensor) -> Writer:
+    def writer(ids: Tensor, real: Tensor) -> IncrementalDecoder:
         if case.model == "gpt2":
             room = PROMPT + OUTPUT
             if native is not None:
@@ -342,7 +349,7 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
         written: Ids = []
         for ids, real in batches:
             first = ids if case.model == "gpt2" else torch.full((len(ids), 1), PAD)
-            opening = Opening(first, Stopping(NO_END, [OUTPUT] * len(ids)))
+            opening = GenerationInputs(first, StoppingCriteria(NO_END, [OUTPUT] * len(ids)))
             answers = generate(writer(ids, real), opening, config)
             written += [answer[0].ids for answer in answers]
         return written

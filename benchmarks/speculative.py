@@ -22,9 +22,15 @@ from turns import heading, speed_lines
 
 import jumok
 from jumok.data.numbers import generate as sentences
-from jumok.decoding import DecodingConfig, EncoderDecoderWriter, Opening, Stopping, generate
-from jumok.decoding.hypothesis import Written
-from jumok.decoding.sampling import key_of
+from jumok.decoding import (
+    DecodingConfig,
+    GenerationInputs,
+    Seq2SeqDecoder,
+    StoppingCriteria,
+    generate,
+)
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.sampling import text_key
 from jumok.decoding.speculative import speculative
 from jumok.models import EncoderDecoder
 
@@ -55,7 +61,7 @@ class Way:
 class Turn:
     """What came of writing every sentence once."""
 
-    answers: list[Written]
+    answers: list[Hypothesis]
     speed: float  # tokens a second
     kept: float  # the share of guesses
     passes: float  # of the target, a token
@@ -110,12 +116,12 @@ class Pair:
         begin = time.perf_counter()
         for source in sources:
             first = torch.tensor([[self.vocabulary.bos_id]])
-            stopping = Stopping(self.vocabulary.eos_id, [LONGEST])
-            opening = Opening(first, stopping, [key_of(source[0].tolist())])
-            target = EncoderDecoderWriter(self.target, source, room=LONGEST)
+            stopping = StoppingCriteria(self.vocabulary.eos_id, [LONGEST])
+            opening = GenerationInputs(first, stopping, [text_key(source[0].tolist())])
+            target = Seq2SeqDecoder(self.target, source, room=LONGEST)
             if way.ahead:
-                draft = EncoderDecoderWriter(self.draft, source, room=LONGEST)
-                found = speculative(target, draft, opening, config, ahead=way.ahead)
+                draft = Seq2SeqDecoder(self.draft, source, room=LONGEST)
+                found = speculative(target, draft, opening, config, n_draft_tokens=way.ahead)
                 answers.append(found.answer)
                 kept, guessed = kept + found.kept, guessed + found.guessed
                 passes += found.passes

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from jumok.decoding import (
-    DecodingConfig,
-    Seq2SeqDecoder,
     CausalLMDecoder,
-    Opening,
-    Stopping,
+    DecodingConfig,
+    GenerationInputs,
+    Seq2SeqDecoder,
+    StoppingCriteria,
     align,
     beam_search,
     generate,
@@ -191,13 +191,13 @@ def test_one_beam_is_greedy(
 ) -> None:
     model, (ids, real) = model_of(kind, positions), texts(side=side)
     config = DecodingConfig(max_length=10, early_stop=early, length_penalty=alpha)
-    stopping = Stopping(EOS, [10] * len(ids))
+    stopping = StoppingCriteria(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
-        one = Opening(torch.full((len(ids), 1), BOS), stopping)
+        one = GenerationInputs(torch.full((len(ids), 1), BOS), stopping)
         writers = [Seq2SeqDecoder(model, ids, real, room=10) for _ in range(2)]
     else:
         first, padding = left_pad(ids, real)
-        one = Opening(first, stopping, padding=padding)
+        one = GenerationInputs(first, stopping, padding=padding)
         writers = [CausalLMDecoder(model, padding, room=18) for _ in range(2)]
     searched = beam_search(writers[0], one, config)
     for [beam], [greedy] in zip(searched, generate(writers[1], one, config), strict=True):

@@ -10,16 +10,16 @@ import torch
 
 from jumok.decoding import (
     DecodingConfig,
-    StopTexts,
-    TextStreams,
-    continue_texts,
-    cut,
-    write_targets,
+    StopStrings,
+    TextStreamer,
+    generate_lm,
+    generate_seq2seq,
+    truncate_at_stop,
 )
-from jumok.decoding.build import processors_of
-from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
-from jumok.decoding.processors import Forced
-from jumok.decoding.words import spellings
+from jumok.decoding.build import build_processors
+from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+from jumok.decoding.processors import ForcedToken
+from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
@@ -53,7 +53,7 @@ def texts_of(
 ) -> list[str]:
     """Twelve samples."""
     prompts = torch.tensor([vocabulary.encode("가")])
-    [found] = continue_texts(
+    [found] = generate_lm(
         model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
     )
     return [vocabulary.decode(one.ids) for one in found]
@@ -98,7 +98,7 @@ def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
 ) -> None:
     prompt = vocabulary.encode("가")
     config = DecodingConfig(max_length=12, prefix=prefix)
-    [[one]] = continue_texts(
+    [[one]] = generate_lm(
         model, torch.tensor([prompt]), None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
     )
     assert vocabulary.decode([*prompt, *one.ids]).startswith(f"가{prefix}")
@@ -110,7 +110,7 @@ def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
 ) -> None:
     prompts = torch.tensor([vocabulary.encode("가")] * 2)
     config = DecodingConfig(beam=beam, max_length=12, prefix=" 다리", stop=(" 다",))
-    found = continue_texts(
+    found = generate_lm(
         model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
     )
     first = vocabulary.encode("다리")[0]
@@ -156,17 +156,17 @@ def test_an_answer_to_nothing_begins_a_text(
     end_id = vocabulary.eos_id
     for settings in ({"prefix": "나라"}, {"choices": ("나라",)}, {"pattern": "나라"}):
         config = DecodingConfig(max_length=12, **settings)  # type: ignore[arg-type]
-        [[one]] = continue_texts(model, prompt, None, config, end_id=end_id, vocabulary=vocabulary)
+        [[one]] = generate_lm(model, prompt, None, config, end_id=end_id, vocabulary=vocabulary)
         assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
     both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
     with pytest.raises(InputError, match="prompts with a text and without one came together"):
-        continue_texts(model, both, None, config, end_id=end_id, vocabulary=vocabulary)
+        generate_lm(model, both, None, config, end_id=end_id, vocabulary=vocabulary)
 
 
 def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
     small = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24))
     with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
-        processors_of(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
+        build_processors(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
 
 
 def test_a_prefix_is_written_whole_or_refused(
@@ -181,12 +181,12 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceVocabu
     end = vocabulary.eos_id
     n = len(vocabulary.encode("나라 다"))
     for most in (n, n + 1):
-        config, last = DecodingConfig(prefix="나라 다", max_length=most), Forced(end, most - 1)
+        config, last = DecodingConfig(prefix="나라 다", max_length=most), ForcedToken(end, most - 1)
         if most > n:
-            assert processors_of(config, end, vocabulary, [last], limits=[most])
+            assert build_processors(config, end, vocabulary, [last], limits=[most])
             continue
         with pytest.raises(InputError, match=f"takes {n + 1} tokens, and {n} may be written"):
-            processors_of(config, end, vocabulary, [last], limits=[most])
+            build_processors(config, end, vocabulary, [last], limits=[most])
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_short_source_leaves_room_for_what_is_asked(
     size = len(vocabulary)
     config = TransformerConfig(vocabulary_size=size, d_model=16, n_heads=2, d_ff=16, n_layers=1)
     model = EncoderDecoder(config).eval()
-    found = write_targets(
+    found = generate_seq2seq(
         model,
         torch.tensor([[5] * 20, [5] + [0] * 19]),
         torch.tensor([[True] * 20, [True] + [False] * 19]),
@@ -247,11 +247,11 @@ def test_a_prompt_alone_is_answered_as_among_others(
     masks = [[0] * len(gap) + [1] * len(row) for row, gap in zip(rows, gaps, strict=True)]
     real = torch.tensor([mask if side == "left" else mask[::-1] for mask in masks]).bool()
     end_id = vocabulary.eos_id
-    together = continue_texts(
+    together = generate_lm(
         model, torch.tensor(padded), real, config, end_id=end_id, vocabulary=vocabulary
     )
     for row, several in zip(rows, together, strict=True):
-        [alone] = continue_texts(
+        [alone] = generate_lm(
             model, torch.tensor([row]), None, config, end_id=end_id, vocabulary=vocabulary
         )
         assert [one.ids for one in alone] == [one.ids for one in several]
@@ -270,7 +270,7 @@ def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, s
         stop = (likeliest[2:4],)
         config = dataclasses.replace(config, stop=stop)
     prompts = torch.tensor([vocabulary.encode("가")])
-    [found] = continue_texts(
+    [found] = generate_lm(
         model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
     )
     stopped = 0
@@ -280,7 +280,7 @@ def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, s
         if any(word in text for word in stop):
             stopped += 1
             assert one.finished
-            assert not any(word in cut(text, stop) for word in stop)
+            assert not any(word in truncate_at_stop(text, stop) for word in stop)
     assert stopped
 
 
@@ -289,17 +289,17 @@ def test_streamed_is_whole(
     model: LanguageModel, vocabulary: SentencePieceVocabulary, stop: tuple[str, ...]
 ) -> None:
     given: dict[int, list[str]] = {}
-    streams = TextStreams(
+    streams = TextStreamer(
         vocabulary, lambda row, piece: given.setdefault(row, []).append(piece), stop
     )
     prompts = torch.tensor([vocabulary.encode("가")])
-    [found] = continue_texts(
+    [found] = generate_lm(
         model, prompts, None, sampled(stop=stop), end_id=vocabulary.eos_id,
         vocabulary=vocabulary, on_token=streams.push,
     )  # fmt: skip
     streams.finish()
     for row, one in enumerate(found):
-        assert "".join(given.get(row, [])) == cut(vocabulary.decode(one.ids), stop)
+        assert "".join(given.get(row, [])) == truncate_at_stop(vocabulary.decode(one.ids), stop)
         assert all(given.get(row, ["some"]))  # nothing empty is given out
     assert any(len(pieces) > 3 for pieces in given.values())
 
@@ -308,7 +308,7 @@ def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
     """Also across the three bytes of a syllable that no piece spells."""
     ids = vocabulary.encode("가 뷁")
     assert len(ids) >= 4
-    stops = StopTexts(vocabulary, ("뷁",))
+    stops = StopStrings(vocabulary, ("뷁",))
     assert [stops(ids[: n + 1]) for n in range(len(ids))] == [False] * (len(ids) - 1) + [True]
     long = vocabulary.encode("나 가 다 " * 30)  # the end alone is looked at
     assert not stops(long)
@@ -317,7 +317,7 @@ def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
 
 def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocabulary) -> None:
     given: list[str] = []
-    streams = TextStreams(vocabulary, lambda row, piece: given.append(piece), ["나라"])
+    streams = TextStreamer(vocabulary, lambda row, piece: given.append(piece), ["나라"])
     for token in vocabulary.encode("다 나"):
         streams.push(0, token)
     assert "나" not in "".join(given)
@@ -332,12 +332,12 @@ def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocab
 
 def test_an_empty_stop_text(vocabulary: SentencePieceVocabulary) -> None:
     with pytest.raises(InputError, match="an empty stop text would stop everything"):
-        StopTexts(vocabulary, ("가", ""))
+        StopStrings(vocabulary, ("가", ""))
 
 
 def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
     anchor = vocabulary.encode("라")
-    found = spellings("나라", spelling_of(vocabulary))
+    found = all_spellings("나라", read_token_bytes(vocabulary))
     texts = {vocabulary.decode([*anchor, *way]) for way in found}
     assert texts == {"라나라", "라 나라"}
     assert len(found) > 4  # pieces, syllables, bytes
@@ -346,16 +346,16 @@ def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
 
 def test_a_word_without_an_end_is_refused_at_once() -> None:
     """Not after trying every way to its last letter."""
-    spelling = Spelling((b"a", b"aa", b"aaa"), (b"a", b"aa", b"aaa"))
+    spelling = TokenBytes((b"a", b"aa", b"aaa"), (b"a", b"aa", b"aaa"))
     with pytest.raises(InputError, match="cannot spell"):
-        spellings("a" * 60 + "b", spelling)
+        all_spellings("a" * 60 + "b", spelling)
 
 
 def test_words_that_cannot_be_spelled() -> None:
     plain = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24, byte_fallback=False))
     with pytest.raises(InputError, match="the vocabulary cannot spell '뷁'; leave it out"):
-        spellings("뷁", spelling_of(plain))
+        all_spellings("뷁", read_token_bytes(plain))
     with pytest.raises(InputError, match="cannot spell ''"):
-        spellings("", spelling_of(plain))
+        all_spellings("", read_token_bytes(plain))
     with pytest.raises(InputError, match=r"a word of 1200 bytes came \('가가"):
-        spellings("가" * 400, spelling_of(plain))
+        all_spellings("가" * 400, read_token_bytes(plain))

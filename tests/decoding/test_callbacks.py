@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import Continuations, DecodingConfig, Opening, Stopping, generate
-from jumok.decoding.build import processors_of
-from jumok.decoding.processors import NEVER
+from jumok.decoding import DecodingConfig, GenerationInputs, StepResult, StoppingCriteria, generate
+from jumok.decoding.build import build_processors
+from jumok.decoding.processors import NEG_INF
 from tests.decoding.tiny_models import EOS, ChainWriter, V, all_tokens, opening
 
 CONFIGS = {
@@ -19,20 +19,20 @@ CONFIGS = {
 
 
 class Notes:
-    """Everything an observer is told."""
+    """Everything an callback is told."""
 
     def __init__(self) -> None:
         self.cached: list[int] = []
         self.log_p: list[Tensor] = []
         self.scores: list[Tensor] = []
-        self.came: list[Continuations] = []
+        self.came: list[StepResult] = []
 
-    def scored(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
+    def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
         self.cached.append(cached)
         self.log_p.append(log_p.clone())
         self.scores.append(scores.clone())
 
-    def continued(self, continuations: Continuations) -> None:
+    def on_step(self, continuations: StepResult) -> None:
         self.came.append(continuations)
 
 
@@ -44,9 +44,9 @@ def chain(seed: int) -> ChainWriter:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
     config, notes = CONFIGS[name], Notes()
-    processors = processors_of(config, EOS)
+    processors = build_processors(config, EOS)
     plain = generate(chain(seed), opening(), config, processors)
-    watched = generate(chain(seed), opening(), config, processors, observer=notes)
+    watched = generate(chain(seed), opening(), config, processors, callback=notes)
     assert watched == plain
 
     assert notes.cached == list(range(len(notes.came)))  # one token a step
@@ -59,8 +59,8 @@ def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
         going = []
         for row, token, score, ended in zip(*(part.tolist() for part in parts), strict=True):
             text = [*texts[row], token]
-            if score > NEVER:
-                assert scores[row, token] > NEVER
+            if score > NEG_INF:
+                assert scores[row, token] > NEG_INF
                 complete += [text] if ended else []
             if not ended:
                 going.append(text)
@@ -72,11 +72,11 @@ def test_nothing_changes_and_all_is_told(name: str, seed: int) -> None:
 def test_of_a_beam_the_scores_are_sums_of_processed_ones() -> None:
     notes = Notes()
     config = DecodingConfig(beam=3, repetition_penalty=1.5)
-    generate(chain(1), opening(), config, processors_of(config, EOS), observer=notes)
+    generate(chain(1), opening(), config, build_processors(config, EOS), callback=notes)
     totals = [0.0]
     for scores, came in zip(notes.scores, notes.came, strict=True):
         expected = torch.tensor(totals)[came.row] + scores[came.row, came.token]
-        there = came.score > NEVER  # the others fill the batch
+        there = came.score > NEG_INF  # the others fill the batch
         assert there.any()
         torch.testing.assert_close(came.score[there], expected[there])
         totals = came.score[~came.ended].tolist()
@@ -86,9 +86,9 @@ def test_what_may_not_be_written_is_told_as_nothing() -> None:
     notes = Notes()
 
     def forbid(scores: Tensor, context: object) -> Tensor:
-        return scores.fill_(NEVER)
+        return scores.fill_(NEG_INF)
 
-    first = Opening(torch.tensor([[2]]), Stopping(EOS, [4]))
-    generate(chain(0), first, DecodingConfig(), [forbid], observer=notes)
-    assert [came.score.tolist() for came in notes.came] == [[NEVER]]
+    first = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(EOS, [4]))
+    generate(chain(0), first, DecodingConfig(), [forbid], callback=notes)
+    assert [came.score.tolist() for came in notes.came] == [[NEG_INF]]
     assert notes.came[0].ended.tolist() == [True]

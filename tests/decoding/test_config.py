@@ -6,8 +6,8 @@ import pytest
 
 from jumok.config_io import from_dict, to_dict
 from jumok.decoding import DecodingConfig
-from jumok.decoding.hypothesis import Written
-from jumok.decoding.repetition import find_loop
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.repetition import find_repetition
 from jumok.errors import InputError
 
 
@@ -83,20 +83,20 @@ def test_limits() -> None:
     assert [config.limit(n) for n in (0, 1, 10, 40)] == [3, 5, 23, 50]
     small = DecodingConfig(max_ratio=0.5, max_extra=0)
     assert [small.limit(n) for n in (0, 1, 3, 4)] == [1, 1, 1, 2]  # the end at least
-    assert config.within(20).max_length == 20
-    assert config.within(80) == config
+    assert config.capped_at(20).max_length == 20
+    assert config.capped_at(80) == config
 
 
 def test_loops_are_found() -> None:
     for period in (1, 2, 3, 7):
         ids = [100, 101, 102, *list(range(period)) * 12]
-        loop = Written(ids, 0.0, False).loop
+        loop = Hypothesis(ids, 0.0, False).loop
         assert loop is not None
-        assert (loop.start, loop.period, loop.rounds) == (3, period, 12)
-    long = find_loop([9, *range(100)] * 3)  # a sentence, letter by letter
+        assert (loop.start, loop.period, loop.repeats) == (3, period, 12)
+    long = find_repetition([9, *range(100)] * 3)  # a sentence, letter by letter
     assert long is not None
-    assert (long.period, long.rounds) == (101, 3.0)
-    cut = find_loop([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
+    assert (long.period, long.repeats) == (101, 3.0)
+    cut = find_repetition([9, *[1, 2, 3] * 5, 1])  # also when the last round is not over
     assert cut is not None
     assert (cut.start, cut.period) == (1, 3)
     assert str(cut) == "from token 1 on, 3 tokens repeat 5.3 times"
@@ -106,4 +106,4 @@ def test_loops_are_found() -> None:
     "ids", [[], [1], [1] * 11, list(range(60)), [*[1, 2] * 10, 3], [*range(10)] * 2]
 )
 def test_no_loop(ids: list[int]) -> None:
-    assert find_loop(ids) is None
+    assert find_repetition(ids) is None

@@ -5,14 +5,14 @@ import torch
 
 from jumok.decoding import (
     DecodingConfig,
-    Opening,
-    Stopping,
-    Written,
-    continue_texts,
+    GenerationInputs,
+    Hypothesis,
+    StoppingCriteria,
     generate,
-    write_targets,
+    generate_lm,
+    generate_seq2seq,
 )
-from jumok.decoding.processors import Context
+from jumok.decoding.processors import ProcessorContext
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from tests.decoding.tiny_models import (
@@ -43,7 +43,7 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 every_config = pytest.mark.parametrize("name", CONFIGS)
 
 
-def loop(model: Model, text: list[int], limit: int) -> Written:
+def loop(model: Model, text: list[int], limit: int) -> Hypothesis:
     """Greedy without a cache, a batch or padding."""
     ids: list[int] = []
     gains: list[float] = []
@@ -52,8 +52,8 @@ def loop(model: Model, text: list[int], limit: int) -> Written:
         ids.append(int(log_p.argmax()))
         gains.append(log_p[ids[-1]].item())
         if ids[-1] == EOS:
-            return Written(ids[:-1], sum(gains), True, gains)
-    return Written(ids, sum(gains), False, gains)
+            return Hypothesis(ids[:-1], sum(gains), True, gains)
+    return Hypothesis(ids, sum(gains), False, gains)
 
 
 @every_kind
@@ -143,9 +143,11 @@ def test_streamed_is_whole(kind: str, positions: str, name: str, side: Side) -> 
         streamed.setdefault(row, []).append(token)
 
     if isinstance(model, EncoderDecoder):
-        answers = write_targets(model, ids, real, config, bos_id=BOS, end_id=EOS, on_token=on_token)
+        answers = generate_seq2seq(
+            model, ids, real, config, bos_id=BOS, end_id=EOS, on_token=on_token
+        )
     else:
-        answers = continue_texts(model, ids, real, config, end_id=EOS, on_token=on_token)
+        answers = generate_lm(model, ids, real, config, end_id=EOS, on_token=on_token)
     assert answers == write(model, ids, real, config)
     whole = [one.ids for several in answers for one in several]
     assert [streamed.get(row, []) for row in range(len(whole))] == whole
@@ -156,7 +158,7 @@ def test_tokens_are_streamed_before_the_end() -> None:
     source = torch.tensor([[5, 6, 7]])
     steps, seen = [], []
     model.decoder.register_forward_hook(lambda *_: steps.append(len(steps)))
-    write_targets(
+    generate_seq2seq(
         model, source, None, DecodingConfig(max_length=6), bos_id=BOS, end_id=-1,
         on_token=lambda row, token: seen.append(len(steps)),
     )  # fmt: skip
@@ -192,7 +194,7 @@ def test_limits_follow_the_source() -> None:
     ids, real = texts()
     config = DecodingConfig(max_ratio=1.0, max_extra=2)
     for several in (config, DecodingConfig(beam=3, max_ratio=1.0, max_extra=2)):
-        answers = write_targets(model, ids, real, several, bos_id=BOS, end_id=-1)
+        answers = generate_seq2seq(model, ids, real, several, bos_id=BOS, end_id=-1)
         lengths = [len(one.ids) for one, *_ in answers]
         assert lengths == [int(n) + 2 for n in real.sum(-1)]
 
@@ -203,12 +205,12 @@ def test_as_long_as_the_model_holds() -> None:
     for beam in (1, 2):
         config = DecodingConfig(beam=beam, max_length=64)
         model = model_of("encoder_decoder")
-        [[one, *_]] = write_targets(model, source, None, config, bos_id=BOS, end_id=-1)
+        [[one, *_]] = generate_seq2seq(model, source, None, config, bos_id=BOS, end_id=-1)
         assert len(one.ids) == 64
         too_far = DecodingConfig(beam=beam, max_length=65)
         with pytest.raises(InputError, match="room for 65 tokens was asked, the model holds 64"):
-            write_targets(model, source, None, too_far, bos_id=BOS, end_id=-1)
-    assert too_far.within(64) == config
+            generate_seq2seq(model, source, None, too_far, bos_id=BOS, end_id=-1)
+    assert too_far.capped_at(64) == config
 
 
 @every_kind
@@ -225,8 +227,8 @@ def test_nothing_may_be_written(kind: str, name: str) -> None:
     model = model_of(kind)
     ids, real = texts(n=3)
 
-    def nothing_after_two(scores: torch.Tensor, context: Context) -> torch.Tensor:
-        if context.written.shape[1] == 2:
+    def nothing_after_two(scores: torch.Tensor, context: ProcessorContext) -> torch.Tensor:
+        if context.generated.shape[1] == 2:
             scores[context.texts == 1] = float("-inf")
         return scores
 
@@ -241,9 +243,9 @@ def test_nothing_may_be_written(kind: str, name: str) -> None:
 
 def test_an_opening_that_does_not_fit() -> None:
     with pytest.raises(InputError, match=r"first tokens \(2, 1\) and 1 limits came"):
-        Opening(torch.zeros(2, 1, dtype=torch.int64), Stopping(EOS, [3]))
+        GenerationInputs(torch.zeros(2, 1, dtype=torch.int64), StoppingCriteria(EOS, [3]))
     with pytest.raises(InputError, match="a limit of 0 tokens writes nothing"):
-        Opening(torch.zeros(1, 1, dtype=torch.int64), Stopping(EOS, [0]))
-    bare = Opening(torch.full((2, 1), BOS), Stopping(EOS, [3, 3]))
+        GenerationInputs(torch.zeros(1, 1, dtype=torch.int64), StoppingCriteria(EOS, [0]))
+    bare = GenerationInputs(torch.full((2, 1), BOS), StoppingCriteria(EOS, [3, 3]))
     with pytest.raises(InputError, match="0 keys came to draw 2 texts from; give one"):
         generate(ChainWriter(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))

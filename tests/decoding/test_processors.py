@@ -8,25 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Opening, Stopping, generate
-from jumok.decoding.build import constraints_of, forced_first, processors_of, stopping_of
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding.build import build_constraints, build_processors, build_stopping, n_forced
 from jumok.decoding.processors import (
-    NEVER,
-    Behind,
-    Context,
-    Forbidden,
-    Forced,
+    NEG_INF,
+    BannedSequences,
     ForcedPrefix,
+    ForcedToken,
+    IgnoreFirst,
     MinLength,
     MinP,
     NoRepeatNgram,
     Processor,
+    ProcessorContext,
     RepetitionPenalty,
     Temperature,
     TopK,
     TopP,
-    Typical,
-    processed,
+    TypicalP,
+    apply_processors,
 )
 from jumok.errors import InputError
 from tests.decoding.tiny_models import Allowed, ChainWriter
@@ -40,18 +40,20 @@ some_words = st.lists(
 )
 
 
-def context(rows: list[list[int]], start: int = 0) -> Context:
+def context(rows: list[list[int]], start: int = 0) -> ProcessorContext:
     """Rows padded on the left with -1."""
     width = max(map(len, rows))
     tokens = [[-1] * (width - len(row)) + row for row in rows]
-    return Context(torch.tensor(tokens).view(len(rows), width), start, torch.arange(len(rows)))
+    return ProcessorContext(
+        torch.tensor(tokens).view(len(rows), width), start, torch.arange(len(rows))
+    )
 
 
-def banned(processor: Processor, given: Context) -> list[set[int]]:
+def banned(processor: Processor, given: ProcessorContext) -> list[set[int]]:
     """The tokens of each row that may not be written; the others keep their scores."""
     scores = noise(len(given.tokens), V)
-    after = processed(scores, given, [processor])
-    never = after == NEVER
+    after = apply_processors(scores, given, [processor])
+    never = after == NEG_INF
     assert torch.equal(after[~never], scores[~never])
     return [set(row.nonzero()[:, 0].tolist()) for row in never]
 
@@ -67,7 +69,7 @@ def test_no_ngram_comes_twice(rows: list[list[int]], n: int) -> None:
 
 @given(rows_of_tokens, some_words)
 def test_forbidden_words_never_end(rows: list[list[int]], words: list[list[int]]) -> None:
-    for row, found in zip(rows, banned(Forbidden(words), context(rows)), strict=True):
+    for row, found in zip(rows, banned(BannedSequences(words), context(rows)), strict=True):
         ends = {word[-1] for word in words if row[len(row) - len(word) + 1 :] == word[:-1]
                 and len(row) >= len(word) - 1}  # fmt: skip
         assert found == ends
@@ -85,14 +87,14 @@ def test_one_prefix_for_all_or_one_for_each() -> None:
     assert banned(ForcedPrefix([[1, 5]]), begun) == [everyone - {5}] * 2
     assert banned(ForcedPrefix([[1, 5], [4]]), begun) == [everyone - {5}, set()]
     assert banned(ForcedPrefix([[1]]), begun) == [set(), set()]
-    beams = Context(begun.tokens, 1, torch.tensor([1, 1]))
+    beams = ProcessorContext(begun.tokens, 1, torch.tensor([1, 1]))
     assert banned(ForcedPrefix([[1, 5], [4, 2]]), beams) == [everyone - {2}] * 2
 
 
 @given(rows_of_tokens, st.sampled_from([0.5, 1.3]))
 def test_repetition_penalty(rows: list[list[int]], penalty: float) -> None:
     scores = noise(len(rows), V).log_softmax(-1)
-    found = processed(scores, context(rows), [RepetitionPenalty(penalty)])
+    found = apply_processors(scores, context(rows), [RepetitionPenalty(penalty)])
     for row, before, after in zip(rows, scores, found, strict=True):
         for token in range(V):
             factor = penalty if token in row else 1.0
@@ -104,7 +106,7 @@ def test_repetition_penalty_on_what_the_model_said(rows: list[list[int]], penalt
     """Keskar et al. 2019 with the sign that makes a penalty of every logit: as transformers."""
     logits = noise(len(rows), V) * 3
     given = replace(context(rows), logits=logits)
-    found = processed(logits.log_softmax(-1), given, [RepetitionPenalty(penalty)])
+    found = apply_processors(logits.log_softmax(-1), given, [RepetitionPenalty(penalty)])
     for row, before, after in zip(rows, logits, found, strict=True):
         for token in range(V):
             factor = 1.0 if token not in row else penalty if before[token] < 0 else 1 / penalty
@@ -114,21 +116,21 @@ def test_repetition_penalty_on_what_the_model_said(rows: list[list[int]], penalt
 def test_a_penalty_breaks_a_loop_the_model_is_sure_of() -> None:
     table = torch.zeros(V, V)
     table[:, 4], table[4, 5] = 12.0, 10.0
-    stopping = Stopping(3, [6])
+    stopping = StoppingCriteria(3, [6])
     config = DecodingConfig(max_length=6, repetition_penalty=1.5)
     for settings, wanted in ((DecodingConfig(max_length=6), [4] * 6), (config, [4, 5])):
-        one = Opening(torch.tensor([[2]]), stopping)
-        [[answer]] = generate(ChainWriter(table), one, settings, processors_of(settings, 3))
+        one = GenerationInputs(torch.tensor([[2]]), stopping)
+        [[answer]] = generate(ChainWriter(table), one, settings, build_processors(settings, 3))
         assert answer.ids[: len(wanted)] == wanted
 
 
 def test_what_is_forced_first_is_no_part_of_what_the_others_see() -> None:
     everyone = set(range(V))
-    late = Behind(1, ForcedPrefix([[4, 5]]))
+    late = IgnoreFirst(1, ForcedPrefix([[4, 5]]))
     assert banned(late, context([[9]], start=1)) == [set()]
     assert banned(late, context([[9, 7]], start=1)) == [everyone - {4}]
     assert banned(late, context([[9, 7, 4]], start=1)) == [everyone - {5}]
-    assert forced_first([Forced(7, 0), Allowed([1]), Forced(3, 5)]) == 1
+    assert n_forced([ForcedToken(7, 0), Allowed([1]), ForcedToken(3, 5)]) == 1
 
 
 @given(seeds, st.sampled_from([0.05, 0.3, 0.5, 0.9, 0.999]))
@@ -136,7 +138,7 @@ def test_the_cuts(seed: int, p: float) -> None:
     scores = noise(3, V, seed=seed) * 2
     given = context([[0], [0], [0]])
     rows = zip(scores.softmax(-1), banned_of(TopP(p), scores, given),
-               banned_of(MinP(p), scores, given), banned_of(Typical(p), scores, given),
+               banned_of(MinP(p), scores, given), banned_of(TypicalP(p), scores, given),
                strict=True)  # fmt: skip
     for probability, top_p, min_p, typical in rows:
         entropy = -(probability * probability.log()).sum()
@@ -150,8 +152,8 @@ def test_the_cuts(seed: int, p: float) -> None:
         assert min_p == {t for t in range(V) if probability[t] < p * probability.max()}
 
 
-def banned_of(processor: Processor, scores: Tensor, given: Context) -> list[set[int]]:
-    never = processed(scores, given, [processor]) == NEVER
+def banned_of(processor: Processor, scores: Tensor, given: ProcessorContext) -> list[set[int]]:
+    never = apply_processors(scores, given, [processor]) == NEG_INF
     return [set(row.nonzero()[:, 0].tolist()) for row in never]
 
 
@@ -164,23 +166,25 @@ def test_top_k(seed: int, k: int) -> None:
 
 def test_cuts_after_cuts() -> None:
     """A cut looks at what is left, and what is forbidden stays so."""
-    scores = torch.tensor([[NEVER, 0.0, -1.0, -2.0, -3.0, NEVER]])
-    for cut in (TopK(2), TopP(0.9), MinP(0.2), Typical(0.9), Temperature(2.0)):
-        after = processed(scores, context([[0]]), [cut])
+    scores = torch.tensor([[NEG_INF, 0.0, -1.0, -2.0, -3.0, NEG_INF]])
+    for cut in (TopK(2), TopP(0.9), MinP(0.2), TypicalP(0.9), Temperature(2.0)):
+        after = apply_processors(scores, context([[0]]), [cut])
         assert not after.isnan().any()
-        assert (after[scores == NEVER] == NEVER).all()
-        assert (after > NEVER).any()
+        assert (after[scores == NEG_INF] == NEG_INF).all()
+        assert (after > NEG_INF).any()
 
 
 def test_temperature() -> None:
     scores = noise(2, V)
-    assert torch.equal(processed(scores, context([[0]] * 2), [Temperature(0.5)]), scores / 0.5)
+    assert torch.equal(
+        apply_processors(scores, context([[0]] * 2), [Temperature(0.5)]), scores / 0.5
+    )
 
 
 def test_the_scores_given_stay() -> None:
     scores = noise(1, V)
     before = scores.clone()
-    processed(scores, context([[0]]), [Allowed([1]), Temperature(2.0)])
+    apply_processors(scores, context([[0]]), [Allowed([1]), Temperature(2.0)])
     assert torch.equal(scores, before)
 
 
@@ -190,27 +194,27 @@ def test_in_the_order_of_the_docstring() -> None:
         repetition_penalty=1.2, no_repeat_ngram=3, min_length=2,
     )  # fmt: skip
     constraint = Allowed([1])
-    kinds = [type(each) for each in processors_of(config, 3, constraints=[constraint])]
+    kinds = [type(each) for each in build_processors(config, 3, constraints=[constraint])]
     assert kinds == [
         RepetitionPenalty, NoRepeatNgram, MinLength, Allowed, Temperature, TopK, TopP, MinP,
-        Typical,
+        TypicalP,
     ]  # fmt: skip
-    assert processors_of(DecodingConfig(beam=5, n_best=2, length_penalty=0.3), 3) == []
+    assert build_processors(DecodingConfig(beam=5, n_best=2, length_penalty=0.3), 3) == []
 
 
 def test_words_without_a_vocabulary() -> None:
     with pytest.raises(InputError, match="forbidden is text and no vocabulary came"):
-        processors_of(DecodingConfig(forbidden=("가",)), 3)
+        build_processors(DecodingConfig(forbidden=("가",)), 3)
     with pytest.raises(InputError, match="allowed is text and no vocabulary came"):
-        constraints_of(DecodingConfig(allowed=("가",)), 3, [9])
+        build_constraints(DecodingConfig(allowed=("가",)), 3, [9])
     with pytest.raises(InputError, match="prefix is text and no vocabulary came"):
-        processors_of(DecodingConfig(prefix="가"), 3)
+        build_processors(DecodingConfig(prefix="가"), 3)
     with pytest.raises(InputError, match="stop is text and no vocabulary came"):
-        stopping_of(DecodingConfig(stop=("가",)), 3, [1])
+        build_stopping(DecodingConfig(stop=("가",)), 3, [1])
 
 
 def test_what_cannot_be_meant() -> None:
     with pytest.raises(InputError, match="0 forbidden words"):
-        Forbidden([])
+        BannedSequences([])
     with pytest.raises(InputError, match="or an empty one"):
-        Forbidden([[1], []])
+        BannedSequences([[1], []])

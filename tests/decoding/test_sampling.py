@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 
 from jumok.decoding import DecodingConfig, generate
-from jumok.decoding.build import processors_of
-from jumok.decoding.sampling import Draws, chance_of, drawn, key_of, likeliest, uniforms
+from jumok.decoding.build import build_processors
+from jumok.decoding.sampling import (
+    CategoricalSampler,
+    greedy,
+    philox_stream,
+    sample_inverse_cdf,
+    text_key,
+    uniform,
+)
 from tests.decoding.tiny_models import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
 from tests.nn.strategies import noise
 
@@ -47,7 +54,7 @@ def p_value(counts: Tensor, expected: Tensor) -> float:
 def test_one_draw_has_its_distribution(settings: dict[str, float]) -> None:
     table = noise(8, 8, seed=3) * 1.5
     config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
-    processors = processors_of(config, EOS)
+    processors = build_processors(config, EOS)
     start = replace(opening(limit=1), first=torch.tensor([GIVEN]))
     [found] = generate(ChainWriter(table), start, config, processors)
     first = [EOS if one.finished else one.ids[0] for one in found]
@@ -105,7 +112,7 @@ def test_two_draws_are_independent() -> None:
 
 def test_a_wrong_distribution_is_noticed() -> None:
     p = torch.tensor([0.3, 0.3, 0.4]).double()
-    draw = Draws([7], seed=0, copies=N, steps=1)
+    draw = CategoricalSampler([7], seed=0, copies=N, steps=1)
     tokens = draw(p.log().expand(N, 3), torch.arange(N), 0)
     counts = torch.bincount(tokens, minlength=3).double()
     assert p_value(counts, p * N) > 1e-6
@@ -114,7 +121,7 @@ def test_a_wrong_distribution_is_noticed() -> None:
 
 def test_texts_draw_apart() -> None:
     """Neighbours with other keys draw independently of each other."""
-    draw = Draws(range(N), seed=0, copies=1, steps=2)
+    draw = CategoricalSampler(range(N), seed=0, copies=1, steps=2)
     p = torch.tensor([0.5, 0.5]).log().expand(N, 2)
     first, second = (draw(p, torch.arange(N), step) for step in (0, 1))
     for pairs in (first * 2 + second, first[:-1] * 2 + first[1:]):
@@ -145,7 +152,7 @@ def test_the_same_text_twice_draws_the_same(kind: str) -> None:
 def test_an_impossible_token_is_never_drawn() -> None:
     """Not even by the smallest and the largest random number."""
     scores = torch.tensor([[float("-inf"), 0.0, float("-inf"), 0.0, float("-inf")]])
-    draw = Draws([0], seed=0, copies=1, steps=2)
+    draw = CategoricalSampler([0], seed=0, copies=1, steps=2)
     draw.uniform = torch.tensor([[0.0, 1 - 2.0**-52]], dtype=torch.float64)
     rows = torch.tensor([0])
     assert [draw(scores, rows, step).item() for step in (0, 1)] == [1, 3]
@@ -153,23 +160,28 @@ def test_an_impossible_token_is_never_drawn() -> None:
 
 def test_where_nothing_has_weight_the_last_token_is_drawn() -> None:
     """A token of the vocabulary, not the one behind it."""
-    assert int(drawn(torch.zeros(3, dtype=torch.float64), 0.5)) == 2
+    assert int(sample_inverse_cdf(torch.zeros(3, dtype=torch.float64), 0.5)) == 2
 
 
 def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
-    chance = chance_of(3, 5)
-    found = [float(uniforms(chance, 1)[0]) for _ in range(9)]
-    assert found == uniforms(chance_of(3, 5), 9).tolist()
+    chance = philox_stream(3, 5)
+    found = [float(uniform(chance, 1)[0]) for _ in range(9)]
+    assert found == uniform(philox_stream(3, 5), 9).tolist()
     assert all(0.0 <= number < 1.0 for number in found)
-    others = (chance_of(4, 5), chance_of(3, 6), chance_of(3, 5, 1), chance_of(3, 5, guessed=True))
-    assert all(uniforms(other, 9).tolist() != found for other in others)
+    others = (
+        philox_stream(4, 5),
+        philox_stream(3, 6),
+        philox_stream(3, 5, 1),
+        philox_stream(3, 5, for_draft=True),
+    )
+    assert all(uniform(other, 9).tolist() != found for other in others)
 
 
 def test_the_likeliest() -> None:
     scores = torch.tensor([[0.0, 2.0, 2.0], [1.0, 0.0, 0.0]])
-    assert likeliest(scores, torch.arange(2), 0).tolist() == [1, 0]
+    assert greedy(scores, torch.arange(2), 0).tolist() == [1, 0]
 
 
 def test_keys() -> None:
-    assert key_of([]) != key_of([0]) != key_of([0, 0])
-    assert 0 <= key_of([1, 2, 3]) < 2**64
+    assert text_key([]) != text_key([0]) != text_key([0, 0])
+    assert 0 <= text_key([1, 2, 3]) < 2**64

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from jumok.decoding import (
-    DecodingConfig,
-    Seq2SeqDecoder,
-    EnsembleDecoder,
     CausalLMDecoder,
-    Opening,
-    Stopping,
-    Writer,
+    DecodingConfig,
+    EnsembleDecoder,
+    GenerationInputs,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    StoppingCriteria,
     generate,
 )
 from jumok.decoding.build import build_processors, build_stopping
-from jumok.decoding.constraints.constraint import Constraint, Language, any_text_of
-from jumok.decoding.constraints.token_bytes import Spelling
-from jumok.decoding.processors import Context, MinLength, Processor, processed
+from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
+from jumok.decoding.constraints.token_bytes import TokenBytes
+from jumok.decoding.processors import MinLength, Processor, ProcessorContext, apply_processors
 from jumok.decoding.speculative import SpeculativeResult, speculative
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
@@ -59,22 +59,20 @@ def near(model: LanguageModel, amount: float) -> LanguageModel:
     return draft
 
 
-def opening(prompt: Sequence[int], limit: int, key: int = 0) -> Opening:
-    return Opening(torch.tensor([prompt]), Stopping(END, [limit]), [key])
+def opening(prompt: Sequence[int], limit: int, key: int = 0) -> GenerationInputs:
+    return GenerationInputs(torch.tensor([prompt]), StoppingCriteria(END, [limit]), [key])
 
 
 def both(
     target: LanguageModel,
     draft: LanguageModel,
-    start: Opening,
+    start: GenerationInputs,
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
     ahead: int = 4,
 ) -> SpeculativeResult:
-    writers = (
-        CausalLMDecoder(model, start.padding, room=ROOM + 8) for model in (target, draft)
-    )
-    return speculative(*writers, start, config, processors, ahead=ahead)
+    writers = (CausalLMDecoder(model, start.padding, room=ROOM + 8) for model in (target, draft))
+    return speculative(*writers, start, config, processors, n_draft_tokens=ahead)
 
 
 PROMPTS = [[2, 5], [2, 7, 8, 4], [2], [6, 6, 6], [2, 11, 10, 4, 5]]
@@ -122,11 +120,11 @@ def test_an_encoder_decoder_and_its_draft() -> None:
     sources = torch.randint(4, V, (6, 5), generator=torch.Generator().manual_seed(0))
     settings = DecodingConfig(max_length=12, no_repeat_ngram=2, min_length=4)
     processors = build_processors(settings, END)
-    stopping = Stopping(END, [12])
+    stopping = StoppingCriteria(END, [12])
     for source in sources[:, None]:
-        start = Opening(torch.tensor([[BOS]]), stopping)
+        start = GenerationInputs(torch.tensor([[BOS]]), stopping)
 
-        def writer(model: EncoderDecoder, source: Tensor = source) -> Writer:
+        def writer(model: EncoderDecoder, source: Tensor = source) -> IncrementalDecoder:
             return Seq2SeqDecoder(model, source, room=12)
 
         [[plain]] = generate(writer(target), start, settings, processors)
@@ -148,10 +146,10 @@ def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) 
     source = torch.tensor([[4, 9, 7, 5, 6, 10]])
     real = torch.tensor([[True] * 4 + [False] * 2])
     real = real.flip(1) if side == "left" else real
-    start = Opening(torch.tensor([[BOS]]), Stopping(END, [12]))
+    start = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(END, [12]))
     settings = DecodingConfig(max_length=12)
 
-    def writer(model: EncoderDecoder) -> Writer:
+    def writer(model: EncoderDecoder) -> IncrementalDecoder:
         return Seq2SeqDecoder(model, source, real, room=12)
 
     [[plain]] = generate(writer(target), start, settings)
@@ -167,7 +165,7 @@ def test_several_models_and_a_draft(positions: str) -> None:
     models = [language_model(seed, positions) for seed in (0, 1)]
     config = DecodingConfig(max_length=16)
 
-    def together() -> Writer:
+    def together() -> IncrementalDecoder:
         return EnsembleDecoder([CausalLMDecoder(model, room=ROOM + 8) for model in models])
 
     for prompt in PROMPTS:
@@ -187,14 +185,14 @@ def test_a_stop_text_in_the_midst_of_guesses() -> None:
     prompt = vocabulary.encode("가 나")
     config = DecodingConfig(max_length=16)
     end_id = vocabulary.eos_id
-    free = Opening(torch.tensor([prompt]), build_stopping(config, end_id, [16]))
+    free = GenerationInputs(torch.tensor([prompt]), build_stopping(config, end_id, [16]))
     [[long]] = generate(CausalLMDecoder(target, room=ROOM + 8), free, config)
     before, text = vocabulary.decode_batch([prompt, [*prompt, *long.ids]])
     stop = text.removeprefix(before)[4:6]
     assert stop.strip()
     config = DecodingConfig(max_length=16, stop=(stop,))
     stopping = build_stopping(config, end_id, [16], vocabulary, [prompt])
-    start = Opening(torch.tensor([prompt]), stopping)
+    start = GenerationInputs(torch.tensor([prompt]), stopping)
     [[plain]] = generate(CausalLMDecoder(target, room=ROOM + 8), start, config)
     assert plain.finished
     assert len(plain.ids) < len(long.ids)
@@ -209,8 +207,8 @@ def test_a_padded_prompt() -> None:
     config = DecodingConfig(max_length=9, repetition_penalty=1.5)
     processors = build_processors(config, END)
     plain = both(target, draft, opening([2, 5], 9), config, processors)
-    padded = Opening(
-        torch.tensor([[PAD, PAD, 2, 5]]), Stopping(END, [9]), padding=torch.tensor([2])
+    padded = GenerationInputs(
+        torch.tensor([[PAD, PAD, 2, 5]]), StoppingCriteria(END, [9]), padding=torch.tensor([2])
     )
     assert both(target, draft, padded, config, processors).answer.ids == plain.answer.ids
 
@@ -222,13 +220,13 @@ class Bigrams:
         self.table, self.vocabulary_size, self.length = table, len(table), 0
 
     def step(self, ids: Tensor) -> Tensor:
-        return self.steps(ids)[:, -1]
+        return self.step_all(ids)[:, -1]
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         self.length += ids.shape[1]
         return self.table[ids]
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         assert rows.tolist() == [0]
 
     def rewind(self, tokens: int) -> None:
@@ -246,8 +244,8 @@ def distribution(
         longer: dict[tuple[int, ...], float] = {}
         for row, probability in going.items():
             tokens = torch.tensor([[*prompt, *row]])
-            context = Context(tokens, len(prompt), torch.zeros(1, dtype=torch.int64))
-            scores = processed(table[tokens[:, -1]].log_softmax(-1), context, processors)
+            context = ProcessorContext(tokens, len(prompt), torch.zeros(1, dtype=torch.int64))
+            scores = apply_processors(table[tokens[:, -1]].log_softmax(-1), context, processors)
             for token, p in enumerate(scores.softmax(-1, dtype=torch.float64)[0].tolist()):
                 if p:
                     (done if token == END else longer)[*row, token] = probability * p
@@ -272,7 +270,7 @@ def test_samples_follow_the_distribution_of_the_target(
     for key in range(n):
         writers = Bigrams(table), Bigrams(table + noise * others)
         start = opening(prompt, length, key)
-        found = speculative(*writers, start, config, processors, ahead=2)
+        found = speculative(*writers, start, config, processors, n_draft_tokens=2)
         counts[*found.answer.ids, *([END] if found.answer.finished else [])] += 1
         kept, guessed = kept + found.kept, guessed + found.guessed
     assert counts.keys() <= expected.keys()
@@ -326,8 +324,8 @@ def test_tokens_are_told_as_they_are_written() -> None:
 def test_nothing_is_left_to_choose_from() -> None:
     """As in `generate`: the text ends there, unfinished."""
 
-    def once(scores: Tensor, context: Context) -> Tensor:
-        return scores if context.written.shape[1] < 2 else scores.fill_(-torch.inf)
+    def once(scores: Tensor, context: ProcessorContext) -> Tensor:
+        return scores if context.generated.shape[1] < 2 else scores.fill_(-torch.inf)
 
     target, draft = language_model(0), language_model(1)
     processors = [Allowed([5, 6]), once]
@@ -350,11 +348,11 @@ def sure(token: int) -> LanguageModel:
 def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
     """The draft may run into a dead end of a constraint; only the target's own is told."""
     written = tuple(str(token).encode() if token in (5, 6, 7) else b"" for token in range(V))
-    spelling = Spelling(written, written)
+    spelling = TokenBytes(written, written)
     target, draft = sure(6), sure(5)
 
     def held(*texts: str) -> list[Processor]:
-        language = Language(any_text_of(texts), spelling)
+        language = TokenAutomaton(any_text_of(texts), spelling)
         return [MinLength(3, END), Constraint(language, end_id=END, limits=[9])]
 
     config = DecodingConfig(max_length=9)
@@ -368,12 +366,14 @@ def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
 def test_refused() -> None:
     target = language_model(0)
 
-    def write(start: Opening, config: DecodingConfig, size: int = V, ahead: int = 4) -> None:
+    def write(
+        start: GenerationInputs, config: DecodingConfig, size: int = V, ahead: int = 4
+    ) -> None:
         draft = language_model(1, size=size)
         writers = [CausalLMDecoder(model, room=ROOM) for model in (target, draft)]
-        speculative(*writers, start, config, ahead=ahead)
+        speculative(*writers, start, config, n_draft_tokens=ahead)
 
-    two = Opening(torch.tensor([[2], [2]]), Stopping(END, [9, 9]), [0, 0])
+    two = GenerationInputs(torch.tensor([[2], [2]]), StoppingCriteria(END, [9, 9]), [0, 0])
     with pytest.raises(InputError, match="2 texts, a beam of 1"):
         write(two, DecodingConfig())
     with pytest.raises(InputError, match="a beam of 3"):
@@ -382,7 +382,7 @@ def test_refused() -> None:
         write(opening([2], 9), DecodingConfig(sample=True, n_best=2))
     with pytest.raises(InputError, match="chooses from 12 tokens, the draft from 7"):
         write(opening([2], 9), DecodingConfig(), size=7)
-    keyless = Opening(torch.tensor([[2]]), Stopping(END, [9]))
+    keyless = GenerationInputs(torch.tensor([[2]]), StoppingCriteria(END, [9]))
     with pytest.raises(InputError, match="0 keys came to draw a text from; give one"):
         write(keyless, DecodingConfig(sample=True))
     with pytest.raises(InputError, match="ahead 0"):

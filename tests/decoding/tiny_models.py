@@ -8,13 +8,13 @@ from torch import Tensor
 
 from jumok.decoding import (
     DecodingConfig,
-    Opening,
-    Stopping,
-    Written,
-    continue_texts,
-    write_targets,
+    GenerationInputs,
+    Hypothesis,
+    StoppingCriteria,
+    generate_lm,
+    generate_seq2seq,
 )
-from jumok.decoding.processors import NEVER, Context, Processor
+from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from tests.nn.strategies import sequence_mask
 
@@ -73,13 +73,13 @@ class ChainWriter:
         self.length = 0
 
     def step(self, ids: Tensor) -> Tensor:
-        return self.steps(ids)[:, -1]
+        return self.step_all(ids)[:, -1]
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         self.length += ids.shape[1]
         return self.table[ids]
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Rows hold nothing of their own."""
 
     def rewind(self, tokens: int) -> None:
@@ -92,15 +92,17 @@ class Allowed:
     def __init__(self, tokens: Iterable[int]) -> None:
         self.tokens = list(tokens)
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         rest = torch.ones(scores.shape[1], dtype=torch.bool)
         rest[self.tokens] = False
-        return scores.masked_fill_(rest, NEVER)
+        return scores.masked_fill_(rest, NEG_INF)
 
 
-def opening(n: int = 1, limit: int = 8, end_id: int = EOS) -> Opening:
+def opening(n: int = 1, limit: int = 8, end_id: int = EOS) -> GenerationInputs:
     """n texts that begin with [BOS], each with a key of its own."""
-    return Opening(torch.full((n, 1), BOS), Stopping(end_id, [limit] * n), keys=range(n))
+    return GenerationInputs(
+        torch.full((n, 1), BOS), StoppingCriteria(end_id, [limit] * n), sample_keys=range(n)
+    )
 
 
 def write(
@@ -110,12 +112,12 @@ def write(
     config: DecodingConfig,
     constraints: tuple[Processor, ...] = (),
     others: Sequence[Any] = (),
-) -> list[list[Written]]:
+) -> list[list[Hypothesis]]:
     """What a model of either kind writes, with others of its kind beside it."""
     more: dict[str, Any] = {"end_id": EOS, "constraints": constraints, "others": others}
     if isinstance(model, EncoderDecoder):
-        return write_targets(model, ids, real, config, bos_id=BOS, **more)
-    return continue_texts(model, ids, real, config, **more)
+        return generate_seq2seq(model, ids, real, config, bos_id=BOS, **more)
+    return generate_lm(model, ids, real, config, **more)
 
 
 def log_p_of(model: Model, text: list[int], written: list[int]) -> Tensor:
@@ -136,7 +138,7 @@ def rescored(model: Model, text: list[int], tokens: list[int]) -> list[float]:
     return logits.log_softmax(-1)[torch.arange(len(tokens)), torch.tensor(tokens)].tolist()
 
 
-def all_tokens(one: Written) -> list[int]:
+def all_tokens(one: Hypothesis) -> list[int]:
     """The tokens of what was written, with the end token where it was written."""
     return [*one.ids, EOS] if len(one.log_probabilities) > len(one.ids) else one.ids
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from jumok import load
-from jumok.decoding import DecodingConfig, continue_texts, write_targets
+from jumok.decoding import DecodingConfig, generate_lm, generate_seq2seq
 from jumok.errors import InputError
 from jumok.export import likelihood
 from jumok.export.ctranslate2 import CTranslate2
@@ -69,7 +69,7 @@ def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
         how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
         for source, written in zip(sources, converted.write(sources, beam, 12), strict=True):
             ids = torch.tensor([source])
-            [[best]] = write_targets(model, ids, None, how, bos_id=2, end_id=3)
+            [[best]] = generate_seq2seq(model, ids, None, how, bos_id=2, end_id=3)
             assert written == best.ids
 
 
@@ -85,7 +85,7 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
     prompts = [text[:4] for text in texts]
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
-        answers = continue_texts(model, torch.tensor(prompts), None, how, end_id=3)
+        answers = generate_lm(model, torch.tensor(prompts), None, how, end_id=3)
         assert converted.write(prompts, beam, 12) == [best.ids for (best,) in answers]
     unequal = [text[: 1 + number % 5] for number, text in enumerate(texts)]
     alone = [converted.write([prompt], 1, 12)[0] for prompt in unequal]

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Opening, Stopping, generate
-from jumok.decoding.processors import NEVER
+from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
+from jumok.decoding.processors import NEG_INF
 from jumok.errors import InputError
 from jumok.interpret.decoding_trace import given, write
 from jumok.interpret.schema import Beam, Candidate, Decoding
@@ -206,8 +206,8 @@ def test_a_search_that_goes_on_behind_its_answer() -> None:
     chain[BOS, 5], chain[BOS, 6], chain[5, EOS], chain[5, 7] = 4.0, 2.0, 4.0, 2.0
     chain[6, 7], chain[7, 7], chain[7, 8], chain[8, 8], chain[8, EOS] = 0.0, 0.0, 0.0, 0.0, 0.0
     seen, config = DecodingSteps(), DecodingConfig(beam=3, early_stop="full", length_penalty=0.0)
-    first = Opening(torch.tensor([[BOS]]), Stopping(EOS, [9]), keys=[0])
-    [[answer]] = generate(ChainWriter(chain), first, config, observer=seen)
+    first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]), sample_keys=[0])
+    [[answer]] = generate(ChainWriter(chain), first, config, callback=seen)
     assert answer.ids == [5]
     steps = seen.steps(answer, reading_vocabulary())
     assert len(steps) > 2
@@ -218,12 +218,12 @@ def test_a_search_that_goes_on_behind_its_answer() -> None:
 
 def test_where_nothing_may_be_written_nothing_is_chosen() -> None:
     def forbid(scores: Tensor, context: object) -> Tensor:
-        return scores.fill_(NEVER)
+        return scores.fill_(NEG_INF)
 
     seen = DecodingSteps()
-    first = Opening(torch.tensor([[BOS]]), Stopping(EOS, [9]))
+    first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]))
     [[answer]] = generate(
-        ChainWriter(torch.zeros(12, 12)), first, DecodingConfig(), [forbid], observer=seen
+        ChainWriter(torch.zeros(12, 12)), first, DecodingConfig(), [forbid], callback=seen
     )
     [step] = seen.steps(answer, reading_vocabulary())
     assert (step.chosen, step.beams) == (None, ())

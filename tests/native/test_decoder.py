@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import jumok
-from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
+from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.errors import InputError
 from jumok.native import NativeDecoder, NativeModel
 from tests.native.conftest import KINDS, POSITIONS, encoder_decoder, language_model
@@ -39,24 +39,26 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def same_course(native: Writer, plain: Writer, first: Tensor, tolerance: float) -> None:
+def same_course(
+    native: IncrementalDecoder, plain: IncrementalDecoder, first: Tensor, tolerance: float
+) -> None:
     """Step, go on with other rows, take several tokens at once, forget some, go on."""
     torch.manual_seed(2)
     assert difference(native.step(first), plain.step(first)) < tolerance
     ids = tokens(3, 1)
     assert difference(native.step(ids), plain.step(ids)) < tolerance
     rows = torch.tensor([0, 0, 2, 2, 1])
-    native.select(rows)
-    plain.select(rows)
+    native.reorder(rows)
+    plain.reorder(rows)
     ids = tokens(5, 3)
-    assert difference(native.steps(ids), plain.steps(ids)) < tolerance
+    assert difference(native.step_all(ids), plain.step_all(ids)) < tolerance
     native.rewind(2)
     plain.rewind(2)
     ids = tokens(5, 1)
     assert difference(native.step(ids), plain.step(ids)) < tolerance
     assert native.length == plain.length == first.shape[1] + 3
-    native.select(torch.tensor([3]))
-    plain.select(torch.tensor([3]))
+    native.reorder(torch.tensor([3]))
+    plain.reorder(torch.tensor([3]))
     ids = tokens(1, 1)
     assert difference(native.step(ids), plain.step(ids)) < tolerance
 
@@ -67,7 +69,7 @@ def same_course(native: Writer, plain: Writer, first: Tensor, tolerance: float) 
 def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = encoder_decoder(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), SOURCE, REAL, room=12)
-    plain = EncoderDecoderWriter(model, SOURCE, REAL, room=12)
+    plain = Seq2SeqDecoder(model, SOURCE, REAL, room=12)
     same_course(native, plain, tokens(3, 1), TOLERANCE[precision])
 
 
@@ -77,7 +79,7 @@ def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision
 def test_a_language_model_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = language_model(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), padding=PADDING, room=12)
-    plain = LanguageModelWriter(model, PADDING, room=12)
+    plain = CausalLMDecoder(model, PADDING, room=12)
     same_course(native, plain, tokens(3, 4), TOLERANCE[precision])
 
 
@@ -85,7 +87,7 @@ def test_without_padding() -> None:
     model = language_model()
     prompt = tokens(2, 5)
     native = NativeDecoder(NativeModel(model, "float32"), room=8)
-    assert difference(native.step(prompt), LanguageModelWriter(model, room=8).step(prompt)) < 1e-5
+    assert difference(native.step(prompt), CausalLMDecoder(model, room=8).step(prompt)) < 1e-5
 
 
 def test_a_source_of_padding_alone_says_nothing() -> None:
@@ -94,7 +96,7 @@ def test_a_source_of_padding_alone_says_nothing() -> None:
     real[1] = False
     ids = tokens(3, 1)
     native = NativeDecoder(NativeModel(model, "float32"), SOURCE, real, room=2)
-    plain = EncoderDecoderWriter(model, SOURCE, real, room=2)
+    plain = Seq2SeqDecoder(model, SOURCE, real, room=2)
     assert difference(native.step(ids), plain.step(ids)) < 1e-5
 
 
@@ -102,7 +104,7 @@ def test_the_best_are_those_of_the_log_probabilities() -> None:
     model = NativeModel(encoder_decoder(), "int8")
     one, other = (NativeDecoder(model, SOURCE, REAL, room=4) for _ in range(2))
     ids = tokens(3, 1)
-    log_p, best = one.best(ids, 5)
+    log_p, best = one.top_k(ids, 5)
     expected = other.step(ids).log_softmax(-1).topk(5)
     assert torch.equal(best, expected.indices)
     torch.testing.assert_close(log_p, expected.values, rtol=0, atol=1e-5)
@@ -113,7 +115,7 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
     model = language_model("untied")
     with torch.no_grad():
         model.output.weight.zero_()
-    _, best = NativeDecoder(NativeModel(model, "float32"), room=4).best(tokens(2, 2), 3)
+    _, best = NativeDecoder(NativeModel(model, "float32"), room=4).top_k(tokens(2, 2), 3)
     assert best.tolist() == [[0, 1, 2]] * 2
 
 
@@ -122,25 +124,25 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
 def test_neither_company_nor_threads_change_a_bit(precision: str) -> None:
     model = NativeModel(encoder_decoder("T5's", "relative"), precision)
     ids = tokens(3, 2)
-    together = NativeDecoder(model, SOURCE, REAL, room=4).steps(ids)
+    together = NativeDecoder(model, SOURCE, REAL, room=4).step_all(ids)
     torch.set_num_threads(1)
     for row in range(3):
         real = SOURCE[row][REAL[row]][None]
         assert torch.equal(
-            NativeDecoder(model, real, room=4).steps(ids[row, None])[0], together[row]
+            NativeDecoder(model, real, room=4).step_all(ids[row, None])[0], together[row]
         )
 
 
 def test_places_of_beams_that_died_are_used_again() -> None:
     model = language_model()
     native = NativeDecoder(NativeModel(model, "float32"), room=40)
-    plain = LanguageModelWriter(model, room=40)
+    plain = CausalLMDecoder(model, room=40)
     torch.manual_seed(3)
     first = tokens(30, 1)
     for ids in (first, *(tokens(30, 1) for _ in range(38))):  # 1,170 places, 256 to a block
         assert difference(native.step(ids), plain.step(ids)) < 1e-5
         rows = torch.randint(0, 30, (30,))
-        native.select(rows)
+        native.reorder(rows)
         plain.select(rows)
 
 
@@ -152,11 +154,11 @@ def test_a_trained_model_writes_the_same_tokens(reading_run: Path, precision: st
     for spoken in ("삼 일 사", "구 영 오 이", "칠"):
         source = torch.tensor([vocabulary.encode(spoken)])
         native = NativeDecoder(native_model, source, room=12)
-        plain = EncoderDecoderWriter(model, source, room=12)
+        plain = Seq2SeqDecoder(model, source, room=12)
         ids = torch.tensor([[vocabulary.bos_id]])
         for _ in range(10):
             chosen = plain.step(ids).argmax(-1)
-            assert native.best(ids, 1)[1].item() == chosen.item()
+            assert native.top_k(ids, 1)[1].item() == chosen.item()
             ids = chosen[:, None]
 
 
@@ -176,7 +178,7 @@ def test_frozen_weights_count_as_others_do() -> None:
 
 def test_rows_may_be_chosen_before_the_first_step() -> None:
     writer = NativeDecoder(NativeModel(language_model()), room=4)
-    writer.select(torch.tensor([0, 0]))
+    writer.reorder(torch.tensor([0, 0]))
     assert writer.step(tokens(2, 1)).shape[0] == 2
 
 
@@ -208,10 +210,10 @@ def test_what_cannot_be_done_is_refused() -> None:
     with pytest.raises(InputError, match="tokens on meta came, the kernel writes on the CPU"):
         writer.step(tokens(2, 1).to("meta"))
     with pytest.raises(InputError, match="not among the 2"):
-        writer.select(torch.tensor([0, 2]))
+        writer.reorder(torch.tensor([0, 2]))
     with pytest.raises(InputError, match="4 of 3 positions"):
         writer.rewind(4)
     with pytest.raises(InputError, match="the best 78 of 77 tokens"):
-        writer.best(tokens(2, 1), 78)
+        writer.top_k(tokens(2, 1), 78)
     assert writer.length == 3
     writer.step(tokens(2, 1))

@@ -5,17 +5,17 @@ from itertools import product
 import pytest
 import torch
 
-from jumok.decoding import DecodingConfig, Written, generate
+from jumok.decoding import DecodingConfig, Hypothesis, generate
 from jumok.decoding.incremental.decoder import (
-    EncoderDecoderWriter,
-    LanguageModelWriter,
-    Ranking,
-    Writer,
+    CausalLMDecoder,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    SupportsTopK,
 )
-from jumok.decoding.inputs import Opening
+from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import MinLength
 from jumok.decoding.speculative import speculative
-from jumok.decoding.stopping import Stopping
+from jumok.decoding.stopping import StoppingCriteria
 from jumok.models import LanguageModel
 from jumok.native import NativeDecoder, NativeModel
 from tests.native.conftest import encoder_decoder, language_model
@@ -31,7 +31,7 @@ CONFIGS = [
 ]
 
 
-def ids(answers: list[list[Written]]) -> list[list[list[int]]]:
+def ids(answers: list[list[Hypothesis]]) -> list[list[list[int]]]:
     return [[answer.ids for answer in text] for text in answers]
 
 
@@ -40,18 +40,18 @@ def ids(answers: list[list[Written]]) -> list[list[list[int]]]:
 @pytest.mark.parametrize("reads", [True, False])
 def test_the_loops_write_the_same(config: DecodingConfig, processors: list, reads: bool) -> None:
     source, first = torch.arange(3, 24).view(3, 7), torch.arange(30, 36).view(3, 2)
-    opening = Opening(first, Stopping(END, LIMITS), keys=[1, 2, 3])
-    writers: list[Writer]
+    opening = GenerationInputs(first, StoppingCriteria(END, LIMITS), sample_keys=[1, 2, 3])
+    writers: list[IncrementalDecoder]
     if reads:
         model = encoder_decoder()
         native = NativeDecoder(NativeModel(model, "float32"), source, room=ROOM)
-        writers = [native, EncoderDecoderWriter(model, source, room=ROOM)]
+        writers = [native, Seq2SeqDecoder(model, source, room=ROOM)]
     else:
         speaker = language_model()
         native = NativeDecoder(NativeModel(speaker, "float32"), room=ROOM)
-        writers = [native, LanguageModelWriter(speaker, room=ROOM)]
-    assert isinstance(writers[0], Ranking)
-    assert not isinstance(writers[1], Ranking)
+        writers = [native, CausalLMDecoder(speaker, room=ROOM)]
+    assert isinstance(writers[0], SupportsTopK)
+    assert not isinstance(writers[1], SupportsTopK)
     ours, plain = (generate(writer, opening, config, processors) for writer in writers)
     assert ids(ours) == ids(plain)
     for text, expected in zip(ours, plain, strict=True):
@@ -63,13 +63,13 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
 def test_a_draft_guesses_for_the_kernel() -> None:
     """The kernel as the target, as the draft, as both: what the plain model writes alone."""
     model, small = language_model(), language_model("GPT-2's")
-    start = Opening(torch.tensor([[30, 31]]), Stopping(END, [12]))
+    start = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(END, [12]))
     config = DecodingConfig(max_length=12)
-    [[plain]] = generate(LanguageModelWriter(model, room=ROOM), start, config)
+    [[plain]] = generate(CausalLMDecoder(model, room=ROOM), start, config)
 
-    def writers(each: LanguageModel) -> list[Writer]:
+    def writers(each: LanguageModel) -> list[IncrementalDecoder]:
         native = NativeDecoder(NativeModel(each, "float32"), room=ROOM)
-        return [native, LanguageModelWriter(each, room=ROOM)]
+        return [native, CausalLMDecoder(each, room=ROOM)]
 
     for of_target, of_draft in product(range(2), range(2)):
         for guesser in (small, model):

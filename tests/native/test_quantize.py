@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import jumok
-from jumok.decoding.incremental.decoder import EncoderDecoderWriter
+from jumok.decoding.incremental.decoder import Seq2SeqDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, quantize_rows, to_bfloat16
 from jumok.native.quantize import QuantizedLinear
 from tests.native.conftest import KINDS, encoder_decoder, language_model
@@ -39,7 +39,9 @@ def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
     model = language_model("untied")
     with torch.no_grad():
         next(w for w in model.parameters() if len(w) == 77)[5, 3] = math.nan
-    logits = NativeDecoder(NativeModel(model, "int8"), room=2).steps(torch.tensor([[4, 7], [4, 5]]))
+    logits = NativeDecoder(NativeModel(model, "int8"), room=2).step_all(
+        torch.tensor([[4, 7], [4, 5]])
+    )
     assert logits.isnan().all(-1).tolist() == [[False, False], [False, True]]
     assert logits[0].isfinite().all()
 
@@ -72,8 +74,8 @@ def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) ->
 def test_a_trained_model_writes_the_same_tokens(reading_run: Path, change) -> None:
     loaded = jumok.load(reading_run)
     source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])
-    plain = EncoderDecoderWriter(loaded.model, source, room=12)
-    changed = EncoderDecoderWriter(change(loaded.model), source, room=12)
+    plain = Seq2SeqDecoder(loaded.model, source, room=12)
+    changed = Seq2SeqDecoder(change(loaded.model), source, room=12)
     ids = torch.tensor([[loaded.vocabulary.bos_id]])
     for _ in range(8):
         chosen = plain.step(ids).argmax(-1)

@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.decoding.processors import (
-    NEVER,
-    Context,
+    NEG_INF,
     MinP,
     NoRepeatNgram,
     Processor,
+    ProcessorContext,
     RepetitionPenalty,
     TopK,
     TopP,
-    Typical,
-    processed,
+    TypicalP,
+    apply_processors,
 )
 from tests.nn.strategies import noise, seeds, tokens
 
@@ -26,7 +26,7 @@ CASES: list[tuple[str, tuple[Any, ...], Processor]] = [
     ("TopKLogitsWarper", (5,), TopK(5)),
     ("TopPLogitsWarper", (0.7,), TopP(0.7)),
     ("MinPLogitsWarper", (0.1,), MinP(0.1)),
-    ("TypicalLogitsWarper", (0.6,), Typical(0.6)),
+    ("TypicalLogitsWarper", (0.6,), TypicalP(0.6)),
     ("NoRepeatNGramLogitsProcessor", (2,), NoRepeatNgram(2)),
     ("RepetitionPenaltyLogitsProcessor", (1.4,), RepetitionPenalty(1.4)),
 ]
@@ -42,6 +42,6 @@ def test_the_same(
     scores = (noise(4, V, seed=seed) * spread).log_softmax(-1)
     written = tokens(4, 9, size=V, seed=seed)
     wanted = theirs(written, scores.clone())
-    found = processed(scores, Context(written, 1, torch.arange(4)), [ours])
-    assert torch.equal(found == NEVER, wanted == NEVER)
+    found = apply_processors(scores, ProcessorContext(written, 1, torch.arange(4)), [ours])
+    assert torch.equal(found == NEG_INF, wanted == NEG_INF)
     assert torch.equal(found, wanted)

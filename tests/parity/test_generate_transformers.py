@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Written, generate_lm, generate_seq2seq
-from jumok.decoding.processors import Forbidden, Processor
+from jumok.decoding import DecodingConfig, Hypothesis, generate_lm, generate_seq2seq
+from jumok.decoding.processors import BannedSequences, Processor
 from jumok.models import EncoderDecoder
 from tests.parity.hf_models import EOS, PAD, SHAPES, Pair, V
 
@@ -50,7 +50,7 @@ def ours(
     real: Tensor,
     config: DecodingConfig,
     constraints: Sequence[Processor] = (),
-) -> list[Written]:
+) -> list[Hypothesis]:
     if isinstance(pair.ours, EncoderDecoder):
         answers = generate_seq2seq(
             pair.ours, ids, real, config, bos_id=pair.begin, end_id=EOS, constraints=constraints
@@ -107,7 +107,7 @@ def test_with_settings(pair: Pair, beam: int) -> None:
         pair, ids, real, num_beams=beam, no_repeat_ngram_size=2, min_new_tokens=4,
         bad_words_ids=words,
     )  # fmt: skip
-    found = ours(pair, ids, real, config, [Forbidden(words)])
+    found = ours(pair, ids, real, config, [BannedSequences(words)])
     assert [one.ids for one in found] == wanted
     assert wanted != theirs(pair, ids, real, num_beams=beam)[0]
 
@@ -121,5 +121,5 @@ def test_repetition_penalty(pair: Pair, beam: int) -> None:
     wanted, _ = theirs(
         pair, ids, real, num_beams=beam, repetition_penalty=1.7, bad_words_ids=[[V - 1]]
     )
-    found = ours(pair, ids, real, config, [Forbidden([[V - 1]])])
+    found = ours(pair, ids, real, config, [BannedSequences([[V - 1]])])
     assert [one.ids for one in found] == wanted

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Written, continue_texts, write_targets
+from jumok.decoding import DecodingConfig, Hypothesis, generate_lm, generate_seq2seq
 from tests.pretrained.hf_variants import VARIANTS
 from tests.pretrained.model_pairs import HIGH, LOW, ModelPair
 
@@ -151,7 +151,9 @@ def _theirs(
     return rows, [] if way.beam == 1 else out.sequences_scores.tolist(), out
 
 
-def _ours(pair: ModelPair, ids: Tensor, real: Tensor, end: int, way: SearchCase) -> list[Written]:
+def _ours(
+    pair: ModelPair, ids: Tensor, real: Tensor, end: int, way: SearchCase
+) -> list[Hypothesis]:
     config = DecodingConfig(
         beam=way.beam,
         n_best=min(way.beam, 2),
@@ -161,9 +163,9 @@ def _ours(pair: ModelPair, ids: Tensor, real: Tensor, end: int, way: SearchCase)
     )
     model: Any = pair.opened.model
     if pair.kind == "encoder_decoder":
-        answers = write_targets(model, ids, real, config, bos_id=_begin(pair), end_id=end)
+        answers = generate_seq2seq(model, ids, real, config, bos_id=_begin(pair), end_id=end)
     else:
-        answers = continue_texts(model, ids, real, config, end_id=end)
+        answers = generate_lm(model, ids, real, config, end_id=end)
     return [one for several in answers for one in several]
 
 

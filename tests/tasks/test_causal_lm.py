@@ -20,7 +20,7 @@ from torch import Tensor
 from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
-from jumok.decoding import DecodingConfig, LanguageModelWriter
+from jumok.decoding import CausalLMDecoder, DecodingConfig
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.nn import AttentionMask
@@ -270,13 +270,13 @@ def test_alone_as_among_others_in_order_and_the_empty_text_too() -> None:
 def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Padded, where the window holds them with all that may follow; where not, length by length."""
     rooms: list[int] = []
-    begin = LanguageModelWriter.__init__
+    begin = CausalLMDecoder.__init__
 
-    def counted(self: LanguageModelWriter, *given: Any, room: int) -> None:
+    def counted(self: CausalLMDecoder, *given: Any, room: int) -> None:
         rooms.append(room)
         begin(self, *given, room=room)
 
-    monkeypatch.setattr(LanguageModelWriter, "__init__", counted)
+    monkeypatch.setattr(CausalLMDecoder, "__init__", counted)
     texts = ["이 영화", "", "연기가 너무 좋았어요", "이"]
     lengths = {len(vocabulary().encode(text)) for text in texts}
     assert len(lengths) == len(texts)
@@ -426,7 +426,7 @@ def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_native_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on a plain writer fails, so that what is written comes from the kernel."""
-    monkeypatch.setattr(LanguageModelWriter, "__init__", lambda *_, **__: pytest.fail("not native"))
+    monkeypatch.setattr(CausalLMDecoder, "__init__", lambda *_, **__: pytest.fail("not native"))
 
 
 # From recipe to run

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from jumok.checks.invariance import NotApplicable
 from jumok.checks.target import Answers, Subject, of_each, padded
-from jumok.decoding.incremental.decoder import EncoderDecoderWriter, LanguageModelWriter, Writer
+from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeDecoder, NativeModel, WeightPrecision
 
@@ -22,11 +22,11 @@ def cached(subject: Subject) -> Answers:
         case EncoderDecoder() if subject.loaded.has_logits:
             return _read_and_written(
                 subject,
-                lambda ids, real, room: EncoderDecoderWriter(model, ids, real, room=room),
+                lambda ids, real, room: Seq2SeqDecoder(model, ids, real, room=room),
             )
         case LanguageModel():
             return _gone_on(
-                subject, lambda padding, room: LanguageModelWriter(model, padding, room=room)
+                subject, lambda padding, room: CausalLMDecoder(model, padding, room=room)
             )
         case _:
             raise NotApplicable(
@@ -73,7 +73,9 @@ def steps(n: int) -> Iterator[slice]:
     yield slice(start, n)
 
 
-def _read_and_written(subject: Subject, begin: Callable[[Tensor, Tensor, int], Writer]) -> Answers:
+def _read_and_written(
+    subject: Subject, begin: Callable[[Tensor, Tensor, int], IncrementalDecoder]
+) -> Answers:
     """The answers to every token written behind the sources."""
     device = subject.loaded.device
     ids, real = padded([sample.ids for sample in subject.samples], subject.filler)
@@ -83,7 +85,7 @@ def _read_and_written(subject: Subject, begin: Callable[[Tensor, Tensor, int], W
     return of_each(_stepwise(writer, target.to(device)), written)
 
 
-def _gone_on(subject: Subject, begin: Callable[[Tensor, int], Writer]) -> Answers:
+def _gone_on(subject: Subject, begin: Callable[[Tensor, int], IncrementalDecoder]) -> Answers:
     """The answers to every token of the prompts."""
     device = subject.loaded.device
     rows = [sample.ids for sample in subject.samples]
@@ -92,6 +94,6 @@ def _gone_on(subject: Subject, begin: Callable[[Tensor, int], Writer]) -> Answer
     return of_each(_stepwise(writer, ids.to(device)), real)
 
 
-def _stepwise(writer: Writer, ids: Tensor) -> Tensor:
+def _stepwise(writer: IncrementalDecoder, ids: Tensor) -> Tensor:
     """(B, T) int64 -> logits (B, T, V)."""
-    return torch.cat([writer.steps(ids[:, step]) for step in steps(ids.shape[1])], 1)
+    return torch.cat([writer.step_all(ids[:, step]) for step in steps(ids.shape[1])], 1)

@@ -1,61 +1,61 @@
 """Decoding: from next-token logits to whole sequences."""
 
 from jumok.decoding.alignment import Alignment, align
-from jumok.decoding.api import continue_texts, write_targets
+from jumok.decoding.api import generate_lm, generate_seq2seq
 from jumok.decoding.beam import beam_search
-from jumok.decoding.callbacks import Continuations, Observer
+from jumok.decoding.callbacks import StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints.constraint import Constraint, Language, word_list
-from jumok.decoding.constraints.regex import regular_expression
-from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
-from jumok.decoding.draft import Draft
+from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
+from jumok.decoding.constraints.regex import compile_regex
+from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+from jumok.decoding.draft import DraftModel
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.hypothesis import Written
+from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import (
-    AttentiveWriter,
-    EncoderDecoderWriter,
-    LanguageModelWriter,
-    Writer,
-    left_padded,
+    AttentionRecordingDecoder,
+    CausalLMDecoder,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    left_pad,
 )
-from jumok.decoding.incremental.ensemble import EnsembleWriter
-from jumok.decoding.inputs import Opening
-from jumok.decoding.processors import Context, Processor
-from jumok.decoding.speculative import Speculated, speculative
-from jumok.decoding.stopping import Stopping, StopTexts, TextStreams, cut
+from jumok.decoding.incremental.ensemble import EnsembleDecoder
+from jumok.decoding.inputs import GenerationInputs
+from jumok.decoding.processors import Processor, ProcessorContext
+from jumok.decoding.speculative import SpeculativeResult, speculative
+from jumok.decoding.stopping import StoppingCriteria, StopStrings, TextStreamer, truncate_at_stop
 
 __all__ = [
     "Alignment",
-    "AttentiveWriter",
+    "AttentionRecordingDecoder",
     "Constraint",
-    "Context",
-    "Continuations",
+    "ProcessorContext",
+    "StepResult",
     "DecodingConfig",
-    "Draft",
-    "EncoderDecoderWriter",
-    "EnsembleWriter",
-    "Language",
-    "LanguageModelWriter",
-    "Observer",
+    "DraftModel",
+    "Seq2SeqDecoder",
+    "EnsembleDecoder",
+    "TokenAutomaton",
+    "CausalLMDecoder",
+    "StepCallback",
     "OnToken",
-    "Opening",
+    "GenerationInputs",
     "Processor",
-    "Speculated",
-    "Spelling",
-    "StopTexts",
-    "Stopping",
-    "TextStreams",
-    "Writer",
-    "Written",
+    "SpeculativeResult",
+    "TokenBytes",
+    "StopStrings",
+    "StoppingCriteria",
+    "TextStreamer",
+    "IncrementalDecoder",
+    "Hypothesis",
     "align",
     "beam_search",
-    "continue_texts",
-    "cut",
+    "generate_lm",
+    "truncate_at_stop",
     "generate",
-    "left_padded",
-    "regular_expression",
+    "left_pad",
+    "compile_regex",
     "speculative",
-    "spelling_of",
-    "word_list",
-    "write_targets",
+    "read_token_bytes",
+    "any_text_of",
+    "generate_seq2seq",
 ]

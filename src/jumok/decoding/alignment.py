@@ -35,7 +35,7 @@ class Alignment:
 def align(
     model: EncoderDecoder,
     source: Tensor,
-    real: Tensor | None,
+    source_mask: Tensor | None,
     targets: Sequence[Sequence[int]],
     *,
     bos_id: int,
@@ -60,16 +60,16 @@ def align(
     view = shared_copy(model)
     rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
     given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
-    mask = AttentionMask.from_padding(real)
+    mask = AttentionMask.from_padding(source_mask)
     memory = view.encode(
-        source, mask, positions=None if real is None else positions_from_mask(real)
+        source, mask, positions=None if source_mask is None else positions_from_mask(source_mask)
     )
     with record(view) as seen:
         view.decode(given, memory, mask)
     layers = [weights for place, [weights] in seen.items() if place.endswith(".cross_attention")]
     chosen = layers if layer is None else [layers[layer]]
     mean = torch.stack(chosen).mean((0, 2)).float()  # (N, T, S)
-    masks = torch.ones_like(source, dtype=torch.bool) if real is None else real
+    masks = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
     return [
         Alignment(weights[: len(ids), there])
         for weights, ids, there in zip(mean, targets, masks, strict=True)

@@ -9,35 +9,35 @@ from itertools import compress
 import torch
 from torch import Tensor
 
-from jumok.decoding.build import behind_a_text, stopping_and_processors
-from jumok.decoding.callbacks import Observer
+from jumok.decoding.build import build_stopping_and_processors, continues_text
+from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.draft import Draft
+from jumok.decoding.draft import DraftModel
 from jumok.decoding.generate import OnToken, generate
-from jumok.decoding.hypothesis import Written
+from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import (
-    AttentiveWriter,
-    EncoderDecoderWriter,
-    LanguageModelWriter,
-    Writer,
-    left_padded,
+    AttentionRecordingDecoder,
+    CausalLMDecoder,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    left_pad,
 )
-from jumok.decoding.incremental.ensemble import EnsembleWriter
-from jumok.decoding.inputs import Opening
+from jumok.decoding.incremental.ensemble import EnsembleDecoder
+from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import Processor
-from jumok.decoding.sampling import key_of
+from jumok.decoding.sampling import text_key
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.text.vocabulary import Vocabulary
 
-BeginTarget = Callable[[EncoderDecoder, Tensor, Tensor | None, int], Writer]
+MakeSeq2SeqDecoder = Callable[[EncoderDecoder, Tensor, Tensor | None, int], IncrementalDecoder]
 """model, source (N, S), real (N, S) or None, room: a writer that has read the source."""
 
-BeginText = Callable[[LanguageModel, Tensor | None, int], Writer]
+MakeLMDecoder = Callable[[LanguageModel, Tensor | None, int], IncrementalDecoder]
 """model, padding (N) or None, room: a writer of what follows prompts padded on the left."""
 
 
-def write_targets(
+def generate_seq2seq(
     model: EncoderDecoder,
     source: Tensor,
     real: Tensor | None,
@@ -49,16 +49,16 @@ def write_targets(
     constraints: Sequence[Processor] = (),
     others: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
-    begin: BeginTarget | None = None,
-    observer: Observer | None = None,
-    draft: Draft | None = None,
-) -> list[list[Written]]:
+    begin: MakeSeq2SeqDecoder | None = None,
+    callback: StepCallback | None = None,
+    draft: DraftModel | None = None,
+) -> list[list[Hypothesis]]:
     """The `n_best` targets of each source.
 
     source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
     The vocabulary is that of the targets, asked for when the config holds words. With `others` all
-    models write together, as an `EnsembleWriter` does. `begin` makes the writer of a model; None
-    takes the plain one. An `observer` looks on at a single source; a `draft` guesses for one, but
+    models write together, as an `EnsembleDecoder` does. `begin` makes the writer of a model; None
+    takes the plain one. An `callback` looks on at a single source; a `draft` guesses for one, but
     where it is looked on, for then there are no single steps to see.
 
     >>> from jumok.models import TransformerConfig
@@ -66,7 +66,7 @@ def write_targets(
     >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> model, source = EncoderDecoder(small).eval(), torch.tensor([[4, 5, 6]])
     >>> config = DecodingConfig(beam=3, max_length=4)
-    >>> [[best]] = write_targets(model, source, None, config, bos_id=2, end_id=3)
+    >>> [[best]] = generate_seq2seq(model, source, None, config, bos_id=2, end_id=3)
     >>> len(best.log_probabilities)
     4
     """
@@ -74,23 +74,25 @@ def write_targets(
         return []
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
     limits = [config.limit(length) for length in lengths]
-    stopping, processors = stopping_and_processors(config, end_id, limits, vocabulary, constraints)
-    opening = Opening(
-        first=torch.full((len(source), 1), bos_id, device=source.device),
-        stopping=stopping,
-        keys=[key_of(row) for row in _rows(source, real)],
+    stopping, processors = build_stopping_and_processors(
+        config, end_id, limits, vocabulary, constraints
     )
-    begin = begin or plainly(config)
-    writers = [begin(each, source, real, opening.longest) for each in (model, *others)]
-    writer = EnsembleWriter(writers) if others else writers[0]
-    if draft is not None and observer is None:
+    opening = GenerationInputs(
+        prompt_ids=torch.full((len(source), 1), bos_id, device=source.device),
+        stopping=stopping,
+        sample_keys=[text_key(row) for row in _rows(source, real)],
+    )
+    begin = begin or default_decoder(config)
+    writers = [begin(each, source, real, opening.max_new_tokens) for each in (model, *others)]
+    writer = EnsembleDecoder(writers) if others else writers[0]
+    if draft is not None and callback is None:
         assert isinstance(draft.model, EncoderDecoder)
-        guesser = begin(draft.model, source, real, opening.longest)
+        guesser = begin(draft.model, source, real, opening.max_new_tokens)
         return draft.write(writer, guesser, opening, config, processors, on_token)
-    return generate(writer, opening, config, processors, on_token, observer)
+    return generate(writer, opening, config, processors, on_token, callback)
 
 
-def continue_texts(
+def generate_lm(
     model: LanguageModel,
     prompts: Tensor,
     real: Tensor | None,
@@ -101,57 +103,61 @@ def continue_texts(
     constraints: Sequence[Processor] = (),
     others: Sequence[LanguageModel] = (),
     on_token: OnToken | None = None,
-    begin: BeginText | None = None,
-    observer: Observer | None = None,
-    draft: Draft | None = None,
-) -> list[list[Written]]:
+    begin: MakeLMDecoder | None = None,
+    callback: StepCallback | None = None,
+    draft: DraftModel | None = None,
+) -> list[list[Hypothesis]]:
     """The `n_best` continuations of each prompt, the prompt itself left out.
 
     prompts (N, P) int64, at least one token each; real (N, P) bool, None without padding, which
-    may stand left or right. All else is as in `write_targets`. Raises InputError where some prompts
+    may stand left or right. All else is as in `generate_seq2seq`. Raises InputError where some prompts
     are texts and others none, and the config says what answers begin with or match: a first word
     is spelled otherwise.
     """
     if not len(prompts):
         return []
     texts = _rows(prompts, real)
-    stopping, processors = stopping_and_processors(
+    stopping, processors = build_stopping_and_processors(
         config,
         end_id,
         [config.max_length] * len(texts),
         vocabulary,
         constraints,
         prompts=texts,
-        behind_a_text=behind_a_text(config, texts, vocabulary),
+        continues_text=continues_text(config, texts, vocabulary),
     )
-    first, padding = left_padded(prompts, real)
-    opening = Opening(first, stopping, [key_of(text) for text in texts], padding)
-    room = first.shape[1] + opening.longest - 1  # the last token is written, never read
+    first, padding = left_pad(prompts, real)
+    opening = GenerationInputs(first, stopping, [text_key(text) for text in texts], padding)
+    room = first.shape[1] + opening.max_new_tokens - 1  # the last token is written, never read
     begin = begin or _going_on
     writers = [begin(each, padding, room) for each in (model, *others)]
-    writer = EnsembleWriter(writers) if others else writers[0]
-    if draft is not None and observer is None:
+    writer = EnsembleDecoder(writers) if others else writers[0]
+    if draft is not None and callback is None:
         assert isinstance(draft.model, LanguageModel)
         guesser = begin(draft.model, padding, room)
         return draft.write(writer, guesser, opening, config, processors, on_token)
-    return generate(writer, opening, config, processors, on_token, observer)
+    return generate(writer, opening, config, processors, on_token, callback)
 
 
-def plainly(config: DecodingConfig) -> BeginTarget:
+def default_decoder(config: DecodingConfig) -> MakeSeq2SeqDecoder:
     """How a plain model begins to write as the config says: coverage looks at its attention."""
     return _attentive if config.coverage else _plain
 
 
-def _plain(model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
-    return EncoderDecoderWriter(model, source, real, room=room)
+def _plain(
+    model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
+) -> IncrementalDecoder:
+    return Seq2SeqDecoder(model, source, real, room=room)
 
 
-def _attentive(model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
-    return AttentiveWriter(model, source, real, room=room)
+def _attentive(
+    model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
+) -> IncrementalDecoder:
+    return AttentionRecordingDecoder(model, source, real, room=room)
 
 
-def _going_on(model: LanguageModel, padding: Tensor | None, room: int) -> Writer:
-    return LanguageModelWriter(model, padding, room=room)
+def _going_on(model: LanguageModel, padding: Tensor | None, room: int) -> IncrementalDecoder:
+    return CausalLMDecoder(model, padding, room=room)
 
 
 def _rows(ids: Tensor, real: Tensor | None) -> list[list[int]]:

@@ -39,13 +39,13 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
-from jumok.decoding.callbacks import Continuations, Observer
+from jumok.decoding.callbacks import StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints.constraint import dead_end, may_end
-from jumok.decoding.hypothesis import Written, written
-from jumok.decoding.incremental.decoder import Attentive, Ranking, Writer
-from jumok.decoding.inputs import Opening
-from jumok.decoding.processors import NEVER, Context, Processor, processed
+from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
+from jumok.decoding.hypothesis import Hypothesis, hypothesis
+from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsAttention, SupportsTopK
+from jumok.decoding.inputs import GenerationInputs
+from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.errors import InputError
 
 
@@ -61,7 +61,7 @@ class Hypotheses:
     parent: Tensor  # (N, W) int64: which of the living it went on from
     attended: Tensor  # (N, W, S) float32: what each source token got; S is 0 without coverage
 
-    def pick(self, index: Tensor) -> "Hypotheses":
+    def gather(self, index: Tensor) -> "Hypotheses":
         """Those at index (N, M) of each text, in that order."""
 
         def picked(part: Tensor) -> Tensor:
@@ -70,11 +70,11 @@ class Hypotheses:
 
         return self._with(picked)
 
-    def of(self, texts: Tensor) -> "Hypotheses":
+    def of_texts(self, texts: Tensor) -> "Hypotheses":
         """Those of these texts (N') alone."""
         return self._with(lambda part: part[texts])
 
-    def beside(self, others: "Hypotheses") -> "Hypotheses":
+    def concat(self, others: "Hypotheses") -> "Hypotheses":
         """These and the others of the same texts."""
         pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
         return Hypotheses(*(torch.cat(pair, 1) for pair in pairs))
@@ -85,54 +85,54 @@ class Hypotheses:
 
 @torch.inference_mode()
 def beam_search(
-    writer: Writer,
-    opening: Opening,
+    decoder: IncrementalDecoder,
+    inputs: GenerationInputs,
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
-    observer: Observer | None = None,
-) -> list[list[Written]]:
+    callback: StepCallback | None = None,
+) -> list[list[Hypothesis]]:
     """For each text the `n_best` hypotheses of highest rank, best first.
 
     There are fewer where fewer exist; where the processors forbade all before any was finished,
-    they are those that lived until then. An `observer` looks on at a single text.
+    they are those that lived until then. An `callback` looks on at a single text.
 
     Raises InputError for coverage with a writer that does not tell what it attends to.
     """
-    if config.coverage and not isinstance(writer, Attentive):
+    if config.coverage and not isinstance(decoder, SupportsAttention):
         raise InputError(
-            f"decoding.coverage {config.coverage} came for {type(writer).__name__}, which does not "
-            "tell what it attends to; use an AttentiveWriter, or coverage 0"
+            f"decoding.coverage {config.coverage} came for {type(decoder).__name__}, which does not "
+            "tell what it attends to; use an AttentionRecordingDecoder, or coverage 0"
         )
-    attentive = writer if config.coverage and isinstance(writer, Attentive) else None
-    source_real = None if attentive is None else attentive.source_real()
-    search = _Search(opening, config, source_real, processors)
-    plainly = not processors and observer is None
-    ranking = writer if plainly and isinstance(writer, Ranking) else None
-    most = min(2 * config.beam, writer.vocabulary_size)  # beyond these none can be among the 2K
-    ids = opening.first
+    attentive = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
+    source_mask = None if attentive is None else attentive.source_mask()
+    search = _Search(inputs, config, source_mask, processors)
+    plainly = not processors and callback is None
+    ranking = decoder if plainly and isinstance(decoder, SupportsTopK) else None
+    most = min(2 * config.beam, decoder.vocabulary_size)  # beyond these none can be among the 2K
+    ids = inputs.prompt_ids
     while True:
         if ranking is not None:
             log_p, token = ranking.best(ids, most)  # 2 x (N * W, C)
             scores = log_p
         else:
-            cached = writer.length
-            log_p = writer.step(ids).log_softmax(-1)  # (N * W, V)
-            scores = processed(log_p, search.context, processors) if processors else log_p
-            if observer is not None:
-                observer.scored(cached, log_p, scores)
+            cached = decoder.length
+            log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
+            scores = apply_processors(log_p, search.context, processors) if processors else log_p
+            if callback is not None:
+                callback.scored(cached, log_p, scores)
             scores, token = scores.topk(most)
             log_p = log_p.gather(1, token)
         if attentive is not None:
             search.attend(attentive.attention())
         candidates = search.candidates(log_p, scores, token)
         stopped = search.stopped(candidates)
-        search.keep(candidates, stopped)
-        if observer is not None:
-            observer.continued(search.continuations(candidates, stopped))
-        rows = search.go_on()
+        search.update(candidates, stopped)
+        if callback is not None:
+            callback.continued(search.continuations(candidates, stopped))
+        rows = search.advance()
         if not len(rows):
             return search.answers
-        writer.select(rows)
+        decoder.reorder(rows)
         ids = search.newest  # (N * W, 1)
 
 
@@ -141,26 +141,26 @@ class _Search:
 
     def __init__(
         self,
-        opening: Opening,
+        opening: GenerationInputs,
         config: DecodingConfig,
-        source_real: Tensor | None,
+        source_mask: Tensor | None,
         processors: Sequence[Processor],
     ) -> None:
         self.config, self.stopping, self.processors = config, opening.stopping, processors
-        self.start = opening.first.shape[1]  # P
+        self.start = opening.prompt_ids.shape[1]  # P
         self.t = 0
         self.width = 1  # rows of the writer for each text
-        self.answers: list[list[Written]] = [[] for _ in opening.first]
-        device, N, T = opening.first.device, len(opening.first), opening.longest
+        self.answers: list[list[Hypothesis]] = [[] for _ in opening.prompt_ids]
+        device, N, T = opening.prompt_ids.device, len(opening.prompt_ids), opening.max_new_tokens
         self.texts = torch.arange(N, device=device)  # numbers of the texts alive
         self.limits = torch.tensor(opening.stopping.limits, device=device)  # (N)
-        self.real = source_real  # (N, S); None without coverage
-        S = 0 if source_real is None else source_real.shape[1]
+        self.real = source_mask  # (N, S); None without coverage
+        S = 0 if source_mask is None else source_mask.shape[1]
 
         def hypotheses(W: int, value: float) -> Hypotheses:
             return Hypotheses(
                 value=torch.full((N, W), value, device=device),
-                tokens=opening.sheet()[:, None].repeat(1, W, 1),
+                tokens=opening.token_buffer()[:, None].repeat(1, W, 1),
                 log_p=torch.zeros(N, W, T, device=device),
                 length=torch.zeros(N, W, dtype=torch.int64, device=device),
                 ended=torch.zeros(N, W, dtype=torch.bool, device=device),
@@ -168,25 +168,25 @@ class _Search:
                 attended=torch.zeros(N, W, S, device=device),
             )
 
-        self.living = hypotheses(1, 0.0)
-        self.finished = hypotheses(config.beam, NEVER)
+        self.alive = hypotheses(1, 0.0)
+        self.finished = hypotheses(config.beam, NEG_INF)
 
     @property
-    def context(self) -> Context:
+    def context(self) -> ProcessorContext:
         """What the processors see of the living."""
-        tokens = self.living.tokens[..., : self.start + self.t].flatten(0, 1)  # (N * W, P + t)
-        texts = self.texts.repeat_interleave(self.living.value.shape[1])
-        return Context(tokens, self.start, texts)
+        tokens = self.alive.tokens[..., : self.start + self.t].flatten(0, 1)  # (N * W, P + t)
+        texts = self.texts.repeat_interleave(self.alive.value.shape[1])
+        return ProcessorContext(tokens, self.start, texts)
 
     @property
     def newest(self) -> Tensor:
         """The last token of the living: (N * W, 1)."""
-        return self.living.tokens[..., self.start + self.t - 1].flatten()[:, None]
+        return self.alive.tokens[..., self.start + self.t - 1].flatten()[:, None]
 
     def candidates(self, log_p: Tensor, scores: Tensor, token: Tensor) -> Hypotheses:
         """The 2K continuations of highest score: the best of each row, 3 x (N * W, C) -> (N, C)."""
         N, C = len(self.texts), token.shape[1]
-        total = (scores + self.living.value.view(-1, 1)).view(N, -1)  # (N, W * C)
+        total = (scores + self.alive.value.view(-1, 1)).view(N, -1)  # (N, W * C)
         value, place = total.topk(min(2 * self.config.beam, total.shape[1]))  # (N, C)
         parent = place.div(C, rounding_mode="floor")
         token, log_p = (part.view(N, -1).gather(1, place) for part in (token, log_p))
@@ -194,7 +194,7 @@ class _Search:
         value, token, log_p, parent = (
             part.gather(1, order) for part in (value, token, log_p, parent)
         )
-        chosen = self.living.pick(parent)
+        chosen = self.alive.gather(parent)
         chosen.tokens[..., self.start + self.t] = token
         chosen.log_p[..., self.t] = log_p
         ended = token == self.stopping.end_id
@@ -205,7 +205,7 @@ class _Search:
 
     def stopped(self, candidates: Hypotheses) -> Tensor:
         """Which of the candidates end here: (N, C) bool."""
-        if self.stopping.texts is not None:
+        if self.stopping.stop_strings is not None:
             so_far = candidates.tokens[..., self.start : self.start + self.t + 1].tolist()
             found = [
                 [self.stopping.finished(number, ids) for ids in text]
@@ -214,46 +214,46 @@ class _Search:
             candidates.ended.copy_(torch.tensor(found))
         return candidates.ended | (self.t + 1 >= self.limits[:, None])
 
-    def keep(self, candidates: Hypotheses, stopped: Tensor) -> None:
+    def update(self, candidates: Hypotheses, stopped: Tensor) -> None:
         """The best of those that ended join the finished, the best of the others live on."""
         K = self.config.beam
         if self.processors:
-            self._keep_stuck(candidates)
+            self._finish_dead_ends(candidates)
         self.t += 1
         rank = candidates.value / length_norm(self.t, self.config) + self._coverage(candidates)
-        new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEVER))
-        both = self.finished.beside(new)
+        new = replace(candidates, value=rank.masked_fill(~self._finishing(stopped), NEG_INF))
+        both = self.finished.concat(new)
         order = both.value.argsort(dim=-1, descending=True, stable=True)
-        self.finished = both.pick(order[:, :K])
+        self.finished = both.gather(order[:, :K])
         order = stopped.int().argsort(dim=-1, stable=True)
-        going = replace(candidates, value=candidates.value.masked_fill(stopped, NEVER))
-        self.living = going.pick(order[:, :K])
+        going = replace(candidates, value=candidates.value.masked_fill(stopped, NEG_INF))
+        self.alive = going.gather(order[:, :K])
 
-    def _keep_stuck(self, candidates: Hypotheses) -> None:
+    def _finish_dead_ends(self, candidates: Hypotheses) -> None:
         """Where nothing may follow and nothing is finished, the living stand as they are.
 
         Raises InputError where none of them is what a constraint wants whole.
         """
-        stuck = (candidates.value[:, 0] == NEVER) & (self.finished.value[:, 0] == NEVER)  # (N)
+        stuck = (candidates.value[:, 0] == NEG_INF) & (self.finished.value[:, 0] == NEG_INF)  # (N)
         if stuck.any():
-            alive = self.living.value > NEVER
-            whole = alive & may_end(self.processors, self.context).view_as(alive)
+            alive = self.alive.value > NEG_INF
+            whole = alive & can_end_here(self.processors, self.context).view_as(alive)
             if (stuck & alive.any(1) & ~whole.any(1)).any():
-                raise dead_end()
-            rank = self.living.value / length_norm(max(self.t, 1), self.config)
-            rank = rank + self._coverage(self.living)
-            left = replace(self.living, value=rank.masked_fill(~(whole & stuck[:, None]), NEVER))
-            both = self.finished.beside(left)
+                raise no_continuation_error()
+            rank = self.alive.value / length_norm(max(self.t, 1), self.config)
+            rank = rank + self._coverage(self.alive)
+            left = replace(self.alive, value=rank.masked_fill(~(whole & stuck[:, None]), NEG_INF))
+            both = self.finished.concat(left)
             order = both.value.argsort(dim=-1, descending=True, stable=True)
-            self.finished = both.pick(order[:, : self.config.beam])
+            self.finished = both.gather(order[:, : self.config.beam])
 
-    def continuations(self, candidates: Hypotheses, stopped: Tensor) -> Continuations:
+    def continuations(self, candidates: Hypotheses, stopped: Tensor) -> StepResult:
         """What became of the only text's candidates: those that finished, then the living."""
-        finished = candidates.pick(self._finishing(stopped)[0].nonzero().T)
-        both = finished.beside(self.living)
+        finished = candidates.gather(self._finishing(stopped)[0].nonzero().T)
+        both = finished.concat(self.alive)
         ended = torch.arange(both.value.shape[1], device=stopped.device) < finished.value.shape[1]
         token = both.tokens[0, :, self.start + self.t - 1]
-        return Continuations(both.parent[0], token, both.value[0], ended)
+        return StepResult(both.parent[0], token, both.value[0], ended)
 
     def _finishing(self, stopped: Tensor) -> Tensor:
         """Which of the candidates that end are good enough to be finished: (N, C) bool."""
@@ -261,14 +261,14 @@ class _Search:
 
     def attend(self, attention: Tensor) -> None:
         """Add what the newest tokens attended to, (N * W, S)."""
-        attended = self.living.attended + attention.view(self.living.attended.shape)
-        self.living = replace(self.living, attended=attended)
+        attended = self.alive.attended + attention.view(self.alive.attended.shape)
+        self.alive = replace(self.alive, attended=attended)
 
-    def go_on(self) -> Tensor:
+    def advance(self) -> Tensor:
         """Answer the texts that are over; name the rows the others go on from."""
-        over = self._over()
+        over = self._is_done()
         first_row = torch.arange(len(over), device=over.device)[:, None] * self.width  # (N, 1)
-        rows = first_row + self.living.parent  # (N, W)
+        rows = first_row + self.alive.parent  # (N, W)
         self.width = rows.shape[1]
         ending = over.tolist()
         if any(ending):
@@ -277,23 +277,23 @@ class _Search:
             rows = rows[alive]
             self.texts, self.limits = self.texts[alive], self.limits[alive]
             self.real = None if self.real is None else self.real[alive]
-            self.living, self.finished = self.living.of(alive), self.finished.of(alive)
+            self.alive, self.finished = self.alive.of_texts(alive), self.finished.of_texts(alive)
         return rows.flatten()
 
-    def _over(self) -> Tensor:
+    def _is_done(self) -> Tensor:
         """Which texts need no more search: (N) bool."""
-        best, worst = self.living.value[:, 0], self.finished.value[:, -1]
+        best, worst = self.alive.value[:, 0], self.finished.value[:, -1]
         match self.config.early_stop:
             case "full":
                 hopeless = torch.ones_like(best, dtype=torch.bool)
             case "likely":
-                rank = self.living.value / length_norm(self.t, self.config)
-                hopeless = (rank + self._coverage(self.living)).amax(-1) <= worst
+                rank = self.alive.value / length_norm(self.t, self.config)
+                hopeless = (rank + self._coverage(self.alive)).amax(-1) <= worst
             case "exact":
                 longer = self.config.length_penalty > 0
                 length = self.limits if longer else torch.full_like(self.limits, self.t)
                 hopeless = best / length_norm(length, self.config) <= worst
-        return (best == NEVER) | ((worst > NEVER) & hopeless)
+        return (best == NEG_INF) | ((worst > NEG_INF) & hopeless)
 
     def _coverage(self, hypotheses: Hypotheses) -> Tensor | float:
         """cp of each: (N, W)."""
@@ -306,17 +306,17 @@ class _Search:
     def _answer(self, over: Tensor) -> None:
         """Write down the `n_best` of each text that is over."""
         n_best = torch.arange(self.config.n_best, device=over.device).expand(int(over.sum()), -1)
-        best = self.finished.of(over).pick(n_best)
+        best = self.finished.of_texts(over).gather(n_best)
         parts = (best.value, best.tokens[..., self.start :], best.log_p, best.length, best.ended)
         for text, *rows in zip(
             self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
         ):
             found = [
-                written(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
+                hypothesis(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
-                if rank > NEVER
+                if rank > NEG_INF
             ]
-            self.answers[text] = found or [Written([], 0.0, finished=False)]  # all are no number
+            self.answers[text] = found or [Hypothesis([], 0.0, finished=False)]  # all are no number
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:

@@ -5,32 +5,32 @@ from functools import lru_cache
 
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.automaton import DEAD
-from jumok.decoding.constraints.constraint import Constraint, Language, word_list, words_alone
-from jumok.decoding.constraints.regex import regular_expression
-from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
+from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of, words_of
+from jumok.decoding.constraints.regex import compile_regex
+from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
 from jumok.decoding.processors import (
-    After,
-    Behind,
-    Forbidden,
-    Forced,
+    BannedSequences,
     ForcedPrefix,
+    ForcedToken,
+    IgnoreFirst,
     MinLength,
     MinP,
     NoRepeatNgram,
     Processor,
     RepetitionPenalty,
+    StartAfter,
     Temperature,
     TopK,
     TopP,
-    Typical,
+    TypicalP,
 )
-from jumok.decoding.stopping import Stopping, StopTexts
-from jumok.decoding.words import spellings
+from jumok.decoding.stopping import StoppingCriteria, StopStrings
+from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
 from jumok.text.vocabulary import Vocabulary, unk_id
 
 
-def stopping_and_processors(
+def build_stopping_and_processors(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
@@ -38,41 +38,41 @@ def stopping_and_processors(
     constraints: Sequence[Processor] = (),
     *,
     prompts: Sequence[Sequence[int]] = (),
-    behind_a_text: bool = False,
-) -> tuple[Stopping, list[Processor]]:
+    continues_text: bool = False,
+) -> tuple[StoppingCriteria, list[Processor]]:
     """What is in force in a whole request: when each text is over, and what changes its scores.
 
-    `limits` are of each text, `prompts` what they go on from; `behind_a_text` says that these hold
+    `limits` are of each text, `prompts` what they go on from; `continues_text` says that these hold
     words. What the config holds answers to stands behind the `constraints` that are given. A limit
     of a short source (max_ratio) leaves room for what every answer must hold. Raises InputError as
     the functions below do.
     """
-    forced = forced_first(constraints)
-    least = forced + _least(config, vocabulary, behind_a_text)
+    forced = n_forced(constraints)
+    least = forced + _least(config, vocabulary, continues_text)
     limits = [max(limit, min(least, config.max_length)) for limit in limits]
-    stopping = stopping_of(config, end_id, limits, vocabulary, prompts)
-    held = constraints_of(
-        config, end_id, limits, vocabulary, behind_a_text=behind_a_text, forced=forced
+    stopping = build_stopping(config, end_id, limits, vocabulary, prompts)
+    held = build_constraints(
+        config, end_id, limits, vocabulary, continues_text=continues_text, forced=forced
     )
-    processors = processors_of(
+    processors = build_processors(
         config,
         end_id,
         vocabulary,
         [*constraints, *held],
         limits=limits,
-        behind_a_text=behind_a_text,
+        continues_text=continues_text,
     )
     return stopping, processors
 
 
-def processors_of(
+def build_processors(
     config: DecodingConfig,
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
     *,
     limits: Sequence[int] = (),
-    behind_a_text: bool = False,
+    continues_text: bool = False,
 ) -> list[Processor]:
     """First what lowers or forbids, constraints among it, then temperature, then what cuts.
 
@@ -81,7 +81,7 @@ def processors_of(
     spell them in, and for a prefix that is forbidden or takes more tokens than may be written: the
     least of the `limits`, where some are given.
 
-    >>> processors_of(DecodingConfig(top_k=5, min_length=2), end_id=3)
+    >>> build_processors(DecodingConfig(top_k=5, min_length=2), end_id=3)
     [MinLength(n=2, end_id=3), TopK(k=5)]
     """
     chosen: list[Processor] = []
@@ -92,14 +92,16 @@ def processors_of(
         forbidding.append(NoRepeatNgram(config.no_repeat_ngram))
     forbidden = _forbidden(config, vocabulary)
     if forbidden:
-        forbidding.append(Forbidden(forbidden))
+        forbidding.append(BannedSequences(forbidden))
     if config.prefix:
         known = _needed(vocabulary, "prefix")
-        prefix = _prefix(config.prefix, known, behind_a_text=behind_a_text)
+        prefix = _prefix(config.prefix, known, continues_text=continues_text)
         _refuse_forbidden(config.prefix, prefix, forbidden, known)
-        forced = forced_first(constraints)
+        forced = n_forced(constraints)
         room = min(limits, default=0)
-        at_the_end = any(isinstance(c, Forced) and 0 < c.place == room - 1 for c in constraints)
+        at_the_end = any(
+            isinstance(c, ForcedToken) and 0 < c.position == room - 1 for c in constraints
+        )
         needed = forced + len(prefix) + at_the_end
         if limits and needed > room:
             raise InputError(
@@ -109,10 +111,10 @@ def processors_of(
         chosen.append(_behind(forced, ForcedPrefix([prefix])))
 
         def freely(each: Processor) -> Processor:  # the prefix comes to the letter
-            return After(forced + len(prefix), each)
+            return StartAfter(forced + len(prefix), each)
 
         forbidding = [freely(each) for each in forbidding]
-        constraints = [freely(c) if isinstance(c, Forbidden) else c for c in constraints]
+        constraints = [freely(c) if isinstance(c, BannedSequences) else c for c in constraints]
     chosen += forbidding
     if config.min_length:
         chosen.append(MinLength(config.min_length, end_id))
@@ -126,48 +128,50 @@ def processors_of(
     if config.min_p:
         chosen.append(MinP(config.min_p))
     if config.typical_p < 1.0:
-        chosen.append(Typical(config.typical_p))
+        chosen.append(TypicalP(config.typical_p))
     return chosen
 
 
-def stopping_of(
+def build_stopping(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
     vocabulary: Vocabulary | None = None,
     prompts: Sequence[Sequence[int]] = (),
-) -> Stopping:
+) -> StoppingCriteria:
     """When each text is over. Raises InputError for stop texts without a vocabulary."""
     if not config.stop:
-        return Stopping(end_id, limits)
-    return Stopping(end_id, limits, StopTexts(_needed(vocabulary, "stop"), config.stop), prompts)
+        return StoppingCriteria(end_id, limits)
+    return StoppingCriteria(
+        end_id, limits, StopStrings(_needed(vocabulary, "stop"), config.stop), prompts
+    )
 
 
-def constraints_of(
+def build_constraints(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
     vocabulary: Vocabulary | None = None,
     *,
-    behind_a_text: bool = False,
+    continues_text: bool = False,
     forced: int = 0,
 ) -> list[Processor]:
     """What holds every answer to the pattern, the choices or the words allowed, if there are any.
 
-    `limits` are of each text; `behind_a_text` says that an answer goes on from a prompt. So many
+    `limits` are of each text; `continues_text` says that an answer goes on from a prompt. So many
     tokens as are `forced` to come first are no part of the answer's text. Raises InputError where
     nothing that is allowed begins with the prefix.
     """
     name = _holding(config)
     if not name:
         return []
-    language, state, prefix = _begun(config, name, _needed(vocabulary, name), behind_a_text)
-    if state == DEAD or not language.can_end(state):
+    language, state, prefix = _begun(config, name, _needed(vocabulary, name), continues_text)
+    if state == DEAD or not language.can_finish(state):
         raise InputError(
             f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} allows; leave "
             "one of them out"
         )
-    needed = forced + len(prefix) + int(language.fewest[state]) + 1
+    needed = forced + len(prefix) + int(language.min_tokens[state]) + 1
     if prefix and min(limits, default=needed) < needed:
         raise InputError(
             f"decoding.prefix {config.prefix!r} and what decoding.{name} wants behind it take "
@@ -185,29 +189,29 @@ def _holding(config: DecodingConfig) -> str:
 
 
 def _begun(
-    config: DecodingConfig, name: str, vocabulary: Vocabulary, behind_a_text: bool
-) -> tuple[Language, int, list[int]]:
+    config: DecodingConfig, name: str, vocabulary: Vocabulary, continues_text: bool
+) -> tuple[TokenAutomaton, int, list[int]]:
     """What an answer may be, its state behind the prefix, and the tokens of that."""
     said = getattr(config, name)
-    language = _language(name, said, vocabulary, behind_a_text)  # type: ignore[arg-type]  # every object can be hashed
-    prefix = _prefix(config.prefix, vocabulary, behind_a_text=behind_a_text)
+    language = _language(name, said, vocabulary, continues_text)  # type: ignore[arg-type]  # every object can be hashed
+    prefix = _prefix(config.prefix, vocabulary, continues_text=continues_text)
     return language, language.state_of(prefix), prefix
 
 
-def _least(config: DecodingConfig, vocabulary: Vocabulary | None, behind_a_text: bool) -> int:
+def _least(config: DecodingConfig, vocabulary: Vocabulary | None, continues_text: bool) -> int:
     """How many tokens hold what every answer must: the prefix, a whole match and the end."""
     name = _holding(config)
     if name:
         known = _needed(vocabulary, name)
-        language, state, prefix = _begun(config, name, known, behind_a_text)
-        return len(prefix) + int(language.fewest[state]) + 1
+        language, state, prefix = _begun(config, name, known, continues_text)
+        return len(prefix) + int(language.min_tokens[state]) + 1
     if config.prefix:
         known = _needed(vocabulary, "prefix")
-        return len(_prefix(config.prefix, known, behind_a_text=behind_a_text))
+        return len(_prefix(config.prefix, known, continues_text=continues_text))
     return 0
 
 
-def behind_a_text(
+def continues_text(
     config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Vocabulary | None
 ) -> bool:
     """Whether the answers to these prompts go on from a text; one of [BOS] alone is none.
@@ -215,7 +219,7 @@ def behind_a_text(
     Raises InputError where some do and others do not, and the config holds words: the first word of
     a text is spelled otherwise than one behind it.
     """
-    if vocabulary is None or not config.says_how_to_begin:
+    if vocabulary is None or not config.constrains_start:
         return True  # nobody asks
     texts = {bool(text) for text in vocabulary.decode_batch(prompts)}
     if len(texts) > 1:
@@ -226,38 +230,38 @@ def behind_a_text(
     return True in texts
 
 
-def forced_first(constraints: Sequence[Processor]) -> int:
+def n_forced(constraints: Sequence[Processor]) -> int:
     """How many tokens come before every answer's text, whatever the model says.
 
-    >>> forced_first([Forced(token=7, place=0), Forced(token=3, place=11)])
+    >>> n_forced([Forced(token=7, place=0), Forced(token=3, place=11)])
     1
     """
-    return int(any(isinstance(each, Forced) and each.place == 0 for each in constraints))
+    return int(any(isinstance(each, ForcedToken) and each.position == 0 for each in constraints))
 
 
 @lru_cache(maxsize=8)  # a request asks for the same language in every batch
 def _language(
-    name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, behind_a_text: bool
-) -> Language:
+    name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, continues_text: bool
+) -> TokenAutomaton:
     spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
     if isinstance(said, str):
-        machine = regular_expression(said)
+        machine = compile_regex(said)
     elif name == "choices":
-        machine = word_list(said)
+        machine = any_text_of(said)
     else:
         for word in said:
             _refuse_unspelled(word, spelling)
-        machine = words_alone(said)
-    return Language(machine, spelling.behind_a_text() if behind_a_text else spelling)
+        machine = words_of(said)
+    return TokenAutomaton(machine, spelling.after_text() if continues_text else spelling)
 
 
 @lru_cache(maxsize=4)
-def _spelling(vocabulary: Vocabulary) -> Spelling:
-    return spelling_of(vocabulary)
+def _spelling(vocabulary: Vocabulary) -> TokenBytes:
+    return read_token_bytes(vocabulary)
 
 
 def _behind(n: int, processor: Processor) -> Processor:
-    return Behind(n, processor) if n else processor
+    return IgnoreFirst(n, processor) if n else processor
 
 
 def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tuple[int, ...]]:
@@ -265,17 +269,17 @@ def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tu
     if not config.forbidden:
         return []
     spelling = _spelling(_needed(vocabulary, "forbidden"))  # type: ignore[arg-type]  # as above
-    return [way for word in config.forbidden for way in spellings(word, spelling)]
+    return [way for word in config.forbidden for way in all_spellings(word, spelling)]
 
 
-def _prefix(text: str, vocabulary: Vocabulary, *, behind_a_text: bool) -> list[int]:
+def _prefix(text: str, vocabulary: Vocabulary, *, continues_text: bool) -> list[int]:
     """The tokens of a prefix; InputError where they would not write it."""
     ids: list[int] | None = vocabulary.encode(text)
-    if ids and behind_a_text:
+    if ids and continues_text:
         spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
-        written = b"".join(spelling.later[i] for i in ids)
+        written = b"".join(spelling.medial[i] for i in ids)
         if _spaces(written) > _spaces(text.encode()):  # pieces begin every text with one
-            ids = spelling.fewest(written[1:])
+            ids = spelling.shortest_tokens(written[1:])
     if ids is None or unk_id(vocabulary) in ids:
         raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
     return ids
@@ -297,9 +301,9 @@ def _refuse_forbidden(
             )
 
 
-def _refuse_unspelled(word: str, spelling: Spelling) -> None:
-    behind = spelling.behind_a_text()
-    if not word or not (behind.writes(word) or behind.writes(f" {word}")):
+def _refuse_unspelled(word: str, spelling: TokenBytes) -> None:
+    behind = spelling.after_text()
+    if not word or not (behind.can_spell(word) or behind.can_spell(f" {word}")):
         raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
 
 

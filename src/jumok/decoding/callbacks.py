@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Continuations:
+class StepResult:
     """What a step made of its rows; those that did not end are the next step's rows, in order.
 
     A score of -inf says that there is nothing: its row only fills the batch.
@@ -22,7 +22,7 @@ class Continuations:
     ended: Tensor  # (M) bool: by the end token, a stop text or the limit
 
 
-class Observer(Protocol):
+class StepCallback(Protocol):
     """Somebody who looks on while one text is written."""
 
     def scored(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
@@ -32,5 +32,5 @@ class Observer(Protocol):
         of them: softmax(scores) is what a draw is made from.
         """
 
-    def continued(self, continuations: Continuations) -> None:
+    def continued(self, continuations: StepResult) -> None:
         """The step is over, and this came of it."""

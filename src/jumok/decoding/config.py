@@ -13,9 +13,9 @@ EarlyStop = Literal["full", "likely", "exact"]
 Kernel = Literal["plain", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
-MOST = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
-LEAST_TEMPERATURE = 1e-6  # logits of thousands over it are still a float32
-MOST_PENALTY = 10  # 1,000 tokens to this power are still a float32
+MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
+MIN_TEMPERATURE = 1e-6  # logits of thousands over it are still a float32
+MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still a float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class DecodingConfig:
         for name in ("beam", "n_best", "max_length"):
             if getattr(self, name) < 1:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
-        for name, most in MOST.items():
+        for name, most in MAX_VALUES.items():
             if getattr(self, name) > most:
                 raise InputError(
                     f"decoding.{name} {getattr(self, name)} is beyond every machine; give "
@@ -88,9 +88,9 @@ class DecodingConfig:
                      "coverage"):  # fmt: skip
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give 0 or more")
-        if not LEAST_TEMPERATURE <= self.temperature < math.inf:
+        if not MIN_TEMPERATURE <= self.temperature < math.inf:
             raise InputError(
-                f"decoding.temperature {self.temperature}: give {LEAST_TEMPERATURE} or more; for "
+                f"decoding.temperature {self.temperature}: give {MIN_TEMPERATURE} or more; for "
                 "the likeliest token alone leave out decoding.sample"
             )
         if not 0.0 < self.repetition_penalty < math.inf:
@@ -100,10 +100,10 @@ class DecodingConfig:
         for name in ("top_p", "typical_p"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0, to 1")
-        if not abs(self.length_penalty) <= MOST_PENALTY:
+        if not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:
             raise InputError(
-                f"decoding.length_penalty {self.length_penalty}: give -{MOST_PENALTY} to "
-                f"{MOST_PENALTY}"
+                f"decoding.length_penalty {self.length_penalty}: give -{MAX_LENGTH_PENALTY} to "
+                f"{MAX_LENGTH_PENALTY}"
             )
         if not 0.0 <= self.min_p < 1.0:
             raise InputError(f"decoding.min_p {self.min_p}: give 0 or more, below 1")
@@ -153,7 +153,7 @@ class DecodingConfig:
             )
 
     @property
-    def says_how_to_begin(self) -> bool:
+    def constrains_start(self) -> bool:
         """Whether texts among the settings say how an answer begins."""
         return bool(self.prefix or self.pattern or self.choices or self.allowed)
 
@@ -170,7 +170,7 @@ class DecodingConfig:
         most = int(source_tokens * self.max_ratio) + self.max_extra
         return max(1, min(self.max_length, most))
 
-    def within(self, most: int) -> "DecodingConfig":
+    def capped_at(self, most: int) -> "DecodingConfig":
         """The same settings with a max_length of `most` at most: what a model can hold."""
         return dataclasses.replace(
             self,

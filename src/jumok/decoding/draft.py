@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.generate import OnToken
-from jumok.decoding.hypothesis import Written
-from jumok.decoding.incremental.decoder import Writer
-from jumok.decoding.inputs import Opening
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.incremental.decoder import IncrementalDecoder
+from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import Processor
 from jumok.decoding.speculative import speculative
 from jumok.models.encoder_decoder import EncoderDecoder
@@ -15,12 +15,12 @@ from jumok.models.heads import LanguageModel
 
 
 @dataclass(eq=False)
-class Draft:
+class DraftModel:
     """The model that guesses, and counts over all that was written with its help.
 
     >>> from jumok.models import TransformerConfig
     >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> print(Draft(LanguageModel(small), passes=5, guessed=20, kept=13))
+    >>> print(DraftModel(LanguageModel(small), passes=5, guessed=20, kept=13))
     13 of 20 guesses kept, 5 passes of the model
     """
 
@@ -31,13 +31,13 @@ class Draft:
 
     def write(
         self,
-        target: Writer,
-        guesser: Writer,
-        opening: Opening,
+        target: IncrementalDecoder,
+        guesser: IncrementalDecoder,
+        opening: GenerationInputs,
         config: DecodingConfig,
         processors: Sequence[Processor],
         on_token: OnToken | None = None,
-    ) -> list[list[Written]]:
+    ) -> list[list[Hypothesis]]:
         """What `generate` would write with the target alone, for one text."""
         found = speculative(target, guesser, opening, config, processors, on_token)
         self.passes += found.passes

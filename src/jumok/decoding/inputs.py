@@ -9,44 +9,44 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumok.decoding.stopping import Stopping
+from jumok.decoding.stopping import StoppingCriteria
 from jumok.errors import InputError
 
 
 @dataclass(frozen=True)
-class Opening:
+class GenerationInputs:
     """N texts about to be written.
 
     first (N, P) int64 is what the writer is given; padding (N) says how many fillers stand before
     each text (None: none). keys are what random draws are made from, one number a text.
     """
 
-    first: Tensor
-    stopping: Stopping
-    keys: Sequence[int] = ()
+    prompt_ids: Tensor
+    stopping: StoppingCriteria
+    sample_keys: Sequence[int] = ()
     padding: Tensor | None = None
 
     def __post_init__(self) -> None:
         limits = self.stopping.limits
-        if len(limits) != len(self.first) or self.first.shape[1] < 1:
+        if len(limits) != len(self.prompt_ids) or self.prompt_ids.shape[1] < 1:
             raise InputError(
-                f"first tokens {tuple(self.first.shape)} and {len(limits)} limits came; give at "
+                f"first tokens {tuple(self.prompt_ids.shape)} and {len(limits)} limits came; give at "
                 "least one token, and one limit, for each text"
             )
         if min(limits, default=1) < 1:
             raise InputError(f"a limit of {min(limits)} tokens writes nothing; give 1 or more")
 
     @property
-    def longest(self) -> int:
+    def max_new_tokens(self) -> int:
         """T: the highest of the limits."""
         return max(self.stopping.limits, default=0)
 
-    def sheet(self) -> Tensor:
+    def token_buffer(self) -> Tensor:
         """A table for everything, -1 where nothing is yet and for fillers: (N, P + T) int64."""
-        N, P = self.first.shape
-        sheet = self.first.new_full((N, P + self.longest), -1)
-        sheet[:, :P] = self.first
+        N, P = self.prompt_ids.shape
+        buffer = self.prompt_ids.new_full((N, P + self.max_new_tokens), -1)
+        buffer[:, :P] = self.prompt_ids
         if self.padding is not None:
-            places = torch.arange(P, device=self.first.device)
-            sheet[:, :P].masked_fill_(places < self.padding[:, None], -1)
-        return sheet
+            places = torch.arange(P, device=self.prompt_ids.device)
+            buffer[:, :P].masked_fill_(places < self.padding[:, None], -1)
+        return buffer

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from jumok.errors import InputError
 
-NEVER = float("-inf")
+NEG_INF = float("-inf")
 
 
 @dataclass(frozen=True)
-class Context:
+class ProcessorContext:
     """What the rows hold so far: the first `start` tokens were given, the rest was written.
 
     tokens (B, P + T) int64, -1 where a prompt is padded; texts (B) int64: the number, in the
@@ -33,12 +33,12 @@ class Context:
     logits: Tensor | None = None
 
     @property
-    def written(self) -> Tensor:
+    def generated(self) -> Tensor:
         """What the model wrote: (B, T)."""
         return self.tokens[:, self.start :]
 
 
-Processor = Callable[[Tensor, Context], Tensor]
+Processor = Callable[[Tensor, ProcessorContext], Tensor]
 """scores (B, V) float32, the context of the rows -> scores (B, V); it may change them in place.
 
 It must treat each row by itself, so that a text is written alone as in a batch.
@@ -51,7 +51,7 @@ class Temperature:
 
     t: float
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         return scores / self.t
 
@@ -65,14 +65,14 @@ class RepetitionPenalty:
     broken by drawing or greedily, or by `NoRepeatNgram`. transformers does the same in each case.
     It comes first, for it does not look at what others did to the scores.
 
-    >>> context = Context(torch.tensor([[0]]), 0, torch.tensor([0]), torch.tensor([[6.0, 1.0]]))
+    >>> context = ProcessorContext(torch.tensor([[0]]), 0, torch.tensor([0]), torch.tensor([[6.0, 1.0]]))
     >>> RepetitionPenalty(2.0)(context.logits.log_softmax(-1), context)
     tensor([[3., 1.]])
     """
 
     penalty: float
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         said = scores if context.logits is None else context.logits
         lowered = torch.where(said < 0, said * self.penalty, said / self.penalty)
@@ -85,7 +85,7 @@ class NoRepeatNgram:
 
     n: int
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         tokens, n = context.tokens, self.n
         if tokens.shape[1] < n:
@@ -93,14 +93,14 @@ class NoRepeatNgram:
         before = tokens[:, tokens.shape[1] - n + 1 :]  # (B, n - 1)
         windows = tokens.unfold(1, n, 1)  # (B, P + T - n + 1, n)
         again = (windows[..., :-1] == before[:, None]).all(-1) & (before >= 0).all(-1)[:, None]
-        return scores.masked_fill_(_present(windows[..., -1].where(again, -1), scores), NEVER)
+        return scores.masked_fill_(_present(windows[..., -1].where(again, -1), scores), NEG_INF)
 
 
-class Forbidden:
+class BannedSequences:
     """Forbid words, each a sequence of tokens: the last is never written after the others.
 
     >>> forbid = Forbidden([[1], [2, 3]])
-    >>> context = Context(torch.tensor([[0, 2]]), 0, torch.tensor([0]))
+    >>> context = ProcessorContext(torch.tensor([[0, 2]]), 0, torch.tensor([0]))
     >>> forbid(torch.zeros(1, 5), context)
     tensor([[0., -inf, 0., -inf, 0.]])
     """
@@ -110,17 +110,19 @@ class Forbidden:
         if not known or not known[0]:
             raise InputError(f"{len(known)} forbidden words, or an empty one, came; give one token")
         longest = len(known[-1])
-        self.words = torch.tensor([[-1] * (longest - len(word)) + list(word) for word in known])
+        self.sequences = torch.tensor([[-1] * (longest - len(word)) + list(word) for word in known])
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        words = self.words.to(scores.device)  # (W, L)
+        words = self.sequences.to(scores.device)  # (W, L)
         before, last = words[:, :-1], words[:, -1]  # -1 in `before` agrees with anything
         L = before.shape[1]
         tail = context.tokens[:, max(context.tokens.shape[1] - L, 0) :]  # (B, up to L)
         tail = torch.nn.functional.pad(tail, (L - tail.shape[1], 0), value=-1)
         there = ((tail[:, None] == before) | (before < 0)).all(-1)  # (B, W)
-        return scores.masked_fill_(_present(last.expand_as(there).where(there, -1), scores), NEVER)
+        return scores.masked_fill_(
+            _present(last.expand_as(there).where(there, -1), scores), NEG_INF
+        )
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,10 @@ class MinLength:
     n: int
     end_id: int
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        if context.written.shape[1] < self.n:
-            scores[:, self.end_id] = NEVER
+        if context.generated.shape[1] < self.n:
+            scores[:, self.end_id] = NEG_INF
         return scores
 
 
@@ -141,7 +143,7 @@ class ForcedPrefix:
     """Let every answer begin with given tokens: one beginning for all texts, or one for each.
 
     >>> force = ForcedPrefix([[3, 1]])
-    >>> force(torch.zeros(1, 4), Context(torch.tensor([[9, 3]]), 1, torch.tensor([0])))
+    >>> force(torch.zeros(1, 4), ProcessorContext(torch.tensor([[9, 3]]), 1, torch.tensor([0])))
     tensor([[-inf, 0., -inf, -inf]])
     """
 
@@ -150,43 +152,43 @@ class ForcedPrefix:
         rows = [[*prefix, *[-1] * (longest - len(prefix))] for prefix in prefixes]
         self.prefixes = torch.tensor(rows, dtype=torch.int64).view(len(rows), longest)
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        t = context.written.shape[1]
+        t = context.generated.shape[1]
         if t >= self.prefixes.shape[1]:
             return scores
         due = self.prefixes[:, t].to(scores.device)  # (1|N)
         due = (due.expand(len(scores)) if len(due) == 1 else due[context.texts])[:, None]  # (B, 1)
         others = torch.arange(scores.shape[1], device=scores.device) != due
-        return scores.masked_fill_(others & (due >= 0), NEVER)
+        return scores.masked_fill_(others & (due >= 0), NEG_INF)
 
 
 @dataclass(frozen=True)
-class Forced:
+class ForcedToken:
     """Let token number `place` of every answer be this one, whatever the model says to it.
 
-    >>> start = Context(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
+    >>> start = ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
     >>> Forced(token=2, place=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
     tensor([[-inf, -inf, 0.]])
     """
 
     token: int
-    place: int
+    position: int
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        if context.written.shape[1] == self.place:
-            scores.fill_(NEVER)
+        if context.generated.shape[1] == self.position:
+            scores.fill_(NEG_INF)
             scores[:, self.token] = 0.0
         return scores
 
 
 @dataclass(frozen=True)
-class Behind:
+class IgnoreFirst:
     """A processor for which the first `n` tokens written do not count: it looks on behind them.
 
     >>> late = Behind(1, ForcedPrefix([[3]]))
-    >>> context = Context(torch.tensor([[9, 2]]), 1, torch.tensor([0]))
+    >>> context = ProcessorContext(torch.tensor([[9, 2]]), 1, torch.tensor([0]))
     >>> late(torch.zeros(1, 4), context)
     tensor([[-inf, -inf, -inf, 0.]])
     """
@@ -194,28 +196,28 @@ class Behind:
     n: int
     processor: Processor
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        if self.n > context.written.shape[1]:
+        if self.n > context.generated.shape[1]:
             return scores
         return self.processor(scores, replace(context, start=context.start + self.n))
 
 
 @dataclass(frozen=True)
-class After:
+class StartAfter:
     """A processor that is silent until `n` tokens are written; then it sees all of them.
 
     >>> late = After(1, Forbidden([[2]]))
-    >>> late(torch.zeros(1, 4), Context(torch.tensor([[9]]), 1, torch.tensor([0])))
+    >>> late(torch.zeros(1, 4), ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0])))
     tensor([[0., 0., 0., 0.]])
     """
 
     n: int
     processor: Processor
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        return self.processor(scores, context) if context.written.shape[1] >= self.n else scores
+        return self.processor(scores, context) if context.generated.shape[1] >= self.n else scores
 
 
 @dataclass(frozen=True)
@@ -224,10 +226,10 @@ class TopK:
 
     k: int
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         least = scores.topk(min(self.k, scores.shape[1])).values[:, -1:]
-        return scores.masked_fill_(scores < least, NEVER)
+        return scores.masked_fill_(scores < least, NEG_INF)
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ class TopP:
 
     p: float
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         ordered, order = scores.softmax(-1).sort(descending=True, stable=True)
         return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
@@ -248,15 +250,15 @@ class MinP:
 
     p: float
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         probability = scores.softmax(-1)
         least = self.p * probability.amax(-1, keepdim=True)
-        return scores.masked_fill_(probability < least, NEVER)
+        return scores.masked_fill_(probability < least, NEG_INF)
 
 
 @dataclass(frozen=True)
-class Typical:
+class TypicalP:
     """Keep the tokens whose surprise is nearest to the expected one, p of the probability.
 
     Meister et al. 2023, equation 9: the fewest of smallest |-log p(y) - H|, H the entropy.
@@ -264,7 +266,7 @@ class Typical:
 
     p: float
 
-    def __call__(self, scores: Tensor, context: Context) -> Tensor:
+    def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         log_p = scores.log_softmax(-1)
         probability = log_p.exp()
@@ -274,7 +276,9 @@ class Typical:
         return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
 
 
-def processed(scores: Tensor, context: Context, processors: Iterable[Processor]) -> Tensor:
+def apply_processors(
+    scores: Tensor, context: ProcessorContext, processors: Iterable[Processor]
+) -> Tensor:
     """The scores after every processor, in order: (B, V). `scores` itself stays as it is."""
     scores = scores.clone()
     for processor in processors:
@@ -290,4 +294,4 @@ def _present(tokens: Tensor, scores: Tensor) -> Tensor:
 
 def _cut(scores: Tensor, order: Tensor, beyond: Tensor) -> Tensor:
     """Forbid the tokens that are `beyond` (B, V) when they stand in `order` (B, V)."""
-    return scores.masked_fill_(torch.zeros_like(beyond).scatter_(1, order, beyond), NEVER)
+    return scores.masked_fill_(torch.zeros_like(beyond).scatter_(1, order, beyond), NEG_INF)

@@ -13,68 +13,70 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Choice = Callable[[Tensor, Tensor, int], Tensor]
+Sampler = Callable[[Tensor, Tensor, int], Tensor]
 """scores (B, V), the rows (B) int64 they belong to, the step -> the token of each (B) int64."""
 
 
-def likeliest(scores: Tensor, rows: Tensor, step: int) -> Tensor:
+def greedy(scores: Tensor, rows: Tensor, step: int) -> Tensor:
     """The token of the highest score, the smallest id of several: (B)."""
     return scores.argmax(-1)
 
 
-class Draws:
+class CategoricalSampler:
     """Tokens drawn by softmax(scores), from random numbers fixed for every row beforehand.
 
     keys: one number for each text; `copies` answers are drawn for each, side by side.
 
-    >>> draw = Draws([key_of([5, 6])], seed=0, copies=1, steps=4)
+    >>> draw = Draws([text_key([5, 6])], seed=0, copies=1, steps=4)
     >>> scores = torch.tensor([[0.1, 0.2, 0.7]]).log()
     >>> [int(draw(scores, torch.tensor([0]), step)) for step in range(4)]
     [2, 0, 2, 2]
     """
 
     def __init__(self, keys: Sequence[int], *, seed: int, copies: int, steps: int) -> None:
-        every = [uniforms(chance_of(seed, key, n), steps) for key in keys for n in range(copies)]
+        every = [uniform(philox_stream(seed, key, n), steps) for key in keys for n in range(copies)]
         self.uniform = torch.from_numpy(np.stack(every))  # (B, L) float64
 
     def __call__(self, scores: Tensor, rows: Tensor, step: int) -> Tensor:
         """A token for each row: (B, V) -> (B)."""
-        weights = exactly(scores)
+        weights = softmax64(scores)
         self.uniform, rows = self.uniform.to(weights.device), rows.to(weights.device)
-        return drawn(weights, self.uniform[rows, step, None]).to(scores.device)
+        return sample_inverse_cdf(weights, self.uniform[rows, step, None]).to(scores.device)
 
 
-def key_of(ids: Iterable[int]) -> int:
+def text_key(ids: Iterable[int]) -> int:
     """A number from 0 to 2^64 - 1 that a text's tokens always give.
 
-    >>> key_of([1, 2]) == key_of([1, 2]), key_of([1, 2]) == key_of([2, 1])
+    >>> text_key([1, 2]) == text_key([1, 2]), text_key([1, 2]) == text_key([2, 1])
     (True, False)
     """
     data = np.fromiter(ids, dtype="<i8").tobytes()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def chance_of(seed: int, key: int, answer: int = 0, *, guessed: bool = False) -> np.random.Philox:
+def philox_stream(
+    seed: int, key: int, answer: int = 0, *, for_draft: bool = False
+) -> np.random.Philox:
     """The random bits of an answer to a text; others where a draft guesses ahead of it.
 
     A Philox stream, which numpy promises never to change.
     """
     limbs = np.array([seed % 2**64, key % 2**64], dtype=np.uint64)
-    return np.random.Philox(key=limbs, counter=[0, 0, int(guessed), answer])
+    return np.random.Philox(key=limbs, counter=[0, 0, int(for_draft), answer])
 
 
-def uniforms(chance: np.random.Philox, n: int) -> NDArray[np.float64]:
+def uniform(chance: np.random.Philox, n: int) -> NDArray[np.float64]:
     """The next n numbers of a stream, from 0 to 1 - 2^-52."""
     return (chance.random_raw(n) >> np.uint64(12)).astype(np.float64) * 2.0**-52
 
 
-def exactly(scores: Tensor) -> Tensor:
+def softmax64(scores: Tensor) -> Tensor:
     """The probabilities of scores, (..., V) float64: on the CPU, where Apple's GPU has none."""
     known = scores.cpu() if scores.device.type == "mps" else scores
     return known.softmax(-1, dtype=torch.float64)
 
 
-def drawn(weights: Tensor, uniform: Tensor | float) -> Tensor:
+def sample_inverse_cdf(weights: Tensor, uniform: Tensor | float) -> Tensor:
     """The inverse of the cumulative distribution: weights (..., V) float64, uniform (..., 1).
 
     >>> int(drawn(torch.tensor([1.0, 0.0, 3.0], dtype=torch.float64), 0.25))

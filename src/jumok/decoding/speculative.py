@@ -24,21 +24,21 @@ from torch import Tensor
 
 from jumok.decoding.beam import length_norm
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.constraints.constraint import dead_end, may_end
+from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
 from jumok.decoding.generate import OnToken
-from jumok.decoding.hypothesis import Written, written
-from jumok.decoding.incremental.decoder import Writer
-from jumok.decoding.inputs import Opening
-from jumok.decoding.processors import NEVER, Context, Processor, processed
-from jumok.decoding.sampling import chance_of, drawn, exactly, uniforms
+from jumok.decoding.hypothesis import Hypothesis, hypothesis
+from jumok.decoding.incremental.decoder import IncrementalDecoder
+from jumok.decoding.inputs import GenerationInputs
+from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
+from jumok.decoding.sampling import philox_stream, sample_inverse_cdf, softmax64, uniform
 from jumok.errors import InputError
 
 
 @dataclass(frozen=True)
-class Speculated:
+class SpeculativeResult:
     """What was written, and how well it was guessed."""
 
-    answer: Written
+    answer: Hypothesis
     passes: int  # of the target
     guessed: int  # tokens the draft offered
     kept: int  # of them
@@ -46,33 +46,33 @@ class Speculated:
 
 @torch.inference_mode()
 def speculative(
-    target: Writer,
-    draft: Writer,
-    opening: Opening,
+    target: IncrementalDecoder,
+    draft: IncrementalDecoder,
+    inputs: GenerationInputs,
     config: DecodingConfig,
     processors: Sequence[Processor] = (),
     on_token: OnToken | None = None,
     *,
-    ahead: int = 4,
-) -> Speculated:
+    n_draft_tokens: int = 4,
+) -> SpeculativeResult:
     """What `generate` would write with the target alone, for one text; `ahead` guesses a pass.
 
     Both writers are fresh, know the same tokens and are given the same processors. Raises
     InputError for several texts or answers, a beam, or writers of different vocabularies.
 
-    >>> from jumok.decoding import LanguageModelWriter, Stopping
+    >>> from jumok.decoding import CausalLMDecoder, Stopping
     >>> from jumok.models import LanguageModel, TransformerConfig
     >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> model, config = LanguageModel(small).eval(), DecodingConfig(max_length=7)
-    >>> opening = Opening(torch.tensor([[4, 5]]), Stopping(-1, [7]))
-    >>> writers = [LanguageModelWriter(model, room=8) for _ in range(2)]
+    >>> opening = GenerationInputs(torch.tensor([[4, 5]]), Stopping(-1, [7]))
+    >>> writers = [CausalLMDecoder(model, room=8) for _ in range(2)]
     >>> found = speculative(*writers, opening, config)  # a draft that guesses everything right
     >>> len(found.answer.ids), found.passes, found.kept == found.guessed
     (7, 2, True)
     """
-    if len(opening.first) != 1 or config.beam > 1 or config.n_best > 1:
+    if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1:
         raise InputError(
-            f"{len(opening.first)} texts, a beam of {config.beam} and n_best {config.n_best} came; "
+            f"{len(inputs.prompt_ids)} texts, a beam of {config.beam} and n_best {config.n_best} came; "
             "speculative decoding writes one answer to one text: call it for each"
         )
     if target.vocabulary_size != draft.vocabulary_size:
@@ -80,21 +80,21 @@ def speculative(
             f"the target chooses from {target.vocabulary_size} tokens, the draft from "
             f"{draft.vocabulary_size}; train the draft with the target's vocabulary"
         )
-    if config.sample and len(opening.keys) != 1:
+    if config.sample and len(inputs.sample_keys) != 1:
         raise InputError(
-            f"{len(opening.keys)} keys came to draw a text from; give one, such as key_of(its ids)"
+            f"{len(inputs.sample_keys)} keys came to draw a text from; give one, such as text_key(its ids)"
         )
-    if ahead < 1:
-        raise InputError(f"ahead {ahead} guesses nothing; give 1 or more")
-    text = _Text(opening, config, processors, on_token)
+    if n_draft_tokens < 1:
+        raise InputError(f"ahead {n_draft_tokens} guesses nothing; give 1 or more")
+    text = _Text(inputs, config, processors, on_token)
     passes = guessed = kept = 0
     while not text.over:
-        guesses = text.guess(draft, min(ahead, text.room - 1))
+        guesses = text.guess(draft, min(n_draft_tokens, text.room - 1))
         agreed = text.check(target, guesses)
         for writer in (target, draft):  # of what is written all but the newest is remembered
             writer.rewind(max(writer.length - len(text) + 1, 0))
         passes, guessed, kept = passes + 1, guessed + len(guesses), kept + agreed
-    return Speculated(text.answer(), passes, guessed, kept)
+    return SpeculativeResult(text.answer(), passes, guessed, kept)
 
 
 @dataclass(frozen=True)
@@ -108,20 +108,20 @@ class _Text:
 
     def __init__(
         self,
-        opening: Opening,
+        opening: GenerationInputs,
         config: DecodingConfig,
         processors: Sequence[Processor],
         on_token: OnToken | None,
     ) -> None:
         self._config, self._processors, self._on_token = config, processors, on_token
         self._stopping = opening.stopping
-        self._start = opening.first.shape[1]  # P
-        self._sheet = opening.sheet()  # (1, P + T)
-        self._first = opening.first
-        self._text = torch.zeros(1, dtype=torch.int64, device=opening.first.device)
+        self._start = opening.prompt_ids.shape[1]  # P
+        self._sheet = opening.token_buffer()  # (1, P + T)
+        self._first = opening.prompt_ids
+        self._text = torch.zeros(1, dtype=torch.int64, device=opening.prompt_ids.device)
         self._chance = None
         if config.sample:
-            self._chance = chance_of(config.seed, opening.keys[0], guessed=True)
+            self._chance = philox_stream(config.seed, opening.sample_keys[0], for_draft=True)
         self._ids: list[int] = []
         self._log_p: list[float] = []
         self._finished = self.over = False
@@ -135,7 +135,7 @@ class _Text:
         """How many more tokens may be written."""
         return self._stopping.limits[0] - len(self._ids)
 
-    def guess(self, draft: Writer, most: int) -> list[_Guess]:
+    def guess(self, draft: IncrementalDecoder, most: int) -> list[_Guess]:
         """Up to `most` tokens ahead; none behind an end."""
         guesses: list[_Guess] = []
         while len(guesses) < most:
@@ -150,15 +150,17 @@ class _Text:
                 break
         return guesses
 
-    def check(self, target: Writer, guesses: list[_Guess]) -> int:
+    def check(self, target: IncrementalDecoder, guesses: list[_Guess]) -> int:
         """Write the guesses the target agrees with and a token of its own; how many agreed."""
         unread = self._unread(target, len(self) + len(guesses))
-        logits = target.steps(unread)[:, -len(guesses) - 1 :]  # (1, k + 1, V)
+        logits = target.step_all(unread)[:, -len(guesses) - 1 :]  # (1, k + 1, V)
         for number in range(len(guesses) + 1):
             p = self._distribution(logits[:, number], len(self))
             if p is None:  # the processors left nothing to choose from
-                if not may_end(self._processors, self._context(logits[:, number], len(self))).all():
-                    raise dead_end()
+                if not can_end_here(
+                    self._processors, self._context(logits[:, number], len(self))
+                ).all():
+                    raise no_continuation_error()
                 self.over = True
                 return number
             kept = number < len(guesses) and self._keeps(guesses[number], p)
@@ -173,13 +175,13 @@ class _Text:
                 return number + kept
         raise AssertionError("the last token is the target's own")
 
-    def answer(self) -> Written:
+    def answer(self) -> Hypothesis:
         """What was written."""
         rank = sum(self._log_p) / length_norm(max(len(self._ids), 1), self._config)
         end_id = self._stopping.end_id
-        return written(self._ids, self._log_p, end_id, self._finished, float(rank))
+        return hypothesis(self._ids, self._log_p, end_id, self._finished, float(rank))
 
-    def _unread(self, writer: Writer, end: int) -> Tensor:
+    def _unread(self, writer: IncrementalDecoder, end: int) -> Tensor:
         """The tokens before `end` that a writer has not been given yet: (1, 1 or more)."""
         tokens = torch.cat([self._first, self._sheet[:, self._start :]], 1)  # fillers as they came
         return tokens[:, writer.length : end]
@@ -187,18 +189,18 @@ class _Text:
     def _distribution(self, logits: Tensor, place: int) -> Tensor | None:
         """What the token at `place` is drawn from, (1, V) -> (V) float64; None: nothing may be."""
         context = self._context(logits, place)
-        scores = processed(logits.log_softmax(-1), context, self._processors)[0]
-        if scores.max() == NEVER:
+        scores = apply_processors(logits.log_softmax(-1), context, self._processors)[0]
+        if scores.max() == NEG_INF:
             return None
         if self._chance is not None:
-            return exactly(scores)
-        only = torch.full_like(scores, NEVER)
+            return softmax64(scores)
+        only = torch.full_like(scores, NEG_INF)
         only[scores.argmax()] = 0.0
-        return exactly(only)
+        return softmax64(only)
 
-    def _context(self, logits: Tensor, place: int) -> Context:
+    def _context(self, logits: Tensor, place: int) -> ProcessorContext:
         """What the processors see before the token at `place`."""
-        return Context(self._sheet[:, :place], self._start, self._text, logits)
+        return ProcessorContext(self._sheet[:, :place], self._start, self._text, logits)
 
     def _keeps(self, guess: _Guess, p: Tensor) -> bool:
         """True with probability min(1, p / q)."""
@@ -206,11 +208,11 @@ class _Text:
 
     def _draw(self, weights: Tensor) -> int:
         """A token with probability proportional to its weight (V)."""
-        return int(drawn(weights, self._uniform()))
+        return int(sample_inverse_cdf(weights, self._uniform()))
 
     def _uniform(self) -> float:
         """The next random number; without chance, 0."""
-        return 0.0 if self._chance is None else float(uniforms(self._chance, 1)[0])
+        return 0.0 if self._chance is None else float(uniform(self._chance, 1)[0])
 
     def _write(self, token: int, logits: Tensor) -> None:
         self._sheet[0, len(self)] = token
@@ -219,4 +221,4 @@ class _Text:
         if self._on_token is not None and token != self._stopping.end_id:
             self._on_token(0, token)
         self._finished = self._stopping.finished(0, self._ids)
-        self.over = self._finished or self._stopping.full(0, self._ids)
+        self.over = self._finished or self._stopping.reached_limit(0, self._ids)

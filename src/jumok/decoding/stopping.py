@@ -14,7 +14,7 @@ from jumok.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class StopTexts:
+class StopStrings:
     """Whether tokens spell one of the stop texts."""
 
     vocabulary: Vocabulary
@@ -42,7 +42,7 @@ class StopTexts:
         return any(stop in whole[shared(given, whole) :] for stop in self.texts)
 
 
-def cut(text: str, stops: Sequence[str]) -> str:
+def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
     """The text before the first stop text in it.
 
     >>> cut("하나 끝 둘", ["끝", "셋"])
@@ -52,12 +52,12 @@ def cut(text: str, stops: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Stopping:
+class StoppingCriteria:
     """When a text is over. Lengths are tokens written, the end token among them."""
 
     end_id: int
     limits: Sequence[int]  # of each text
-    texts: StopTexts | None = None
+    stop_strings: StopStrings | None = None
     prompts: Sequence[Sequence[int]] = ()  # what each text goes on from; empty: from nothing
 
     def finished(self, text: int, ids: Sequence[int]) -> bool:
@@ -65,14 +65,14 @@ class Stopping:
         if ids[-1] == self.end_id:
             return True
         before = self.prompts[text] if self.prompts else ()
-        return self.texts is not None and self.texts(ids, before)
+        return self.stop_strings is not None and self.stop_strings(ids, before)
 
-    def full(self, text: int, ids: Sequence[int]) -> bool:
+    def reached_limit(self, text: int, ids: Sequence[int]) -> bool:
         """Whether this text may hold no more tokens."""
         return len(ids) >= self.limits[text]
 
 
-class TextStreams:
+class TextStreamer:
     """Give out the texts of a request while their tokens come: as early as certain, no earlier.
 
     `on_text(row, piece)` is called with each new piece. All pieces of a row together are its text,
@@ -80,7 +80,7 @@ class TextStreams:
 
     >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
     >>> vocabulary = SentencePieceVocabulary.train(["가 나 다 가"], VocabularyConfig(size=20))
-    >>> streams = TextStreams(vocabulary, lambda row, text: print(row, repr(text)), ["나 다"])
+    >>> streams = TextStreamer(vocabulary, lambda row, text: print(row, repr(text)), ["나 다"])
     >>> for id in vocabulary.encode("가 나 가 나 다 가"):
     ...     streams.push(0, id)
     0 '가'
@@ -124,7 +124,7 @@ class TextStreams:
         if row in self._stopped:
             return
         text = self._held.get(row, "") + piece
-        before = cut(text, self._stops)
+        before = truncate_at_stop(text, self._stops)
         if before != text:
             self._stopped.add(row)
         certain = before if before != text else text[: len(text) - _begun(text, self._stops)]

@@ -11,7 +11,7 @@ import torch
 
 from jumok.data.ragged import Ragged
 from jumok.data.table import Table
-from jumok.decoding import DecodingConfig, continue_texts, write_targets
+from jumok.decoding import DecodingConfig, generate_lm, generate_seq2seq
 from jumok.evaluation import countings, score_sequences
 from jumok.export import likelihood
 from jumok.export.ctranslate2_model import ComputeType, Converted, convert
@@ -107,7 +107,7 @@ class _Translator:
         written: dict[int, list[int]] = {}
         for batch in in_order_of_length(rows, AT_ONCE):
             texts = padded([rows[i] for i in batch], 0, _CPU)
-            answers = write_targets(
+            answers = generate_seq2seq(
                 self.model, texts.ids, texts.real, config, bos_id=self._begin, end_id=self._end
             )
             written |= {int(i): best.ids for i, (best,) in zip(batch, answers, strict=True)}
@@ -150,7 +150,7 @@ class _Generator:
         config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
         end = self.words.target.index(self.words.end)
         texts = padded(prompts, 0, _CPU)
-        ours = continue_texts(self.model, texts.ids, texts.real, config, end_id=end)
+        ours = generate_lm(self.model, texts.ids, texts.real, config, end_id=end)
         converted = Converted(folder, self.words, "float32", reads=False)
 
         def log_p(number: int, written: Sequence[int]) -> list[float]:

@@ -10,7 +10,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from jumok.decoding import Continuations, DecodingConfig, Written
+from jumok.decoding import DecodingConfig, Hypothesis, StepResult
 from jumok.errors import InputError
 from jumok.interpret.schema import Decoding, Method
 from jumok.interpret.step_recorder import DecodingSteps
@@ -39,11 +39,11 @@ def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[in
     assert isinstance(loaded.task, Writing)  # what is silent was refused
     seen, config = DecodingSteps(), loaded.task.in_force(loaded)
     if isinstance(loaded.task, SequenceToSequence):
-        ((best, *_),) = loaded.task.write(loaded, [text], observer=seen)
+        ((best, *_),) = loaded.task.write(loaded, [text], callback=seen)
         n_given = 1
     else:
         ids = prompt(loaded, text)
-        ((best, *_),) = write_on(loaded, [ids], observer=seen)
+        ((best, *_),) = write_on(loaded, [ids], callback=seen)
         n_given = len(ids)
     return best.written.ids, Decoding(
         method=_method(config),
@@ -72,9 +72,9 @@ def given(loaded: Loaded, text: str, target: str) -> Decoding:
     seen, last = DecodingSteps(), len(tokens) - 1
     for t, (token, score) in enumerate(zip(tokens, accumulate(gains), strict=True)):
         row = log_p[t : t + 1]  # (1, V)
-        seen.scored(n_given + t - 1 if t else 0, row, row)
-        seen.continued(_only(token, score, ended=t == last))
-    answer = Written(tokens, sum(gains), finished=True, log_probabilities=gains)
+        seen.on_scores(n_given + t - 1 if t else 0, row, row)
+        seen.on_step(_only(token, score, ended=t == last))
+    answer = Hypothesis(tokens, sum(gains), finished=True, log_probabilities=gains)
     return Decoding(
         method="given",
         settings={},
@@ -119,9 +119,9 @@ def _batch(ids: Sequence[int]) -> Tensor:
     return torch.tensor([ids], dtype=torch.int64)
 
 
-def _only(token: int, score: float, *, ended: bool) -> Continuations:
+def _only(token: int, score: float, *, ended: bool) -> StepResult:
     """The one token that goes on from the one row."""
-    return Continuations(
+    return StepResult(
         row=torch.tensor([0]),
         token=torch.tensor([token]),
         score=torch.tensor([score]),

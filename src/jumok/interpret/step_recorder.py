@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from jumok.decoding import Continuations, Written
+from jumok.decoding import Hypothesis, StepResult
 from jumok.interpret.schema import Beam, Candidate, Chosen, Step
 from jumok.text.vocabulary import Vocabulary, piece_of
 
@@ -51,10 +51,10 @@ class _Seen:
 
 
 class DecodingSteps:
-    """An `Observer` that keeps every step of the writing of one text.
+    """An `StepCallback` that keeps every step of the writing of one text.
 
     seen = DecodingSteps()
-    [[answer]] = generate(writer, opening, config, processors, observer=seen)
+    [[answer]] = generate(writer, opening, config, processors, callback=seen)
     seen.steps(answer, vocabulary)
     """
 
@@ -64,7 +64,7 @@ class DecodingSteps:
         self._log_p = torch.zeros(0)
         self._seen: list[_Seen] = []
 
-    def scored(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
+    def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
         """Keep what is likely in each row: (B, V), (B, V)."""
         if len(self._at) < len(log_p):  # several answers begin alike
             self._at = self._at * len(log_p)
@@ -76,7 +76,7 @@ class DecodingSteps:
         self._log_p = log_p
         self._seen.append(_Seen(cached, rows, first=len(self._tree)))
 
-    def continued(self, continuations: Continuations) -> None:
+    def on_step(self, continuations: StepResult) -> None:
         """Let the tree grow."""
         row, token = continuations.row, continuations.token
         parts = (row, token, self._log_p[row, token], continuations.score, continuations.ended)
@@ -90,7 +90,7 @@ class DecodingSteps:
                 going.append(number)
         self._at = going
 
-    def steps(self, answer: Written, vocabulary: Vocabulary) -> tuple[Step, ...]:
+    def steps(self, answer: Hypothesis, vocabulary: Vocabulary) -> tuple[Step, ...]:
         """All steps, in the light of the answer that came of them."""
         path = self._path(self._leaf(answer))
         ends = [*(seen.first for seen in self._seen[1:]), len(self._tree)]
@@ -131,7 +131,7 @@ class DecodingSteps:
             number = self._tree[number].parent
         return path[::-1]
 
-    def _leaf(self, answer: Written) -> int:
+    def _leaf(self, answer: Hypothesis) -> int:
         """The hypothesis that is the answer: the first that holds its tokens, and as many."""
         n = len(answer.log_probabilities)
         if n == 0:

@@ -70,11 +70,11 @@ class NativeDecoder:
         """(B, T) int64 -> logits (B, V) float32 of what follows the last."""
         return self._logits(ids, every=False)
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, T, V) float32 of what follows each; 0 on padding."""
         return self._logits(ids, every=True)
 
-    def best(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """A step, and of its answer the k likeliest tokens alone, best first.
 
         (B, T) int64 -> log-probabilities (B, k) float32 and tokens (B, k) int64; of equally
@@ -94,7 +94,7 @@ class NativeDecoder:
         self._length += ids.shape[1]
         return log_p, tokens
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
         if self._rows is None:
             return  # the first tokens tell how many rows there are

@@ -16,7 +16,7 @@ from jumok.data.packing import bucketed
 from jumok.data.ragged import Ragged
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
-from jumok.decoding import DecodingConfig, Observer, OnToken, TextStreams
+from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
 from jumok.evaluation import countings, score_sequences
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
@@ -219,7 +219,7 @@ class SequenceToSequence:
     def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
         """The answer to one text; its parts are given out as soon as they are certain."""
         stops = loaded.recipe.decoding.stop
-        streams = TextStreams(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
+        streams = TextStreamer(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
         (outputs,) = self.write(loaded, [text], streams.push)
         streams.finish()
         return rewriting(loaded, text, outputs)
@@ -229,9 +229,9 @@ class SequenceToSequence:
         loaded: "Loaded",
         texts: Sequence[str],
         on_token: OnToken | None = None,
-        observer: Observer | None = None,
+        callback: StepCallback | None = None,
     ) -> list[list[Output]]:
-        """All that is written for each text, the best first; an `observer` is for a single one."""
+        """All that is written for each text, the best first; an `callback` is for a single one."""
         assert isinstance(loaded.model, EncoderDecoder)
         reading, writing = loaded.vocabulary, loaded.target_vocabulary
         sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
@@ -247,6 +247,6 @@ class SequenceToSequence:
             kernels=loaded.kernels,
             constraints=loaded.constraints,
             on_token=on_token,
-            observer=observer,
+            callback=callback,
             processes=loaded.processes,
         )

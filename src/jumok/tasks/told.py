@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from jumok.decoding.alignment import align
-from jumok.decoding.hypothesis import Written
+from jumok.decoding.hypothesis import Hypothesis
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
@@ -46,7 +46,7 @@ def rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriti
     )
 
 
-def _tokens(vocabulary: Vocabulary, written: Written) -> tuple[Token, ...]:
+def _tokens(vocabulary: Vocabulary, written: Hypothesis) -> tuple[Token, ...]:
     """The tokens of what was written, the [EOS] that ended it among them."""
     ids, log_p = written.ids, written.log_probabilities
     if len(log_p) > len(ids):

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Written, write_targets
+from jumok.decoding import DecodingConfig, Hypothesis, generate_seq2seq
 from jumok.decoding.constraints.automaton import Automaton
-from jumok.decoding.constraints.constraint import Constraint, Language, word_list
-from jumok.decoding.constraints.regex import regular_expression
-from jumok.decoding.constraints.token_bytes import Spelling, spelling_of
-from jumok.decoding.processors import NEVER, Context, Forbidden, Forced
+from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
+from jumok.decoding.constraints.regex import compile_regex
+from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+from jumok.decoding.processors import NEG_INF, BannedSequences, ForcedToken, ProcessorContext
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, TransformerConfig
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
@@ -36,16 +36,16 @@ WORDS = ["가", "가나", "나 다", "다"]
 
 
 def constraint(machine: Automaton, *limits: int) -> Constraint:
-    language = Language(machine, spelling_of(VOCABULARY))
+    language = TokenAutomaton(machine, read_token_bytes(VOCABULARY))
     return Constraint(language, end_id=END, limits=limits)
 
 
 def allowed(constrain: Constraint, rows: Sequence[Sequence[int]], start: int = 1) -> list[set[int]]:
     """The tokens that may follow each row; all rows of a length, each of a text of its own."""
     tokens = torch.tensor([[END + 1] * start + list(row) for row in rows])
-    context = Context(tokens, start, torch.arange(len(rows)))
+    context = ProcessorContext(tokens, start, torch.arange(len(rows)))
     scores = constrain(torch.zeros(len(rows), V), context)
-    return [set((row > NEVER).nonzero().flatten().tolist()) for row in scores]
+    return [set((row > NEG_INF).nonzero().flatten().tolist()) for row in scores]
 
 
 def everything(constrain: Constraint, row: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
@@ -72,7 +72,7 @@ CUTS = cuts(3)
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
     """Against decoding every sequence of up to 3 tokens and asking Python's `re`."""
-    written = list(everything(constraint(regular_expression(pattern), 4)))
+    written = list(everything(constraint(compile_regex(pattern), 4)))
     wanted = {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
     assert wanted
     assert len(written) == len(wanted)
@@ -80,7 +80,7 @@ def test_all_matches_in_every_cut_and_nothing_else(pattern: str) -> None:
 
 
 def test_all_words_in_every_cut_and_nothing_else() -> None:
-    written = list(everything(constraint(word_list(WORDS), 4)))
+    written = list(everything(constraint(any_text_of(WORDS), 4)))
     pattern = "|".join(WORDS)
     assert set(written) == {row for row, text in CUTS.items() if re.fullmatch(pattern, text)}
 
@@ -91,7 +91,7 @@ def test_there_are_several_cuts() -> None:
 
 
 def test_finished_within_the_limit() -> None:
-    machine = regular_expression("(나 ){2}가나")
+    machine = compile_regex("(나 ){2}가나")
     for limit in (6, 7):
         lengths = {len(row) + 1 for row in everything(constraint(machine, limit))}
         assert max(lengths) == limit
@@ -101,7 +101,7 @@ def test_finished_within_the_limit() -> None:
 
 
 def test_each_text_has_its_limit() -> None:
-    constrain = constraint(regular_expression("(가 )*나"), 2, 9)
+    constrain = constraint(compile_regex("(가 )*나"), 2, 9)
     short, long = allowed(constrain, [[], []])
     assert short < long
     assert VOCABULARY.id("나") in short
@@ -111,7 +111,7 @@ def test_each_text_has_its_limit() -> None:
 def test_the_state_follows_the_tokens_of_a_row() -> None:
     """Rows that are reordered, repeated and dropped, as beams are, and a prompt before them."""
     ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
-    machine = regular_expression("가나가|나가나|가가가")
+    machine = compile_regex("가나가|나가나|가가가")
     constrain = constraint(machine, 9)
     steps = [[[ga], [na]], [[na, ga], [ga, na], [ga, ga]], [[ga, ga, ga], [na, ga, na]], [[na]]]
     for rows in steps:
@@ -122,37 +122,39 @@ def test_the_state_follows_the_tokens_of_a_row() -> None:
 
 def test_rows_that_left_the_language_hold_up_nobody() -> None:
     ga, na = VOCABULARY.id("가"), VOCABULARY.id("나")
-    constrain = constraint(regular_expression("가나"), 5)
+    constrain = constraint(compile_regex("가나"), 5)
     tokens = torch.tensor([[ga], [na], [END]])  # three beams of one text, one of them possible
-    scores = constrain(torch.zeros(3, V), Context(tokens, 0, torch.zeros(3, dtype=torch.int64)))
-    assert (scores > NEVER).sum(-1).tolist() == [1, 0, 0]
+    scores = constrain(
+        torch.zeros(3, V), ProcessorContext(tokens, 0, torch.zeros(3, dtype=torch.int64))
+    )
+    assert (scores > NEG_INF).sum(-1).tolist() == [1, 0, 0]
 
 
 def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
     """T5 has; what no piece stands for is never written."""
-    constrain = constraint(regular_expression("가"), 5)
-    context = Context(torch.tensor([[2]]), 1, torch.tensor([0]))
+    constrain = constraint(compile_regex("가"), 5)
+    context = ProcessorContext(torch.tensor([[2]]), 1, torch.tensor([0]))
     wide = constrain(torch.zeros(1, V + 7), context)
-    assert (wide[:, V:] == NEVER).all()
+    assert (wide[:, V:] == NEG_INF).all()
     assert torch.equal(wide[:, :V], constrain(torch.zeros(1, V), context))
 
 
 def test_what_the_vocabulary_cannot_write() -> None:
     with pytest.raises(InputError, match="no tokens that write any text"):
-        constraint(regular_expression("뷁"), 9)
-    some = list(everything(constraint(regular_expression("뷁|나뷁|가"), 3)))
+        constraint(compile_regex("뷁"), 9)
+    some = list(everything(constraint(compile_regex("뷁|나뷁|가"), 3)))
     assert {VOCABULARY.decode(row) for row in some} == {"가"}  # 나 leads nowhere
 
 
 def test_bytes_make_syllables() -> None:
-    language = Language(regular_expression("뷁+"), spelling_of(BYTES))
+    language = TokenAutomaton(compile_regex("뷁+"), read_token_bytes(BYTES))
     constrain = Constraint(language, end_id=BYTES.eos_id, limits=[8])
     row: list[int] = []
     counts = []
     while BYTES.eos_id not in row:
         scores = torch.zeros(1, len(BYTES))
-        context = Context(torch.tensor([[0, *row]]), 1, torch.tensor([0]))
-        choices = (constrain(scores, context)[0] > NEVER).nonzero().flatten().tolist()
+        context = ProcessorContext(torch.tensor([[0, *row]]), 1, torch.tensor([0]))
+        choices = (constrain(scores, context)[0] > NEG_INF).nonzero().flatten().tolist()
         row.append(max(choices))
         counts.append(len(choices))
     assert BYTES.decode(row) == "뷁" * 2
@@ -160,8 +162,8 @@ def test_bytes_make_syllables() -> None:
 
 
 def test_after_a_prompt_every_space_counts() -> None:
-    spelling = spelling_of(VOCABULARY).behind_a_text()
-    language = Language(regular_expression(" 가"), spelling)
+    spelling = read_token_bytes(VOCABULARY).after_text()
+    language = TokenAutomaton(compile_regex(" 가"), spelling)
     constrain = Constraint(language, end_id=END, limits=[4])
     prompt = [VOCABULARY.id("나")]
     for row in everything(constrain):
@@ -171,18 +173,18 @@ def test_after_a_prompt_every_space_counts() -> None:
 def test_no_words() -> None:
     for words in ([], [""], ["가", ""]):
         with pytest.raises(InputError, match="words to choose from"):
-            word_list(words)
+            any_text_of(words)
 
 
 def test_the_fewest_tokens() -> None:
     """abcabc in two tokens, though the longest token leads astray."""
     spellings = (b"a", b"b", b"c", b"abc", b"abca")
-    language = Language(word_list(["abcabc"]), Spelling(spellings, spellings))
-    assert language.fewest[language.begin] == 2
-    assert language.tokens(language.begin, 2).tolist() == [3]
-    assert language.tokens(language.begin, 3).tolist() == [3, 4]  # abca b c
-    assert language.tokens(language.begin, 4).tolist() == [0, 3, 4]
-    assert language.fewest[language.state_of([0])] == 3
+    language = TokenAutomaton(any_text_of(["abcabc"]), TokenBytes(spellings, spellings))
+    assert language.min_tokens[language.start] == 2
+    assert language.tokens(language.start, 2).tolist() == [3]
+    assert language.tokens(language.start, 3).tolist() == [3, 4]  # abca b c
+    assert language.tokens(language.start, 4).tolist() == [0, 3, 4]
+    assert language.min_tokens[language.state_of([0])] == 3
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +214,9 @@ def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> 
     config = WAYS[way]
     source = torch.randint(4, V, (4, 5), generator=torch.Generator().manual_seed(1))
 
-    def write(source: Tensor) -> list[list[Written]]:
-        constrain = constraint(regular_expression(pattern), config.max_length)
-        return write_targets(
+    def write(source: Tensor) -> list[list[Hypothesis]]:
+        constrain = constraint(compile_regex(pattern), config.max_length)
+        return generate_seq2seq(
             model, source, None, config, bos_id=2, end_id=END, constraints=[constrain]
         )
 
@@ -233,14 +235,14 @@ def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> 
 def test_the_likeliest_match(model: EncoderDecoder) -> None:
     """A beam wide enough finds what scoring every match finds."""
     source, pattern, limit = torch.tensor([[7, 9, 8]]), "가나?다?|나가?", 4
-    machine = regular_expression(pattern)
+    machine = compile_regex(pattern)
     rows = [[*row, END] for row in everything(constraint(machine, limit))]
     scores = []
     for row in rows:
         log_p = model(source, torch.tensor([[2, *row[:-1]]]))[0].log_softmax(-1)
         scores.append(log_p[torch.arange(len(row)), row].sum().item())
     config = DecodingConfig(beam=len(rows), length_penalty=0.0, max_length=limit)
-    [[found]] = write_targets(
+    [[found]] = generate_seq2seq(
         model, source, None, config, bos_id=2, end_id=END, constraints=[constraint(machine, limit)]
     )
     best = max(range(len(rows)), key=scores.__getitem__)
@@ -253,9 +255,9 @@ def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
     config = DecodingConfig(
         sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
     )
-    [answers] = write_targets(
+    [answers] = generate_seq2seq(
         model, torch.tensor([[7, 9, 8]]), None, config,
-        bos_id=2, end_id=END, vocabulary=VOCABULARY, constraints=[Forced(7, 0)],
+        bos_id=2, end_id=END, vocabulary=VOCABULARY, constraints=[ForcedToken(7, 0)],
     )  # fmt: skip
     for answer in answers:
         assert answer.finished
@@ -264,9 +266,11 @@ def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
     assert max(len(answer.ids) for answer in answers) == 4
 
 
-def blocked(*words: str) -> Forbidden:
+def blocked(*words: str) -> BannedSequences:
     """These pieces, with the space before them and without, are never written."""
-    return Forbidden([[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")])
+    return BannedSequences(
+        [[VOCABULARY.id(piece)] for word in words for piece in (word, f"▁{word}")]
+    )
 
 
 SEARCHES = {
@@ -281,19 +285,19 @@ def test_other_settings_that_forbid_everything_are_named(
     model: EncoderDecoder, search: str
 ) -> None:
     """A draw that came to a dead end is told, whatever became of the others of its text."""
-    machine = regular_expression("가나|나가" if search == "draws" else "가나")
+    machine = compile_regex("가나|나가" if search == "draws" else "가나")
     processors = [blocked("나", "가나"), constraint(machine, 9)]
     source = torch.tensor([[7, 9, 8]])
     with pytest.raises(InputError, match="so far: other settings forbid"):
-        write_targets(
+        generate_seq2seq(
             model, source, None, SEARCHES[search], bos_id=2, end_id=END, constraints=processors
         )
 
 
 def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
     """가 is an answer; what goes on from it in the second beam may not be written."""
-    processors = [blocked("나", "가나"), constraint(regular_expression("가( 나)?"), 9)]
-    [answers] = write_targets(
+    processors = [blocked("나", "가나"), constraint(compile_regex("가( 나)?"), 9)]
+    [answers] = generate_seq2seq(
         model, torch.tensor([[7, 9, 8]]), None, DecodingConfig(beam=4, n_best=4, max_length=9),
         bos_id=2, end_id=END, constraints=processors,
     )  # fmt: skip
@@ -304,7 +308,7 @@ def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder
 def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
     with pytest.raises(InputError, match="so far: other settings forbid"):
-        write_targets(
+        generate_seq2seq(
             model, torch.tensor([[7, 9, 8]]), None, config,
             bos_id=2, end_id=END, vocabulary=VOCABULARY,
         )  # fmt: skip
@@ -313,11 +317,11 @@ def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: st
 @pytest.mark.parametrize("search", SEARCHES)
 def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, search: str) -> None:
     """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
-    language = Language(regular_expression("가나?"), spelling_of(VOCABULARY))
+    language = TokenAutomaton(compile_regex("가나?"), read_token_bytes(VOCABULARY))
     held = Constraint(language, end_id=END, limits=[9], strict=False)
-    [answers] = write_targets(
+    [answers] = generate_seq2seq(
         model, torch.tensor([[7, 9, 8]]), None, SEARCHES[search],
-        bos_id=2, end_id=END, constraints=[blocked("나", "가나"), Forbidden([[END]]), held],
+        bos_id=2, end_id=END, constraints=[blocked("나", "가나"), BannedSequences([[END]]), held],
     )  # fmt: skip
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
 
@@ -332,7 +336,7 @@ def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
 
     def write(most: int) -> str:
         config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
-        [[answer]] = write_targets(
+        [[answer]] = generate_seq2seq(
             model, torch.tensor([[7, 9, 8]]), None, config,
             bos_id=2, end_id=END, vocabulary=VOCABULARY,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.decoding.constraints.automaton import Automaton, utf8_ranges
-from jumok.decoding.constraints.regex import regular_expression
+from jumok.decoding.constraints.regex import compile_regex
 from jumok.errors import InputError
 
 PATTERNS = {
@@ -52,7 +52,7 @@ LETTERS = "ab가각🙂é\n"
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_same_as_python(pattern: str) -> None:
-    machine = regular_expression(pattern)
+    machine = compile_regex(pattern)
     answers = {text: machine.matches(text) for text in PATTERNS[pattern]}
     assert answers == {text: bool(re.fullmatch(pattern, text)) for text in answers}
 
@@ -88,7 +88,7 @@ patterns = st.recursive(
 
 @given(patterns, st.lists(st.text(LETTERS, max_size=6), min_size=1, max_size=8))
 def test_the_same_as_python_at_random(pattern: str, texts: list[str]) -> None:
-    machine = regular_expression(pattern)
+    machine = compile_regex(pattern)
     for text in texts:
         assert machine.matches(text) == bool(re.fullmatch(pattern, text)), (pattern, text)
 
@@ -96,7 +96,7 @@ def test_the_same_as_python_at_random(pattern: str, texts: list[str]) -> None:
 @given(patterns, st.randoms(use_true_random=False))
 def test_what_the_machine_accepts_python_matches(pattern: str, chance: object) -> None:
     """A walk through the machine to an accepting state spells a text that Python matches too."""
-    machine = regular_expression(pattern)
+    machine = compile_regex(pattern)
     text = some_match(machine)
     if text is not None:
         assert re.fullmatch(pattern, text)
@@ -164,7 +164,7 @@ def test_ranges_of_utf8(first: int, last: int) -> None:
 )
 def test_refused(pattern: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        regular_expression(pattern)
+        compile_regex(pattern)
     assert words in str(caught.value)
     assert "; " in str(caught.value)  # what to do
 
@@ -174,12 +174,12 @@ def test_too_large(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first grows by repeating, the second doubles with every letter it must remember."""
     monkeypatch.setattr("jumok.decoding.constraints.automaton.LARGEST", 5_000)
     with pytest.raises(InputError, match="more than 5,000 states"):
-        regular_expression(pattern)
+        compile_regex(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["((){999999}){999999}a?", "((b{0}){999999}){999999}a?"])
 def test_the_empty_text_over_and_over(pattern: str) -> None:
-    found = regular_expression(pattern)
+    found = compile_regex(pattern)
     assert (found.matches(""), found.matches("a"), found.matches("b")) == (True, True, False)
 
 
@@ -187,5 +187,5 @@ def test_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few states, each with hundreds of ranges of letters to follow."""
     monkeypatch.setattr("jumok.decoding.constraints.automaton.MOST_EDGES", 300_000)
     with pytest.raises(InputError, match="takes too long to build; use fewer of"):
-        regular_expression(r"(\w*a){1,30}")
-    assert regular_expression(r"(\w+ )*\w+").matches("한 단어씩")
+        compile_regex(r"(\w*a){1,30}")
+    assert compile_regex(r"(\w+ )*\w+").matches("한 단어씩")

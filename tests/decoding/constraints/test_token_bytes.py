@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.decoding.constraints.automaton import START
-from jumok.decoding.constraints.regex import regular_expression
-from jumok.decoding.constraints.token_bytes import Spelling, TokenTrie, spelling_of
+from jumok.decoding.constraints.regex import compile_regex
+from jumok.decoding.constraints.token_bytes import TokenBytes, TokenTrie, read_token_bytes
 from jumok.text import SentencePieceVocabulary, VocabularyConfig
 
 TEXTS = ["가 나 가나  다", "나 다 나다", "<0x41> 가나 다"]
@@ -44,14 +44,14 @@ VOCABULARIES = {
 @given(data=st.data())
 def test_the_bytes_together_are_the_text(name: str, data: st.DataObject) -> None:
     vocabulary = VOCABULARIES[name]
-    spelling = spelling_of(vocabulary)
-    visible = [token for token in range(len(vocabulary)) if spelling.later[token]]
-    likely = [*visible[-12:], *spelling.blank]  # not bytes alone
+    spelling = read_token_bytes(vocabulary)
+    visible = [token for token in range(len(vocabulary)) if spelling.medial[token]]
+    likely = [*visible[-12:], *spelling.spaces]  # not bytes alone
     tokens = data.draw(st.lists(st.sampled_from(visible) | st.sampled_from(likely), max_size=6))
     written, first = b"", True
     for token in tokens:
-        new = (spelling.first if first else spelling.later)[token]
-        written, first = written + new, first and spelling.strips and not new
+        new = (spelling.initial if first else spelling.medial)[token]
+        written, first = written + new, first and spelling.strips_space and not new
     try:
         text = written.decode()
     except UnicodeDecodeError:
@@ -60,43 +60,46 @@ def test_the_bytes_together_are_the_text(name: str, data: st.DataObject) -> None
 
 
 def test_spaces_before_a_text() -> None:
-    ours, foreign_ = spelling_of(VOCABULARIES["ours"]), spelling_of(VOCABULARIES["foreign"])
+    ours, foreign_ = (
+        read_token_bytes(VOCABULARIES["ours"]),
+        read_token_bytes(VOCABULARIES["foreign"]),
+    )
     space = VOCABULARIES["ours"].id("▁")
-    assert (ours.first[space], ours.later[space]) == (b"", b" ")
-    assert space in ours.blank
-    assert (ours.strips, foreign_.strips) == (False, True)
-    assert ours.behind_a_text().first == ours.later
-    assert not ours.behind_a_text().blank
+    assert (ours.initial[space], ours.medial[space]) == (b"", b" ")
+    assert space in ours.spaces
+    assert (ours.strips_space, foreign_.strips_space) == (False, True)
+    assert ours.after_text().initial == ours.medial
+    assert not ours.after_text().spaces
 
 
 def test_special_pieces_write_nothing() -> None:
     vocabulary = VOCABULARIES["bytes"]
-    spelling = spelling_of(vocabulary)
+    spelling = read_token_bytes(vocabulary)
     assert len(spelling) == len(vocabulary)
     for token in vocabulary.special_ids.values():
-        assert spelling.later[token] == spelling.first[token] == b""
-        assert token not in spelling.blank
-    assert {bytes([value]) for value in range(256)} <= set(spelling.later)
+        assert spelling.medial[token] == spelling.initial[token] == b""
+        assert token not in spelling.spaces
+    assert {bytes([value]) for value in range(256)} <= set(spelling.medial)
 
 
 @pytest.mark.parametrize(
     ("text", "able"), [("가나 다", True), ("", True), (" 가", True), ("가뷁", False)]
 )
 def test_what_can_be_written(text: str, able: bool) -> None:
-    assert spelling_of(VOCABULARIES["ours"]).writes(text) is able
-    assert spelling_of(VOCABULARIES["bytes"]).writes(text)
+    assert read_token_bytes(VOCABULARIES["ours"]).can_spell(text) is able
+    assert read_token_bytes(VOCABULARIES["bytes"]).can_spell(text)
 
 
 def test_every_space_before_a_text_is_stripped() -> None:
-    spelling = spelling_of(VOCABULARIES["foreign"])
-    assert spelling.writes("가나")
-    assert not spelling.writes(" 가나")
+    spelling = read_token_bytes(VOCABULARIES["foreign"])
+    assert spelling.can_spell("가나")
+    assert not spelling.can_spell(" 가나")
 
 
 @pytest.mark.parametrize("pattern", ["(ab|b)*c?", "a.*", "[^a]{2,3}", "가+", "x"])
 def test_a_walk_finds_every_token(pattern: str) -> None:
     """Against trying them all; two tokens write the same, one nothing, some parts of a syllable."""
-    machine = regular_expression(pattern)
+    machine = compile_regex(pattern)
     spellings = [
         b"a",
         b"b",
@@ -120,7 +123,7 @@ def test_a_walk_finds_every_token(pattern: str) -> None:
 
 def test_no_token_writes_anything() -> None:
     froms, tokens, states = TokenTrie([b"", b""]).walk(
-        regular_expression(".*"), np.array([START], dtype=np.int32)
+        compile_regex(".*"), np.array([START], dtype=np.int32)
     )
     assert len(froms) == len(tokens) == len(states) == 0
-    assert not Spelling((b"",), (b"",)).writes("a")
+    assert not TokenBytes((b"",), (b"",)).can_spell("a")

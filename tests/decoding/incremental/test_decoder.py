@@ -6,13 +6,13 @@ from torch import Tensor
 
 from jumok.decoding import (
     AttentionRecordingDecoder,
-    DecodingConfig,
-    Seq2SeqDecoder,
-    EnsembleDecoder,
     CausalLMDecoder,
-    Opening,
-    Stopping,
-    Writer,
+    DecodingConfig,
+    EnsembleDecoder,
+    GenerationInputs,
+    IncrementalDecoder,
+    Seq2SeqDecoder,
+    StoppingCriteria,
     align,
     generate,
     left_pad,
@@ -41,10 +41,10 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_positions = pytest.mark.parametrize("positions", POSITIONS)
 
 
-def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[Writer, Tensor]:
+def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, Tensor]:
     """A writer over these texts, and the first tokens it is given."""
     if isinstance(model, EncoderDecoder):
-        writer: Writer = Seq2SeqDecoder(model, ids, real, room=64)
+        writer: IncrementalDecoder = Seq2SeqDecoder(model, ids, real, room=64)
         return writer, torch.full((len(ids), 1), BOS)
     first, padding = left_pad(ids, real)
     return CausalLMDecoder(model, padding, room=64), first
@@ -70,14 +70,14 @@ def test_rows_repeated_reordered_left_out_and_rewound(
 
     def go(rows: list[int]) -> None:
         nonlocal owners, written
-        writer.select(torch.tensor(rows))
+        writer.reorder(torch.tensor(rows))
         owners, written = owners[rows], written[rows]
 
     def step(n: int, seed: int) -> Tensor:
         nonlocal written
         new = tokens(len(owners), n, size=V, seed=seed)
         written = torch.cat([written, new], 1)
-        return writer.steps(new)
+        return writer.step_all(new)
 
     agree(writer.step(first))
     before = writer.length
@@ -103,7 +103,7 @@ def test_steps_is_step_by_step(kind: str) -> None:
     new = tokens(3, 4, size=V)
     writer.step(first)
     again.step(first)
-    whole = writer.steps(new)
+    whole = writer.step_all(new)
     for t in range(4):
         assert close(whole[:, t], again.step(new[:, t : t + 1]), FLOAT32)
 
@@ -146,10 +146,12 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
     """Twice the same model writes what the model writes."""
     model, (ids, real) = model_of("encoder_decoder"), texts()
     assert isinstance(model, EncoderDecoder)
-    opening = Opening(torch.full((len(ids), 1), BOS), Stopping(EOS, [10] * len(ids)))
+    opening = GenerationInputs(
+        torch.full((len(ids), 1), BOS), StoppingCriteria(EOS, [10] * len(ids))
+    )
     config = DecodingConfig(beam=beam, n_best=beam)
 
-    def writer() -> Writer:
+    def writer() -> IncrementalDecoder:
         return Seq2SeqDecoder(model, ids, real, room=10)
 
     twice = generate(EnsembleDecoder([writer(), writer()]), opening, config)
@@ -187,7 +189,9 @@ def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
         model.decode(given, memory, mask)
     layers = [w for place, [w] in seen.items() if place.endswith("cross_attention")]
     assert close(looked, torch.stack(layers).mean((0, 2))[:, -1], FLOAT32)
-    assert not model.decoder.stack.layers[0].cross_attention.hook_pattern.has_hooks  # the model itself is free
+    assert not model.decoder.stack.layers[
+        0
+    ].cross_attention.hook_pattern.has_hooks  # the model itself is free
 
 
 @pytest.mark.parametrize("layer", [None, 0, -1])

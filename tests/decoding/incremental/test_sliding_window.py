@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from jumok.decoding import LanguageModelWriter
-from jumok.decoding.incremental.sliding_window import SlidingWriter
+from jumok.decoding import CausalLMDecoder
+from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.errors import InputError
 from jumok.models import LanguageModel
 from tests.models.small_models import VOCABULARY, seeded, small
@@ -30,14 +30,14 @@ def by_hand(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def test_as_long_as_it_fits_it_is_the_plain_writer() -> None:
-    one, two = SlidingWriter(model()), LanguageModelWriter(model(), room=WINDOW)
+    one, two = SlidingWindowDecoder(model()), CausalLMDecoder(model(), room=WINDOW)
     ids = tokens(WINDOW)
     assert torch.equal(one.steps(ids[:, :4]), two.steps(ids[:, :4]))
     assert torch.equal(one.step(ids[:, 4:]), two.step(ids[:, 4:]))
 
 
 def test_token_by_token_far_beyond_the_window() -> None:
-    writer, ids = SlidingWriter(model()), tokens(20)
+    writer, ids = SlidingWindowDecoder(model()), tokens(20)
     for t in range(20):
         logits = writer.step(ids[:, t : t + 1])
         assert writer.length == t + 1
@@ -45,7 +45,7 @@ def test_token_by_token_far_beyond_the_window() -> None:
 
 
 def test_a_prompt_longer_than_the_window_is_read_from_its_newer_half() -> None:
-    writer, ids = SlidingWriter(model()), tokens(15)
+    writer, ids = SlidingWindowDecoder(model()), tokens(15)
     expected = model()(ids[:, -(WINDOW // 2) :])[:, -1]
     assert torch.allclose(writer.step(ids), expected, atol=1e-6)
     assert writer.length == 15
@@ -54,7 +54,7 @@ def test_a_prompt_longer_than_the_window_is_read_from_its_newer_half() -> None:
 @pytest.mark.parametrize("taken_back", [1, 2, 3])
 def test_taken_back_and_written_again(taken_back: int) -> None:
     ids = tokens(12)
-    writer = SlidingWriter(model())
+    writer = SlidingWindowDecoder(model())
     for t in range(12):
         before = writer.step(ids[:, t : t + 1])
     writer.rewind(taken_back)
@@ -65,7 +65,7 @@ def test_taken_back_and_written_again(taken_back: int) -> None:
 
 def test_taken_back_beyond_what_is_held() -> None:
     ids = tokens(7)
-    writer = SlidingWriter(model())
+    writer = SlidingWindowDecoder(model())
     for t in range(7):
         writer.step(ids[:, t : t + 1])
     writer.rewind(5)  # the window began at the fifth token
@@ -74,7 +74,7 @@ def test_taken_back_beyond_what_is_held() -> None:
 
 
 def test_rows_go_on_in_another_order() -> None:
-    writer, ids = SlidingWriter(model()), tokens(9)
+    writer, ids = SlidingWindowDecoder(model()), tokens(9)
     for t in range(8):
         writer.step(ids[:, t : t + 1])
     order = torch.tensor([1, 1, 0])
@@ -84,7 +84,7 @@ def test_rows_go_on_in_another_order() -> None:
 
 
 def test_what_cannot_be_is_told() -> None:
-    writer = SlidingWriter(model())
+    writer = SlidingWindowDecoder(model())
     writer.step(tokens(5))
     with pytest.raises(InputError, match="give 3 or fewer"):
         writer.steps(tokens(4))

@@ -16,8 +16,8 @@ from jumok.errors import InputError
 
 DEAD: Final = 0  # the state that nothing leads out of
 START: Final = 1
-LARGEST: Final = 100_000  # nodes or states: 100 MB at worst
-MOST_EDGES: Final = 2_000_000  # followed while a machine is made: a second or two
+MAX_STATES: Final = 100_000  # nodes or states: 100 MB at worst
+MAX_EDGES: Final = 2_000_000  # followed while a machine is made: a second or two
 
 Ranges = tuple[tuple[int, int], ...]  # (first, last) code points, last included
 ByteRange = tuple[int, int]  # (first, last), last included
@@ -49,8 +49,8 @@ class Repetition:
     """The part `least` to `most` times; None is without end."""
 
     part: "Term"
-    least: int
-    most: int | None
+    min_count: int
+    max_count: int | None
 
 
 Term = Characters | Concatenation | Alternation | Repetition
@@ -96,7 +96,7 @@ class Automaton:
         return bool(self.accepting[self.run(START, text.encode())])
 
 
-def automaton(term: Term) -> Automaton:
+def compile_automaton(term: Term) -> Automaton:
     """The machine of a term; InputError when it grows beyond LARGEST states."""
     nodes = _Nodes()
     end = nodes.add()
@@ -234,9 +234,9 @@ def _split(first: bytes, last: bytes) -> Iterator[list[ByteRange]]:
 
 def _small(number: int) -> int:
     """The number itself, if a machine may grow so far."""
-    if number >= LARGEST:
+    if number >= MAX_STATES:
         raise InputError(
-            f"the expression needs more than {LARGEST:,} states; repeat less often, or give fewer "
+            f"the expression needs more than {MAX_STATES:,} states; repeat less often, or give fewer "
             "words"
         )
     return number
@@ -244,7 +244,7 @@ def _small(number: int) -> int:
 
 def _bounded(edges: int) -> int:
     """The number itself, if a machine may be made of so many steps."""
-    if edges > MOST_EDGES:
+    if edges > MAX_EDGES:
         raise InputError(
             "the expression takes too long to build; use fewer of \\w, \\d and . beside one another"
         )

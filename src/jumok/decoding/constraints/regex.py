@@ -24,7 +24,7 @@ from jumok.decoding.constraints.automaton import (
     Ranges,
     Repetition,
     Term,
-    automaton,
+    compile_automaton,
 )
 from jumok.errors import InputError
 
@@ -42,16 +42,16 @@ _COUNTS = re.compile(r"\{(\d{0,6})(?:(,)(\d{0,6}))?\}", re.ASCII)  # beyond, no 
 _GROUP = re.compile(r"\((\?:|\?P<\w+>|(?!\?))")
 
 
-def regular_expression(pattern: str) -> Automaton:
+def compile_regex(pattern: str) -> Automaton:
     r"""The machine that accepts what `re.fullmatch(pattern, ...)` does.
 
     Raises InputError for an expression that is none, is not supported or grows too large.
 
-    >>> price = regular_expression(r"\d{1,3}(,\d{3})*원")
+    >>> price = compile_regex(r"\d{1,3}(,\d{3})*원")
     >>> price.matches("15,000원"), price.matches("15,00원")
     (True, False)
     """
-    return automaton(parse(pattern))
+    return compile_automaton(parse(pattern))
 
 
 def parse(pattern: str) -> Term:

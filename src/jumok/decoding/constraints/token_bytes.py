@@ -24,47 +24,47 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Spelling:
+class TokenBytes:
     """The bytes that each token writes; b"" for one that writes nothing, such as [PAD].
 
     With `strips` a token is still the first when those before it wrote nothing.
     """
 
-    first: tuple[bytes, ...]  # (V,): at the beginning of a text
-    later: tuple[bytes, ...]  # (V,): behind other tokens
-    strips: bool = False
+    initial: tuple[bytes, ...]  # (V,): at the beginning of a text
+    medial: tuple[bytes, ...]  # (V,): behind other tokens
+    strips_space: bool = False
 
     def __len__(self) -> int:
-        return len(self.later)
+        return len(self.medial)
 
-    def behind_a_text(self) -> "Spelling":
+    def after_text(self) -> "TokenBytes":
         """The same tokens when there is always text before them, a prompt: none comes first."""
-        return Spelling(self.later, self.later)
+        return TokenBytes(self.medial, self.medial)
 
     @cached_property
-    def blank(self) -> tuple[int, ...]:
+    def spaces(self) -> tuple[int, ...]:
         """The tokens that write something, but nothing when they come first: spaces."""
-        both = enumerate(zip(self.first, self.later, strict=True))
+        both = enumerate(zip(self.initial, self.medial, strict=True))
         return tuple(token for token, (first, later) in both if later and not first)
 
     @cached_property
-    def first_trie(self) -> "TokenTrie":
+    def initial_trie(self) -> "TokenTrie":
         """The tokens that may come first."""
-        return TokenTrie(self.first)
+        return TokenTrie(self.initial)
 
     @cached_property
-    def later_trie(self) -> "TokenTrie":
+    def medial_trie(self) -> "TokenTrie":
         """The tokens that may come later."""
-        return self.first_trie if self.first == self.later else TokenTrie(self.later)
+        return self.initial_trie if self.initial == self.medial else TokenTrie(self.medial)
 
-    def fewest(self, data: bytes) -> list[int] | None:
+    def shortest_tokens(self, data: bytes) -> list[int] | None:
         """As few tokens as write these bytes behind a text; None: nothing writes them.
 
-        >>> spelling = Spelling((), (b"a", b"b", b"ab", b" ab"))
+        >>> spelling = TokenBytes((), (b"a", b"b", b"ab", b" ab"))
         >>> spelling.fewest(b"abab ab"), spelling.fewest(b"abab b")
         ([2, 2, 3], None)
         """
-        tokens = {written: id for id, written in enumerate(self.later) if written}  # noqa: A001
+        tokens = {written: id for id, written in enumerate(self.medial) if written}  # noqa: A001
         longest = max(map(len, tokens), default=0)
         ways: list[list[int] | None] = [[], *[None] * len(data)]  # of the last n bytes
         for n in range(1, len(data) + 1):
@@ -80,16 +80,16 @@ class Spelling:
                     ways[n] = [token, *rest]
         return ways[-1]
 
-    def writes(self, text: str) -> bool:
+    def can_spell(self, text: str) -> bool:
         """Whether some tokens write this very text.
 
-        >>> spelling = Spelling((b"a", b"bc"), (b"a", b"bc"))
+        >>> spelling = TokenBytes((b"a", b"bc"), (b"a", b"bc"))
         >>> spelling.writes("abca"), spelling.writes("ab")
         (True, False)
         """
         data = text.encode()
-        heads, tails = set(self.first), set(self.later)
-        if self.blank and not self.strips:
+        heads, tails = set(self.initial), set(self.medial)
+        if self.spaces and not self.strips_space:
             heads |= tails
         longest = max(map(len, heads | tails), default=0)
         reached = {0}
@@ -101,12 +101,12 @@ class Spelling:
         return len(data) in reached
 
 
-def spelling_of(vocabulary: Vocabulary) -> Spelling:
+def read_token_bytes(vocabulary: Vocabulary) -> TokenBytes:
     """Ask a vocabulary what each of its tokens writes, alone and behind another.
 
     >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
     >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
-    >>> spelling, space = spelling_of(vocabulary), vocabulary.id("▁")
+    >>> spelling, space = read_token_bytes(vocabulary), vocabulary.id("▁")
     >>> spelling.first[space], spelling.later[space]
     (b'', b' ')
     """
@@ -122,13 +122,13 @@ def spelling_of(vocabulary: Vocabulary) -> Spelling:
         raise InputError("no piece of the vocabulary is a text; give one that holds characters")
     both = vocabulary.decode_batch([[anchors[0], token] for token in tokens])
     behind = [text.removeprefix(alone[anchors[0]]) for text in both]
-    spelling = Spelling(
-        first=tuple(bytes_.get(token, alone[token].encode()) for token in tokens),
-        later=tuple(bytes_.get(token, behind[token].encode()) for token in tokens),
+    spelling = TokenBytes(
+        initial=tuple(bytes_.get(token, alone[token].encode()) for token in tokens),
+        medial=tuple(bytes_.get(token, behind[token].encode()) for token in tokens),
     )
-    space = spelling.blank[:1]
+    space = spelling.spaces[:1]
     strips = bool(space) and not vocabulary.decode(space * 2)
-    return Spelling(spelling.first, spelling.later, strips)
+    return TokenBytes(spelling.initial, spelling.medial, strips)
 
 
 def _bytes_of(piece: str, alone: str) -> bytes | None:

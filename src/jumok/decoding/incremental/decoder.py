@@ -16,7 +16,7 @@ from jumok.nn.hooks import HookPoint, shared_copy
 from jumok.nn.masks import AttentionMask, positions_from_mask
 
 
-class Writer(Protocol):
+class IncrementalDecoder(Protocol):
     """A model in the midst of writing B rows at once. It belongs to one request."""
 
     @property
@@ -30,10 +30,10 @@ class Writer(Protocol):
     def step(self, ids: Tensor) -> Tensor:
         """Newest tokens (B, T) int64 -> logits (B, V) float32 of what follows the last."""
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """Newest tokens (B, T) int64 -> logits (B, T, V) float32 of what follows each."""
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order: row i continues what was rows[i].
 
         Beams repeat rows; finished rows are left out.

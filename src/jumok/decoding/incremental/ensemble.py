@@ -9,23 +9,23 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from jumok.decoding.incremental.decoder import Writer
+from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.errors import InputError
 
 
-class EnsembleWriter:
+class EnsembleDecoder:
     """p(y) = 1/M sum_m p_m(y): each writer has read the same texts, and may be of another kind.
 
-    >>> from jumok.decoding.incremental.decoder import LanguageModelWriter
+    >>> from jumok.decoding.incremental.decoder import CausalLMDecoder
     >>> from jumok.models import LanguageModel, TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writers = [LanguageModelWriter(LanguageModel(config), room=8) for _ in range(3)]
-    >>> logits = EnsembleWriter(writers).step(torch.tensor([[4, 5]]))
+    >>> writers = [CausalLMDecoder(LanguageModel(config), room=8) for _ in range(3)]
+    >>> logits = EnsembleDecoder(writers).step(torch.tensor([[4, 5]]))
     >>> tuple(logits.shape), round(logits.softmax(-1).sum().item(), 4)
     ((1, 10), 1.0)
     """
 
-    def __init__(self, writers: Sequence[Writer]) -> None:
+    def __init__(self, writers: Sequence[IncrementalDecoder]) -> None:
         sizes = sorted({writer.vocabulary_size for writer in writers})
         if len(sizes) != 1:
             raise InputError(
@@ -46,9 +46,9 @@ class EnsembleWriter:
 
     def steps(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, T, V) float32."""
-        return self._mean(lambda writer: writer.steps(ids))
+        return self._mean(lambda writer: writer.step_all(ids))
 
-    def _mean(self, logits: Callable[[Writer], Tensor]) -> Tensor:
+    def _mean(self, logits: Callable[[IncrementalDecoder], Tensor]) -> Tensor:
         """log p, and for a zero the mean of theirs: so a model beside itself is that model."""
         every = torch.stack([logits(writer) for writer in self._writers])  # (M, ..., V)
         norms = every.logsumexp(-1, keepdim=True)
@@ -57,7 +57,7 @@ class EnsembleWriter:
     def select(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in every writer."""
         for writer in self._writers:
-            writer.select(rows)
+            writer.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions, in every writer."""

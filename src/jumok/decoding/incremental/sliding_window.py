@@ -8,15 +8,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from jumok.decoding.incremental.decoder import LanguageModelWriter, Writer
+from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
 from jumok.errors import InputError
 from jumok.models.heads import LanguageModel
 
 
-class SlidingWriter:
+class SlidingWindowDecoder:
     """A `Writer` without an end: a language model that goes on from prompts of one length.
 
-    As long as everything fits the model's `max_length` it is a `LanguageModelWriter`. Then the
+    As long as everything fits the model's `max_length` it is a `CausalLMDecoder`. Then the
     older half is forgotten and positions begin anew, so that each token is read twice at most.
     `begin` makes a writer with room for so many tokens; None takes the plain one.
 
@@ -24,13 +24,15 @@ class SlidingWriter:
     >>> config = TransformerConfig(
     ...     vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1, max_length=4
     ... )
-    >>> writer = SlidingWriter(LanguageModel(config))
+    >>> writer = SlidingWindowDecoder(LanguageModel(config))
     >>> tuple(writer.step(torch.tensor([[4, 5, 6, 7, 8]])).shape), writer.length
     ((1, 10), 5)
     """
 
-    def __init__(self, model: LanguageModel, begin: Callable[[int], Writer] | None = None) -> None:
-        self._begin = begin or (lambda room: LanguageModelWriter(model, room=room))
+    def __init__(
+        self, model: LanguageModel, begin: Callable[[int], IncrementalDecoder] | None = None
+    ) -> None:
+        self._begin = begin or (lambda room: CausalLMDecoder(model, room=room))
         self._room = model.decoder.embedding.max_length
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._ids: Tensor | None = None  # (B, all that was read)
@@ -57,13 +59,13 @@ class SlidingWriter:
                 f"{self._half} or fewer"
             )
         unread = self._unread(ids)
-        return self._writer.steps(unread)[:, -T:]
+        return self._writer.step_all(unread)[:, -T:]
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
         if self._ids is not None:
             self._ids = self._ids[rows]
-            self._writer.select(rows)
+            self._writer.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
@@ -82,7 +84,7 @@ class SlidingWriter:
     def _half(self) -> int:
         return max(self._room // 2, 1)
 
-    def _fresh(self) -> Writer:
+    def _fresh(self) -> IncrementalDecoder:
         return self._begin(self._room)
 
     def _unread(self, ids: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 import torch
 from torch import Tensor, nn
 
-from jumok.decoding import DecodingConfig, Writer
+from jumok.decoding import DecodingConfig, IncrementalDecoder
 from jumok.errors import InputError
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Kernels:
 
     def begin_target(
         self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
-    ) -> Writer:
+    ) -> IncrementalDecoder:
         """A writer of a model that reads sources (N, S)."""
         from jumok.native import NativeDecoder
 
         return NativeDecoder(self._of(model), source, real, room=room)
 
-    def begin_text(self, model: nn.Module, room: int) -> Writer:
+    def begin_text(self, model: nn.Module, room: int) -> IncrementalDecoder:
         """A writer of a model that goes on from prompts of one length."""
         from jumok.native import NativeDecoder
 

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from jumok.decoding import Draft, OnToken, TextStreams, Written, continue_texts, cut
-from jumok.decoding.callbacks import Observer
-from jumok.decoding.incremental.decoder import LanguageModelWriter, Writer
-from jumok.decoding.incremental.sliding_window import SlidingWriter
+from jumok.decoding import (
+    DraftModel,
+    Hypothesis,
+    OnToken,
+    TextStreamer,
+    generate_lm,
+    truncate_at_stop,
+)
+from jumok.decoding.callbacks import StepCallback
+from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
+from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import padded
 from jumok.tasks.inputs.special_tokens import target_begin
@@ -39,7 +46,7 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
         at_once = 1  # of several texts each would keep another number of guesses
     prompts = [prompt(loaded, text) for text in texts]
     behind = [True] * len(texts)
-    if config.says_how_to_begin:
+    if config.constrains_start:
         behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
     order = sorted(range(len(texts)), key=lambda i: (behind[i], len(prompts[i])))
     answers: dict[int, Rewriting] = {}
@@ -58,7 +65,7 @@ def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rew
     """The continuation of one text, its parts given out as soon as they are certain."""
     ids = prompt(loaded, text)
     stops = loaded.recipe.decoding.stop
-    streams = TextStreams(loaded.vocabulary, lambda _, part: on_text(part), stops)
+    streams = TextStreamer(loaded.vocabulary, lambda _, part: on_text(part), stops)
     streams.behind(0, ids)
     (several,) = write_on(loaded, [ids], streams.push)
     streams.finish()
@@ -78,15 +85,15 @@ def write_on(
     loaded: "Loaded",
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
-    observer: Observer | None = None,
+    callback: StepCallback | None = None,
 ) -> list[list[Output]]:
-    """The `n_best` continuations of some prompts; an `observer` looks on at one alone.
+    """The `n_best` continuations of some prompts; an `callback` looks on at one alone.
 
     They are of one length, or fit the model's window with all that may follow.
     """
     model, *others = _models(loaded)
     box = padded(prompts, 0, loaded.device, left=True)
-    found = continue_texts(
+    found = generate_lm(
         model,
         box.ids,
         box.real,
@@ -97,7 +104,7 @@ def write_on(
         others=others,
         on_token=on_token,
         begin=partial(_begin, loaded.kernels),
-        observer=observer,
+        callback=callback,
         draft=_draft(loaded, box.ids.shape[1]),
     )
     return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
@@ -108,12 +115,16 @@ def _models(loaded: "Loaded") -> list[LanguageModel]:
     return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
 
 
-def _begin(kernels: Kernels, model: LanguageModel, padding: Tensor | None, room: int) -> Writer:
+def _begin(
+    kernels: Kernels, model: LanguageModel, padding: Tensor | None, room: int
+) -> IncrementalDecoder:
     """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
     model = kernels.plain(model)
     if padding is not None:
-        return LanguageModelWriter(model, padding, room=room)
-    return SlidingWriter(model, partial(kernels.begin_text, model) if kernels.native else None)
+        return CausalLMDecoder(model, padding, room=room)
+    return SlidingWindowDecoder(
+        model, partial(kernels.begin_text, model) if kernels.native else None
+    )
 
 
 def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
@@ -123,7 +134,7 @@ def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
     return not loaded.kernels.native and most <= window
 
 
-def _draft(loaded: "Loaded", n_given: int) -> Draft | None:
+def _draft(loaded: "Loaded", n_given: int) -> DraftModel | None:
     """Who guesses, where so many tokens and all that may follow fit its window and the model's.
 
     Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
@@ -137,11 +148,11 @@ def _draft(loaded: "Loaded", n_given: int) -> Draft | None:
     return draft if n_given + loaded.recipe.decoding.max_length <= min(windows) else None
 
 
-def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Written]) -> list[Output]:
+def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Hypothesis]) -> list[Output]:
     """What each continuation adds to the prompt: a space before its first word is its own."""
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
     stops = loaded.recipe.decoding.stop
     return [
-        Output(cut(whole[shared(before, whole) :], stops), written)
+        Output(truncate_at_stop(whole[shared(before, whole) :], stops), written)
         for whole, written in zip(wholes, several, strict=True)
     ]

@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.ragged import Ragged
-from jumok.decoding import DecodingConfig, Draft, OnToken, Written, cut, write_targets
-from jumok.decoding.api import plainly
-from jumok.decoding.build import stopping_and_processors
-from jumok.decoding.callbacks import Observer
-from jumok.decoding.incremental.decoder import Writer
+from jumok.decoding import (
+    DecodingConfig,
+    DraftModel,
+    Hypothesis,
+    OnToken,
+    generate_seq2seq,
+    truncate_at_stop,
+)
+from jumok.decoding.api import default_decoder
+from jumok.decoding.build import build_stopping_and_processors
+from jumok.decoding.callbacks import StepCallback
+from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -29,9 +36,9 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import WRITING
 from jumok.text.vocabulary import Vocabulary
 
-_WRITTEN: Letter[list[list[Written]]] = Letter(
+_WRITTEN: Letter[list[list[Hypothesis]]] = Letter(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
-    lambda data: [[Written(**one) for one in row] for row in json.loads(data)],
+    lambda data: [[Hypothesis(**one) for one in row] for row in json.loads(data)],
 )
 
 
@@ -40,12 +47,12 @@ class Output:
     """One text that was written, and how."""
 
     text: str
-    written: Written
+    written: Hypothesis
 
 
 def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
     """The settings as they apply to a model, which holds no more than its positions."""
-    return config.within(model.decoder.embedding.max_length)
+    return config.capped_at(model.decoder.embedding.max_length)
 
 
 def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
@@ -59,7 +66,9 @@ def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) ->
     if isinstance(model, EncoderDecoder):
         config = in_force(config, model)
     limits = [config.max_length]
-    stopping_and_processors(config, vocabulary.eos_id, limits, vocabulary, behind_a_text=behind)
+    build_stopping_and_processors(
+        config, vocabulary.eos_id, limits, vocabulary, continues_text=behind
+    )
 
 
 @torch.inference_mode()
@@ -72,11 +81,11 @@ def write_all(
     device: torch.device,
     *,
     others: Sequence[EncoderDecoder] = (),
-    draft: Draft | None = None,
+    draft: DraftModel | None = None,
     kernels: Kernels | None = None,
     constraints: Sequence[Processor] = (),
     on_token: OnToken | None = None,
-    observer: Observer | None = None,
+    callback: StepCallback | None = None,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> list[list[Output]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
@@ -84,20 +93,22 @@ def write_all(
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
     of all probabilities. With a `draft` sources are written for one by one. `kernels` are those of
     the same settings, None: made here. `constraints` hold beside what the settings say. `on_token`
-    and `observer` are for a single source.
+    and `callback` are for a single source.
     """
     kernels = kernels or Kernels(config)
     config = in_force(config, model)
     rows = config.n_best if config.sample else config.beam
 
-    def begin(each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int) -> Writer:
+    def begin(
+        each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
+    ) -> IncrementalDecoder:
         if kernels.native:
             return kernels.begin_target(each, source, real, room)
-        return plainly(config)(kernels.plain(each), source, real, room)
+        return default_decoder(config)(kernels.plain(each), source, real, room)
 
-    def write(batch: NDArray[np.int64]) -> list[list[Written]]:
+    def write(batch: NDArray[np.int64]) -> list[list[Hypothesis]]:
         source = padded([sources[i] for i in batch], pad_id, device)
-        return write_targets(
+        return generate_seq2seq(
             model,
             source.ids,
             source.real,
@@ -109,7 +120,7 @@ def write_all(
             others=others,
             on_token=on_token,
             begin=begin,
-            observer=observer,
+            callback=callback,
             draft=draft,
         )
 
@@ -120,7 +131,7 @@ def write_all(
         for i, several in zip(batch, answers, strict=True):
             texts = vocabulary.decode_batch([written.ids for written in several])
             outputs[i] = [
-                Output(cut(text, config.stop), written)
+                Output(truncate_at_stop(text, config.stop), written)
                 for text, written in zip(texts, several, strict=True)
             ]
     return outputs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jumok.decoding.processors import Forbidden, Forced, Processor
+from jumok.decoding.processors import BannedSequences, ForcedToken, Processor
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 
@@ -54,7 +54,7 @@ def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
     words += _rows("suppress_tokens", origin.generation, size)
     forbidden = [word for word in words if word not in ends]
     if forbidden:
-        found.append(Forbidden(forbidden))
+        found.append(BannedSequences(forbidden))
     if origin.rewrites:
         start = settings.token_id("decoder_start_token_id")
         if start is not None:
@@ -63,7 +63,7 @@ def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
             token = settings.token_id(name)
             if token is not None:
                 _check(name, [token], size)
-                found.append(Forced(token, place))
+                found.append(ForcedToken(token, place))
     return found
 
 
@@ -79,11 +79,11 @@ def told(constraints: Sequence[Processor], ends: Sequence[int] = ()) -> str:
     """
     rules = []
     for each in constraints:
-        if isinstance(each, Forbidden):
-            n = len(each.words)
+        if isinstance(each, BannedSequences):
+            n = len(each.sequences)
             rules.append(f"forbids {n:,} word{'s' if n > 1 else ''}")
-        elif isinstance(each, Forced):
-            where = f"after {each.place:,} others" if each.place else "first"
+        elif isinstance(each, ForcedToken):
+            where = f"after {each.position:,} others" if each.position else "first"
             rules.append(f"forces token {each.token} {where}")
     if ends:
         named = ", ".join(map(str, ends))

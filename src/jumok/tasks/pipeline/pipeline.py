@@ -8,7 +8,7 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from jumok.decoding import Draft
+from jumok.decoding import DraftModel
 from jumok.decoding.processors import Processor
 from jumok.errors import InputError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
@@ -53,7 +53,7 @@ class Loaded:
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
         self.others: tuple[nn.Module, ...] = ()  # that write along
-        self.draft: Draft | None = None  # that guesses ahead
+        self.draft: DraftModel | None = None  # that guesses ahead
         self.weights_path: Path | None = None  # the file they were read from, where it is one
         self.kernels = Kernels(recipe.decoding)
         self.constraints = _constraints(origin, recipe)
@@ -210,7 +210,7 @@ class Loaded:
             )
         assert isinstance(small.model, EncoderDecoder | LanguageModel)
         drafted = self._with(self.recipe, self.others)
-        drafted.draft = Draft(small.model)
+        drafted.draft = DraftModel(small.model)
         return drafted
 
     def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Loaded":
