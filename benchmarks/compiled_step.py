@@ -89,9 +89,9 @@ def ways(case: Case) -> dict[str, Start]:
         "plain": plainly(model),
         "decoder compiled": plainly(view),
         "kernel": lambda ids, real: (
-            NativeDecoder(native, ids, real, room=OUTPUT + 1)
+            NativeDecoder(native, ids, real, capacity=OUTPUT + 1)
             if case.model == "base"
-            else NativeDecoder(native, room=PROMPT + OUTPUT)
+            else NativeDecoder(native, capacity=PROMPT + OUTPUT)
         ),
     }
 

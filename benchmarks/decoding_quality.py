@@ -53,7 +53,7 @@ def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
         return lambda source, real, room: Seq2SeqDecoder(kind, source, real, room=room)
 
     def native(kind: NativeModel) -> Begin:
-        return lambda source, real, room: NativeDecoder(kind, source, real, room=room)
+        return lambda source, real, room: NativeDecoder(kind, source, real, capacity=room)
 
     yield "plain fp32", plain(model)
     for name, change in (("plain bf16", to_bfloat16), ("plain int8", quantize_int8)):

@@ -338,10 +338,10 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
         if case.model == "gpt2":
             room = PROMPT + OUTPUT
             if native is not None:
-                return NativeDecoder(native, room=room)
+                return NativeDecoder(native, capacity=room)
             return CausalLMDecoder(plain, room=room)  # type: ignore[arg-type]
         if native is not None:
-            return NativeDecoder(native, ids, real, room=OUTPUT + 1)
+            return NativeDecoder(native, ids, real, capacity=OUTPUT + 1)
         assert isinstance(plain, EncoderDecoder)
         return Seq2SeqDecoder(plain, ids, real, room=OUTPUT + 1)
 

@@ -63,7 +63,7 @@ def test_other_processors_compute_the_same(
     ids = torch.arange(12).view(6, 2)
 
     def logits(precision: str) -> torch.Tensor:
-        return NativeDecoder(NativeModel(model, precision), source, room=4).step_all(ids)
+        return NativeDecoder(NativeModel(model, precision), source, capacity=4).step_all(ids)
 
     here = {precision: logits(precision) for precision in ("float32", "bfloat16", "int8")}
     other = load_library(path)

@@ -68,7 +68,7 @@ def same_course(
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = encoder_decoder(kind, positions)
-    native = NativeDecoder(NativeModel(model, precision), SOURCE, REAL, room=12)
+    native = NativeDecoder(NativeModel(model, precision), SOURCE, REAL, capacity=12)
     plain = Seq2SeqDecoder(model, SOURCE, REAL, room=12)
     same_course(native, plain, tokens(3, 1), TOLERANCE[precision])
 
@@ -78,7 +78,7 @@ def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_language_model_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = language_model(kind, positions)
-    native = NativeDecoder(NativeModel(model, precision), padding=PADDING, room=12)
+    native = NativeDecoder(NativeModel(model, precision), padding=PADDING, capacity=12)
     plain = CausalLMDecoder(model, PADDING, room=12)
     same_course(native, plain, tokens(3, 4), TOLERANCE[precision])
 
@@ -86,7 +86,7 @@ def test_a_language_model_writes_the_same(kind: str, positions: str, precision: 
 def test_without_padding() -> None:
     model = language_model()
     prompt = tokens(2, 5)
-    native = NativeDecoder(NativeModel(model, "float32"), room=8)
+    native = NativeDecoder(NativeModel(model, "float32"), capacity=8)
     assert difference(native.step(prompt), CausalLMDecoder(model, room=8).step(prompt)) < 1e-5
 
 
@@ -95,14 +95,14 @@ def test_a_source_of_padding_alone_says_nothing() -> None:
     real = REAL.clone()
     real[1] = False
     ids = tokens(3, 1)
-    native = NativeDecoder(NativeModel(model, "float32"), SOURCE, real, room=2)
+    native = NativeDecoder(NativeModel(model, "float32"), SOURCE, real, capacity=2)
     plain = Seq2SeqDecoder(model, SOURCE, real, room=2)
     assert difference(native.step(ids), plain.step(ids)) < 1e-5
 
 
 def test_the_best_are_those_of_the_log_probabilities() -> None:
     model = NativeModel(encoder_decoder(), "int8")
-    one, other = (NativeDecoder(model, SOURCE, REAL, room=4) for _ in range(2))
+    one, other = (NativeDecoder(model, SOURCE, REAL, capacity=4) for _ in range(2))
     ids = tokens(3, 1)
     log_p, best = one.top_k(ids, 5)
     expected = other.step(ids).log_softmax(-1).topk(5)
@@ -115,7 +115,7 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
     model = language_model("untied")
     with torch.no_grad():
         model.output.weight.zero_()
-    _, best = NativeDecoder(NativeModel(model, "float32"), room=4).top_k(tokens(2, 2), 3)
+    _, best = NativeDecoder(NativeModel(model, "float32"), capacity=4).top_k(tokens(2, 2), 3)
     assert best.tolist() == [[0, 1, 2]] * 2
 
 
@@ -124,18 +124,18 @@ def test_of_equally_likely_tokens_the_first_is_the_best() -> None:
 def test_neither_company_nor_threads_change_a_bit(precision: str) -> None:
     model = NativeModel(encoder_decoder("T5's", "relative"), precision)
     ids = tokens(3, 2)
-    together = NativeDecoder(model, SOURCE, REAL, room=4).step_all(ids)
+    together = NativeDecoder(model, SOURCE, REAL, capacity=4).step_all(ids)
     torch.set_num_threads(1)
     for row in range(3):
         real = SOURCE[row][REAL[row]][None]
         assert torch.equal(
-            NativeDecoder(model, real, room=4).step_all(ids[row, None])[0], together[row]
+            NativeDecoder(model, real, capacity=4).step_all(ids[row, None])[0], together[row]
         )
 
 
 def test_places_of_beams_that_died_are_used_again() -> None:
     model = language_model()
-    native = NativeDecoder(NativeModel(model, "float32"), room=40)
+    native = NativeDecoder(NativeModel(model, "float32"), capacity=40)
     plain = CausalLMDecoder(model, room=40)
     torch.manual_seed(3)
     first = tokens(30, 1)
@@ -153,7 +153,7 @@ def test_a_trained_model_writes_the_same_tokens(reading_run: Path, precision: st
     native_model = NativeModel(model, precision)
     for spoken in ("삼 일 사", "구 영 오 이", "칠"):
         source = torch.tensor([vocabulary.encode(spoken)])
-        native = NativeDecoder(native_model, source, room=12)
+        native = NativeDecoder(native_model, source, capacity=12)
         plain = Seq2SeqDecoder(model, source, room=12)
         ids = torch.tensor([[vocabulary.bos_id]])
         for _ in range(10):
@@ -177,7 +177,7 @@ def test_frozen_weights_count_as_others_do() -> None:
 
 
 def test_rows_may_be_chosen_before_the_first_step() -> None:
-    writer = NativeDecoder(NativeModel(language_model()), room=4)
+    writer = NativeDecoder(NativeModel(language_model()), capacity=4)
     writer.reorder(torch.tensor([0, 0]))
     assert writer.step(tokens(2, 1)).shape[0] == 2
 
@@ -185,20 +185,20 @@ def test_rows_may_be_chosen_before_the_first_step() -> None:
 def test_what_cannot_be_done_is_refused() -> None:
     speaking, reading = NativeModel(language_model()), NativeModel(encoder_decoder())
     with pytest.raises(InputError, match="give the source"):
-        NativeDecoder(reading, room=4)
+        NativeDecoder(reading, capacity=4)
     with pytest.raises(InputError, match="leave out the source"):
-        NativeDecoder(speaking, SOURCE, room=4)
+        NativeDecoder(speaking, SOURCE, capacity=4)
     with pytest.raises(InputError, match="room for 41 tokens was asked, the model holds 40"):
-        NativeDecoder(speaking, room=41)
+        NativeDecoder(speaking, capacity=41)
     with pytest.raises(InputError, match="41 tokens came, the model holds 40"):
-        NativeDecoder(reading, tokens(1, 41), room=4)
+        NativeDecoder(reading, tokens(1, 41), capacity=4)
     with pytest.raises(InputError, match="outside the vocabulary of 77"):
-        NativeDecoder(reading, torch.tensor([[77]]), room=4)
+        NativeDecoder(reading, torch.tensor([[77]]), capacity=4)
     with pytest.raises(InputError, match=r"sources \(3, 7\) and a mask \(2, 7\) came"):
-        NativeDecoder(reading, SOURCE, REAL[:2], room=4)
+        NativeDecoder(reading, SOURCE, REAL[:2], capacity=4)
     with pytest.raises(InputError, match="padding of -1 tokens came"):
-        NativeDecoder(speaking, padding=torch.tensor([0, -1]), room=4)
-    writer = NativeDecoder(speaking, room=4)
+        NativeDecoder(speaking, padding=torch.tensor([0, -1]), capacity=4)
+    writer = NativeDecoder(speaking, capacity=4)
     writer.step(tokens(2, 3))
     for wrong in (tokens(3, 1), tokens(2, 0), tokens(2)):
         with pytest.raises(InputError, match="came for 2 rows"):

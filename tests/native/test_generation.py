@@ -44,11 +44,11 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
     writers: list[IncrementalDecoder]
     if reads:
         model = encoder_decoder()
-        native = NativeDecoder(NativeModel(model, "float32"), source, room=ROOM)
+        native = NativeDecoder(NativeModel(model, "float32"), source, capacity=ROOM)
         writers = [native, Seq2SeqDecoder(model, source, room=ROOM)]
     else:
         speaker = language_model()
-        native = NativeDecoder(NativeModel(speaker, "float32"), room=ROOM)
+        native = NativeDecoder(NativeModel(speaker, "float32"), capacity=ROOM)
         writers = [native, CausalLMDecoder(speaker, room=ROOM)]
     assert isinstance(writers[0], SupportsTopK)
     assert not isinstance(writers[1], SupportsTopK)
@@ -68,7 +68,7 @@ def test_a_draft_guesses_for_the_kernel() -> None:
     [[plain]] = generate(CausalLMDecoder(model, room=ROOM), start, config)
 
     def writers(each: LanguageModel) -> list[IncrementalDecoder]:
-        native = NativeDecoder(NativeModel(each, "float32"), room=ROOM)
+        native = NativeDecoder(NativeModel(each, "float32"), capacity=ROOM)
         return [native, CausalLMDecoder(each, room=ROOM)]
 
     for of_target, of_draft in product(range(2), range(2)):

@@ -40,19 +40,19 @@ def test_the_copy_outlives_the_model_and_does_not_follow_it() -> None:
     model = language_model()
     native = NativeModel(model, "float32")
     ids = torch.tensor([[5, 6]])
-    before = NativeDecoder(native, room=4).step(ids)
+    before = NativeDecoder(native, capacity=4).step(ids)
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
     del model
-    writer = NativeDecoder(native, room=4)
+    writer = NativeDecoder(native, capacity=4)
     del native
     assert torch.equal(writer.step(ids), before)
 
 
 def test_a_model_in_bfloat16_is_taken_too() -> None:
     model = language_model().bfloat16()
-    logits = NativeDecoder(NativeModel(model, "bfloat16"), room=4).step(torch.tensor([[5]]))
+    logits = NativeDecoder(NativeModel(model, "bfloat16"), capacity=4).step(torch.tensor([[5]]))
     assert logits.dtype == torch.float32
     assert logits.isfinite().all()
 
@@ -62,9 +62,9 @@ def test_weights_given_by_parts_are_the_same(
     precision: WeightPrecision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, ids = language_model(), torch.tensor([[5, 6, 7]])
-    whole = NativeDecoder(NativeModel(model, precision), room=4).step(ids)
+    whole = NativeDecoder(NativeModel(model, precision), capacity=4).step(ids)
     monkeypatch.setattr(packing, "_ROWS", 10)  # of 77 tokens, of 24 and 50 outputs
-    assert torch.equal(NativeDecoder(NativeModel(model, precision), room=4).step(ids), whole)
+    assert torch.equal(NativeDecoder(NativeModel(model, precision), capacity=4).step(ids), whole)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -39,7 +39,7 @@ def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
     model = language_model("untied")
     with torch.no_grad():
         next(w for w in model.parameters() if len(w) == 77)[5, 3] = math.nan
-    logits = NativeDecoder(NativeModel(model, "int8"), room=2).step_all(
+    logits = NativeDecoder(NativeModel(model, "int8"), capacity=2).step_all(
         torch.tensor([[4, 7], [4, 5]])
     )
     assert logits.isnan().all(-1).tolist() == [[False, False], [False, True]]

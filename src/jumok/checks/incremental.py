@@ -49,10 +49,10 @@ def native(precision: WeightPrecision) -> Callable[[Subject], Answers]:
             raise NotApplicable(str(reason)) from None
         if isinstance(model, EncoderDecoder):
             return _read_and_written(
-                subject, lambda ids, real, room: NativeDecoder(kernel, ids, real, room=room)
+                subject, lambda ids, real, room: NativeDecoder(kernel, ids, real, capacity=room)
             )
         return _gone_on(
-            subject, lambda padding, room: NativeDecoder(kernel, padding=padding, room=room)
+            subject, lambda padding, room: NativeDecoder(kernel, padding=padding, capacity=room)
         )
 
     return way

@@ -29,7 +29,7 @@ class NativeDecoder:
         source_mask: Tensor | None = None,
         *,
         padding: Tensor | None = None,
-        room: int,
+        capacity: int,
     ) -> None:
         """source (N, S) int64; real (N, S) bool, None without padding; padding (B) int64."""
         if model.has_encoder != (source is not None):
@@ -37,14 +37,14 @@ class NativeDecoder:
                 "an encoder-decoder reads sources and a language model has none; "
                 f"{'give' if model.has_encoder else 'leave out'} the source"
             )
-        if room > model.max_length:
+        if capacity > model.max_length:
             raise InputError(
-                f"room for {room} tokens was asked, the model holds {model.max_length}; "
+                f"room for {capacity} tokens was asked, the model holds {model.max_length}; "
                 "ask for less or train with a larger model.max_length"
             )
         self.vocabulary_size = model.vocabulary_size
         self._model = model  # keeps the weights alive
-        self._room = room
+        self._capacity = capacity
         self._length = 0
         self._rows: int | None = None
         self._broken = False
@@ -152,10 +152,10 @@ class NativeDecoder:
                 f"tokens of shape {tuple(ids.shape)} came for {self._rows} rows; "
                 f"give ({self._rows}, 1) or more"
             )
-        if self._length + ids.shape[1] > self._room:
+        if self._length + ids.shape[1] > self._capacity:
             raise InputError(
                 f"{self._length + ids.shape[1]} positions do not fit a writer with room for "
-                f"{self._room}; make it with more room"
+                f"{self._capacity}; make it with more room"
             )
         return _on_cpu(ids).long().contiguous()
 

@@ -71,13 +71,13 @@ class Kernels:
         """A writer of a model that reads sources (N, S)."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._of(model), source, real, room=room)
+        return NativeDecoder(self._of(model), source, real, capacity=room)
 
     def begin_text(self, model: nn.Module, room: int) -> IncrementalDecoder:
         """A writer of a model that goes on from prompts of one length."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._of(model), room=room)
+        return NativeDecoder(self._of(model), capacity=room)
 
     def _of(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
