@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import normalize
 
 from jumok.data.config import DataConfig
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.splits import PAIRS, REGRESSION, SEQUENCES, TAGGING
 from jumok.data.table import Table
 from jumok.evaluation import (

@@ -17,7 +17,7 @@ from torch import Tensor
 from turns import heading
 
 import jumok
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.decoding import generate
 from jumok.decoding.build import build_stopping_and_processors

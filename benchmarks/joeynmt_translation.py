@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from turns import heading
 
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, is_test
 from jumok.evaluation import countings, score_sequences
 from jumok.tasks.recipe.recipe import Recipe

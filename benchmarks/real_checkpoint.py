@@ -18,7 +18,7 @@ from turns import heading
 
 import jumok
 from jumok.data.config import DataConfig
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.text.pretrained import PretrainedVocabulary
 

@@ -198,7 +198,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     """n batches of real reviews: the same for every system of one form."""
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
-    from jumok.data.corpora import load_splits
+    from jumok.data.load import load_splits
     from jumok.data.packing import bucketed, pack, packed, pad
     from jumok.data.splits import CLASSIFICATION
     from jumok.tasks.inputs.text_encoder import TextEncoder

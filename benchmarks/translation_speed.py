@@ -50,7 +50,7 @@ def job_of(size: Size, data: Path) -> SequenceJob:
     """jumok's model and job on the first pairs of the corpus."""
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
-    from jumok.data.corpora import load_splits
+    from jumok.data.load import load_splits
     from jumok.data.splits import SEQUENCES
     from jumok.models import EncoderDecoder
     from jumok.tasks.recipe.recipe import Recipe

@@ -22,7 +22,7 @@ from .fuzz_mutations import NASTY_TEXTS, Files
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
     from jumok.tasks.pipeline.pipeline import Loaded
-    from jumok.text.vocabulary import Vocabulary
+    from jumok.text.tokenizer import Vocabulary
 
 ODD_TEXTS = (
     "한글 abc",
@@ -221,7 +221,7 @@ def reports(files: Files) -> object:
 
 def table(files: Files) -> object:
     """A file of rows, those that cannot be read left out, and once more refusing them."""
-    from jumok.data.readers import read_table
+    from jumok.data.files.tables import read_table
 
     with folder_of(files) as home:
         path = next(home.iterdir())

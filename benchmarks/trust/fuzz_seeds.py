@@ -281,7 +281,7 @@ def _unigram() -> Files:
 
 def _marian() -> Files:
     model = sentencepiece_bytes()
-    from jumok.text.model_file import read_model
+    from jumok.text.sentencepiece_proto import read_model
 
     ids = {piece: i for i, piece in enumerate((*read_model(model).pieces, "<pad>"))}
     return {

@@ -190,7 +190,7 @@ def _recipe(folder: Path) -> object:
 
 
 def _rows(folder: Path) -> object:
-    from jumok.data.readers import read_table
+    from jumok.data.files.tables import read_table
 
     return read_table(folder / "rows.tsv", ["text", "label"])
 

@@ -10,7 +10,7 @@ import pytest
 import jumok
 from jumok.cli.stdin import lines_of_stdin
 from jumok.errors import InputError
-from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES
+from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES
 from tests.cli.commands import JUMOK, call, environment
 
 Capture = pytest.CaptureFixture[str]

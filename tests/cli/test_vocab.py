@@ -14,7 +14,7 @@ from jumok.cli.vocab import app
 from jumok.errors import InputError, StorageError
 from jumok.text import SentencePieceVocabulary
 from tests.shared_data import shared_data
-from tests.text.samples import CORPUS, SENTENCES, kowiki_like, trained
+from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, trained
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from jumok.data.config import DataConfig
-from jumok.data.corpora import load_splits
+from jumok.data.contamination import Overlap, overlap
+from jumok.data.files.lines import survey
+from jumok.data.files.tables import read_table
 from jumok.data.finding import find_file
 from jumok.data.known import CORPORA
-from jumok.data.overlap import Overlap, overlap
-from jumok.data.readers import read_table
-from jumok.data.sources import survey
+from jumok.data.load import load_splits
+from jumok.data.split_rules import bucket
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
-from jumok.data.splitting import bucket
 from jumok.errors import InputError
 from tests.shared_data import shared_data
 

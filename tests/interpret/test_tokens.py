@@ -15,7 +15,7 @@ from jumok.interpret.tokens import CHUNK, Row, spans, spelled_spans, tokens
 from jumok.interpret.tracing import trace
 from jumok.tasks.runs.load import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 from tests import hf_folders as foreign_folders
 from tests.interpret.random_models import loaded_of
 from tests.tasks.tiny_jobs import review_vocabulary

@@ -11,7 +11,7 @@ import torch
 
 import jumok
 from jumok.data.config import DataConfig
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
 from jumok.nn.masks import AttentionMask

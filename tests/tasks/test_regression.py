@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import jumok
-from jumok.data.recipe_files import evaluation_table
+from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.models import TextClassifier

@@ -8,13 +8,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from jumok.data.ragged import Ragged
 from jumok.decoding import DecodingConfig
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
 from jumok.tasks.pipeline.generation import Output, write_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.seq2seq import SequenceJob
+from jumok.text.ragged import Ragged
 from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, reading_vocabulary, sequence_job
 from tests.tiny_runs import readings

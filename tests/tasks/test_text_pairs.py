@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jumok
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.pooling import compare, likeness
@@ -29,6 +28,7 @@ from jumok.tasks.pipeline.sequence_classification import (
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
+from jumok.text.ragged import Ragged
 from jumok.viewer.attention import draw
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
 from tests.tiny_runs import REVIEWS

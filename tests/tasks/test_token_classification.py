@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 import jumok
-from jumok.data.recipe_files import evaluation_table
 from jumok.data.table import Table
+from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.recipe.recipe import load_recipe

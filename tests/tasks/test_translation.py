@@ -10,7 +10,7 @@ import torch
 
 import jumok
 from jumok import safetensors_io as tensorfile
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jumok.errors import InputError
 from jumok.text.offsets import offsets
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from tests.text.samples import CORPUS, trained
+from tests.text.sample_texts import CORPUS, trained
 
 CHARACTERS = SentencePieceVocabulary.train(CORPUS, VocabularyConfig(size=400, kind="char"))
 VOCABULARIES = [trained("unigram"), trained("bpe"), CHARACTERS]

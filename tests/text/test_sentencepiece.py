@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from jumok.errors import InputError, StorageError
 from jumok.text import SPECIAL_PIECES, SentencePieceVocabulary, Vocabulary, VocabularyConfig
-from jumok.text.model_file import PieceType, read_model
+from jumok.text.sentencepiece_proto import PieceType, read_model
 from tests.shared_data import shared_data
-from tests.text.samples import SENTENCES, foreign, kowiki_like, trained
+from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
 
 KINDS = ["unigram", "bpe"]
 SPECIAL = ["pad_id", "unk_id", "bos_id", "eos_id", "sep_id", "cls_id", "mask_id"]
@@ -47,7 +47,7 @@ def test_the_same_texts_give_the_same_bytes(kind: str) -> None:
 
 def test_another_process_gives_the_same_bytes_and_nothing_is_left_behind(tmp_path: Path) -> None:
     code = (
-        "from tests.text.samples import trained\n"
+        "from tests.text.sample_texts import trained\n"
         "print(trained('unigram').fingerprint, trained('bpe').fingerprint)"
     )
     root = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from jumok.errors import InputError
 from jumok.text import SentencePieceVocabulary, StreamingDecoder
-from jumok.text.model_file import PieceType, read_model
-from tests.text.samples import SENTENCES, foreign, kowiki_like, trained
+from jumok.text.sentencepiece_proto import PieceType, read_model
+from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
 
 VOCABULARIES = {
     "unigram": trained(),

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from jumok.checks.target import Sample
-from jumok.data.ragged import Ids
 from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -20,6 +19,7 @@ from jumok.tasks.pipeline.causal_generation import prompt
 from jumok.tasks.pipeline.outputs import Rewriting
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.evaluate import tables_of
+from jumok.text.ragged import Ids
 
 LONGEST = 512  # tokens of a drawn text: more cost time and tell nothing new
 N_TEXTS = 4

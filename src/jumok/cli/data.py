@@ -100,8 +100,8 @@ def verify(
 
 def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
     from jumok.data.config import DataConfig
-    from jumok.data.corpora import load_splits
-    from jumok.data.overlap import overlap
+    from jumok.data.contamination import overlap
+    from jumok.data.load import load_splits
 
     splits = load_splits(DataConfig(corpus=corpus.name), tuple(corpus.columns))
     for split, found in overlap(splits).items():

@@ -34,7 +34,7 @@ def evaluate(
     ] = False,
 ) -> None:
     """Score a run on the test sets of its recipe, on another split, or on a file."""
-    from jumok.data.recipe_files import evaluation_table
+    from jumok.data.table_files import evaluation_table
     from jumok.errors import InputError
     from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
 

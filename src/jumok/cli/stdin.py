@@ -20,7 +20,7 @@ def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
     characters that texts may not have; the lines before it have been yielded.
     """
-    from jumok.text.length import MOST_BYTES
+    from jumok.text.limits import MOST_BYTES
     from jumok.text.normalization import checked
 
     if stream is None:

@@ -150,7 +150,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Measure a vocabulary on texts: unknown rate, tokens per character, lossy texts."""
-    from jumok.text import report as measure
+    from jumok.text import vocabulary_report as measure
 
     vocabulary = _vocabulary(model)
     found = measure(vocabulary, _texts(files, column), examples=examples)
@@ -205,7 +205,7 @@ def _vocabulary(path: Path) -> "SentencePieceVocabulary":
 
 def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:
     """The lines of all files, or one of their columns; without files, the lines of stdin."""
-    from jumok.data.readers import format_of, read_table
+    from jumok.data.files.tables import format_of, read_table
 
     if column is not None and not files:
         raise InputError(f"--column {column} needs a file; give a TSV, CSV or JSON-lines file")

@@ -4,8 +4,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from jumok.data.bad_rows import OnBadRows
-from jumok.data.formats import Format
+from jumok.data.files.bad_rows import OnBadRows
+from jumok.data.files.formats import Format
 from jumok.data.known import known_corpus
 from jumok.errors import InputError
 

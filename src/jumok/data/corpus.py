@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jumok.data.formats import Format
+from jumok.data.files.formats import Format
 
 By = Literal["rows", "hash", "order", "characters"]
 
@@ -28,7 +28,7 @@ class Rows:
     What `first` and `stop` count is said by `by`: rows; the thousand buckets that the sha1 of the
     cell under the header `key` falls into, so that like cells stay together wherever they stand;
     rows in the order of that sha1; or thousandths of the characters of a file that is one text.
-    All splits of a file are cut by the same. See `jumok.data.splitting`.
+    All splits of a file are cut by the same. See `jumok.data.split_rules`.
     """
 
     files: tuple[str, ...]

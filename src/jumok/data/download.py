@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from jumok.data.corpus import Corpus, CorpusFile
+from jumok.data.files.lines import COMPRESSED, survey
 from jumok.data.finding import corpus_folders, downloads, find_file, find_files
-from jumok.data.sources import COMPRESSED, survey
 from jumok.errors import InputError, StorageError
 
 logger = logging.getLogger(__name__)

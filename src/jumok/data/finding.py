@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jumok.data.cached import cache_folder
+from jumok.data.arrow_cache import cache_folder
 from jumok.data.corpus import Corpus, CorpusFile
-from jumok.data.sources import COMPRESSED
+from jumok.data.files.lines import COMPRESSED
 from jumok.errors import InputError
 
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jumok.data.bad_rows import BadRows
 from jumok.data.config import DataConfig
-from jumok.data.readers import FORMATS
-from jumok.data.recipe_files import read_files
-from jumok.data.sources import suffix
+from jumok.data.files.bad_rows import BadRows
+from jumok.data.files.lines import suffix
+from jumok.data.files.tables import FORMATS
+from jumok.data.split_rules import BUCKETS, part_of_text
 from jumok.data.splits import Splits
-from jumok.data.splitting import BUCKETS, part_of_text
 from jumok.data.table import Table
+from jumok.data.table_files import read_files
 from jumok.errors import InputError
 
 

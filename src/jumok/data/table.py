@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jumok.data.bad_rows import BadRows
+from jumok.data.files.bad_rows import BadRows
 from jumok.errors import InputError
 
 Cell = TypeVar("Cell", str, float, list[str])

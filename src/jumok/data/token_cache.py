@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from jumok.data.cached import cache_folder, cached_table, write_table
-from jumok.data.ragged import Ragged
+from jumok.data.arrow_cache import cache_folder, cached_table, write_table
+from jumok.text.ragged import Ragged
 
 WORTH_KEEPING = 4_096  # texts; fewer are encoded again in less time than it takes to look
 

@@ -28,7 +28,7 @@ from jumok.decoding.processors import Processor
 from jumok.decoding.sampling import text_key
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 MakeSeq2SeqDecoder = Callable[[EncoderDecoder, Tensor, Tensor | None, int], IncrementalDecoder]
 """model, source (N, S), real (N, S) or None, room: a writer that has read the source."""

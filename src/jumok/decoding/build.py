@@ -27,7 +27,7 @@ from jumok.decoding.processors import (
 from jumok.decoding.stopping import StoppingCriteria, StopStrings
 from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
-from jumok.text.vocabulary import Vocabulary, unk_id
+from jumok.text.tokenizer import Vocabulary, unk_id
 
 
 def build_stopping_and_processors(

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from jumok.errors import InputError
 from jumok.text.streaming import StreamingDecoder, shared
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from jumok.nn import (
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec

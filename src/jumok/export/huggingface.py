@@ -18,7 +18,6 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.export.difference import difference
 from jumok.export.generation_config import generation
@@ -43,11 +42,12 @@ from jumok.tasks.inputs.special_tokens import filler, target_begin
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.import_checkpoint import original
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.pretrained.choosing import class_name
+from jumok.text.pretrained.export import CLASSIFYING, CONTINUING, READING, tokenizer_files
 from jumok.text.pretrained.files import CONFIG
-from jumok.text.pretrained.writing import CLASSIFYING, CONTINUING, READING, tokenizer_files
+from jumok.text.pretrained.registry import class_name
+from jumok.text.ragged import Ragged
 from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together

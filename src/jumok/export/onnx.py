@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.packing import pad
-from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.export.difference import difference
 from jumok.export.onnx_graph import GRAPH, LARGEST, ByNames, quantize_graph, write_graph
@@ -27,6 +26,7 @@ from jumok.models import (
 from jumok.models.weights import weights_of
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.evaluate import score
+from jumok.text.ragged import Ragged
 
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import torch
 
-from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, generate_lm, generate_seq2seq
 from jumok.evaluation import countings, score_sequences
@@ -23,6 +22,7 @@ from jumok.export.samples import Scores, lists, numbers_of, read
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.inputs.batches import in_order_of_length, padded
 from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.text.ragged import Ragged
 
 AT_ONCE = 1_024  # tokens of a batch
 PROMPT, CONTINUATION = 8, 32  # tokens given to a language model, and tokens it goes on for

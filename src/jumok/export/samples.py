@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.errors import InputError, JumokError
 from jumok.export.report import Cost, Unmeasured
@@ -18,6 +17,7 @@ from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.windows import framed
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.evaluate import tables_of
+from jumok.text.ragged import Ragged
 
 COMPARED = 100  # rows whose numbers are compared
 MEASURED = 1_000  # rows that int8 is scored on

@@ -18,7 +18,7 @@ from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_WORD, trimmed, word_at, words
 from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
-from jumok.text.byte_letters import byte_of, bytes_of, is_text, spelled
+from jumok.text.byte_pieces import byte_of, bytes_of, is_text, spelled
 from jumok.text.offsets import Span
 
 if TYPE_CHECKING:

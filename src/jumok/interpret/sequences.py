@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.interpret.tokens import Row, spans, spelled_spans
 from jumok.tasks.inputs.special_tokens import (
@@ -25,7 +24,8 @@ from jumok.tasks.masked_lm import read_blanks
 from jumok.tasks.pipeline.causal_generation import prompt
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.text.offsets import Span
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 Framing = Callable[[Ragged, Ragged | None], Ragged]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumok.decoding import Hypothesis, StepResult
 from jumok.interpret.schema import Beam, Candidate, Chosen, Step
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 LIKELIEST = 10  # tokens that a step shows
 

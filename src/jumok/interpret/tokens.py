@@ -12,7 +12,7 @@ from jumok.interpret.schema import Tokens
 from jumok.tasks.inputs.special_tokens import filler
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 CHUNK = 64  # ids of which all beginnings are decoded together
 CONTEXT = 8  # ids before them that are decoded along: more bytes than a letter has

@@ -40,7 +40,7 @@ from jumok.tasks.inputs.batches import PaddedIds
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.pipeline.sequence_classification import outputs
 from jumok.tasks.recipe.task_spec import WRITING
-from jumok.text.vocabulary import piece_of
+from jumok.text.tokenizer import piece_of
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 

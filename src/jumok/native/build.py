@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from jumok.data.cached import cache_folder
+from jumok.data.arrow_cache import cache_folder
 from jumok.errors import JumokError
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import pack
-from jumok.data.ragged import Ragged
 from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
@@ -36,7 +35,8 @@ from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
 from jumok.tasks.pipeline.task import Scored
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.text.vocabulary import Vocabulary, unk_id
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary, unk_id
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 

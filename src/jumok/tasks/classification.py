@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationScores, calibration_error, score_labels
@@ -30,7 +29,8 @@ from jumok.tasks.pipeline.sequence_classification import (
 from jumok.tasks.pipeline.task import Scored
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Mistake

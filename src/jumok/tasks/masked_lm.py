@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import bucketed
-from jumok.data.ragged import Ragged
 from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -49,7 +48,8 @@ from jumok.tasks.pipeline.task import Scored
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_numbers
@@ -33,7 +32,8 @@ from jumok.tasks.pipeline.sequence_classification import (
 from jumok.tasks.pipeline.task import Scored
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from jumok.data.packing import bucketed
-from jumok.data.ragged import Ragged
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
@@ -33,7 +32,8 @@ from jumok.tasks.pipeline.task import Scored
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.told import rewriting
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 from jumok.training.reporting.report import Example

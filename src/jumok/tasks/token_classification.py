@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.data.splits import TAGGING, Splits
 from jumok.data.table import Table
 from jumok.evaluation import score_labels, score_tags
@@ -43,7 +42,8 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Example

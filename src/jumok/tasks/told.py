@@ -14,7 +14,7 @@ from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
 from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.tasks.pipeline.generation import Output
 from jumok.tasks.pipeline.outputs import Candidate, Rewriting, Token
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Loaded

@@ -14,10 +14,16 @@ import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
-from jumok.text.model_file import PieceType, read_model, with_rule, with_types, without_scores
 from jumok.text.normalization import checked, normalizer
-from jumok.text.sampling import Sampler
-from jumok.text.vocabulary import SPECIAL_PIECES
+from jumok.text.sentencepiece_proto import (
+    PieceType,
+    read_model,
+    with_rule,
+    with_types,
+    without_scores,
+)
+from jumok.text.subword_regularization import Sampler
+from jumok.text.tokenizer import SPECIAL_PIECES
 
 _PAD, _UNK, _BOS, _EOS, _SEP, _CLS, _MASK = SPECIAL_PIECES
 

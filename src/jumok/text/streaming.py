@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from jumok.text.byte_letters import byte_of
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.byte_pieces import byte_of
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 _REPLACEMENT = "\ufffd"
 

@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor, nn
 
-from jumok.data.loader import Epoch
+from jumok.data.resumable_loader import Epoch
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 
 

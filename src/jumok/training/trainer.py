@@ -19,7 +19,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor, nn
 
-from jumok.data.loader import Loader, Position
+from jumok.data.resumable_loader import Loader, Position
 from jumok.device import (
     release_memory,
     resolve_dtype,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jumok.interpret.aggregate import groups
 from jumok.interpret.options import Unit
 from jumok.interpret.schema import Tokens
-from jumok.text.byte_letters import byte_of, bytes_of, is_part_of_a_text
+from jumok.text.byte_pieces import byte_of, bytes_of, is_part_of_a_text
 
 LONGEST = 64  # characters of a label
 

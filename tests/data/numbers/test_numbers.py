@@ -12,7 +12,7 @@ import pytest
 
 from jumok.data.numbers import EXAMPLES, SPLITS, Sentence, examples, generate, sentences
 from jumok.data.numbers.expressions import counter, date, ordinal, time
-from jumok.data.numbers.frames import FRAMES
+from jumok.data.numbers.grammar import FRAMES
 from jumok.data.numbers.splits import side
 from jumok.errors import InputError
 from tests.data.numbers.parser import KINDS, all_readings

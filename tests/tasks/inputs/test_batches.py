@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from jumok.data.ragged import Ragged
 from jumok.tasks.inputs.batches import Batches, in_order_of_length, padded
+from jumok.text.ragged import Ragged
 
 CPU = torch.device("cpu")
 

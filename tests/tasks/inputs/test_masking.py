@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.tasks.inputs.masking import Masked, MaskingConfig, Pieces, hide
+from jumok.text.ragged import Ragged
 from tests.tasks.tiny_jobs import review_vocabulary
 
 V, SPECIAL, MASK = 100, 10, 6

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.data.packing import pack
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.tasks.inputs.windows import Rows, WindowConfig, Windows, framed, joined
+from jumok.text.ragged import Ragged
 
 BOS, EOS, PAD = 2, 3, 0
 

@@ -16,8 +16,8 @@ import jumok
 from jumok import safetensors_io as tensorfile
 from jumok.checks import samples_of
 from jumok.cli.options import overridden
-from jumok.data.recipe_files import evaluation_table
 from jumok.data.table import Table
+from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import read_row
 from jumok.models.weights import weights_of

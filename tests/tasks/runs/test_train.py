@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 
 import jumok
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.tasks.inputs.tokenizer_pair import Vocabularies
 from jumok.tasks.recipe.recipe import load_recipe

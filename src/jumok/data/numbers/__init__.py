@@ -23,7 +23,6 @@ from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from jumok.data.numbers.carriers import Carrier, Slot
 from jumok.data.numbers.expressions import (
     Expression,
     counter,
@@ -35,6 +34,7 @@ from jumok.data.numbers.expressions import (
     time,
 )
 from jumok.data.numbers.splits import SPLITS, side
+from jumok.data.numbers.templates import Carrier, Slot
 from jumok.errors import InputError
 
 __all__ = ["EXAMPLES", "SPLITS", "Sentence", "examples", "generate", "sentences"]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from jumok.data.numbers.readings import counted, month, native, one_by_one, sino
+from jumok.data.numbers.number_words import counted, month, native, one_by_one, sino
 
 _ABBREVIATIONS = {"킬로미터": "km", "킬로그램": "kg", "센티미터": "cm", "퍼센트": "%"}
 _HOURS = {  # the hours a part of the day may name; "" is a time without one

@@ -10,9 +10,9 @@ test_patterns the numbers of train.
 from dataclasses import dataclass
 from hashlib import sha256
 
-from jumok.data.numbers.carriers import Carrier
 from jumok.data.numbers.expressions import Expression
-from jumok.data.numbers.frames import FRAMES
+from jumok.data.numbers.grammar import FRAMES
+from jumok.data.numbers.templates import Carrier
 
 _SHARES = 20  # one in 20 to dev, one to test, the rest to train
 _DIAGONAL = 7  # one carrier in about 7 is held out, never two beside each other

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from jumok.decoding.constraints.automaton import DEAD, Automaton
 from jumok.errors import InputError
-from jumok.text.byte_letters import bytes_of
-from jumok.text.vocabulary import Vocabulary, piece_of
+from jumok.text.byte_pieces import bytes_of
+from jumok.text.tokenizer import Vocabulary, piece_of
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _HALF = "\ufffd"  # what bytes are decoded to that are no whole character

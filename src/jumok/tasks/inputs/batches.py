@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.data.packing import Row, bucketed, pad
-from jumok.data.ragged import Ragged
+from jumok.text.ragged import Ragged
 
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.ragged import Ids, Ragged
 from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import model_size
 from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.ragged import Ids, Ragged
 from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.vocabulary import Vocabulary, unk_id
+from jumok.text.tokenizer import Vocabulary, unk_id
 
 HIDDEN, OTHER = 0.8, 0.1  # of the chosen; the rest stay as they are
 SPACE = "▁"  # what a piece begins with that begins a word

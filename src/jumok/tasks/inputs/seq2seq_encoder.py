@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.tasks.inputs.batches import PaddedIds, padded
 from jumok.tasks.inputs.special_tokens import filler, framed_sources, framed_targets
 from jumok.tasks.jobs.subword_sampling import Cut, sampled
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)

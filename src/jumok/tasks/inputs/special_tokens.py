@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.ragged import Ragged
 from jumok.errors import InputError
 from jumok.processes import is_main_process
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 logger = logging.getLogger(__name__)
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from jumok.data.ragged import Ragged
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import framed_texts
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)

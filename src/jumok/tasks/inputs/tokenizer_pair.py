@@ -22,7 +22,7 @@ from jumok.tasks.recipe.task_spec import WRITING
 from jumok.tasks.registry import task_of
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
 IMPORTED = "vocabulary"  # a folder

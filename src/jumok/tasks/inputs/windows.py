@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.packing import packed
-from jumok.data.ragged import Ids, Offsets, Ragged
 from jumok.errors import InputError
+from jumok.text.ragged import Ids, Offsets, Ragged
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 
 from jumok.data.packing import bucketed
-from jumok.data.ragged import Ragged
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import Batches, PaddedIds, padded
 from jumok.tasks.inputs.masking import special_ids
@@ -17,7 +16,8 @@ from jumok.tasks.inputs.special_tokens import filler
 from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
 from jumok.tasks.jobs.subword_sampling import replaced, sample
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.text.vocabulary import Vocabulary, unk_id
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary, unk_id
 
 B = TypeVar("B")
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.ragged import Ragged
 from jumok.data.token_cache import encode_cached
 from jumok.seeding import derive_seed
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 SAMPLED_TOGETHER = 8_192  # texts; lists of ids take ten times the memory of rows
 

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.decoding import (
     DecodingConfig,
     DraftModel,
@@ -34,7 +33,8 @@ from jumok.tasks.pipeline.backends import Kernels
 from jumok.tasks.pipeline.distributed_map import Letter, in_turns
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import WRITING
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 _WRITTEN: Letter[list[list[Hypothesis]]] = Letter(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),

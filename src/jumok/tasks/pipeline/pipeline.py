@@ -21,9 +21,9 @@ from jumok.tasks.pipeline.outputs import Answer
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import WRITING
 from jumok.tasks.registry import task_of
-from jumok.text.length import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
+from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
 from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 
 
 class Loaded:

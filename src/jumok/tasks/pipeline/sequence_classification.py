@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.ragged import Ragged
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import (
@@ -25,7 +24,8 @@ from jumok.tasks.inputs.special_tokens import filler, target_begin
 from jumok.tasks.inputs.text_encoder import Texts, is_told_segments, segments_of
 from jumok.tasks.jobs.epoch_sampler import Epochs
 from jumok.tasks.pipeline.distributed_map import TENSORS, in_turns
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.ragged import Ragged
+from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import torch
 
-from jumok.data.corpora import load_splits
 from jumok.data.known import known_corpus
+from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
 from jumok.errors import InputError

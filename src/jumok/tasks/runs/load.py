@@ -25,7 +25,7 @@ from jumok.tasks.registry import task_of
 from jumok.tasks.runs.import_checkpoint import Imported, open_foreign, open_imported
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.vocabulary import Vocabulary
+from jumok.text.tokenizer import Vocabulary
 from jumok.training.checkpoints.checkpoint import parse_step
 from jumok.training.checkpoints.store import CHECKPOINT_NAME, CHECKPOINTS, CheckpointStore
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError

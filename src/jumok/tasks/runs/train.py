@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumok.data.corpora import load_splits
+from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, versions
 from jumok.errors import InputError

@@ -6,8 +6,8 @@
 The ids are those of AutoTokenizer of transformers, which is not needed here.
 """
 
-from jumok.text.pretrained.framing import Framed
-from jumok.text.pretrained.reading import read_vocabulary
-from jumok.text.pretrained.vocabulary import PretrainedVocabulary
+from jumok.text.pretrained.load import read_vocabulary
+from jumok.text.pretrained.tokenizer import PretrainedVocabulary
+from jumok.text.template import Framed
 
 __all__ = ["Framed", "PretrainedVocabulary", "read_vocabulary"]

@@ -13,10 +13,10 @@ from functools import cached_property
 import sentencepiece
 
 from jumok.errors import InputError
-from jumok.text.pretrained.assembling import named_pieces
-from jumok.text.pretrained.cutting import Cut, checked_text, cleaned
+from jumok.text.pretrained.backend import Cut, checked_text, cleaned
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.pretrained.settings import NAMED, Settings, Token, check_ids
+from jumok.text.pretrained.special_tokens import named_pieces
+from jumok.text.pretrained.tokenizer_config import NAMED, Settings, Token, check_ids
 from jumok.text.pretrained.unigram import model_of
 
 _DEFAULTS: Mapping[str, Token | None] = {

@@ -8,10 +8,10 @@ from typing import Any, Literal
 from tokenizers import Tokenizer, models
 
 from jumok.errors import InputError
-from jumok.text.charsmap import MOST_GROWTH, growth_of, refuse_growth
+from jumok.text.precompiled_charsmap import MOST_GROWTH, growth_of, refuse_growth
 from jumok.text.pretrained.files import TOKENIZER, TokenizerFiles
-from jumok.text.pretrained.guard import check_pattern, library_errors
-from jumok.text.pretrained.settings import check_ids
+from jumok.text.pretrained.library_errors import check_pattern, library_errors
+from jumok.text.pretrained.tokenizer_config import check_ids
 
 Kind = Literal["WordPiece", "BPE", "Unigram", "WordLevel"]
 

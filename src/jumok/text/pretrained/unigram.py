@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from jumok.errors import InputError
-from jumok.text.model_file import ModelFile, PieceType, read_model
-from jumok.text.pretrained.assembling import Assembly, Parts, add_pieces, named_pieces, piece_id
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.pretrained.framing import Fixed, Slot, double_sep
-from jumok.text.pretrained.guard import library_errors
-from jumok.text.pretrained.settings import Settings, Token
+from jumok.text.pretrained.library_errors import library_errors
+from jumok.text.pretrained.special_tokens import Assembly, Parts, add_pieces, named_pieces, piece_id
+from jumok.text.pretrained.tokenizer_config import Settings, Token
 from jumok.text.pretrained.tokenizer_json import TokenizerJson, decoded_charsmap
+from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
+from jumok.text.template import Fixed, Slot, double_sep
 
 _MBART_LANGUAGES = (
     *("ar_AR", "cs_CZ", "de_DE", "en_XX", "es_XX", "et_EE", "fi_FI", "fr_XX", "gu_IN"),

@@ -6,12 +6,12 @@ with nothing said there a text is lower-cased and stripped of accents, and Hangu
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from jumok.text.pretrained.assembling import Assembly, add_pieces, named_pieces, piece_id
 from jumok.text.pretrained.files import TokenizerFiles
-from jumok.text.pretrained.framing import Fixed, Slot
-from jumok.text.pretrained.guard import library_errors
-from jumok.text.pretrained.settings import Settings
+from jumok.text.pretrained.library_errors import library_errors
+from jumok.text.pretrained.special_tokens import Assembly, add_pieces, named_pieces, piece_id
+from jumok.text.pretrained.tokenizer_config import Settings
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
+from jumok.text.template import Fixed, Slot
 
 _DEFAULTS = {
     "unk_token": "[UNK]",

@@ -1,0 +1,218 @@
+"""The same rows from every format, whatever the line ends, marks and compression."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.data.files.tables import format_of, read_parallel, read_table
+from jumok.data.table import Table
+from jumok.errors import InputError, StorageError
+
+ROWS = [
+    ("이 영화 정말 재미있어요", "1"),
+    ('그는 "명작"이라 했다, 글쎄', "0"),
+    ("ㅋㅋ ㅠㅠ ㈜…", "1"),
+]
+COLUMNS = {"text": "document", "label": "label"}
+NAMES = {"0": "negative", "1": "positive"}
+
+
+def rows_of(table: Table) -> list[tuple[str, str]]:
+    return list(zip(table.column("text"), table.column("label"), strict=True))
+
+
+def tsv(rows: list[tuple[str, str]], end: str = "\n") -> str:
+    return "".join(
+        "\t".join(row) + end
+        for row in [("id", "document", "label"), *[("7", text, label) for text, label in rows]]
+    )
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("last", [True, False])
+def test_line_ends_and_marks_change_nothing(
+    tmp_path: Path, end: str, mark: str, last: bool
+) -> None:
+    text = mark + tsv(ROWS, end)
+    path = tmp_path / "a.tsv"
+    path.write_bytes((text if last else text.removesuffix(end)).encode())
+    assert rows_of(read_table(path, COLUMNS)) == ROWS
+
+
+def test_mixed_line_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"text\tlabel\r\n\xea\xb0\x80\t0\n\xeb\x82\x98\t1\r\n")
+    assert rows_of(read_table(path, ("text", "label"))) == [("가", "0"), ("나", "1")]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_compression_changes_nothing(tmp_path: Path, ending: str) -> None:
+    pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[ending]
+    path = tmp_path / f"a.tsv{ending}"
+    path.write_bytes(pack(tsv(ROWS).encode()))
+    plain = tmp_path / "plain.tsv"
+    plain.write_text(tsv(ROWS), encoding="utf-8")
+    table = read_table(path, COLUMNS)
+    assert rows_of(table) == ROWS
+    assert table.sha256 == read_table(plain, COLUMNS).sha256
+
+
+def test_several_gzip_members_are_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv.gz"
+    text = tsv(ROWS).encode()
+    path.write_bytes(gzip.compress(text[:50]) + gzip.compress(text[50:]))
+    assert rows_of(read_table(path, COLUMNS)) == ROWS
+
+
+def test_tsv_quotes_mean_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('text\tlabel\n"연 따옴표\t0\n"""셋"""\t1\n', encoding="utf-8")
+    assert rows_of(read_table(path, ("text", "label"))) == [('"연 따옴표', "0"), ('"""셋"""', "1")]
+
+
+def test_csv_quotes_and_cells_over_several_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        'label,document\r\n0,"쉼표, 그리고 ""따옴표"""\r\n1,"두\r\n줄"\r\n', encoding="utf-8-sig"
+    )
+    assert rows_of(read_table(path, COLUMNS)) == [('쉼표, 그리고 "따옴표"', "0"), ("두\n줄", "1")]
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    rows = [{"document": text, "label": int(label), "more": [1]} for text, label in ROWS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    table = read_table(path, COLUMNS, labels=NAMES)
+    assert rows_of(table) == [(text, NAMES[label]) for text, label in ROWS]
+
+
+def test_the_notes_json_lines_of_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "ratings_train.jsonl"
+    path.write_text(
+        '{"id": "1", "doc": ["▁재미", "있", "다"], "label": 1}\n{"doc": ["▁별로"], "label": 0}\n',
+        encoding="utf-8",
+    )
+    table = read_table(path, {"text": "doc", "label": "label"}, lists=["text"], labels=NAMES)
+    assert list(table.pieces("text")) == [["▁재미", "있", "다"], ["▁별로"]]
+    assert list(table.column("label")) == ["positive", "negative"]
+    with pytest.raises(InputError, match=r"holds lists of pieces; read it with Table\.pieces"):
+        table.column("text")
+    with pytest.raises(InputError, match=r"holds text; read it with Table\.column"):
+        table.pieces("label")
+
+
+def test_plain_lines_keep_everything_but_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "novel.txt"
+    path.write_bytes("가\u2028나\u0085다\n\t한\ufeff글\u200d\x1f\r\n".encode())
+    assert list(read_table(path, ["text"]).column("text")) == [
+        "가\u2028나\u0085다",
+        "\t한\ufeff글\u200d\x1f",
+    ]
+
+
+def test_parallel_files(tmp_path: Path) -> None:
+    (tmp_path / "train.ko").write_text("안녕\n잘 가\n", encoding="utf-8")
+    (tmp_path / "train.en.gz").write_bytes(gzip.compress(b"hello\nbye"))
+    table = read_parallel([tmp_path / "train.ko", tmp_path / "train.en.gz"])
+    assert table.column_names == ("source", "target")
+    assert list(table.column("source")) == ["안녕", "잘 가"]
+    assert list(table.column("target")) == ["hello", "bye"]
+
+
+nasty = st.text(
+    st.sampled_from("가ㄱ\u1100a 😀\u200d\u2028\u2029\u0085\ufeff\x0b\x0c\x1c\x7f\"',|")
+)
+
+
+@given(texts=st.lists(nasty.filter(str.strip), min_size=1, max_size=20))
+def test_rows_in_are_rows_out(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("nasty") / "a.tsv"
+    path.write_bytes(("text\tlabel\n" + "".join(f"{text}\t0\n" for text in texts)).encode())
+    assert list(read_table(path, ["text", "label"]).column("text")) == texts
+
+
+def test_columns_of_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(tsv(ROWS), encoding="utf-8")
+    table = read_table(path, COLUMNS)
+    column = table.column("text")
+    assert len(table) == len(column) == 3
+    assert column[-1] == ROWS[2][0]
+    assert column[1:] == [text for text, _ in ROWS[1:]]
+    assert rows_of(table.slice(1)) == ROWS[1:]
+    assert rows_of(table.slice(0, 2)) == ROWS[:2]
+    assert "3 rows" in repr(column)
+    with pytest.raises(IndexError):
+        column[3]
+    with pytest.raises(InputError, match="no column 'txet'; the table has text, label"):
+        table.column("txet")
+
+
+def test_rows_without_text_are_left_out_on_request() -> None:
+    table = Table.from_columns({"text": ["가", " \u3000", ""], "label": ["0", "1", "0"]})
+    assert rows_of(table.without_empty("text")) == [("가", "0")]
+    lists = Table.from_columns({"text": [["가"], []]})
+    assert list(lists.without_empty("text").pieces("text")) == [["가"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"a\.tsv is empty, wanted a header line"),
+        ("document\tlabel\n", r"a\.tsv holds no row that can be used"),
+        ("document\tlabels\n글\t1\n", r"a\.tsv:1: no column 'label' .*did you mean labels\?"),
+        ("글\t1\n글\t0\n", r"a\.tsv:1: no column 'document' in the header \(seen '글 \| 1'\)"),
+        ("document\tlabel\tlabel\n글\t1\t1\n", r"a\.tsv:1: two columns are called 'label'"),
+        ("document\tlabel\r글\t1\r", r"a\.tsv:1: a CR inside the line"),
+    ],
+)
+def test_headers_that_do_not_fit(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(content.encode())
+    with pytest.raises(InputError, match=message):
+        read_table(path, COLUMNS)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_wide_encodings_are_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(tsv(ROWS).encode(encoding))
+    with pytest.raises(InputError, match=f"is {encoding.upper()}, wanted UTF-8; convert it"):
+        read_table(path, COLUMNS)
+
+
+def test_csv_headers_that_do_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="is empty, wanted a header line"):
+        read_table(path, COLUMNS)
+    path.write_bytes(b'"a"b,c\n')
+    with pytest.raises(InputError, match=r"a\.csv:1: not CSV: .*correct the header"):
+        read_table(path, COLUMNS)
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"none\.tsv cannot be read \(No such file"):
+        read_table(tmp_path / "none.tsv", COLUMNS)
+    with pytest.raises(InputError, match="is not a file"):
+        read_table(tmp_path, COLUMNS, format="tsv")
+    with pytest.raises(InputError, match="is not a file"):
+        read_table("/dev/zero", COLUMNS, format="tsv")
+
+
+def test_the_format_must_be_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the suffix tells no format; wanted \.tsv, \.csv"):
+        format_of(tmp_path / "ratings.dat")
+    (tmp_path / "a.txt").write_text("글\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"plain lines, one column; document, label were wanted"):
+        read_table(tmp_path / "a.txt", COLUMNS)
+    with pytest.raises(InputError, match="only JSON lines hold lists of pieces"):
+        read_table(tmp_path / "a.txt", ["text"], lists=["text"])
+    with pytest.raises(InputError, match="1 files for 2 columns"):
+        read_parallel([tmp_path / "a.txt"])

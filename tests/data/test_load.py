@@ -1,0 +1,457 @@
+"""Recipes' data: known corpora with their traps, and one's own files."""
+
+import collections
+import json
+import lzma
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from jumok.config_io import from_dict, to_dict
+from jumok.data.config import DataConfig
+from jumok.data.contamination import overlap
+from jumok.data.files.formats import Format
+from jumok.data.files.tables import read_table
+from jumok.data.load import load_splits
+from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
+from jumok.data.table import Table
+from jumok.data.table_files import evaluation_table, label_cells
+from jumok.errors import InputError, StorageError
+from tests.shared_data import shared_data
+
+COLUMNS = {"text": "document", "label": "label"}
+NSMC = DataConfig(corpus="nsmc")
+
+
+@pytest.fixture(scope="module")
+def common_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("common-cache")
+
+
+@pytest.fixture
+def nsmc(cache_home: Path, common_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the official files; they are parsed once for all tests here."""
+    folder = shared_data("nsmc")
+    monkeypatch.setenv("JUMOK_DATA", str(folder.parent))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(common_cache))
+    return folder
+
+
+def test_nsmc_splits(nsmc: Path) -> None:
+    splits = load_splits(NSMC)
+    assert splits.labels == ("negative", "positive")
+    assert {name: len(table) for name, table in splits.tables.items()} == {
+        "train": 140_000 - 4,  # four of the five empty reviews; the fifth is in the dev rows
+        "dev": 10_000,
+        "test": 50_000,
+    }
+    assert "" not in set(splits.train.column("text"))
+    assert list(splits.test.column("text")).count("") == 3
+    assert collections.Counter(splits.test.column("label")) == {
+        "negative": 24_827,
+        "positive": 25_173,
+    }
+    everything = read_table(nsmc / "ratings_train.txt.xz", COLUMNS, format="tsv")
+    assert list(splits.dev.column("text")) == everything.column("text")[-10_000:]
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_nsmc_is_unquoted_twice(nsmc: Path, part: str) -> None:
+    official = read_table(nsmc / f"ratings_{part}.txt.xz", COLUMNS, format="tsv")
+    clean = read_table(nsmc / f"mini-{part}.tsv", COLUMNS, empty="keep")
+    assert official.column("text")[: len(clean)] == list(clean.column("text"))
+    assert official.column("label")[: len(clean)] == list(clean.column("label"))
+
+
+def test_only_the_official_files_are_unquoted(nsmc: Path, tmp_path: Path) -> None:
+    content = lzma.decompress((nsmc / "ratings_test.txt.xz").read_bytes())
+    (tmp_path / "official").write_bytes(content)
+    official = read_table(tmp_path / "official", COLUMNS, format="tsv")
+    assert list(official.column("text")).count("") == 3
+    assert not any(text.startswith('"""') for text in official.column("text"))
+    (tmp_path / "other").write_bytes(content + "1\t또 하나\t1\n".encode())
+    with pytest.raises(InputError, match=r"(?s)^3 rows .*other:5748: empty text"):
+        read_table(tmp_path / "other", COLUMNS, format="tsv")
+    other = read_table(tmp_path / "other", COLUMNS, format="tsv", on_bad_rows="skip")
+    assert sum(text.startswith('"""') for text in other.column("text")) == 233
+
+
+def test_a_changed_corpus_is_refused(cache_home: Path) -> None:
+    folder = cache_home / "jumok" / "data" / "nsmc"
+    folder.mkdir(parents=True)
+    write(folder / "ratings_test.txt", "id\tdocument\tlabel\n1\t좋다\t1\n")
+    with pytest.raises(InputError, match=r"is not the official file .* jumok data verify nsmc"):
+        load_splits(NSMC, only=["test"])
+
+
+def test_rows_can_be_limited(nsmc: Path) -> None:
+    few = DataConfig(corpus="nsmc", train_rows=100, dev_rows=50, test_rows=30)
+    splits = load_splits(few)
+    assert [len(table) for table in splits.tables.values()] == [100, 50, 30]
+
+
+def test_a_missing_corpus_says_how_to_get_it() -> None:
+    with pytest.raises(InputError, match="jumok data get nsmc, or set JUMOK_DATA"):
+        load_splits(NSMC)
+
+
+def test_numbers_are_generated() -> None:
+    config = DataConfig(corpus="numbers", train_rows=20, dev_rows=5, test_rows=4, seed=3)
+    splits = load_splits(config, SEQUENCES)
+    assert {name: len(table) for name, table in splits.tables.items()} == {
+        "train": 20,
+        "dev": 5,
+        "test": 4,
+        "test_patterns": 4,
+    }
+    again = load_splits(config, SEQUENCES, only=["test"])
+    assert list(again.test.column("source")) == list(splits.test.column("source"))
+    with pytest.raises(InputError, match="has no 'train' split; it has test"):
+        _ = again.train
+
+
+def test_a_corpus_of_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="'numbers' holds source and target, the task wants text"):
+        load_splits(DataConfig(corpus="numbers"), CLASSIFICATION)
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    rows = "".join(f"{n}번 글\t{'싫다' if n % 3 else '좋다'}\n" for n in range(30))
+    write(tmp_path / "train.tsv", f"글\t평\n{rows}")
+    write(tmp_path / "test.tsv", "글\t평\n새 글\t좋다\n")
+    return tmp_path
+
+
+def test_own_files(own: Path) -> None:
+    config = DataConfig(
+        train=str(own / "train.tsv"), test=str(own / "test.tsv"), text="글", label="평"
+    )
+    splits = load_splits(config)
+    assert splits.labels == ("싫다", "좋다")
+    assert [len(splits[name]) for name in ("train", "dev", "test")] == [27, 3, 1]
+    assert list(splits.dev.column("text")) == ["27번 글", "28번 글", "29번 글"]
+    assert list(load_splits(config, only=["test"]).tables) == ["test"]
+
+
+def test_a_label_only_the_test_has_is_refused_before_training(own: Path) -> None:
+    test = write(own / "test.tsv", "글\t평\n새 글\t그저\n")
+    config = DataConfig(train=str(own / "train.tsv"), test=test, text="글", label="평")
+    with pytest.raises(InputError, match=r"test\.tsv:2: unknown label '그저', wanted one of 싫다"):
+        load_splits(config)
+
+
+def test_labels_that_are_numbers_keep_their_order(tmp_path: Path) -> None:
+    rows = "".join(f"글\t{n}\n" for n in (10, 2, 1, 10))
+    train = write(tmp_path / "train.tsv", f"text\tlabel\n{rows}")
+    assert load_splits(DataConfig(train=train)).labels == ("1", "2", "10")
+    assert label_cells(("1", "2", "10")) == {"1": "1", "2": "2", "10": "10"}
+
+
+def test_one_label_is_not_enough(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t1\n나\t1\n")
+    with pytest.raises(InputError, match="every row of train is labelled '1'; two labels"):
+        load_splits(DataConfig(train=train))
+
+
+def test_own_parallel_files(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.ko", "하나\n둘\n셋\n")
+    target = write(tmp_path / "a.en", "one\ntwo\nthree\n")
+    splits = load_splits(DataConfig(train=(source, target), dev_rows=1), SEQUENCES)
+    assert list(splits.train.column("target")) == ["one", "two"]
+    assert list(splits.dev.column("source")) == ["셋"]
+    with pytest.raises(InputError, match="3 rows of train for dev, and train has 3; name a data"):
+        load_splits(DataConfig(train=(source, target), dev_rows=3), SEQUENCES)
+
+
+def test_labels_in_a_file_of_their_own(tmp_path: Path) -> None:
+    """Parallel files are checked as one file is: before training, by the names that are known."""
+    texts, labels = (
+        write(tmp_path / "a.txt", "가\n나\n다\n"),
+        write(tmp_path / "b.txt", "0\n1\n0\n"),
+    )
+    config = DataConfig(train=(texts, labels), dev_rows=1, labels=("나쁨", "좋음"))
+    assert list(load_splits(config).train.column("label")) == ["나쁨", "좋음"]
+    test = write(tmp_path / "c.txt", "라\n"), write(tmp_path / "d.txt", "2\n")
+    with pytest.raises(InputError, match=r"d\.txt:1: unknown label '2', wanted one of 0, 1"):
+        load_splits(DataConfig(train=(texts, labels), test=test, dev_rows=1))
+
+
+@pytest.mark.parametrize(
+    ("names", "format_"), [(("a.tsv", "b.tsv"), None), (("a.txt", "b.txt"), "tsv")]
+)
+def test_tables_are_not_read_side_by_side(
+    tmp_path: Path, names: tuple[str, str], format_: Format | None
+) -> None:
+    files = tuple(write(tmp_path / name, "text\tlabel\n가\t0\n나\t1\n") for name in names)
+    with pytest.raises(InputError, match=r"names 2 files, .*and .*a\.\w+ is read as tsv; name one"):
+        load_splits(DataConfig(train=files, format=format_))
+    lines = load_splits(DataConfig(train=files, format="lines", dev_rows=1), SEQUENCES)
+    assert lines.train.column("source")[0] == "text\tlabel"
+
+
+def test_the_train_file_is_not_needed_where_the_labels_are_known(own: Path) -> None:
+    (own / "train.tsv").unlink()
+    config = DataConfig(
+        train=str(own / "train.tsv"),
+        test=str(own / "test.tsv"),
+        text="글",
+        label="평",
+        labels=("싫다", "좋다"),
+    )
+    assert list(load_splits(config, only=["test"]).test.column("label")) == ["좋다"]
+
+
+def test_the_notes_files_of_pieces(tmp_path: Path) -> None:
+    lines = [{"doc": ["▁좋", "다"], "label": 1}, {"doc": ["▁싫다"], "label": 0}] * 10
+    train = write(tmp_path / "ratings_train.jsonl", "".join(json.dumps(r) + "\n" for r in lines))
+    config = DataConfig(train=train, pieces=True, labels=("negative", "positive"))
+    splits = load_splits(config)
+    assert splits.train.pieces("text")[0] == ["▁좋", "다"]
+    assert splits.train.column("label")[0] == "positive"
+
+
+def test_bad_rows_stop_or_are_skipped(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t0\n나\t1\n다\n라\t0\n")
+    with pytest.raises(InputError, match=r"train\.tsv:4: 1 cell, wanted 2"):
+        load_splits(DataConfig(train=train))
+    splits = load_splits(DataConfig(train=train, on_bad_rows="skip", dev_rows=1))
+    assert (len(splits.train), splits.train.bad_rows.count) == (2, 1)
+    assert splits.dev.bad_rows.count == 0  # it is a part of train, where they are counted
+
+
+@pytest.mark.parametrize("name", ["data.tsv", "data.txt", "data"])
+def test_a_file_to_be_scored_is_tsv_with_the_recipes_columns(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, "label\tid\tdocument\n1\t7\t좋다\nnegative\t8\t싫다\n")
+    table = evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))
+    assert list(table.column("text")) == ["좋다", "싫다"]
+    assert list(table.column("label")) == ["positive", "negative"]
+
+
+def test_a_file_to_be_scored_may_be_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "data.jsonl", '{"source": "삼", "target": "3"}\n')
+    table = evaluation_table(path, DataConfig(corpus="numbers"), SEQUENCES)
+    assert list(table.column("target")) == ["3"]
+
+
+def test_the_official_test_file_to_be_scored_has_all_rows(nsmc: Path) -> None:
+    path = nsmc / "ratings_test.txt.xz"
+    assert len(evaluation_table(path, NSMC, CLASSIFICATION, ("negative", "positive"))) == 50_000
+
+
+def test_recipes_that_do_not_fit() -> None:
+    with pytest.raises(InputError, match=r"no corpus is called 'nscm'; did you mean nsmc\?"):
+        DataConfig(corpus="nscm")
+    with pytest.raises(InputError, match="names the corpus 'nsmc' and files as well"):
+        DataConfig(corpus="nsmc", train="a.tsv")
+    with pytest.raises(InputError, match=r"data\.train_rows = -1; wanted 0 \(all\) or more"):
+        DataConfig(train_rows=-1)
+    with pytest.raises(InputError, match=r"names no data; set data\.corpus or data\.train"):
+        load_splits(DataConfig())
+
+
+def test_recipes_are_plain_tables() -> None:
+    tree = {"train": ["a.ko", "a.en"], "dev": "dev.tsv", "on_bad_rows": "skip", "format": "tsv"}
+    config = from_dict(DataConfig, tree, "data")
+    assert config.train == ("a.ko", "a.en")
+    assert from_dict(DataConfig, to_dict(config), "data") == config
+
+
+def test_own_pairs_and_scores(tmp_path: Path) -> None:
+    rows = "".join(f"{n}번 글\t그 {n}번\t{n / 2}\n" for n in range(10))
+    train = write(tmp_path / "train.tsv", f"하나\t둘\t점수\n{rows}")
+    config = DataConfig(train=train, text="하나", pair="둘", score="점수", dev_rows=2)
+    splits = load_splits(config, REGRESSION)
+    assert list(splits.dev.numbers("score")) == [4.0, 4.5]
+    assert list(splits.dev.column("pair")) == ["그 8번", "그 9번"]
+    pairs = DataConfig(train=train, text="하나", pair="둘", label="점수", labels=("0.0", "0.5"))
+    with pytest.raises(InputError, match=r"train\.tsv:4: unknown label '1\.0'"):
+        load_splits(pairs, PAIRS)
+
+
+@pytest.mark.parametrize("cell", ["많이", "", "nan", "inf", "1,5", "4_5"])
+def test_a_score_is_a_number(tmp_path: Path, cell: str) -> None:
+    train = write(tmp_path / "train.tsv", f"text\tpair\tscore\n가\t나\t{cell}\n가\t나\t1\n")
+    with pytest.raises(InputError, match=rf"train\.tsv:2: score '{cell}' is no number"):
+        load_splits(DataConfig(train=train), REGRESSION)
+
+
+def test_scores_in_json(tmp_path: Path) -> None:
+    rows = [{"text": "가", "pair": "나", "score": score} for score in (1, 2.5, "3.5")]
+    train = write(tmp_path / "train.json", json.dumps(rows, indent=1))
+    splits = load_splits(DataConfig(train=train, dev_rows=1), REGRESSION)
+    assert [*splits.train.numbers("score"), *splits.dev.numbers("score")] == [1.0, 2.5, 3.5]
+
+
+def test_own_tagged_sentences(tmp_path: Path) -> None:
+    rows = "서울 가\tB-LC I-LC O O\n" * 3 + "철수\tB-PS I-PS\n"
+    train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
+    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    assert splits.labels == ("O", "B-LC", "I-LC", "B-PS", "I-PS")
+    assert splits.dev.column("tags")[0].split(" ") == ["B-PS", "I-PS"]
+    test = write(tmp_path / "test.tsv", "text\ttags\n밤\tB-TI\n")
+    with pytest.raises(InputError, match=r"test\.tsv:2: unknown tag 'B-TI', wanted one of O, B-LC"):
+        load_splits(DataConfig(train=train, test=test, dev_rows=1), TAGGING)
+
+
+def test_tags_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    apart = unicodedata.normalize("NFD", "B-곳")
+    rows = f"밤\tB-곳\n낮\t{apart}\n강\tO\n"
+    train = write(tmp_path / "train.tsv", f"text\ttags\n{rows}")
+    splits = load_splits(DataConfig(train=train, dev_rows=1), TAGGING)
+    assert splits.labels == ("O", "B-곳")
+    assert list(splits.train.column("tags")) == ["B-곳", "B-곳"]
+    known = load_splits(DataConfig(train=train, dev_rows=1, labels=("O", apart)), TAGGING)
+    assert known.labels == ("O", "B-곳")
+
+
+def test_a_tag_is_needed(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\ttags\n밤\tO\n낮\tO\n")
+    with pytest.raises(InputError, match="every character of train is tagged O; a tag to be"):
+        load_splits(DataConfig(train=train), TAGGING)
+
+
+@pytest.mark.parametrize(
+    ("tags", "fault"),
+    [
+        ("B-LC I-LC", "2 tags for 4 characters"),
+        ("B-LC I-LC  O", "tag '', wanted O, B-X or I-X"),
+        ("B-LC I-LC O X", "tag 'X', wanted O, B-X or I-X"),
+        ("", "1 tags for 4 characters"),
+    ],
+)
+def test_tags_that_do_not_fit(tmp_path: Path, tags: str, fault: str) -> None:
+    train = write(tmp_path / "train.tsv", f"text\ttags\n서울 가\t{tags}\n가\tO\n")
+    with pytest.raises(InputError, match=rf"train\.tsv:2: {fault}"):
+        load_splits(DataConfig(train=train), TAGGING)
+
+
+def test_a_file_that_is_one_text(tmp_path: Path) -> None:
+    text = "".join(f"{n}번 줄\n" for n in range(100)) + "\n끝"
+    train = write(tmp_path / "novel.txt", text)
+    config = DataConfig(train=train, format="text")
+    splits = load_splits(config, TEXTS)
+    (begin,), (end,) = splits.train.column("text"), splits.dev.column("text")
+    assert begin + end == text + "\n"  # every line ends in one, the last too
+    assert len(begin) == len(text + "\n") * 9 // 10
+    assert list(evaluation_table(train, config, TEXTS).column("text")) == [text + "\n"]
+
+
+def test_texts_to_be_scored_are_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "more.txt", "첫 줄\n둘째\t줄\n")
+    config = DataConfig(corpus="nsmc-text")
+    assert list(evaluation_table(path, config, TEXTS).column("text")) == ["첫 줄", "둘째\t줄"]
+
+
+def test_extra_corpora_are_learned_from_as_well(tmp_path: Path) -> None:
+    spoken = load_splits(DataConfig(corpus="numbers"), SEQUENCES, only=["train"]).train
+    held_out = spoken.column("source")[0]
+    rows = f"다른 말\t다른 글\n{held_out}\t틀린 글\n"
+    train = write(tmp_path / "train.tsv", f"source\ttarget\n{rows}")
+    config = DataConfig(train=train, dev_rows=1, extra=("numbers",))
+    splits = load_splits(config, SEQUENCES)
+    again = spoken.column("source")[:].count(held_out)
+    assert len(splits.train) == 1 + len(spoken) - again  # what is in dev is not learned
+    assert splits.train.column("source")[0] == "다른 말"
+    assert held_out not in set(splits.train.column("source"))
+    assert list(splits.dev.column("target")) == ["틀린 글"]
+    with pytest.raises(InputError, match=r"no corpus is called 'numbres'; did you mean numbers"):
+        DataConfig(train=train, extra=("numbres",))
+    with pytest.raises(InputError, match="'numbers' holds source and target, the task wants text"):
+        load_splits(DataConfig(train=train, text="source", label="target", extra=("numbers",)))
+
+
+def test_an_extra_with_other_labels_is_refused(nsmc: Path, tmp_path: Path) -> None:
+    train = write(tmp_path / "train.tsv", "text\tlabel\n가\t좋다\n나\t싫다\n다\t좋다\n")
+    config = DataConfig(train=train, dev_rows=1, extra=("nsmc",))
+    with pytest.raises(InputError, match=r"'nsmc' has the labels negative, positive, the data"):
+        load_splits(config)
+
+
+def test_a_corpus_of_which_one_file_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
+    with pytest.raises(InputError, match=r"\(no docs\.train\.tsv in .*holds koen/"):
+        load_splits(DataConfig(corpus="enko"), SEQUENCES)
+
+
+# Letters stored apart, as files from macOS hold them
+
+
+def test_labels_are_told_apart_by_their_letters_alone(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    apart = unicodedata.normalize("NFD", "긍정")
+    path.write_text(f"text\tlabel\n가\t긍정\n나\t{apart}\n다\t부정\n라\t부정 \n", "utf-8")
+    splits = load_splits(DataConfig(train=str(path), dev=str(path)))
+    assert splits.labels == ("긍정", "부정")
+    assert list(splits.dev.column("label")) == ["긍정", "긍정", "부정", "부정"]
+
+
+def test_a_text_is_held_out_in_either_form() -> None:
+    text = unicodedata.normalize("NFD", "재미있다")
+    train = Table.from_columns({"text": ["재미있다", "별로다"], "label": ["1", "0"]})
+    assert list(train.without("text", [text]).column("text")) == ["별로다"]
+    test = Table.from_columns({"text": [text], "label": ["1"]})
+    found = overlap(Splits({"train": train, "test": test}))["test"]
+    assert (found.inputs, found.whole_rows) == (1, 1)
+
+
+# Files to be scored, in the format of the recipe
+
+
+def test_tags_are_read_as_the_recipe_reads_its_own(tmp_path: Path) -> None:
+    config = DataConfig(train="train.bio", format="bio")
+    rows = "서\tB-LC\n울\tI-LC\n\n나\tO\n"
+    for name in ("own.bio", "own.tsv", "own.txt"):
+        (tmp_path / name).write_text(rows, "utf-8")
+        table = evaluation_table(tmp_path / name, config, TAGGING, ("O", "B-LC", "I-LC"))
+        assert list(table.column("tags")) == ["B-LC I-LC", "O"]
+    (tmp_path / "header.tsv").write_text("text\ttags\n서울\tB-LC I-LC\n", "utf-8")
+    table = evaluation_table(tmp_path / "header.tsv", config, TAGGING, ("O", "B-LC", "I-LC"))
+    assert list(table.column("text")) == ["서울"]
+
+
+def test_one_json_array_on_one_long_line(tmp_path: Path) -> None:
+    rows = [{"text": "가" * 100, "label": str(i % 2)} for i in range(5_000)]
+    (tmp_path / "own.json").write_text(json.dumps(rows), "utf-8")
+    assert (tmp_path / "own.json").stat().st_size > 2**20
+    splits = load_splits(DataConfig(train=str(tmp_path / "own.json"), dev_rows=10))
+    assert (len(splits.train), len(splits.dev)) == (4_990, 10)
+
+
+def test_headers_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    header = unicodedata.normalize("NFD", "리뷰")
+    (tmp_path / "own.tsv").write_text(f"{header}\tlabel\n가\t0\n나\t1\n다\t0\n", "utf-8")
+    splits = load_splits(DataConfig(train=str(tmp_path / "own.tsv"), text="리뷰", dev_rows=1))
+    assert list(splits.train.column("text")) == ["가", "나"]
+
+
+def test_keys_whose_letters_are_stored_apart(tmp_path: Path) -> None:
+    row = {unicodedata.normalize("NFD", "리뷰"): "가", "label": "0"}
+    (tmp_path / "own.jsonl").write_text(f"{json.dumps(row)}\n" * 2, "utf-8")
+    table = read_table(tmp_path / "own.jsonl", {"text": "리뷰", "label": "label"})
+    assert list(table.column("text")) == ["가", "가"]
+
+
+@pytest.mark.parametrize("labels", [("x", "x"), ("x",), ("가", unicodedata.normalize("NFD", "가"))])
+def test_labels_are_two_or_more_names(labels: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match=r"data\.labels names .*; wanted two names or more"):
+        DataConfig(labels=labels)
+
+
+def test_a_corpus_has_its_own_format() -> None:
+    with pytest.raises(InputError, match=r"data\.format 'csv' came with the corpus 'nsmc'"):
+        DataConfig(corpus="nsmc", format="csv")
+
+
+def test_where_a_file_was_sought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match=f"own.tsv cannot be read .* sought in {tmp_path}"):
+        load_splits(DataConfig(train="own.tsv"))

@@ -1,0 +1,251 @@
+"""Files made to hurt, and texts that are none: always one sentence, never a panic."""
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from jumok.errors import InputError, StorageError
+from jumok.text.pretrained import PretrainedVocabulary, files, read_vocabulary
+from jumok.text.pretrained.library_errors import check_pattern
+
+BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}
+ADDED = {"content": "x", "single_word": False, "lstrip": False, "rstrip": False}
+ADDED |= {"normalized": False, "special": True}
+
+
+def tokenizer(**parts: object) -> dict[str, object]:
+    empty = ("truncation", "padding", "normalizer", "pre_tokenizer", "post_processor", "decoder")
+    return {"version": "1.0", "added_tokens": [], **dict.fromkeys(empty), "model": BPE, **parts}
+
+
+def read(folder: Path, content: object, **config: object) -> PretrainedVocabulary:
+    text = content if isinstance(content, str) else json.dumps(content)
+    (folder / "tokenizer.json").write_text(text)
+    found = read_vocabulary(folder, {"model_type": "unheard", **config})
+    assert found is not None
+    return found
+
+
+def template(**changes: object) -> dict[str, object]:
+    single = [{"SpecialToken": {"id": "X", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    parts = {"single": single, "pair": [], "special_tokens": {}}
+    return {"type": "TemplateProcessing", **parts, **changes}
+
+
+TRIE = bytes([0, 4, 0, 0]) + bytes(4 * 256)  # of a table that replaces nothing
+
+
+def precompiled(table: bytes) -> dict[str, object]:
+    told = base64.b64encode(table).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": told}
+
+
+def replace(content: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": {"String": "a"}, "content": content}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        '{"model": {}}',
+        '{"model": {"vocab": {"a": 0}}, "model": {}}',
+        '{"normalizer": ' * 100_000,
+        tokenizer(model={**BPE, "vocab": {"a": 4_000_000_000}}),
+        tokenizer(model={**BPE, "vocab": {"a": -1}}),
+        tokenizer(model={**BPE, "vocab": {"a": 0.5}}),
+        tokenizer(model={**BPE, "vocab": ["a"]}),
+        tokenizer(model={**BPE, "vocab": {"a": 0, "b": 1}}),  # the merge has no piece
+        tokenizer(model={**BPE, "merges": [["a", "c"]]}),
+        tokenizer(model={**BPE, "merges": ["a b c"]}),
+        tokenizer(model={**BPE, "merges": [7]}),
+        tokenizer(model={"type": "Unheard", "vocab": {"a": 0}}),
+        tokenizer(model={"type": "Unigram", "unk_id": 7, "vocab": [["a", 0.0]]}),
+        tokenizer(added_tokens=[{**ADDED, "id": 4_000_000_000}]),
+        tokenizer(added_tokens=[{**ADDED, "id": 7, "special": "yes"}]),
+        tokenizer(added_tokens=7),
+        tokenizer(post_processor=template()),  # a special piece without an id
+        tokenizer(post_processor=7),
+        tokenizer(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}),
+        tokenizer(normalizer=precompiled(bytes([4, 0, 0, 0]) + bytes(4))),  # a trie of one unit
+        tokenizer(
+            pre_tokenizer={
+                "type": "Sequence",
+                "pretokenizers": [
+                    {"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated"}
+                ],
+            }
+        ),
+        tokenizer(
+            normalizer={"type": "Replace", "pattern": {"Regex": "(?:a|aa)*$"}, "content": ""}
+        ),
+    ],
+)
+def test_a_tokenizer_json_that_hurts_is_refused(content: object, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        read(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        tokenizer(pre_tokenizer={"type": "FixedLength", "length": 0}),
+        tokenizer(model={"type": "Unigram", "unk_id": None, "vocab": [["a", 0.0]]}),
+    ],
+)
+def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path: Path) -> None:
+    vocabulary = read(tmp_path, content)
+    for encode in (vocabulary.encode, vocabulary.encode_framed, vocabulary.encode_with_offsets):
+        with pytest.raises(InputError, match="fails at"):
+            encode("abz")
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (precompiled(b"\xff\xff\xff\xff" + bytes(8)), "is none"),  # 4 GB would be set aside: abort
+        (precompiled(b"\3\0\0\0" + bytes(8)), "is none"),
+        (precompiled(bytes(8)), "is none"),  # no trie: a panic at the first text
+        (precompiled(TRIE + b"\xff\0"), "is none"),
+        (precompiled(TRIE + b"a" * 5000), "5,000 bytes"),  # no NUL: each character grew that long
+        (replace("a" * 5000), "may become"),
+        ({"type": "Sequence", "normalizers": [replace("a" * 40)] * 9}, "may become"),
+    ],
+)
+def test_a_normalizer_that_makes_texts_too_long_is_refused(
+    step: Mapping[str, object], words: str, tmp_path: Path
+) -> None:
+    unigram = {"type": "Unigram", "unk_id": 0, "vocab": [["a", 0.0], ["b", -1.0]]}
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, tokenizer(normalizer=step, model=unigram))
+
+
+def test_one_that_leaves_texts_as_long_as_they_are_is_not(tmp_path: Path) -> None:
+    steps = [precompiled(TRIE + b"a\0"), replace("b"), {"type": "NFC"}]
+    content = tokenizer(normalizer={"type": "Sequence", "normalizers": steps})
+    assert read(tmp_path, content).encode("a") == [1]
+
+
+def test_a_decoder_that_panics_is_an_error_too(tmp_path: Path) -> None:
+    content = tokenizer(decoder={"type": "Strip", "content": "a", "start": 3, "stop": 3})
+    with pytest.raises(InputError, match="fails at these ids"):
+        read(tmp_path, content).decode([0, 2])
+
+
+def test_what_a_file_says_of_cutting_and_filling_rows_is_not_heeded(tmp_path: Path) -> None:
+    """`stride` as long as the row would panic."""
+    cut = {"max_length": 2, "stride": 5, "strategy": "LongestFirst", "direction": "Left"}
+    fill = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None}
+    fill |= {"pad_id": 3, "pad_type_id": 0, "pad_token": "p"}
+    model = {**BPE, "vocab": {**BPE["vocab"], "p": 3}}
+    vocabulary = read(tmp_path, tokenizer(model=model, truncation=cut, padding=fill))
+    assert vocabulary.pad_id == 3
+    assert vocabulary.encode_framed("abaabbaa").ids == [2, 0, 2, 1, 0, 0]
+    assert vocabulary.encode_framed("abaabbaa", max_length=3).ids == [1, 0, 0]  # but its side is
+
+
+def test_ids_are_no_matter_of_chance(tmp_path: Path) -> None:
+    vocabulary = read(tmp_path, tokenizer(model={**BPE, "dropout": 0.9}))
+    assert {tuple(vocabulary.encode("abab")) for _ in range(20)} == {(2, 2)}
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_special_piece_in_the_middle_of_a_model_comes_from_no_text(
+    merged: bool, tmp_path: Path
+) -> None:
+    """A BPE model may build "ab" of a merge, a unigram model find it as a word: both special."""
+    unigram = {"type": "Unigram", "unk_id": 3}
+    unigram["vocab"] = [["a", -2.0], ["b", -2.0], ["ab", 0.0], ["?", -9.0]]
+    added = [{**ADDED, "content": "ab", "id": 2}]
+    model = BPE if merged else unigram
+    vocabulary = read(tmp_path, tokenizer(model=model, added_tokens=added))
+    assert vocabulary.encode_exact(["abab"]) == [[2, 2]]
+    assert vocabulary.encode("abab") == [0, 1, 0, 1]
+    assert vocabulary.encode_batch(["ba", "ab"]) == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("text", ["half \ud800", "\udfff", 7, None, b"a"])
+def test_a_text_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    vocabulary = read(tmp_path, tokenizer())
+    for encode in (
+        vocabulary.encode,
+        vocabulary.encode_framed,
+        vocabulary.encode_with_offsets,
+        lambda text: vocabulary.encode_batch(["ab", text]),
+    ):
+        with pytest.raises(InputError):
+            encode(text)
+
+
+def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_LARGEST_VOCABULARY", 100)
+    with pytest.raises(StorageError, match="at most 100 are read"):
+        read(tmp_path, tokenizer())
+
+
+@pytest.mark.parametrize("name", ["../secret.json", "tokenizer.json"])
+def test_no_file_is_opened_that_a_file_names(name: str, tmp_path: Path) -> None:
+    """`vocab_file`, `tokenizer_file` and `fast_tokenizer_files` are paths in some folders."""
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (tmp_path / "secret.json").write_text(json.dumps(tokenizer(model={**BPE, "merges": []})))
+    paths = {"vocab_file": name, "tokenizer_file": name, "fast_tokenizer_files": [name]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(paths))
+    assert read(folder, tokenizer()).encode("ab") == [2]
+
+
+@pytest.mark.parametrize(
+    ("files_of_it", "words"),
+    [
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b c\n"}, "line 1"),
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, "does not know"),
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"\xff"}, "no UTF-8"),
+        ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, "the id"),
+        ({"vocab.json": b'{"a": 0, "a": 1}', "merges.txt": b""}, "comes twice"),
+    ],
+)
+def test_byte_level_files_that_do_not_fit_are_refused(
+    files_of_it: dict[str, bytes], words: str, tmp_path: Path
+) -> None:
+    for name, content in files_of_it.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        read_vocabulary(tmp_path, {"model_type": "gpt2"})
+
+
+@pytest.mark.parametrize("data", [b"", b"\x0a", b"no model at all", b"\xff" * 100])
+@pytest.mark.parametrize("model_type", ["t5", "xlm-roberta", "mbart", "umt5"])
+def test_broken_sentencepiece_models_are_refused(
+    model_type: str, data: bytes, tmp_path: Path
+) -> None:
+    for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError):
+        read_vocabulary(tmp_path, {"model_type": model_type})
+
+
+HONEST = [
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r" {2,}",
+    r"[\(\)+*]{2,}|\(\+\)\*",
+    r" ?[^(\s|[.,!?…。，、।۔،])]+",
+]
+
+
+@pytest.mark.parametrize("pattern", HONEST)
+def test_patterns_of_real_tokenisers_pass(pattern: str) -> None:
+    check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a*)*", "(?:x+y?){2,}", "((a|b))+", "(a+){999}", "([ab]+c?)+"]
+)
+def test_patterns_that_repeat_a_repetition_do_not(pattern: str) -> None:
+    with pytest.raises(InputError, match="for ever"):
+        check_pattern(pattern)

@@ -1,0 +1,97 @@
+"""What the files beside a vocabulary say, and in which order they are believed."""
+
+import json
+
+import pytest
+
+from jumok.errors import InputError
+from jumok.text.pretrained.files import TokenizerFiles
+from jumok.text.pretrained.tokenizer_config import Settings, read_settings
+
+
+def settings(config: object, **others: object) -> Settings:
+    tables = {"tokenizer_config": config, **others}
+    files = {f"{name}.json": json.dumps(table).encode() for name, table in tables.items()}
+    return read_settings(TokenizerFiles(files), ())
+
+
+def test_the_map_of_special_tokens_wins_over_the_configuration() -> None:
+    found = settings({"cls_token": "[A]"}, special_tokens_map={"cls_token": "[B]"})
+    assert found.named == {"cls_token": "[B]"}
+
+
+def test_a_configuration_that_lists_added_tokens_is_believed_alone() -> None:
+    token = {"content": "[A]", "special": True, "lstrip": True}
+    found = settings(
+        {"cls_token": "[A]", "added_tokens_decoder": {"7": token}},
+        special_tokens_map={"cls_token": "[B]"},
+        added_tokens={"[C]": 8},
+    )
+    assert list(found.added) == [7]
+    assert found.named["cls_token"] is found.added[7]
+    assert found.added[7].lstrip
+
+
+def test_added_tokens_are_special_where_another_file_says_so() -> None:
+    found = settings({"mask_token": "[M]"}, added_tokens={"[M]": 5, "ㅋㅋ": 6})
+    assert found.added[5].special
+    assert not found.added[5].normalized
+    assert not found.added[6].special
+    assert found.added[6].normalized
+
+
+@pytest.mark.parametrize("listed", [["<a>"], {"a_token": "<a>"}])
+def test_extra_tokens_by_list_and_by_name(listed: object) -> None:
+    found = settings({"extra_special_tokens": listed})
+    assert (found.extra, found.own) == (
+        (("<a>",), {}) if isinstance(listed, list) else (None, {"a_token": "<a>"})
+    )
+
+
+def test_the_old_name_of_the_extra_tokens() -> None:
+    assert settings({"additional_special_tokens": ["<a>"]}).extra == ("<a>",)
+    old = settings({}, special_tokens_map={"additional_special_tokens": ["<a>"]})
+    assert (old.extra, old.additional) == (None, ("<a>",))
+
+
+def test_lengths_that_mean_no_limit() -> None:
+    assert settings({"model_max_length": 10**30}).model_max_length is None
+    assert settings({"model_max_length": 1e30}).model_max_length is None
+    assert settings({"max_len": 300}).model_max_length == 300
+    assert settings({}).model_max_length is None
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"cls_token": 7}, "cls_token"),
+        ({"cls_token": {"text": "[A]"}}, "cls_token"),
+        ({"cls_token": {"content": "[A]", "lstrip": 1}}, "flag"),
+        ({"added_tokens_decoder": []}, "added_tokens_decoder"),
+        ({"added_tokens_decoder": {"4000000000": {"content": "x"}}}, "4000000000"),
+        ({"added_tokens_decoder": {"-1": {"content": "x"}}}, "-1"),
+        ({"extra_special_tokens": "x"}, "extra_special_tokens"),
+    ],
+)
+def test_settings_that_are_none_are_refused(config: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        settings(config)
+
+
+@pytest.mark.parametrize(
+    ("options", "ask"),
+    [
+        ({"do_lower_case": "no"}, lambda s: s.flag("do_lower_case", default=True)),
+        ({"strip_accents": 3}, lambda s: s.optional_flag("strip_accents")),
+        ({"src_lang": 5}, lambda s: s.text("src_lang")),
+        ({"extra_ids": -1}, lambda s: s.count("extra_ids", 100)),
+        ({"extra_ids": 10**6}, lambda s: s.count("extra_ids", 100)),
+        ({"model_max_length": "512"}, lambda s: s.model_max_length),
+        ({"model_max_length": 0}, lambda s: s.model_max_length),
+        ({"truncation_side": "middle"}, lambda s: s.truncation_side),
+        ({"model_input_names": "x"}, lambda s: s.gives_segments(default=False)),
+    ],
+)
+def test_options_of_the_wrong_kind_are_refused(options: object, ask: object) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        ask(settings(options))

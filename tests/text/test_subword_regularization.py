@@ -1,0 +1,197 @@
+"""Subword regularisation: a function of (texts, alpha, seed), and the distribution it promises."""
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jumok.errors import InputError
+from jumok.text import SentencePieceVocabulary
+from jumok.text.sentencepiece_proto import read_model
+from tests.text.sample_texts import CORPUS, SENTENCES, foreign, kowiki_like, trained
+
+KINDS = ["unigram", "bpe"]
+
+PROGRAM = """
+import random, hashlib, sys
+import numpy as np
+import sentencepiece
+from tests.text.sample_texts import CORPUS, trained
+sentencepiece.set_random_generator_seed(5); np.random.seed(3); random.seed(4)
+for kind in ("bpe", "unigram"):
+    trained(kind).sample_batch(CORPUS[:7], alpha=0.3, seed=99)
+for kind in ("unigram", "bpe"):
+    rows = trained(kind).sample_batch(CORPUS, alpha=0.2, seed=7)
+    print(hashlib.sha256(repr(rows).encode()).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_seed_gives_the_same_ids_whatever_was_asked_before(kind: str) -> None:
+    vocabulary = trained(kind)
+    first = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=7)
+    other = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=8)
+    vocabulary.sample_batch(SENTENCES, alpha=0.9, seed=7)
+    sentencepiece.set_random_generator_seed(1)
+    fresh = SentencePieceVocabulary.from_bytes(vocabulary.to_bytes())
+    assert first == vocabulary.sample_batch(CORPUS, alpha=0.2, seed=7)
+    assert first == fresh.sample_batch(list(CORPUS), alpha=0.2, seed=7)
+    assert first != other
+
+
+def test_a_new_process_gives_the_same_ids(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    paths = {"PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            cwd=tmp_path,
+            env=paths | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+    assert len(printed.pop().split()) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("byte_fallback", [False, True])
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
+def test_a_sample_says_the_same_text(kind: str, byte_fallback: bool, alpha: float) -> None:
+    vocabulary = trained(kind, byte_fallback)
+    texts = [*SENTENCES, "", "  뷁뷁 이  영화 뷁", "훮👍가\n나"]
+    sampled = vocabulary.sample_batch(texts, alpha=alpha, seed=3)
+    rows = vocabulary.encode_batch(texts)
+    assert vocabulary.decode_batch(sampled) == vocabulary.decode_batch(rows)
+    unk = vocabulary.unk_id
+    assert [row.count(unk) for row in sampled] == [row.count(unk) for row in rows]
+
+
+@given(
+    st.lists(st.text(st.sampled_from("영화배우는가 ▁\n훮👍[CLS]")), max_size=5), st.integers(0, 99)
+)
+def test_any_text_survives_sampling(texts: list[str], seed: int) -> None:
+    for kind in KINDS:
+        vocabulary = trained(kind, True)
+        sampled = vocabulary.sample_batch(texts, alpha=0.3, seed=seed)
+        assert vocabulary.decode_batch(sampled) == [text.replace("▁", " ") for text in texts]
+
+
+def test_bpe_without_dropout_is_the_plain_encoding() -> None:
+    vocabulary = trained("bpe")
+    assert vocabulary.sample_batch(CORPUS, alpha=0.0, seed=1) == vocabulary.encode_batch(CORPUS)
+
+
+def test_bpe_with_full_dropout_is_characters() -> None:
+    vocabulary = trained("bpe")
+    (ids,) = vocabulary.sample_batch(["영화 배우"], alpha=1.0, seed=1)
+    assert [vocabulary.piece(i) for i in ids] == ["▁", "영", "화", "▁", "배", "우"]
+
+
+def test_bpe_forgets_each_merge_as_often_as_it_should() -> None:
+    """A word of one merge is left apart with probability alpha."""
+    vocabulary = SentencePieceVocabulary.from_bytes(
+        foreign(["가나 가나 다"] * 3, model_type="bpe", vocab_size=8)
+    )
+    assert vocabulary.pieces("가나") == ["▁", "가나"] or vocabulary.pieces("가나") == ["▁가", "나"]
+    texts = ["가나"] * 20_000
+    apart = sum(len(row) == 3 for row in vocabulary.sample_batch(texts, alpha=0.3, seed=2))
+    assert abs(apart / len(texts) - 0.3) < 0.015  # 4.6 standard deviations
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, 1.0])
+def test_unigram_draws_every_cut_by_its_probability(alpha: float) -> None:
+    """Against all cuts of a word written out, with SentencePiece's own scores."""
+    vocabulary = trained()
+    itself = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.to_bytes())
+    word = "▁영화에서"
+    weights = {}
+    for ends in itertools.product([False, True], repeat=len(word) - 1):
+        cuts = [0, *(i + 1 for i, end in enumerate(ends) if end), len(word)]
+        pieces = tuple(word[a:b] for a, b in itertools.pairwise(cuts))
+        ids = [itself.piece_to_id(piece) for piece in pieces]
+        if itself.unk_id() not in ids:
+            weights[pieces] = math.exp(alpha * sum(map(itself.get_score, ids)))
+    total, n = sum(weights.values()), 20_000
+    assert len(weights) >= 4
+    rows = vocabulary.sample_batch(["영화에서"] * n, alpha=alpha, seed=4)
+    counts = Counter(tuple(vocabulary.piece(i) for i in row) for row in rows)
+    assert set(counts) <= set(weights)
+    for pieces, weight in weights.items():
+        p = weight / total
+        tolerance = 5 * math.sqrt(p * (1 - p) / n) + 1 / n  # five standard deviations
+        assert abs(counts[pieces] / n - p) <= tolerance
+
+
+def test_unigram_with_a_large_alpha_takes_the_best_cut() -> None:
+    """Of cuts that score alike any may come, so the scores are compared."""
+    vocabulary = trained()
+    scores = read_model(vocabulary.to_bytes()).scores
+    sampled = vocabulary.sample_batch(CORPUS, alpha=100.0, seed=1)
+    for row, best in zip(sampled, vocabulary.encode_batch(CORPUS), strict=True):
+        if vocabulary.unk_id not in best:
+            assert sum(scores[i] for i in row) > sum(scores[i] for i in best) - 0.2
+
+
+def test_pieces_over_spaces_are_drawn_too() -> None:
+    data = foreign(split_by_whitespace="false")
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    assert any("▁" in piece[1:] for piece in read_model(data).pieces)
+    rows = vocabulary.sample_batch(CORPUS[8:], alpha=0.5, seed=0)
+    assert vocabulary.decode_batch(rows) == list(CORPUS[8:])
+    assert any("▁" in vocabulary.piece(i)[1:] for row in rows for i in row)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_user_defined_pieces_are_never_cut(kind: str) -> None:
+    data = foreign(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
+    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    texts = ["이 영화<제목>정말 <제목><제[SEP]"] * 20
+    for row in vocabulary.sample_batch(texts, alpha=0.5, seed=0):
+        assert row.count(vocabulary.id("<제목>")) == 2
+        assert row.count(vocabulary.id("<제")) == 1
+        assert vocabulary.sep_id not in row
+
+
+def test_models_from_elsewhere_sample_by_their_own_rule() -> None:
+    vocabulary = SentencePieceVocabulary.from_bytes(kowiki_like())
+    sampled = vocabulary.sample_batch(SENTENCES, alpha=0.2, seed=0)
+    rows = vocabulary.encode_batch(SENTENCES)
+    assert vocabulary.decode_batch(sampled) == vocabulary.decode_batch(rows)
+
+
+def test_words_without_end_are_no_trouble() -> None:
+    for kind in KINDS:
+        text = "영화배우는" * 400
+        (row,) = trained(kind).sample_batch([text], alpha=0.1, seed=0)
+        assert trained(kind).decode(row) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "alpha", "seed", "message"),
+    [
+        ("unigram", -0.1, 0, "alpha -0.1 for a unigram vocabulary; give"),
+        ("unigram", float("nan"), 0, "alpha nan"),
+        ("bpe", 1.5, 0, "alpha 1.5 for a BPE vocabulary; give"),
+        ("bpe", 0.1, -1, "seed -1; give"),
+    ],
+)
+def test_impossible_wishes_are_refused(kind: str, alpha: float, seed: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        trained(kind).sample_batch(["가"], alpha=alpha, seed=seed)
+
+
+def test_nothing_gives_nothing() -> None:
+    assert trained().sample_batch([], alpha=0.1, seed=0) == []
+    assert trained().sample_batch(["", ""], alpha=0.1, seed=0) == [[], []]
