@@ -58,7 +58,7 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
     """jumok's model and its training step."""
     from jumok.device import tune_allocator
     from jumok.models import TextClassifier, TransformerConfig
-    from jumok.models.weights import weights_of
+    from jumok.models.weights import named_weights
     from jumok.training.config import TrainingConfig
     from jumok.training.losses import cross_entropy
     from jumok.training.mixed_precision import autocast_model
@@ -81,7 +81,7 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
         attention_dropout=0.1,
     )
     model = TextClassifier(config, n_labels=2).train()
-    parameters = weights_of(model)
+    parameters = named_weights(model)
     optimizer = Optimizer(parameters, TrainingConfig(steps=1))
     cpu = torch.device("cpu")
 
@@ -89,7 +89,7 @@ def ours(dtype: torch.dtype, *, medium: bool = False) -> Step:
         ids = torch.from_numpy(batch.ids)
         if batch.texts is not None and batch.positions is not None:
             texts, positions = torch.from_numpy(batch.texts), torch.from_numpy(batch.positions)
-            return model.packed(ids, texts, positions, len(batch.labels))
+            return model.forward_packed(ids, texts, positions, len(batch.labels))
         mask = None if batch.real.all() else torch.from_numpy(batch.real)
         return model(ids, mask)  # type: ignore[no-any-return]
 

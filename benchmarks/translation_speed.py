@@ -85,12 +85,12 @@ def job_of(size: Size, data: Path) -> SequenceJob:
 def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     """jumok's training step."""
     from jumok.device import tune_allocator
-    from jumok.models.weights import weights_of
+    from jumok.models.weights import named_weights
     from jumok.training.mixed_precision import autocast_model
     from jumok.training.optimizer import Optimizer
 
     tune_allocator()
-    parameters = weights_of(job.model)
+    parameters = named_weights(job.model)
     optimizer = Optimizer(parameters, job.recipe.training)
 
     def step(batch: PairBatch) -> None:

@@ -20,7 +20,7 @@ from tests.pretrained.hf_variants import randomize
 from tests.tasks.tiny_jobs import tag_rows
 from tests.tiny_runs import readings, reviews
 
-MEASURES = {
+DIMENSIONS = {
     "hidden_size": 24,
     "num_hidden_layers": 2,
     "num_attention_heads": 3,
@@ -60,13 +60,13 @@ def bert(
 ) -> Any:
     """klue/bert-base with this head."""
     size = _wordpiece(folder)
-    return _saved(folder, "Bert", head, MEASURES | {"vocab_size": size} | settings, labels, dtype)
+    return _saved(folder, "Bert", head, DIMENSIONS | {"vocab_size": size} | settings, labels, dtype)
 
 
 def klue_roberta(folder: Path, head: str = "ForMaskedLM", labels: Sequence[str] = ()) -> Any:
     """klue/roberta-base: a RoBERTa that reads BERT's pieces."""
     size = _wordpiece(folder)
-    settings = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 0}
+    settings = DIMENSIONS | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 0}
     return _saved(folder, "Roberta", head, settings | {"tokenizer_class": "BertTokenizer"}, labels)
 
 
@@ -78,7 +78,7 @@ def roberta(
     size = _byte_level(folder, special)
     mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "normalized": False}
     _write(folder, "special_tokens_map.json", {"mask_token": mask | {"single_word": False}})
-    measures = MEASURES | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 1}
+    measures = DIMENSIONS | {"vocab_size": size, "type_vocab_size": 1, "pad_token_id": 1}
     return _saved(folder, "Roberta", head, measures | settings, labels)
 
 
@@ -129,7 +129,7 @@ def marian(folder: Path, separate: bool = False, **settings: Any) -> Any:
     return _saved(folder, "Marian", "MTModel", measures | settings)
 
 
-def with_own_head(folder: Path, make: Callable[[Path], Any]) -> Path:
+def with_untied_head(folder: Path, make: Callable[[Path], Any]) -> Path:
     """The same folder, its map to the vocabulary a tensor of its own: v1.1 of T5, pko-t5."""
     tensors = make(folder).state_dict()
     head = torch.randn(tensors["shared.weight"].shape, generator=torch.Generator().manual_seed(1))
@@ -138,7 +138,7 @@ def with_own_head(folder: Path, make: Callable[[Path], Any]) -> Path:
     return folder
 
 
-def without_tokeniser(folder: Path) -> Path:
+def without_tokenizer(folder: Path) -> Path:
     """The same folder, the model's files alone."""
     kept = ("config.json", "generation_config.json", "model.safetensors")
     for path in folder.iterdir():

@@ -75,7 +75,7 @@ def _rows(name: str, quoting: int) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainedTokenizers:
     """The vocabularies from which all folders are made."""
 
     wordpiece: dict[str, int]  # as it stands
@@ -88,12 +88,12 @@ class Learned:
     target: bytes  # English alone
 
 
-def learn(lines: list[str]) -> Learned:
+def train_tokenizers(lines: list[str]) -> TrainedTokenizers:
     """Learn every vocabulary from a third of the lines, in some seconds."""
     few = [line for line in lines[:: len(lines) // 3_300] if line.strip() and "\x00" not in line]
     english = [line for line in lines if line.isascii() and line.strip()]
     t5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
-    return Learned(
+    return TrainedTokenizers(
         wordpiece=_wordpiece(few, lowercase=False),
         lower=_wordpiece(few, lowercase=True),
         byte_level=_byte_level(few),
@@ -178,7 +178,7 @@ def _lines(vocab: dict[str, int]) -> list[str]:
     return sorted(vocab, key=vocab.__getitem__)
 
 
-def _bert(learned: Learned, folder: Path) -> None:
+def _bert(learned: TrainedTokenizers, folder: Path) -> None:
     """klue/bert-base, KcBERT: cased."""
     _write(
         folder,
@@ -190,12 +190,12 @@ def _bert(learned: Learned, folder: Path) -> None:
     )
 
 
-def _bert_lower(learned: Learned, folder: Path) -> None:
+def _bert_lower(learned: TrainedTokenizers, folder: Path) -> None:
     """A folder that says nothing: lower case, accents stripped, Hangul in parts."""
     _write(folder, {"model_type": "bert"}, **{"vocab.txt": _lines(learned.lower)})
 
 
-def _electra(learned: Learned, folder: Path) -> None:
+def _electra(learned: TrainedTokenizers, folder: Path) -> None:
     """KoELECTRA."""
     _write(
         folder,
@@ -212,7 +212,7 @@ def _electra(learned: Learned, folder: Path) -> None:
     )
 
 
-def _distilbert(learned: Learned, folder: Path) -> None:
+def _distilbert(learned: TrainedTokenizers, folder: Path) -> None:
     """DistilBERT by the name of its class, without Chinese characters cut apart."""
     _write(
         folder,
@@ -232,7 +232,7 @@ def _distilbert(learned: Learned, folder: Path) -> None:
     )
 
 
-def _klue_roberta(learned: Learned, folder: Path) -> None:
+def _klue_roberta(learned: TrainedTokenizers, folder: Path) -> None:
     """klue/roberta: a RoBERTa that reads BERT's pieces."""
     tokenizer = Tokenizer(models.WordPiece(learned.wordpiece, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
@@ -254,11 +254,11 @@ def _klue_roberta(learned: Learned, folder: Path) -> None:
     )
 
 
-def _merges(learned: Learned) -> list[str]:
+def _merges(learned: TrainedTokenizers) -> list[str]:
     return ["#version: 0.2", *(" ".join(pair) for pair in learned.byte_level[1])]
 
 
-def _roberta(learned: Learned, folder: Path) -> None:
+def _roberta(learned: TrainedTokenizers, folder: Path) -> None:
     """RoBERTa: vocab.json and merges.txt, a mask that takes the space before it."""
     mask = {"content": "<mask>", "lstrip": True, "rstrip": False, "single_word": False}
     _write(
@@ -273,7 +273,7 @@ def _roberta(learned: Learned, folder: Path) -> None:
     )
 
 
-def _gpt2(learned: Learned, folder: Path) -> None:
+def _gpt2(learned: TrainedTokenizers, folder: Path) -> None:
     """GPT-2: nothing around a text."""
     _write(
         folder,
@@ -282,7 +282,7 @@ def _gpt2(learned: Learned, folder: Path) -> None:
     )
 
 
-def _gpt2_bos(learned: Learned, folder: Path) -> None:
+def _gpt2_bos(learned: TrainedTokenizers, folder: Path) -> None:
     """GPT-2 that begins with its only special piece, and cuts on the left."""
     settings = {"add_bos_token": True, "truncation_side": "left", "pad_token": None}
     _write(
@@ -296,7 +296,7 @@ def _gpt2_bos(learned: Learned, folder: Path) -> None:
     )
 
 
-def _kogpt2(learned: Learned, folder: Path) -> None:
+def _kogpt2(learned: TrainedTokenizers, folder: Path) -> None:
     """KoGPT2: everything in tokenizer.json."""
     named = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
     _write(
@@ -313,7 +313,7 @@ def _kogpt2(learned: Learned, folder: Path) -> None:
     )
 
 
-def _kobart(learned: Learned, folder: Path) -> None:
+def _kobart(learned: TrainedTokenizers, folder: Path) -> None:
     """KoBART: <s> A </s>, rows cut and padded as its file says, no matter what it says."""
     tokenizer = Tokenizer.from_str(learned.metaspace.to_str())
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -334,7 +334,7 @@ def _kobart(learned: Learned, folder: Path) -> None:
     )
 
 
-def _bart(learned: Learned, folder: Path) -> None:
+def _bart(learned: TrainedTokenizers, folder: Path) -> None:
     """BART: RoBERTa's files."""
     _write(
         folder,
@@ -347,12 +347,12 @@ def _bart(learned: Learned, folder: Path) -> None:
     )
 
 
-def _t5(learned: Learned, folder: Path) -> None:
+def _t5(learned: TrainedTokenizers, folder: Path) -> None:
     """T5: spiece.model and 100 extra ids."""
     _write(folder, {"model_type": "t5"}, **{"spiece.model": learned.t5})
 
 
-def _mt5(learned: Learned, folder: Path) -> None:
+def _mt5(learned: TrainedTokenizers, folder: Path) -> None:
     """mT5: no extra ids; a piece that the user added."""
     _write(
         folder,
@@ -366,7 +366,7 @@ def _mt5(learned: Learned, folder: Path) -> None:
     )
 
 
-def _xlm_r(learned: Learned, folder: Path) -> None:
+def _xlm_r(learned: TrainedTokenizers, folder: Path) -> None:
     """XLM-R: every piece one further than in its model."""
     _write(
         folder,
@@ -375,7 +375,7 @@ def _xlm_r(learned: Learned, folder: Path) -> None:
     )
 
 
-def _mbart(learned: Learned, folder: Path) -> None:
+def _mbart(learned: TrainedTokenizers, folder: Path) -> None:
     """mBART: from Korean into English."""
     _write(
         folder,
@@ -387,7 +387,7 @@ def _mbart(learned: Learned, folder: Path) -> None:
     )
 
 
-def _mbart50(learned: Learned, folder: Path) -> None:
+def _mbart50(learned: TrainedTokenizers, folder: Path) -> None:
     """mBART-50: the language in front."""
     _write(
         folder,
@@ -403,7 +403,7 @@ def _mbart50(learned: Learned, folder: Path) -> None:
     )
 
 
-def _umt5(learned: Learned, folder: Path) -> None:
+def _umt5(learned: TrainedTokenizers, folder: Path) -> None:
     """tokenizer.model alone: BPE with bytes for what has no piece."""
     _write(
         folder,
@@ -422,7 +422,7 @@ def _opus_ids(*data: bytes, pad: bool = True) -> dict[str, int]:
     return {piece: i for i, piece in enumerate(ordered)}
 
 
-def _marian(learned: Learned, folder: Path) -> None:
+def _marian(learned: TrainedTokenizers, folder: Path) -> None:
     """opus-mt: two models, one table of ids."""
     _write(
         folder,
@@ -436,7 +436,7 @@ def _marian(learned: Learned, folder: Path) -> None:
     )
 
 
-def _marian_separate(learned: Learned, folder: Path) -> None:
+def _marian_separate(learned: TrainedTokenizers, folder: Path) -> None:
     """opus-mt-tc: a table for each language; <pad> gets the id behind the last."""
     _write(
         folder,
@@ -455,7 +455,7 @@ def _marian_separate(learned: Learned, folder: Path) -> None:
     )
 
 
-FOLDERS: dict[str, Callable[[Learned, Path], None]] = {
+FOLDERS: dict[str, Callable[[TrainedTokenizers, Path], None]] = {
     "bert": _bert,
     "bert-lower": _bert_lower,
     "electra": _electra,

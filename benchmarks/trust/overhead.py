@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.device import release_memory, tune_allocator
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
@@ -63,7 +63,7 @@ class Large:
     def __init__(self, millions: float) -> None:
         self.job = Circle(points(ROWS, seed=1), batch=ROWS)
         self.job.model = layers(max(1, round(millions * 1e6 / WIDTH / WIDTH)), WIDTH)
-        self.parameters = weights_of(self.job.model)
+        self.parameters = named_weights(self.job.model)
         self.optimizer = Optimizer(self.parameters, CONFIG)
         self.average = EMA(self.parameters, decay=0.999)
         self.batch = self.job.epoch(0)[0]
@@ -147,7 +147,7 @@ class InTurn(Circle):
         self.bare: list[float] = []
         self._other = Circle(points(2_048, seed=1), batch=256)
         self._other.model = layers(4, 1_024)
-        self._parameters = weights_of(self._other.model)
+        self._parameters = named_weights(self._other.model)
         self._optimizer = Optimizer(self._parameters, CONFIG)
         epoch = self._other.epoch(0)
         self._batches = cycle([epoch[i] for i in range(len(epoch))])

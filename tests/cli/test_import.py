@@ -70,7 +70,7 @@ def test_a_folder_without_a_tokeniser_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     foreign.gpt2(tmp_path / "gpt2")
-    foreign.without_tokeniser(tmp_path / "gpt2")
+    foreign.without_tokenizer(tmp_path / "gpt2")
     done = call(capsys, "import", tmp_path / "gpt2", tmp_path / "out")
     assert done.code == 0
     assert (

@@ -15,7 +15,7 @@ from jumok.export.ctranslate2_model import Converted, convert
 from jumok.export.ctranslate2_spec import Words, obstacle
 from jumok.export.samples import lists, random_rows
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from tests.export.small_models import config, drawn
 
 pytest.importorskip("ctranslate2")
@@ -95,10 +95,10 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
 def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     model = drawn(EncoderDecoder(config(vocabulary_size=30, target_vocabulary_size=40)))
     assert isinstance(model, EncoderDecoder)
-    before = {name: weight.clone() for name, weight in weights_of(model).items()}
+    before = {name: weight.clone() for name, weight in named_weights(model).items()}
     words = Words([*SOURCE[:29], "t3"], TARGET, begin="t2", end="t3", unknown="s1")
     convert(model, words, tmp_path, "int8")
-    for name, weight in weights_of(model).items():
+    for name, weight in named_weights(model).items():
         assert torch.equal(weight, before[name])  # the converter scales its own copies
     converted = Converted(tmp_path, words, "int8", reads=True)
     (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])

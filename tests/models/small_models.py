@@ -28,14 +28,14 @@ def small(**changes: Any) -> TransformerConfig:
     return TransformerConfig(**measures | changes)
 
 
-def seeded(seed: int = 0) -> None:
+def set_seed(seed: int = 0) -> None:
     """Let what follows draw the same random numbers."""
     torch.manual_seed(seed)
 
 
-def padded(rows: list[Tensor], width: int, *, left: bool = False, filler: int = 0) -> Tensor:
+def padded(rows: list[Tensor], width: int, *, left: bool = False, pad_id: int = 0) -> Tensor:
     """Rows (n_i) int64 brought to one width with `filler`: (B, width)."""
-    result = torch.full((len(rows), width), filler)
+    result = torch.full((len(rows), width), pad_id)
     for i, row in enumerate(rows):
         if left:
             result[i, width - len(row) :] = row

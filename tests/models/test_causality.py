@@ -10,7 +10,7 @@ from jumok.models import EncoderDecoder, LanguageModel
 from jumok.models.config import Positions
 from jumok.nn import AttentionMask, record
 from jumok.nn.attention import MAX_BMM_KEYS
-from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
+from tests.models.small_models import POSITIONS, VOCABULARY, set_seed, small
 from tests.nn.strategies import seeds, sequence_mask, tokens
 from tests.nn.tolerances import randomized
 
@@ -31,9 +31,9 @@ def test_a_later_token_changes_nothing_before(
     t = data.draw(st.integers(1, T - 1))
     changed = ids.clone()
     changed[:, t] = (ids[:, t] + data.draw(st.integers(1, VOCABULARY - 1))) % VOCABULARY
-    seeded(seed)
+    set_seed(seed)
     before = model(ids)
-    seeded(seed)
+    set_seed(seed)
     after = model(changed)
     assert torch.equal(after[:, :t], before[:, :t])
     assert not torch.equal(after[:, t:], before[:, t:])

@@ -126,7 +126,7 @@ def test_a_text_longer_than_the_model_is_refused() -> None:
 
 def test_a_cache_that_is_full_says_so() -> None:
     model = LanguageModel(small())
-    cache = model.decoder.cache(room=2)
+    cache = model.decoder.make_cache(capacity=2)
     with pytest.raises(ValueError, match="3 positions do not fit a cache with room for 2"):
         model(tokens(1, 3, size=VOCABULARY), cache=cache)
 
@@ -135,7 +135,7 @@ def test_a_cache_that_is_full_says_so() -> None:
 def test_a_text_that_grows_past_the_model_says_so(positions: str) -> None:
     model = LanguageModel(small(positions=positions)).eval()
     most = model.decoder.embedding.max_length
-    cache = model.decoder.cache(room=most)
+    cache = model.decoder.make_cache(capacity=most)
     model(tokens(1, most, size=VOCABULARY), cache=cache)
     with pytest.raises(InputError, match=f"{most + 1} tokens came, the model holds {most}"):
         model(tokens(1, 1, size=VOCABULARY), cache=cache)
@@ -144,7 +144,7 @@ def test_a_text_that_grows_past_the_model_says_so(positions: str) -> None:
 def test_the_decoder_may_have_its_own_number_of_layers() -> None:
     model = EncoderDecoder(small(n_layers=3, n_decoder_layers=1))
     assert (len(model.encoder.stack.layers), len(model.decoder.stack.layers)) == (3, 1)
-    assert len(model.decoder.cache(4).caches) == 1
+    assert len(model.decoder.make_cache(4).caches) == 1
 
 
 def test_a_decoder_without_layers_is_refused() -> None:
@@ -155,7 +155,7 @@ def test_a_decoder_without_layers_is_refused() -> None:
 def test_a_cache_longer_than_the_model_is_refused() -> None:
     decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
     with pytest.raises(InputError, match="room for 17 tokens was asked, the model holds 16"):
-        decoder.cache(17)
+        decoder.make_cache(17)
 
 
 def test_untied_output_has_a_table_of_its_own() -> None:

@@ -5,7 +5,7 @@ import torch
 
 from jumok.models import Encoder
 from jumok.models.config import Positions
-from tests.models.small_models import POSITIONS, VOCABULARY, seeded, small
+from tests.models.small_models import POSITIONS, VOCABULARY, set_seed, small
 from tests.nn.strategies import tokens
 from tests.nn.tolerances import close, randomized
 
@@ -26,7 +26,7 @@ def test_the_sum_drops_in_training() -> None:
     """Section 5.4: dropout to the sums of the embeddings and the positions."""
     embedding = randomized(Encoder(small(dropout=0.5))).embedding
     whole = embedding.eval()(IDS, PLACES)
-    seeded()
+    set_seed()
     dropped = embedding.train()(IDS, PLACES)
     kept = dropped != 0
     assert 0 < int(kept.sum()) < kept.numel()

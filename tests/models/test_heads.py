@@ -15,7 +15,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.nn import AttentionMask
-from tests.models.small_models import VOCABULARY, seeded, small
+from tests.models.small_models import VOCABULARY, set_seed, small
 from tests.nn.strategies import sequence_mask, tokens
 from tests.nn.tolerances import close, gradients, randomized
 
@@ -43,9 +43,9 @@ def test_every_model_drops_in_training_and_never_in_eval() -> None:
     config = small(attention_dropout=0.0, activation_dropout=0.0)
     for model in (TextClassifier(config, 3), LanguageModel(config), MaskedLanguageModel(config)):
         model.train()
-        seeded(1)
+        set_seed(1)
         first, second = model(IDS), model(IDS)
-        seeded(1)
+        set_seed(1)
         assert torch.equal(model(IDS), first), type(model)
         assert not torch.equal(second, first), type(model)
         model.eval()
@@ -70,7 +70,7 @@ def test_a_head_drops_what_it_is_given(head: Any, answer: Any) -> None:
     model = randomized(head(small(dropout=0.5), 3)).eval()
     assert torch.equal(answer(model), answer(model))
     model.train().encoder.eval()
-    seeded()
+    set_seed()
     assert not torch.equal(answer(model), answer(model))
 
 
@@ -110,7 +110,7 @@ def test_gradients_under_autocast_stay_near() -> None:
     results = []
     for lowered in (False, True):
         model.zero_grad()
-        seeded()
+        set_seed()
         with torch.autocast("cpu", torch.bfloat16, enabled=lowered):
             loss = model(IDS, sequence_mask([4, 2], 4)).float().logsumexp(-1).sum()
         loss.backward()

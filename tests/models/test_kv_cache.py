@@ -32,7 +32,7 @@ every_padding = pytest.mark.parametrize("padding", PADDING)
 
 
 def in_chunks(model: LanguageModel, ids: Tensor, real: Tensor, ends: list[int]) -> Tensor:
-    cache = model.decoder.cache(room=T)
+    cache = model.decoder.make_cache(capacity=T)
     places, parts, start = positions_from_mask(real), [], 0
     for end in ends:
         mask = AttentionMask.from_padding(real[:, :end], causal=True)
@@ -65,7 +65,7 @@ def test_positions_count_on_by_themselves(positions: Positions, norm_first: bool
     model = randomized(LanguageModel(small(positions=positions, norm_first=norm_first)))
     model = model.double().eval()
     ids = tokens(2, T, size=VOCABULARY)
-    whole, cache = model(ids), model.decoder.cache(room=T + 3)
+    whole, cache = model(ids), model.decoder.make_cache(capacity=T + 3)
     chunks = [model(ids[:, a:b], cache=cache) for a, b in ((0, 2), (2, 3), (3, T))]
     assert close(torch.cat(chunks, 1), whole, FLOAT64)
 
@@ -82,7 +82,7 @@ def test_with_a_memory(positions: Positions, norm_first: bool) -> None:
     memory = model.encode(source, source_mask)
     whole = model.decode(target, memory, source_mask)
     for ends in CHUNKINGS:
-        cache, parts, start = model.decoder.cache(room=T), [], 0
+        cache, parts, start = model.decoder.make_cache(capacity=T), [], 0
         for end in ends:
             new = target[:, start:end]
             parts.append(model.decode(new, memory, source_mask, cache=cache))
@@ -97,7 +97,7 @@ def test_rows_can_be_repeated_in_the_middle() -> None:
     memory = model.encode(tokens(2, 4, size=VOCABULARY))
     target, rows = tokens(2, 3, size=VOCABULARY, seed=1), torch.tensor([1, 1, 0])
     new = tokens(3, 2, size=VOCABULARY, seed=2)
-    cache = model.decoder.cache(room=T)
+    cache = model.decoder.make_cache(capacity=T)
     model.decode(target, memory, cache=cache)
     cache.select(rows)
     y = model.decode(new, memory[rows], cache=cache)
@@ -129,7 +129,7 @@ def test_through_the_fused_kernel(positions: Positions) -> None:
     model = randomized(LanguageModel(small(positions=positions, max_length=n, n_layers=1)))
     model = model.double().eval()
     ids = tokens(1, n, size=VOCABULARY)
-    whole, cache = model(ids), model.decoder.cache(room=n)
+    whole, cache = model(ids), model.decoder.make_cache(capacity=n)
     ends = [
         0,
         MAX_BMM_KEYS - 1,

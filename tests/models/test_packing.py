@@ -65,7 +65,7 @@ def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -
     rows, width, seed = drawn(data)
     model = randomized(TextClassifier(small(), 3, pooling), seed).double().eval()
     texts = [text for row in rows for text in row]
-    logits = model.packed(*pack(rows, width), n_texts=len(texts))
+    logits = model.forward_packed(*pack(rows, width), n_texts=len(texts))
     alone = torch.cat([model(text[None]) for text in texts])
     assert close(logits, alone, FLOAT64)
 
@@ -74,7 +74,7 @@ def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -
 def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
-    model.packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
+    model.forward_packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
     packed = gradients(model)
     model.zero_grad()
     for text in (text for row in rows for text in row):
@@ -89,7 +89,7 @@ def test_a_text_without_tokens_keeps_its_place(pooling: Pooling) -> None:
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]
     ids, numbers, places = pack([texts], 6)
-    logits = model.packed(ids, numbers.where(numbers < 1, numbers + 1), places, n_texts=3)
+    logits = model.forward_packed(ids, numbers.where(numbers < 1, numbers + 1), places, n_texts=3)
     empty = model(ids[:, :1], torch.tensor([[False]]))
     assert close(logits[1:2], empty, FLOAT64)
     assert close(logits[[0, 2]], torch.cat([model(text[None]) for text in texts]), FLOAT64)

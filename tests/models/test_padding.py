@@ -16,7 +16,7 @@ from jumok.models import (
 from jumok.models.config import Positions
 from jumok.models.pooling import Pooling
 from jumok.nn import AttentionMask, positions_from_mask
-from tests.models.small_models import POSITIONS, VOCABULARY, padded, seeded, small
+from tests.models.small_models import POSITIONS, VOCABULARY, padded, set_seed, small
 from tests.nn.strategies import seeds, sequence_mask, tokens
 from tests.nn.tolerances import FLOAT64, close, gradients, randomized
 
@@ -57,8 +57,8 @@ def test_what_padding_holds_is_of_no_matter(
     mask, places = AttentionMask.from_padding(real), positions_from_mask(real)
     results = []
     for filler in (0, VOCABULARY - 1):
-        seeded()
-        logits = model(padded(rows, width, left=left, filler=filler), mask, positions=places)
+        set_seed()
+        logits = model(padded(rows, width, left=left, pad_id=filler), mask, positions=places)
         results.append(logits[real])
     assert torch.equal(*results)
     model.zero_grad()

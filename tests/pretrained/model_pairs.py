@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.nn.masks import AttentionMask, positions_from_mask
 from jumok.nn.positions import SinusoidalPositions
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
@@ -168,7 +168,7 @@ def hf_outputs(pair: ModelPair, asked: ParityBatch, padding: Padding) -> ModelOu
     counts = "position_ids" in takes and pair.kind != "text_classifier"
     if padding == "left" and not counts and not pair.relative:
         return _put_together(asked, [_asked(pair, row) for row in asked.rows()])
-    first = pair.opened.architecture.config.first_position
+    first = pair.opened.architecture.config.position_offset
     places = positions_from_mask(asked.attention_mask) + first
     return _asked(pair, asked, position_ids=places if padding == "left" and counts else None)
 
@@ -249,7 +249,7 @@ def gradient_difference(pair: ModelPair) -> tuple[float, int]:
         loss = (part * torch.randn(part.shape, generator=draw)).sum()
         loss.backward()  # type: ignore[no-untyped-call]
     pair.train(False)
-    weights = weights_of(pair.opened.model)
+    weights = named_weights(pair.opened.model)
     gradients = {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in weights.items()}
     described = pair.opened.architecture
     mine = {each.hf_name: each for each in expand(described.name_rules(), weights)}

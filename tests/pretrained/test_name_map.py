@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import FAMILIES
 from jumok.pretrained.name_map import (
     CONV1D,
@@ -29,7 +29,7 @@ each_variant = pytest.mark.parametrize("name", [variant.name for variant in VARI
 @each_variant
 def test_each_parameter_once(name: str) -> None:
     opened = make_pair(name).opened
-    wanted = weights_of(opened.model)
+    wanted = named_weights(opened.model)
     found = expand(opened.architecture.name_rules(), wanted)
     ours = [each for entry in found for each in entry.jumok_names]
     theirs = [entry.hf_name for entry in found]

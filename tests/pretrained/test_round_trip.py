@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import parse_config
 from jumok.pretrained.checkpoint import open_checkpoint
 from jumok.pretrained.save import hf_state_dict, hf_tensor_names
@@ -54,7 +54,7 @@ def test_what_was_trained_goes_out_under_all_its_names(tmp_path: Path) -> None:
     variant.save(tmp_path)
     opened = opened_from(tmp_path)
     with torch.no_grad():
-        weights_of(opened.model)["encoder.embedding.tokens.weight"].add_(1.0)
+        named_weights(opened.model)["encoder.embedding.tokens.weight"].add_(1.0)
     gone, came = way_back(opened), load_file(tmp_path / "model.safetensors")
     for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head"):
         assert torch.equal(gone[f"{name}.weight"], came["shared.weight"] + 1.0)

@@ -22,7 +22,7 @@ from jumok.models import (
     TokenClassifier,
     TransformerConfig,
 )
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.nn.masks import AttentionMask
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.family import HeadKind
@@ -53,7 +53,7 @@ def config(**measures: Any) -> TransformerConfig:
 
 def ours(kind: HeadKind, model: nn.Module, measures: TransformerConfig, **more: Any) -> SourceModel:
     """A model with every weight drawn anew, as it is to be expressed."""
-    weights = {name: p.detach() for name, p in weights_of(randomized(model).eval()).items()}
+    weights = {name: p.detach() for name, p in named_weights(randomized(model).eval()).items()}
     labelled = kind in ("text_classifier", "token_classifier")
     return SourceModel(kind, measures, weights, LABELS if labelled else (), ids=IDS, **more)
 

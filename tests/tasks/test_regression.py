@@ -107,8 +107,8 @@ def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None
 def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
     loaded = jumok.load(run, device="cpu")
     assert isinstance(loaded.model, TextClassifier)
-    assert loaded.model.likeness is not None
-    assert loaded.model.likeness.weight.any()
+    assert loaded.model.similarity is not None
+    assert loaded.model.similarity.weight.any()
     alone = on_the_scale_of_the_data(loaded)
     assert alone.recipe.regression == RegressionConfig()
     texts = [f"{one}\t{two}" for one, two, _ in score_rows(10, 2)]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import jumok
 from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
-from jumok.models.pooling import compare, likeness
+from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, segments_of
 from jumok.tasks.jobs.epoch_sampler import Epochs
@@ -29,7 +29,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
 from jumok.text.ragged import Ragged
-from jumok.viewer.attention import draw
+from jumok.viewer.attention import plot_attention
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
 from tests.tiny_runs import REVIEWS
 
@@ -172,7 +172,7 @@ def test_texts_are_compared_without_what_frames_them() -> None:
     hidden = torch.arange(8.0)[None, :, None].expand(2, 8, 3)
     real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
-    found = compare(hidden, real, segments).unflatten(-1, (4, 3))
+    found = pair_features(hidden, real, segments).unflatten(-1, (4, 3))
     for row, (u, v) in zip(found, [(1.5, 4.0), (3.5, 6.0)], strict=True):
         assert row[:, 0].tolist() == [u, v, v - u, u * v]
 
@@ -182,7 +182,7 @@ def test_likeness_is_counted_token_by_token() -> None:
     hidden = torch.randn(2, 8, 5, generator=torch.Generator().manual_seed(0))
     real = torch.tensor([[True] * 6 + [False] * 2, [False] * 2 + [True] * 6])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1, 1]])
-    found = likeness(hidden, real, segments)
+    found = similarity_features(hidden, real, segments)
     for row, (firsts, seconds) in enumerate([([1, 2], [4]), ([3, 4], [6])]):
         a, b = hidden[row, firsts], hidden[row, seconds]
         near = torch.tensor([[F.cosine_similarity(x, y, dim=0) for y in b] for x in a])
@@ -197,9 +197,9 @@ def test_what_is_alike_is_learnt_first() -> None:
     assert not model(
         torch.tensor([[5, 7, 4, 8, 4]]), segments=torch.tensor([[0, 0, 0, 1, 1]])
     ).any()
-    assert model.likeness is not None
+    assert model.similarity is not None
     with torch.no_grad():
-        model.likeness.weight.add_(0.01)
+        model.similarity.weight.add_(0.01)
     segments = torch.tensor([[0, 0, 0, 1, 1]] * 2)
     same, other = model(torch.tensor([[5, 7, 4, 7, 4], [5, 7, 4, 9, 4]]), segments=segments)[:, 0]
     assert same > other + 0.005  # of 0.01 * 8 * 3 at most
@@ -207,8 +207,8 @@ def test_what_is_alike_is_learnt_first() -> None:
 
 def test_a_text_compared_with_nothing() -> None:
     model = comparing()
-    assert compare(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
-    assert likeness(torch.ones(1, 3, 8), None, None).eq(0).all()
+    assert pair_features(torch.ones(1, 3, 8), None, None)[0, 8:16].eq(0).all()
+    assert similarity_features(torch.ones(1, 3, 8), None, None).eq(0).all()
     assert model(torch.tensor([[5, 7, 4, 4]])).isfinite().all()
 
 
@@ -232,7 +232,7 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
 def test_pairs_are_not_packed() -> None:
     ids = torch.tensor([[5, 7, 4, 8, 4]])
     with pytest.raises(InputError, match="pairs are not packed"):
-        comparing().packed(ids, torch.zeros_like(ids), torch.arange(5)[None], 1)
+        comparing().forward_packed(ids, torch.zeros_like(ids), torch.arange(5)[None], 1)
 
 
 def test_texts_alone_are_not_compared() -> None:
@@ -280,7 +280,7 @@ def test_the_ids_say_the_same_as_the_texts(run: Path) -> None:
 
 
 def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
-    assert draw(jumok.load(run), "이 영화\t별로예요", tmp_path / "pair.svg").is_file()
+    assert plot_attention(jumok.load(run), "이 영화\t별로예요", tmp_path / "pair.svg").is_file()
 
 
 def test_a_run_begins_from_one_without_segments(

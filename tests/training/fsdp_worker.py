@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.processes import ProcessGroup, microbatches_of_rank
 from jumok.training.checkpoints.resharding import local_rows
 from jumok.training.checkpoints.store import CheckpointStore
@@ -48,7 +48,7 @@ def _hold(processes: ProcessGroup, folder: Path) -> int:
         return model(batch).square().sum()  # type: ignore[no-any-return]
 
     loss(ids).backward()  # type: ignore[no-untyped-call]
-    gradients = {name: p.grad for name, p in weights_of(model).items() if p.grad is not None}
+    gradients = {name: p.grad for name, p in named_weights(model).items() if p.grad is not None}
     norm = nn.utils.get_total_norm(list(gradients.values()))
     model.zero_grad()
     cpu, store = torch.device("cpu"), CheckpointStore(folder)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.seeding import set_step_seed
 from jumok.training.activation_checkpointing import activation_checkpointing
@@ -20,7 +20,7 @@ def gradients(job: object, *, wanted: bool) -> dict[str, Tensor]:
         job.model.train()
         set_step_seed(0, 1)
         job.loss(job.epoch(0)[0]).backward()
-    found = {name: p.grad for name, p in weights_of(job.model).items() if p.grad is not None}
+    found = {name: p.grad for name, p in named_weights(job.model).items() if p.grad is not None}
     job.model.zero_grad()
     return found
 

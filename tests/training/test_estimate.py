@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.training.config import TrainingConfig
 from jumok.training.estimate import estimate
 from jumok.training.trainer import Trainer
@@ -20,7 +20,7 @@ def test_every_byte_is_counted() -> None:
     """Circle: 2 x 16 + 16 + 16 x 2 + 2 weights; a batch keeps its points, what follows the first
     layer, what ReLU and dropout leave, the logits' loss; sides are int64."""
     job = Circle(points(64, 0), batch=8, dropout=0.0)
-    before = {name: p.detach().clone() for name, p in weights_of(job.model).items()}
+    before = {name: p.detach().clone() for name, p in named_weights(job.model).items()}
     found = estimate(job, CONFIG, CPU)
     assert found.parameters == 82
     assert found.weight_bytes == found.gradient_bytes == 4 * 82
@@ -31,7 +31,7 @@ def test_every_byte_is_counted() -> None:
     assert found.copy_bytes == 3 * 4 * 82
     assert found.bytes == 28 * 82 + found.activation_bytes
     assert found.tokens_per_epoch == 64
-    for name, parameter in weights_of(job.model).items():
+    for name, parameter in named_weights(job.model).items():
         assert torch.equal(parameter, before[name])  # a rate of 0 changes nothing
 
 

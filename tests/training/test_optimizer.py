@@ -9,7 +9,7 @@ from torch import nn
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.config import TransformerConfig
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.training.config import TrainingConfig
 from jumok.training.layer_decay import frozen_parameters, lr_multipliers
 from jumok.training.optimizer import Named, Optimizer
@@ -115,7 +115,7 @@ def tower(layers: int = 3) -> Named:
         vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=layers, norm_first=True
     )
     torch.manual_seed(0)
-    return weights_of(TextClassifier(config, n_labels=2))
+    return named_weights(TextClassifier(config, n_labels=2))
 
 
 def moved(config: TrainingConfig, steps: int = 1) -> dict[str, float]:
@@ -151,7 +151,7 @@ def test_the_bias_of_relative_positions_is_one_of_the_embeddings() -> None:
         vocabulary_size=11, d_model=4, n_heads=2, d_ff=8, n_layers=3, positions="relative"
     )
     for model, towers in ((EncoderDecoder(config), 2), (LanguageModel(config), 1)):
-        names = weights_of(model)
+        names = named_weights(model)
         biases = {name for name in names if name.endswith("stack.relative.bias.weight")}
         assert len(biases) == towers
         assert {lr_multipliers(names, 0.5)[name] for name in biases} == {1 / 8}

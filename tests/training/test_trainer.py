@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import CheckpointError, Interrupted, NonFiniteError, StorageError
-from jumok.models.weights import load_weights, weights_of
+from jumok.models.weights import load_weights, named_weights
 from jumok.processes import SINGLE_PROCESS, ProcessGroup, SingleProcess
 from jumok.safetensors_io import read_tensors
 from jumok.seeding import set_step_seed
@@ -52,7 +52,7 @@ def trainer(
 
 
 def weights(job: Circle) -> dict[str, Tensor]:
-    return {name: p.detach().clone() for name, p in weights_of(job.model).items()}
+    return {name: p.detach().clone() for name, p in named_weights(job.model).items()}
 
 
 def same(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
@@ -741,4 +741,4 @@ def test_compiling_that_fails_is_told_and_the_training_goes_on(
         Trainer(job, compiling, tmp_path, seed=0, device=CPU, metadata={}).fit()
     assert "torch.compile failed (InvalidCxxCompiler: No working C++" in capsys.readouterr().err
     Trainer(plain, config, tmp_path / "plain", seed=0, device=CPU, metadata={}).fit()
-    assert same(weights_of(job.model), weights_of(plain.model))  # under their plain names
+    assert same(named_weights(job.model), named_weights(plain.model))  # under their plain names

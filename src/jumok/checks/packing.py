@@ -43,7 +43,7 @@ def packed(subject: Subject) -> Answers:
         case TextClassifier(pooling="compare"):
             raise NotApplicable("pairs that are compared are not packed")
         case TextClassifier():
-            answers = model.packed(source.ids, source.texts, source.positions, len(samples))
+            answers = model.forward_packed(source.ids, source.texts, source.positions, len(samples))
             return _in_order(list(answers.float().cpu()), plan)
         case EncoderDecoder() if subject.loaded.has_logits:
             target = Rows.of(plan, written, width, subject)

@@ -26,12 +26,12 @@ def import_(
 
     OUT works with predict, evaluate, view, export and, as model.init=OUT, with train.
     """
-    from jumok.models.weights import weights_of
+    from jumok.models.weights import named_weights
     from jumok.pretrained.hub import resolve
     from jumok.tasks.runs.import_checkpoint import import_checkpoint
 
     found = import_checkpoint(resolve(checkpoint, revision), out)
-    parameters = sum(p.numel() for p in weights_of(found.model).values())
+    parameters = sum(p.numel() for p in named_weights(found.model).values())
     typer.echo(f"{out}: {found.origin.architecture}, {parameters:,} parameters", err=True)
     if found.vocabularies is None:
         typer.echo(

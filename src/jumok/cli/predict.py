@@ -179,7 +179,7 @@ def _stream(loaded: "Loaded", text: str) -> None:
         sys.stdout.flush()
 
     assert isinstance(loaded.task, Writing)  # checked with the options
-    loaded.refuse_longer([text])
+    loaded.check_length([text])
     answer = loaded.task.stream(loaded, text, show)
     show("\n")
     _tell_loop(answer)

@@ -8,7 +8,7 @@ from typing import Any
 from jumok.data.known import known_corpus
 from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.tasks.pipeline.origin import told
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.recipe.task_spec import WRITING
@@ -61,7 +61,7 @@ def results_of(folder: Path) -> dict[str, Any]:
 
 def _about(loaded: Loaded, to: str, numbers: str) -> Iterator[str]:
     recipe, model = loaded.recipe, loaded.recipe.model
-    size = sum(weight.numel() for weight in weights_of(loaded.model).values())
+    size = sum(weight.numel() for weight in named_weights(loaded.model).values())
     origin = loaded.origin
     trained = (
         f"trained with jumok for {recipe.task.replace('_', ' ')} by the recipe `{recipe.name}`"

@@ -83,7 +83,7 @@ def obstacle(model: nn.Module) -> str | None:
         )
     for name, tower in _towers(model):
         embedding = tower.embedding
-        if not isinstance(embedding.widen, nn.Identity):
+        if not isinstance(embedding.projection, nn.Identity):
             return (
                 f"the {name} widens its embeddings, which CTranslate2 does not; use --to hf, or "
                 "train without model.d_embedding"

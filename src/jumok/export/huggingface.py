@@ -31,7 +31,7 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.adapt import SourceModel
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.pretrained.family import HeadKind
@@ -151,7 +151,7 @@ def _expressed(loaded: Loaded) -> HFModel:
     for name, ask in (("bos", target_begin), ("eos", lambda known: known.eos_id)):
         with suppress(InputError):  # a vocabulary of BERT begins and ends no texts
             ids[name] = ask(vocabulary)
-    weights = {name: p.detach().float().cpu() for name, p in weights_of(loaded.model).items()}
+    weights = {name: p.detach().float().cpu() for name, p in named_weights(loaded.model).items()}
     kind = _KINDS[type(loaded.model)]
     labels = loaded.labels or (("score",) if kind == "text_classifier" else ())
     return convert_to_hf(

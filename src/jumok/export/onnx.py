@@ -23,7 +23,7 @@ from jumok.models import (
     LanguageModel,
     TextClassifier,
 )
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.evaluate import score
 from jumok.text.ragged import Ragged
@@ -50,7 +50,7 @@ class Onnx:
                 "a classifier with a decoder came, ONNX holds encoders; train one of model.kind = "
                 '"encoder"'
             )
-        size = sum(4 * weight.numel() for weight in weights_of(model).values())
+        size = sum(4 * weight.numel() for weight in named_weights(model).values())
         if size > LARGEST:
             return (
                 f"weights of {size:,} bytes came, a file of ONNX holds {LARGEST:,}; use --to hf, "

@@ -28,9 +28,9 @@ def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:
         weight, bias = found.output.weight, found.output.bias
         found.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)
         found.output.bias = nn.Parameter(bias * scale.span + scale.lowest, requires_grad=False)
-        if found.likeness is not None:
-            weight = found.likeness.weight * scale.span
-            found.likeness.weight = nn.Parameter(weight, requires_grad=False)
+        if found.similarity is not None:
+            weight = found.similarity.weight * scale.span
+            found.similarity.weight = nn.Parameter(weight, requires_grad=False)
         return found
 
     other = loaded.with_models(scaled)

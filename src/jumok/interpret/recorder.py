@@ -170,7 +170,7 @@ def parameters(model: nn.Module) -> Seen:
         embedding = tower.embedding
         for name, module in (
             ("embedding.norm", embedding.norm),
-            ("embedding.widen", embedding.widen),
+            ("embedding.widen", embedding.projection),
             ("norm", tower.stack.norm),
         ):
             for part, parameter in module.named_parameters():

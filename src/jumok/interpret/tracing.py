@@ -85,7 +85,7 @@ def trace(
         return trace_texts(model, tokenizer, texts, targets)
     if targets is not None and decode:
         raise InputError("a target is given, so nothing is written; leave decode out")
-    model.refuse_longer([*texts, *(targets or [])])
+    model.check_length([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = mute_heads(own.model, mute)
     asked = ask(own, texts, targets)

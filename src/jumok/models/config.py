@@ -21,7 +21,7 @@ class TransformerConfig(LayerConfig):
     n_decoder_layers: int | None = None  # None: as many as the encoder has
     positions: Positions = "sinusoidal"  # halves in Marian, learned in BERT, relative in T5
     max_length: int = 1024  # positions; the paper names no limit
-    first_position: int = 0  # row of learned position 0: 2 in RoBERTa and BART
+    position_offset: int = 0  # row of learned position 0: 2 in RoBERTa and BART
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
     scale_embedding: bool = True  # by sqrt(d_model), section 3.4
     embedding_norm: bool = False  # True in BERT
@@ -37,8 +37,8 @@ class TransformerConfig(LayerConfig):
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
-        if self.first_position < 0:
-            raise InputError(f"first_position {self.first_position}: give a row, 0 or more")
+        if self.position_offset < 0:
+            raise InputError(f"position_offset {self.position_offset}: give a row, 0 or more")
         if self.n_segments < 0:
             raise InputError(f"n_segments {self.n_segments}: give 1 or more, or 0 for none")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
@@ -65,7 +65,7 @@ class TransformerConfig(LayerConfig):
         return "all" if self.target_vocabulary_size is None else "target"
 
     @property
-    def width(self) -> int:
+    def embedding_dim(self) -> int:
         """The width of the tables of tokens, positions and segments."""
         return self.d_model if self.d_embedding is None else self.d_embedding
 

@@ -4,8 +4,8 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.embedding import InputEmbedding, counted
-from jumok.models.encoder import inside, token_embedding
+from jumok.models.embedding import InputEmbedding, position_ids
+from jumok.models.encoder import layer_positions, token_embedding
 from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.masks import NO_MASK, AttentionMask
@@ -43,7 +43,11 @@ class Decoder(nn.Module):
         tokens = tokens or token_embedding(config, config.output_size)
         self.embedding = InputEmbedding(config, tokens)
         self.stack = TransformerStack(
-            config, self.n_layers, cross=cross, layer_positions=inside(config), bidirectional=False
+            config,
+            self.n_layers,
+            cross=cross,
+            layer_positions=layer_positions(config),
+            bidirectional=False,
         )
 
     def forward(
@@ -61,16 +65,16 @@ class Decoder(nn.Module):
         With a cache, ids are the newest tokens and the mask speaks of all so far. Raises InputError
         for more than `max_length` of them.
         """
-        self.embedding.refuse_longer(cache.length + ids.shape[1])
-        positions = counted(ids, cache.length) if positions is None else positions
+        self.embedding.check_length(cache.length + ids.shape[1])
+        positions = position_ids(ids, cache.length) if positions is None else positions
         x = self.embedding(ids, positions)
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
 
-    def cache(self, room: int) -> DecoderCache:
+    def make_cache(self, capacity: int) -> DecoderCache:
         """A fresh cache for a request of at most `room` tokens; InputError beyond max_length."""
-        if room > self.embedding.max_length:
+        if capacity > self.embedding.max_length:
             raise InputError(
-                f"room for {room} tokens was asked, the model holds {self.embedding.max_length}; "
+                f"room for {capacity} tokens was asked, the model holds {self.embedding.max_length}; "
                 "ask for less or train with a larger model.max_length"
             )
-        return DecoderCache.with_capacity(self.n_layers, room)
+        return DecoderCache.with_capacity(self.n_layers, capacity)

@@ -26,12 +26,12 @@ class InputEmbedding(nn.Module):
         self.tokens = tokens
         self.positions = absolute_positions(config)
         self.segments = (
-            SegmentEmbedding(config.n_segments, config.width) if config.n_segments else None
+            SegmentEmbedding(config.n_segments, config.embedding_dim) if config.n_segments else None
         )
-        norm = NORMS[config.norm](config.width, eps=config.norm_eps)
+        norm = NORMS[config.norm](config.embedding_dim, eps=config.norm_eps)
         self.norm = norm if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(config.dropout)
-        self.widen = (
+        self.projection = (
             nn.Identity()
             if config.d_embedding is None
             else nn.Linear(config.d_embedding, config.d_model)
@@ -39,15 +39,15 @@ class InputEmbedding(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor, segments: Tensor | None = None) -> Tensor:
         """ids, positions, segments (B, T) int64 -> (B, T, D)."""
-        self.refuse_longer(ids.shape[1])
+        self.check_length(ids.shape[1])
         x = self.tokens(ids)
         if self.positions is not None:
             x = x + self.positions(positions)
         if self.segments is not None:
             x = x + self.segments(torch.zeros_like(ids) if segments is None else segments)
-        return self.widen(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
+        return self.projection(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
 
-    def refuse_longer(self, tokens: int) -> None:
+    def check_length(self, tokens: int) -> None:
         """Raises InputError for more tokens than the model holds."""
         if tokens > self.max_length:
             raise InputError(
@@ -61,13 +61,15 @@ def absolute_positions(config: TransformerConfig) -> nn.Module | None:
     match config.positions:
         case "sinusoidal" | "sinusoidal_halves":
             halves = config.positions == "sinusoidal_halves"
-            return SinusoidalPositions(config.max_length, config.width, halves=halves)
+            return SinusoidalPositions(config.max_length, config.embedding_dim, halves=halves)
         case "learned":
-            return LearnedPositions(config.max_length, config.width, offset=config.first_position)
+            return LearnedPositions(
+                config.max_length, config.embedding_dim, offset=config.position_offset
+            )
         case "rotary" | "relative" | "none":
             return None
 
 
-def counted(ids: Tensor, start: int = 0) -> Tensor:
+def position_ids(ids: Tensor, start: int = 0) -> Tensor:
     """Positions start, start + 1, ... for every row of ids (B, T): (1, T)."""
     return torch.arange(start, start + ids.shape[1], device=ids.device)[None]

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from jumok.models.config import TransformerConfig
-from jumok.models.embedding import InputEmbedding, counted
+from jumok.models.embedding import InputEmbedding, position_ids
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.stack import LayerPositions, TransformerStack
@@ -22,7 +22,9 @@ class Encoder(nn.Module):
         super().__init__()
         tokens = tokens or token_embedding(config, config.vocabulary_size)
         self.embedding = InputEmbedding(config, tokens)
-        self.stack = TransformerStack(config, config.n_layers, layer_positions=inside(config))
+        self.stack = TransformerStack(
+            config, config.n_layers, layer_positions=layer_positions(config)
+        )
 
     def forward(
         self,
@@ -33,17 +35,17 @@ class Encoder(nn.Module):
         segments: Tensor | None = None,
     ) -> Tensor:
         """ids (B, T) int64 -> (B, T, D). Positions count from 0 unless given (B, T)."""
-        positions = counted(ids) if positions is None else positions
+        positions = position_ids(ids) if positions is None else positions
         x = self.embedding(ids, positions, segments)
         return self.stack(x, positions, mask)  # type: ignore[no-any-return]
 
 
 def token_embedding(config: TransformerConfig, n_tokens: int) -> TokenEmbedding:
     """A fresh table for `n_tokens` tokens."""
-    return TokenEmbedding(n_tokens, config.width, scaled=config.scale_embedding)
+    return TokenEmbedding(n_tokens, config.embedding_dim, scaled=config.scale_embedding)
 
 
-def inside(config: TransformerConfig) -> LayerPositions:
+def layer_positions(config: TransformerConfig) -> LayerPositions:
     """How the layers themselves learn of positions."""
     match config.positions:
         case "rotary" | "relative":

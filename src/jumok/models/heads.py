@@ -11,7 +11,15 @@ from jumok.models.decoder import CAUSAL, Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.initialization import initialize
-from jumok.models.pooling import POOLERS, Pooler, Pooling, compare, likeness, pool, pool_packed
+from jumok.models.pooling import (
+    POOLERS,
+    Pooler,
+    Pooling,
+    pair_features,
+    pool,
+    pool_packed,
+    similarity_features,
+)
 from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
 from jumok.nn.dropout import Dropout
 from jumok.nn.embedding import TokenEmbedding
@@ -53,11 +61,11 @@ class TextClassifier(nn.Module):
         )
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(width, n_labels)
-        self.likeness = nn.Linear(3, n_labels, bias=False) if pooling == "compare" else None
+        self.similarity = nn.Linear(3, n_labels, bias=False) if pooling == "compare" else None
         initialize(self)
-        if self.likeness is not None:
+        if self.similarity is not None:
             nn.init.zeros_(self.output.weight)
-            nn.init.zeros_(self.likeness.weight)
+            nn.init.zeros_(self.similarity.weight)
 
     def forward(
         self,
@@ -71,15 +79,17 @@ class TextClassifier(nn.Module):
         mask = AttentionMask.from_padding(real)
         hidden = self.encoder(ids, mask, positions=positions, segments=segments)  # (B, T, D)
         if self.pooling == "compare":
-            pooled = compare(hidden, real, segments)  # (B, 4D)
+            pooled = pair_features(hidden, real, segments)  # (B, 4D)
         else:
             pooled = pool(hidden, real, self.pooling)  # (B, D)
         logits = self.output(self.dropout(self.pooler(pooled)))
-        if self.likeness is not None:
-            logits = logits + self.likeness(hidden.shape[-1] * likeness(hidden, real, segments))
+        if self.similarity is not None:
+            logits = logits + self.similarity(
+                hidden.shape[-1] * similarity_features(hidden, real, segments)
+            )
         return logits  # type: ignore[no-any-return]
 
-    def packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
+    def forward_packed(self, ids: Tensor, texts: Tensor, positions: Tensor, n_texts: int) -> Tensor:
         """Logits (N, L) of `n_texts` texts packed end to end in rows ids (B, T).
 
         texts (B, T) int64: the number of the text each token belongs to, -1 on padding;
@@ -235,9 +245,9 @@ class MaskedLanguageModel(nn.Module):
         super().__init__()
         self.encoder = Encoder(config)
         self.transform = nn.Sequential(
-            nn.Linear(config.d_model, config.width),
+            nn.Linear(config.d_model, config.embedding_dim),
             get_activation(config.head_activation),
-            NORMS[config.norm](config.width, eps=config.norm_eps),
+            NORMS[config.norm](config.embedding_dim, eps=config.norm_eps),
         )
         self.output = _output(config, self.encoder.embedding.tokens, bias=True)
         initialize(self)

@@ -66,7 +66,7 @@ def pool_packed(
     )
 
 
-def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
+def pair_features(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
     """The means u and v of the two texts of a pair, [CLS] a [SEP] b [SEP], and what parts them.
 
     (B, T, D) -> (B, 4D): u, v, |u - v| and u * v (Conneau et al. 2017, section 3.1), of the texts'
@@ -81,7 +81,7 @@ def compare(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Ten
     return torch.cat([u, v, (u - v).abs(), u * v], -1)
 
 
-def likeness(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
+def similarity_features(hidden: Tensor, real: Tensor | None, segments: Tensor | None) -> Tensor:
     """How alike the two texts of a pair are, token by token: (B, T, D) -> (B, 3), -1 to 1.
 
     The cosine of their means; of each token of the first with the nearest of the second, the mean;

@@ -2,10 +2,10 @@
 
 from jumok.models.config import TransformerConfig
 
-LAYER_BYTES = 16_384  # the modules of a layer themselves, however few numbers they hold
+MIN_LAYER_BYTES = 16_384  # the modules of a layer themselves, however few numbers they hold
 
 
-def least_numbers(config: TransformerConfig) -> int:
+def min_parameter_count(config: TransformerConfig) -> int:
     """How many numbers a model of these measures has at least: in its tables and its layers.
 
     The table of sines is among them: it is never learnt, and lies in memory all the same.
@@ -24,14 +24,14 @@ def least_numbers(config: TransformerConfig) -> int:
         else 0
     )
     rows = config.vocabulary_size + config.n_segments + places
-    return n_layers * layer + rows * config.width + buckets
+    return n_layers * layer + rows * config.embedding_dim + buckets
 
 
-def least_bytes(config: TransformerConfig, *, copies: int = 1) -> int:
+def min_bytes(config: TransformerConfig, *, copies: int = 1) -> int:
     """What a model of these measures takes at least, with so many float32 for each number.
 
     >>> least_bytes(TransformerConfig(), copies=4)  # weights, gradients and AdamW's two moments
     613580800
     """
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
-    return 4 * copies * least_numbers(config) + n_layers * LAYER_BYTES
+    return 4 * copies * min_parameter_count(config) + n_layers * MIN_LAYER_BYTES

@@ -8,18 +8,18 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 
 
-def weights_of(model: nn.Module) -> dict[str, nn.Parameter]:
+def named_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     """Every weight under its plain name; one that has two names (tied) under its first.
 
     >>> model = nn.ModuleDict({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
     >>> model["b"].weight = model["a"].weight
-    >>> list(weights_of(model)), tied_names(model)
+    >>> list(weights_of(model)), tied_weights(model)
     (['a.weight'], {'b.weight': 'a.weight'})
     """
     return dict(model.named_parameters())
 
 
-def tied_names(model: nn.Module) -> dict[str, str]:
+def tied_weights(model: nn.Module) -> dict[str, str]:
     """The other names of tied weights, each with the name it is kept under."""
     kept = {id(p): name for name, p in model.named_parameters()}
     every = dict(model.named_parameters(remove_duplicate=False))
@@ -33,7 +33,7 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     Raises InputError that lists every name missing, unexpected or of another shape; then nothing
     was copied.
     """
-    wanted = weights_of(model)
+    wanted = named_weights(model)
     wrong = [f"{name} is missing" for name in sorted(wanted.keys() - tensors.keys())]
     wrong += [f"{name} is unexpected" for name in sorted(tensors.keys() - wanted.keys())]
     wrong += [

@@ -37,7 +37,7 @@ def adapt_encoder(ours: SourceModel) -> SourceModel:
     tower = _adapt_backbone(ours, "encoder")
     config, weights = tower.config, dict(tower.weights)
     if not config.n_segments:
-        weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.width)
+        weights["encoder.embedding.segments.weight"] = torch.zeros(1, config.embedding_dim)
         config = replace(config, n_segments=1)
     return replace(tower, config=config, weights=weights)
 
@@ -52,19 +52,19 @@ def _adapt_backbone(ours: SourceModel, name: str) -> SourceModel:
     tokens, positions = f"{name}.embedding.tokens.weight", f"{name}.embedding.positions.weight"
     if config.positions in ("sinusoidal", "sinusoidal_halves"):
         halves = config.positions == "sinusoidal_halves"
-        weights[positions] = sinusoids(config.max_length, config.width, halves=halves)
+        weights[positions] = sinusoids(config.max_length, config.embedding_dim, halves=halves)
         config = replace(config, positions="learned")
-    elif config.positions == "learned" and config.first_position:
-        weights[positions] = weights[positions][config.first_position :]
+    elif config.positions == "learned" and config.position_offset:
+        weights[positions] = weights[positions][config.position_offset :]
     tied = config.tying in ("all", "target")  # the output; there is one vocabulary
     if config.scale_embedding:
         if ours.kind in ("masked_language_model", "language_model") and tied:
             weights["output.weight"] = weights[tokens]
             tied = False
-        weights[tokens] = weights[tokens] * config.width**0.5
+        weights[tokens] = weights[tokens] * config.embedding_dim**0.5
     config = replace(
         config,
-        first_position=0,
+        position_offset=0,
         scale_embedding=False,
         tie_embeddings="all" if tied else "none",
     )
@@ -91,11 +91,11 @@ def position_tables(ours: SourceModel) -> Weights:
 def offset_positions(ours: SourceModel) -> SourceModel:
     """An encoder-decoder whose tables of positions begin with two rows nobody uses."""
     config, weights = ours.config, dict(ours.weights)
-    if config.positions == "learned" and config.first_position == 0:
+    if config.positions == "learned" and config.position_offset == 0:
         for tower in ("encoder", "decoder"):
             name = f"{tower}.embedding.positions.weight"
-            weights[name] = torch.cat([torch.zeros(2, config.width), weights[name]])
-        config = replace(config, first_position=2)
+            weights[name] = torch.cat([torch.zeros(2, config.embedding_dim), weights[name]])
+        config = replace(config, position_offset=2)
     return _with_output_bias(replace(ours, config=config, weights=weights))
 
 

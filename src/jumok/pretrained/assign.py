@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models.config import Tying
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
 from jumok.pretrained.meta_init import MAX_NAMES
 from jumok.pretrained.name_map import TensorMapping
@@ -34,7 +34,7 @@ class TensorAssignment:
         self.unused: dict[str, Tensor] = {}
         self.errors: list[str] = []
         self._described, self._model, self._given = described, model, given
-        self._wanted = weights_of(model)
+        self._wanted = named_weights(model)
         known = {entry.hf_name for entry in lines}
         same = described.head.aliases
         self._seconds = {second: first for second, first in same.items() if second not in known}

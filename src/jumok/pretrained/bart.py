@@ -114,7 +114,7 @@ def common_config(
         activation=settings.activation("activation_function", "gelu"),
         positions="learned",
         max_length=settings.positive_int("max_position_embeddings", 1_024, maximum=MAX_POSITIONS),
-        first_position=POSITION_OFFSET,
+        position_offset=POSITION_OFFSET,
         scale_embedding=settings.boolean("scale_embedding", False),
         embedding_norm=True,
         tie_embeddings="all" if tied else "none",

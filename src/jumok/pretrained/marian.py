@@ -22,7 +22,7 @@ def _config(settings: ConfigReader) -> TransformerConfig:
         config,
         vocabulary_size=size,
         positions="sinusoidal_halves",
-        first_position=0,
+        position_offset=0,
         embedding_norm=False,
     )
     if shared:
@@ -49,7 +49,7 @@ def _pegasus(settings: ConfigReader) -> TransformerConfig:
     return replace(
         config,
         positions="sinusoidal_halves",
-        first_position=0,
+        position_offset=0,
         embedding_norm=False,
         norm_first=True,
     )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from jumok.errors import InputError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 
 MAX_NAMES = 12  # names in an error
 
@@ -31,7 +31,7 @@ def assign_weights(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
     Raises InputError when one is missing or of another shape; then nothing was changed.
     """
-    wanted = weights_of(model)
+    wanted = named_weights(model)
     unfit = sorted(
         name
         for name, parameter in wanted.items()

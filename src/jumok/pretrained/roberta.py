@@ -24,7 +24,7 @@ def _config(vocabulary_size: int, settings: ConfigReader) -> TransformerConfig:
             f"config.json: max_position_embeddings {config.max_length} came, and {first} rows of "
             "the table are never used; give more"
         )
-    return replace(config, first_position=first, max_length=config.max_length - first)
+    return replace(config, position_offset=first, max_length=config.max_length - first)
 
 
 def _heads(name: str, settings: ConfigReader) -> Mapping[str, Head]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture
 from jumok.pretrained.name_map import expand
 
@@ -18,7 +18,7 @@ def hf_tensor_names(model: nn.Module, architecture: HFArchitecture) -> dict[str,
     towers that stand alone no prefix.
     """
     head = architecture.head
-    names = [entry.hf_name for entry in expand(architecture.name_rules(), weights_of(model))]
+    names = [entry.hf_name for entry in expand(architecture.name_rules(), named_weights(model))]
     names += [
         name for name in head.aliases if any(re.fullmatch(kept, name) for kept in head.unused)
     ]
@@ -40,7 +40,7 @@ def hf_state_dict(
     of `names_of`, and nothing. What is stored twice is a tensor of its own under either name, so
     that the result can be packed.
     """
-    weights = {name: parameter.detach() for name, parameter in weights_of(model).items()}
+    weights = {name: parameter.detach() for name, parameter in named_weights(model).items()}
     lines = {entry.hf_name: entry for entry in expand(architecture.name_rules(), weights)}
     tensors: dict[str, Tensor] = {}
     gone: set[str] = set()  # first names that are out already

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.assign import TensorAssignment, canonical_names, resolve_tying
 from jumok.pretrained.meta_init import assign_weights
@@ -42,7 +42,7 @@ def model_from_hf(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> P
     described = resolve_tying(described, given)
     check_model_size(described.config, sum(tensor.numel() for tensor in given.values()))
     model = described.build_on_meta()
-    lines = expand(described.name_rules(), weights_of(model))
+    lines = expand(described.name_rules(), named_weights(model))
     found = TensorAssignment(described, lines, model, given)
     found.raise_errors()
     assign_weights(model, found.weights)

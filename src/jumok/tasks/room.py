@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from jumok.device import memory_bytes
 from jumok.errors import InputError
-from jumok.models.size import least_bytes, least_numbers
+from jumok.models.size import min_bytes, min_parameter_count
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 
@@ -20,10 +20,10 @@ def refuse_beyond_memory(config: ModelConfig, learns: TrainingConfig) -> None:
     if config.kind == "encoder_decoder" and config.n_decoder_layers is None:
         config = replace(config, n_decoder_layers=config.n_layers)
     whole = not learns.freeze and learns.sharding == "none"
-    wanted, there = least_bytes(config, copies=LEARNING if whole else 1), memory_bytes()
+    wanted, there = min_bytes(config, copies=LEARNING if whole else 1), memory_bytes()
     if wanted > there:
         raise InputError(
-            f"the model has {least_numbers(config):,} numbers or more, which take "
+            f"the model has {min_parameter_count(config):,} numbers or more, which take "
             f"{wanted / 2**30:,.0f} GB to learn, and this machine has {there / 2**30:,.0f} GB; "
             "make it smaller: model.d_model, d_ff, n_layers, max_length or its vocabulary"
         )

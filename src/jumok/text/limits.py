@@ -11,11 +11,11 @@ MOST_BYTES = 2**20  # in UTF-8
 MOST_IMPORTED_BYTES = 2**17  # for an imported tokeniser
 
 
-def refuse_longer(text: str, most: int = MOST_BYTES) -> None:
+def check_length(text: str, most: int = MOST_BYTES) -> None:
     """Raises InputError for a text of more than so many bytes.
 
-    >>> refuse_longer("가" * 349_525)
-    >>> refuse_longer("가" * 349_526)
+    >>> check_length("가" * 349_525)
+    >>> check_length("가" * 349_526)
     Traceback (most recent call last):
         ...
     jumok.errors.InputError: a text of 1,048,578 bytes came, 1,048,576 are read; cut it into parts

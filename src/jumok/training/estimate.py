@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from jumok.device import resolve_dtype, tune_allocator
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.config import TrainingConfig
@@ -70,7 +70,7 @@ def estimate(job: TrainingJob[B], config: TrainingConfig, device: torch.device) 
     The speed is that of this machine as busy as it is now.
     """
     tune_allocator()
-    parameters = weights_of(job.model)
+    parameters = named_weights(job.model)
     optimizer = Optimizer(parameters, config)
     average = EMA(parameters, config.ema)
     dtype = resolve_dtype(config.precision, device)

@@ -227,7 +227,7 @@ def test_a_reordering_takes_no_memory_of_its_own() -> None:
     """Beams change places step after step in the same few pieces of memory."""
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)
-    cache = model.decoder.cache(room=64)
+    cache = model.decoder.make_cache(capacity=64)
     rows, new = torch.tensor([1, 0, 2, 2]), tokens(4, 1, size=V)
     with torch.inference_mode():
         model(tokens(4, 3, size=V), cache=cache)
@@ -248,7 +248,7 @@ def test_a_reordering_takes_no_memory_of_its_own() -> None:
 def test_a_cache_grows_as_it_is_filled() -> None:
     model = model_of("language_model", max_length=4_096)
     assert isinstance(model, LanguageModel)
-    cache = model.decoder.cache(room=4_096)
+    cache = model.decoder.make_cache(capacity=4_096)
     sizes = set()
     with torch.inference_mode():
         for _ in range(70):

@@ -7,13 +7,13 @@ from jumok.decoding import CausalLMDecoder
 from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.errors import InputError
 from jumok.models import LanguageModel
-from tests.models.small_models import VOCABULARY, seeded, small
+from tests.models.small_models import VOCABULARY, set_seed, small
 
 WINDOW = 6
 
 
 def model() -> LanguageModel:
-    seeded()
+    set_seed()
     return LanguageModel(small(max_length=WINDOW, positions="learned")).eval()
 
 

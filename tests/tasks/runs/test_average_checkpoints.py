@@ -10,7 +10,7 @@ import torch
 import jumok
 from jumok import safetensors_io as tensorfile
 from jumok.errors import CheckpointError, InputError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.average_checkpoints import average
 from jumok.tasks.runs.train import resume, train
@@ -85,7 +85,7 @@ def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> Non
     """With the running average, as the finished run has it too; and beside itself, later."""
     early = jumok.load(kept_run / "checkpoints/step-4", "cpu")
     found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
-    for name, weight in weights_of(early.model).items():
+    for name, weight in named_weights(early.model).items():
         assert torch.equal(weight, found[name])
     assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.Rewriting)
     with pytest.raises(CheckpointError, match=r"step-5: cannot be used .* resume the run"):

@@ -20,7 +20,7 @@ from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import read_row
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import Pieces, special_ids, word_begins_behind
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.epoch_sampler import _with_token_dropout
@@ -66,7 +66,7 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     ),
     "gpt2": foreign.gpt2,
     "t5": foreign.t5,
-    "t5-own-head": lambda folder: foreign.with_own_head(folder, foreign.t5),
+    "t5-own-head": lambda folder: foreign.with_untied_head(folder, foreign.t5),
     "bart": foreign.bart,
     "marian": foreign.marian,
     "marian-separate": lambda folder: foreign.marian(folder, separate=True),
@@ -440,7 +440,7 @@ def test_padding_changes_no_number(made: Made, name: str, side: str) -> None:
 
 
 def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
-    folder = foreign.without_tokeniser(copied("texts"))
+    folder = foreign.without_tokenizer(copied("texts"))
     loaded = jumok.load(folder, device="cpu")
     ids = torch.tensor([[2, 9, 11, 3]])
     with torch.no_grad():
@@ -708,7 +708,7 @@ def test_a_training_begins_from_it(
     init = [f'model.init="{made(name)}"', *words]
     finished = train(load_recipe(str(recipes[task]), init), tmp_path / "run")
     start, run = jumok.load(made(name), device="cpu"), jumok.load(tmp_path / "run", device="cpu")
-    before, after = weights_of(start.model), weights_of(run.model)
+    before, after = named_weights(start.model), named_weights(run.model)
     anew = {key for key in after if key not in before or after[key].shape != before[key].shape}
     same_task = start.recipe.task == task and start.labels == run.labels
     assert anew <= (set() if same_task else {"output.weight", "output.bias"})
@@ -745,7 +745,7 @@ def test_imported_or_not_it_is_the_same_beginning(
         torch.manual_seed(0)
         model = task_of(recipe).model(recipe.model, TAGS)
         taken = begin_from(folder, recipe, model, TAGS)
-        found.append((taken.taken, taken.fresh, taken.left, weights_of(model)))
+        found.append((taken.taken, taken.fresh, taken.left, named_weights(model)))
     (*first, own), (*second, others) = found
     assert first == second
     assert all(torch.equal(own[key], others[key]) for key in own)
@@ -777,7 +777,7 @@ def test_a_model_with_a_head_begins_from_towers_alone(
     recipe = vocabularies_of(folder).fit(recipe)
     model = task_of(recipe).model(recipe.model, LABELS)
     taken = begin_from(folder, recipe, model, LABELS)
-    before, after = weights_of(jumok.load(made(name)).model), weights_of(model)
+    before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
     assert set(taken.taken) == {f"{tower}.{key}" for key in before}
     assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
     assert set(taken.fresh) <= {"output.weight", "output.bias"}

@@ -13,8 +13,8 @@ from benchmarks.trust.fuzz_seeds import write_run
 from jumok.device import memory_bytes
 from jumok.errors import InputError
 from jumok.models import Encoder, EncoderDecoder, TransformerConfig
-from jumok.models.size import LAYER_BYTES, least_bytes, least_numbers
-from jumok.models.weights import weights_of
+from jumok.models.size import MIN_LAYER_BYTES, min_bytes, min_parameter_count
+from jumok.models.weights import named_weights
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.room import refuse_beyond_memory
 from jumok.training.config import TrainingConfig
@@ -30,14 +30,14 @@ GIANT = ("model.d_model=65536", "model.d_ff=65536", "model.n_heads=8", "model.n_
 def test_no_model_is_smaller_than_told(positions: str) -> None:
     config = TransformerConfig(**SMALL, positions=positions, max_length=100)  # type: ignore[arg-type]
     for model in (Encoder(config), EncoderDecoder(config)):
-        held = sum(p.numel() for p in weights_of(model).values())
+        held = sum(p.numel() for p in named_weights(model).values())
         tables = {id(b): b.numel() for b in model.buffers()}
-        assert held * 0.4 < least_numbers(config) <= held + sum(tables.values())
+        assert held * 0.4 < min_parameter_count(config) <= held + sum(tables.values())
 
 
 def test_layers_take_memory_however_narrow() -> None:
     config = TransformerConfig(vocabulary_size=8, d_model=1, n_heads=1, d_ff=1, n_layers=2**31)
-    assert least_bytes(config) > LAYER_BYTES * 2**31
+    assert min_bytes(config) > MIN_LAYER_BYTES * 2**31
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pretrained_tokenizers import FOLDERS, Learned, learn, sample
+from tests.pretrained_tokenizers import FOLDERS, TrainedTokenizers, sample, train_tokenizers
 
 Folders = Callable[[str], Path]
 
@@ -27,13 +27,13 @@ def lines() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def learned(lines: list[str]) -> Learned:
+def learned(lines: list[str]) -> TrainedTokenizers:
     """The vocabularies of the test families."""
-    return learn(lines)
+    return train_tokenizers(lines)
 
 
 @pytest.fixture(scope="session")
-def folder(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folder(learned: TrainedTokenizers, tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The folder of a family by its name; not to be written into."""
     root = tmp_path_factory.mktemp("tokenisers")
 

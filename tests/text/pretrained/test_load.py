@@ -14,7 +14,7 @@ from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.pretrained import load as reading_module
 from jumok.text.pretrained.registry import class_name
 from jumok.text.tokenizer import Vocabulary
-from tests.pretrained_tokenizers import Learned
+from tests.pretrained_tokenizers import TrainedTokenizers
 from tests.text.pretrained.conftest import Folders, config_of
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "나무", "##가", "tree", "##s", "한", "글"]
@@ -219,7 +219,7 @@ def test_a_translation_may_name_its_language(folder: Folders) -> None:
 
 @pytest.mark.parametrize("model_type", ["gpt2", "t5"])
 def test_a_file_of_another_model_is_followed_as_it_stands(
-    model_type: str, learned: Learned, tmp_path: Path
+    model_type: str, learned: TrainedTokenizers, tmp_path: Path
 ) -> None:
     """KoGPT2 is no byte-level BPE, pko-t5 is one: transformers 5 builds nonsense, or nothing."""
     if model_type == "gpt2":

@@ -89,7 +89,7 @@ class Seq2SeqDecoder:
         mask = AttentionMask.from_padding(real)
         places = None if real is None else positions_from_mask(real)
         self._memory = model.encode(source, mask, positions=places)  # (N, S, D)
-        self._cache = model.decoder.cache(room)
+        self._cache = model.decoder.make_cache(room)
         self._share = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
 
     @property
@@ -206,7 +206,7 @@ class CausalLMDecoder:
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._padding = padding
-        self._cache = model.decoder.cache(room)
+        self._cache = model.decoder.make_cache(room)
 
     @property
     def length(self) -> int:

@@ -21,7 +21,7 @@ from jumok.tasks.pipeline.outputs import Answer
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import WRITING
 from jumok.tasks.registry import task_of
-from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, refuse_longer
+from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, check_length
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.tokenizer import Vocabulary
 
@@ -124,7 +124,7 @@ class Loaded:
 
         Raises InputError for a text that is too long, before any is answered.
         """
-        self.refuse_longer(texts)
+        self.check_length(texts)
         self.refuse_unanswered()
         return list(self.task.answer(self, texts))
 
@@ -145,11 +145,11 @@ class Loaded:
         if self.recipe.task == "tagging" and origin is not None:
             bio.refuse_other_tags(self.labels)
 
-    def refuse_longer(self, texts: Sequence[str]) -> None:
+    def check_length(self, texts: Sequence[str]) -> None:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
         imported = isinstance(self._vocabulary, PretrainedVocabulary)
         for text in texts:
-            refuse_longer(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
+            check_length(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
 
     def with_decoding(self, words: Sequence[str]) -> "Loaded":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.

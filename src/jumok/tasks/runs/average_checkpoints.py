@@ -12,7 +12,7 @@ from torch import Tensor
 
 from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
-from jumok.models.weights import load_weights, weights_of
+from jumok.models.weights import load_weights, named_weights
 from jumok.tasks.pipeline.pipeline import Loaded
 from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
 from jumok.tasks.runs.load import load
@@ -47,7 +47,7 @@ def average(folder: Path, last: int, out: Path) -> Finished:
         "averaged_steps": sorted(each.step for each in checkpoints),
         "before": before,
         "seed": loaded.recipe.seed,
-        "parameters": sum(p.numel() for p in weights_of(loaded.model).values()),
+        "parameters": sum(p.numel() for p in named_weights(loaded.model).values()),
         "wall_seconds": round(time.monotonic() - begin, 1),
         "peak_memory_bytes": peak_memory_bytes(),
         "versions": versions(),

@@ -19,7 +19,7 @@ from jumok.decoding.config import EarlyStop
 from jumok.errors import InputError
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
-from jumok.models.weights import load_weights, tied_names, weights_of
+from jumok.models.weights import load_weights, named_weights, tied_weights
 from jumok.pretrained.architecture import HFArchitecture, parse_config
 from jumok.pretrained.checkpoint import HFCheckpoint, open_checkpoint
 from jumok.pretrained.config_reader import ConfigReader
@@ -165,8 +165,8 @@ def _write(
         "sha256": dict(checkpoint.checksums) | {CARRIED: hashlib.sha256(carried).hexdigest()},
     }
     run.write_json(origin / "origin.json", facts)
-    weights = {name: p.detach() for name, p in weights_of(found.model).items()}
-    tied = json.dumps(tied_names(found.model), sort_keys=True)
+    weights = {name: p.detach() for name, p in named_weights(found.model).items()}
+    tied = json.dumps(tied_weights(found.model), sort_keys=True)
     data = tensorfile.serialize(_apart(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
     sums = imported.vocabularies.sums if imported.vocabularies else {}

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from jumok.config_io import from_dict
 from jumok.errors import InputError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.pretrained.foreign import is_hf_folder
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import Vocabularies, read_foreign
@@ -61,7 +61,7 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
         and all(getattr(start.model, name) == getattr(recipe.model, name) for name in alike)
         and start.labels == tuple(labels)
     )
-    theirs, own = start.weights, weights_of(model)
+    theirs, own = start.weights, named_weights(model)
     _refuse_other_tables(folder, theirs, own)
     taken = tuple(
         name
@@ -117,7 +117,7 @@ class _Start:
 def _start(folder: Path) -> _Start:
     if is_hf_folder(folder):
         found = open_foreign(folder)
-        weights = _of_towers(weights_of(found.model), found.recipe.model)
+        weights = _of_towers(named_weights(found.model), found.recipe.model)
         return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
     run = Run.existing(folder)
     config = run.read_model_config()

@@ -13,7 +13,7 @@ from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import read_regular, storage_errors, write_atomically
 from jumok.config_io import from_dict, read_toml, to_dict
 from jumok.errors import InputError
-from jumok.models.weights import tied_names, weights_of
+from jumok.models.weights import named_weights, tied_weights
 from jumok.safe_json import MAX_BYTES, read_json
 from jumok.tasks.inputs.tokenizer_pair import Vocabularies
 from jumok.tasks.recipe.recipe import Recipe
@@ -150,8 +150,8 @@ class Run:
         sums: Mapping[str, str],
     ) -> None:
         """The weights, and beside them what they are weights of, with the sums of all files."""
-        tied = json.dumps(tied_names(model), sort_keys=True)
-        weights = {name: p.detach() for name, p in weights_of(model).items()}
+        tied = json.dumps(tied_weights(model), sort_keys=True)
+        weights = {name: p.detach() for name, p in named_weights(model).items()}
         data = tensorfile.serialize(weights, {"tied": tied})
         write_atomically(self.weights_path, data)
         self.write_json(

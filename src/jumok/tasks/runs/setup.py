@@ -12,7 +12,7 @@ from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.seeding import derive_seed
 from jumok.tasks.inputs.tokenizer_pair import Vocabularies, learn, stated
 from jumok.tasks.pipeline.backends import Kernels
@@ -48,7 +48,7 @@ def prepare(recipe: Recipe, device: torch.device) -> Prepared:
     model = new_model(recipe, vocabularies, splits.labels, device)
     refuse_settings(recipe, model, vocabularies.target)
     frozen_parameters(
-        weights_of(model), recipe.training.freeze
+        named_weights(model), recipe.training.freeze
     )  # refuses words that mean no weight
     taken = begin_weights(recipe, model, splits.labels)
     job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)

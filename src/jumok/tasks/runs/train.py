@@ -17,7 +17,7 @@ from jumok.data.load import load_splits
 from jumok.data.splits import Splits
 from jumok.device import find_device, peak_memory_bytes, versions
 from jumok.errors import InputError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.processes import (
     ProcessGroup,
     check_world_size,
@@ -270,7 +270,7 @@ def _results(
         "steps": progress.step,
         "ended": progress.ended,
         "skipped_steps": progress.skipped,
-        "parameters": sum(p.numel() for p in weights_of(model).values()),
+        "parameters": sum(p.numel() for p in named_weights(model).values()),
         "training_seconds": round(progress.seconds, 1),
         "wall_seconds": round(seconds, 1),
         "peak_memory_bytes": peak_memory_bytes(),

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
-from jumok.models.weights import load_weights, weights_of
+from jumok.models.weights import load_weights, named_weights
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
@@ -77,7 +77,7 @@ class DataParallel(Generic[B]):
     ) -> None:
         self.model, self.processes, self.strict = model, processes, strict
         self.loss = loss
-        self.parameters = weights_of(model)
+        self.parameters = named_weights(model)
         self.writes = processes.rank == 0
 
     def gradients(self, shards: Sequence[int], n: int, find: Find) -> None:

@@ -23,7 +23,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Shard
 
 from jumok.errors import CheckpointError
-from jumok.models.weights import weights_of
+from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
@@ -57,7 +57,7 @@ class FullyShardedDataParallel(Generic[B]):
         self.model, self.processes = model, processes
         self._job_loss = loss
         self._mesh = init_device_mesh(device.type, (processes.size,))
-        names = {id(p): name for name, p in weights_of(model).items()}
+        names = {id(p): name for name, p in named_weights(model).items()}
         self._places = [
             (module, word, names[id(p)])
             for module in model.modules()
@@ -76,7 +76,7 @@ class FullyShardedDataParallel(Generic[B]):
             module.set_gradient_divide_factor(1.0)  # losses are divided by the units of all
             module.set_force_sum_reduction_for_comms(enable=True)  # gloo knows no other
         self._sharded_layers = [_Outside.of(layer) for layer in layers]
-        self._rows: dict[str, DTensor] = {n: _rows(p) for n, p in weights_of(model).items()}
+        self._rows: dict[str, DTensor] = {n: _rows(p) for n, p in named_weights(model).items()}
         self.parameters = {name: nn.Parameter(_own(rows)) for name, rows in self._rows.items()}
         self._marks = {module: vars(module).keys() - known for module, known in before.items()}
         self._is_plain = False
