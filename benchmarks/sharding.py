@@ -127,7 +127,7 @@ def live(sharding: str, options: argparse.Namespace, folder: Path) -> None:
     torch.set_num_threads(1)
     config = TrainingConfig(
         steps=options.steps,
-        accumulate=max(options.processes),
+        gradient_accumulation_steps=max(options.processes),
         checkpoint_every=options.steps,
         sharding=sharding,  # type: ignore[arg-type]
         timeout=300,

@@ -37,7 +37,7 @@ schedule = "cosine"
 warmup_steps = 5
 evaluate_every = 20
 precision = "float32"
-report_every = 5
+log_every = 5
 """
 
 READING = """
@@ -69,7 +69,7 @@ schedule = "cosine"
 warmup_steps = 5
 evaluate_every = 30
 precision = "float32"
-report_every = 10
+log_every = 10
 """
 
 Row = tuple[str, str]

@@ -26,7 +26,7 @@ from .training import Training, differences, workshop, write_corpus
 LAST = 24  # steps
 WORDS = (
     "training.strict=true",
-    "training.accumulate=4",
+    "training.gradient_accumulation_steps=4",
     "training.checkpoint_every=1",
     "training.evaluate_every=8",
     f"training.steps={LAST}",

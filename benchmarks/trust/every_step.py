@@ -70,7 +70,7 @@ def main() -> int:
     same = 0
     with workshop() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
-        words = (*SAMPLING, f"training.steps={last}", f"training.keep={last + 1}")
+        words = (*SAMPLING, f"training.steps={last}", f"training.keep_checkpoints={last + 1}")
         alone = Training(recipe, folder / "alone", *words)
         if alone.begin().end():
             raise SystemExit(f"the training that was left alone failed: {alone.log.read_text()}")

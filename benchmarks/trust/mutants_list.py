@@ -1175,8 +1175,8 @@ LEARNING = (
         "tasks/classification",
         "tasks/test_classification.py",
         (
-            "weight = 2 * self.recipe.augmentation.consistency",
-            "weight = self.recipe.augmentation.consistency",
+            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
+            "weight = self.recipe.augmentation.rdrop_alpha",
             "R-Drop weighs half of what the recipe says",
             "test_texts_seen_twice_must_be_answered_alike",
         ),
@@ -1197,8 +1197,8 @@ LEARNING = (
         "tasks/regression",
         "tasks/test_regression.py",
         (
-            "weight = 2 * self.recipe.augmentation.consistency",
-            "weight = self.recipe.augmentation.consistency",
+            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
+            "weight = self.recipe.augmentation.rdrop_alpha",
             "R-Drop weighs half of what the recipe says",
             "test_texts_seen_twice_must_be_answered_alike",
         ),
@@ -1207,8 +1207,8 @@ LEARNING = (
         "tasks/tagging",
         "tasks/test_tagging.py",
         (
-            "weight = 2 * self.recipe.augmentation.consistency",
-            "weight = self.recipe.augmentation.consistency",
+            "weight = 2 * self.recipe.augmentation.rdrop_alpha",
+            "weight = self.recipe.augmentation.rdrop_alpha",
             "R-Drop weighs half of what the recipe says",
             "test_texts_seen_twice_must_be_tagged_alike",
         ),
@@ -1223,8 +1223,8 @@ LEARNING = (
         "tasks/sequence_to_sequence",
         "tasks/test_sequence_to_sequence.py",
         (
-            "consistency=2 * self.recipe.augmentation.consistency",
-            "consistency=self.recipe.augmentation.consistency",
+            "rdrop_alpha=2 * self.recipe.augmentation.rdrop_alpha",
+            "rdrop_alpha=self.recipe.augmentation.rdrop_alpha",
             "R-Drop weighs half of what the recipe says",
             "test_pairs_seen_twice_must_be_foreseen_alike",
         ),

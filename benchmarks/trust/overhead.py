@@ -20,6 +20,7 @@ from itertools import cycle
 from pathlib import Path
 
 import torch
+from jumok.training.ema_decay import EMA
 from torch import Tensor, nn
 
 from jumok.device import release_memory, tune_allocator
@@ -27,7 +28,6 @@ from jumok.models.weights import named_weights
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import EMA
 from jumok.training.optimizer import Optimizer
 from jumok.training.trainer import Trainer
 from tests.training.toy_job import Circle, Points, points
@@ -46,7 +46,7 @@ CONFIG = TrainingConfig(
     batch_tokens=256,
     precision="float32",
     evaluate_every=150,
-    report_every=20,
+    log_every=20,
 )
 
 

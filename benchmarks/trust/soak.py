@@ -88,8 +88,8 @@ def main() -> int:
     with workshop() as folder:
         recipe = write_corpus(folder / "corpus", train_rows=600)
         # a report of each of a million steps would be memory that is meant to be kept
-        sparse = ("training.report_every=1000", "training.evaluate_every=1000")
-        small = ("training.checkpoint_every=100", "training.accumulate=1")
+        sparse = ("training.log_every=1000", "training.evaluate_every=1000")
+        small = ("training.checkpoint_every=100", "training.gradient_accumulation_steps=1")
         training = Training(recipe, folder / "run", *end, *sparse, *small)
         life = begin(training.command, training.log, training.prepared(watch(folder / "looks")))
         life.patience = 60 * options.minutes + 3600

@@ -57,10 +57,10 @@ MODEL = TransformerConfig(
 CONFIG = TrainingConfig(
     steps=8,
     warmup_steps=5,
-    accumulate=BATCHES,
+    gradient_accumulation_steps=BATCHES,
     precision="float32",
     evaluate_every=1_000,
-    report_every=1_000,
+    log_every=1_000,
     timeout=120,
 )
 

@@ -18,12 +18,12 @@ ROWS = 4_200  # a few more than what is worth a place in the cache of tokens
 TIMES = {"seconds", "tokens_per_second", "training_seconds", "wall_seconds", "peak_memory_bytes"}
 
 EVERYTHING = (  # accumulation, an average, clipping, warm-up, dropout; commits within epochs
-    "training.accumulate=2",
-    "training.ema=0.9",
+    "training.gradient_accumulation_steps=2",
+    "training.ema_decay=0.9",
     "training.clip_norm=0.5",
     "training.batch_tokens=200",
     "training.label_smoothing=0.1",
-    "training.report_every=3",
+    "training.log_every=3",
     "training.evaluate_every=20",
     "training.checkpoint_every=3",
     "model.dropout=0.2",

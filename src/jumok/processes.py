@@ -1,6 +1,6 @@
 """The processes of one training: who there is, what they tell each other, how they end together.
 
-    torchrun --nproc-per-node 4 -m jumok train nsmc training.accumulate=4
+    torchrun --nproc-per-node 4 -m jumok train nsmc training.gradient_accumulation_steps=4
 
 starts four that find each other by their environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
 and MASTER_PORT). A process without that environment is `SINGLE_PROCESS`, and all sums are its own. What
@@ -291,7 +291,7 @@ def check_world_size(size: int, accumulate: int) -> None:
     """Raises InputError when a step has fewer batches than there are processes."""
     if size > accumulate:
         raise InputError(
-            f"{size} processes came, and a step has training.accumulate = {accumulate} to share; "
-            f"set training.accumulate to {size} or a multiple of it"
+            f"{size} processes came, and a step has training.gradient_accumulation_steps = {accumulate} to share; "
+            f"set training.gradient_accumulation_steps to {size} or a multiple of it"
             f"{f', or start {accumulate}' if accumulate > 1 else ''}"
         )

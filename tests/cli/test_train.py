@@ -13,7 +13,7 @@ from tests.cli.commands import call
 from tests.tiny_runs import write_readings
 
 Capture = pytest.CaptureFixture[str]
-QUICK = ("training.steps=6", "training.evaluate_every=3", "training.report_every=2")
+QUICK = ("training.steps=6", "training.evaluate_every=3", "training.log_every=2")
 ALWAYS = {
     "skipped_rows",
     "name",

@@ -49,7 +49,7 @@ def test_the_loss_is_the_squared_error_of_all_texts() -> None:
 
 def test_texts_seen_twice_must_be_answered_alike() -> None:
     assert not regression_job(ROWS, AugmentationConfig(token_dropout=0.5)).epoch(0)[0].twice
-    job = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, consistency=1.5))
+    job = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, rdrop_alpha=3.0))
     job.model.eval()
     batch = job.epoch(0)[0]
     assert batch.twice
@@ -58,7 +58,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     answered = outputs(job.model, batch.texts, job.vocabulary)[:, 0]
     plain = F.mse_loss(answered, batch.wanted, reduction="sum")
     apart = F.mse_loss(answered[:n], answered[n:], reduction="sum")
-    term = 2 * 1.5 * apart
+    term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 

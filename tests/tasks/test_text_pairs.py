@@ -107,7 +107,7 @@ def test_every_pair_once_with_its_own_label() -> None:
 
 def test_augmentation_spares_what_parts_the_texts() -> None:
     augmentation = AugmentationConfig(
-        subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, consistency=1.0
+        subword_sampling=1.0, sampling_alpha=0.1, token_dropout=0.5, rdrop_alpha=2.0
     )
     job = classification_job(ROWS, SEGMENTS, augmentation)
     vocabulary = job.vocabulary
@@ -320,7 +320,7 @@ def test_texts_alone_are_drawn_as_ever() -> None:
     total = hashlib.sha256()
     for augmentation in (
         AugmentationConfig(),
-        AugmentationConfig(token_dropout=0.3, consistency=1.0),
+        AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
     ):
         plan = replace(plan, augmentation=augmentation)
         epoch = text_epoch(Epochs(plan, review_vocabulary(), known.texts, rows, CPU), known, 1)

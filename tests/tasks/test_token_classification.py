@@ -27,7 +27,7 @@ from jumok.tasks.token_classification import (
 )
 from jumok.training.losses import rdrop_kl
 from jumok.training.trainer import Trainer
-from jumok.viewer.attention import draw
+from jumok.viewer.attention import plot_attention
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
 from tests.tiny_runs import REVIEWS
 
@@ -81,7 +81,7 @@ def test_no_text_and_no_character() -> None:
 
 
 def test_tags_stay_beside_their_pieces() -> None:
-    hiding = AugmentationConfig(token_dropout=0.4, consistency=1.0)
+    hiding = AugmentationConfig(token_dropout=0.4, rdrop_alpha=2.0)
     job = tagging_job(ROWS, hiding)
     wanted = {tuple(row.tolist()) for row in job.wanted}
     epoch = job.epoch(0)
@@ -130,7 +130,7 @@ def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
 
 
 def test_texts_seen_twice_must_be_tagged_alike() -> None:
-    job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, consistency=1.5))
+    job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, rdrop_alpha=3.0))
     job.model.eval()
     batch = job.epoch(0)[0]
     assert batch.twice
@@ -141,7 +141,7 @@ def test_texts_seen_twice_must_be_tagged_alike() -> None:
     once, again = logits.chunk(2)
     tagged = batch.wanted.chunk(2)[0] != UNTAGGED  # the same in both halves
     apart = rdrop_kl(once[tagged], again[tagged])
-    term = 2 * 1.5 * apart
+    term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
     torch.testing.assert_close(job.loss(batch), plain + term, rtol=1e-5, atol=0)
 
@@ -234,7 +234,7 @@ def test_a_text_in_parts_is_named_by_its_own_characters(run: Path) -> None:
 
 
 def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
-    assert draw(jumok.load(run), "영희가 서울에 가요", tmp_path / "tags.svg").is_file()
+    assert plot_attention(jumok.load(run), "영희가 서울에 가요", tmp_path / "tags.svg").is_file()
 
 
 def test_its_logits_are_those_of_pieces(run: Path) -> None:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import torch
+from jumok.training.ema_decay import EMA
 from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
@@ -19,7 +20,6 @@ from jumok.models.weights import named_weights
 from jumok.processes import ProcessGroup, microbatches_of_rank
 from jumok.training.checkpoints.resharding import local_rows
 from jumok.training.checkpoints.store import CheckpointStore
-from jumok.training.ema import EMA
 from jumok.training.parallel.fsdp import FullyShardedDataParallel
 from tests.training.sharded_checkpoint_worker import run_workers
 

@@ -48,6 +48,6 @@ def test_less_is_kept_for_the_gradients() -> None:
     kept = []
     for recompute in (False, True):
         job = classification_job(reviews(32, 1), DROPOUTS)
-        config = TrainingConfig(steps=1, precision="float32", recompute=recompute)
+        config = TrainingConfig(steps=1, precision="float32", activation_checkpointing=recompute)
         kept.append(estimate(job, config, CPU).activation_bytes)
     assert kept[1] < kept[0] / 2

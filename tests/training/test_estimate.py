@@ -41,7 +41,7 @@ def test_twice_the_batch_keeps_twice_as_much() -> None:
 
 
 def test_an_average_is_held_too() -> None:
-    config = replace(CONFIG, ema=0.9)
+    config = replace(CONFIG, ema_decay=0.9)
     assert estimate(Circle(points(64, 0)), config, CPU).optimizer_bytes == 3 * 4 * 82
 
 
@@ -49,7 +49,7 @@ def test_an_average_is_held_too() -> None:
     "config",
     [
         CONFIG,
-        replace(CONFIG, accumulate=2),
+        replace(CONFIG, gradient_accumulation_steps=2),
         replace(CONFIG, steps=5),
         replace(CONFIG, steps=500),
         replace(CONFIG, epochs=1.5),

@@ -9,24 +9,24 @@ from jumok.training.losses import cross_entropy, rdrop_kl
 
 
 def written_out(
-    hidden: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float, consistency: float
+    hidden: Tensor, output: nn.Linear, wanted: Tensor, smoothing: float, rdrop_alpha: float
 ) -> Tensor:
     logits = output(hidden)
     log_p = logits.log_softmax(-1)
     picked = -log_p.gather(1, wanted[:, None]).sum()
     loss = (1 - smoothing) * picked - smoothing * log_p.mean(-1).sum()
-    if consistency:
+    if rdrop_alpha:
         p, q = log_p.chunk(2)
-        loss = loss + consistency * ((p.exp() - q.exp()) * (p - q)).sum() / 2
+        loss = loss + rdrop_alpha * ((p.exp() - q.exp()) * (p - q)).sum() / 2
     return loss
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("consistency", [0.0, 1.5])
+@pytest.mark.parametrize("rdrop_alpha", [0.0, 1.5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("n", [2, PART, 2 * PART + 34])
 def test_the_same_loss_and_derivatives(
-    n: int, smoothing: float, consistency: float, bias: bool
+    n: int, smoothing: float, rdrop_alpha: float, bias: bool
 ) -> None:
     torch.manual_seed(n)
     output = nn.Linear(6, 11, bias=bias).double()
@@ -34,9 +34,9 @@ def test_the_same_loss_and_derivatives(
     wanted = torch.randint(11, (n // 2,)).repeat(2)
     inputs = [hidden, *output.parameters()]
     ours = fused_linear_cross_entropy(
-        hidden, output, wanted, label_smoothing=smoothing, consistency=consistency
+        hidden, output, wanted, label_smoothing=smoothing, rdrop_alpha=rdrop_alpha
     )
-    theirs = written_out(hidden, output, wanted, smoothing, consistency)
+    theirs = written_out(hidden, output, wanted, smoothing, rdrop_alpha)
     assert torch.allclose(ours, theirs, rtol=1e-12)
     weight = torch.tensor(0.25, dtype=torch.float64)  # what a trainer divides by
     for mine, other in zip(
@@ -53,7 +53,7 @@ def test_the_same_as_the_objectives() -> None:
     wanted = torch.randint(11, (20,)).repeat(2)
     logits = output(hidden)
     plain = cross_entropy(logits, wanted, 0.1) + 2 * rdrop_kl(*logits.chunk(2))
-    ours = fused_linear_cross_entropy(hidden, output, wanted, label_smoothing=0.1, consistency=2)
+    ours = fused_linear_cross_entropy(hidden, output, wanted, label_smoothing=0.1, rdrop_alpha=2)
     assert torch.allclose(ours, plain, rtol=1e-5)  # both sum in float32
 
 
@@ -88,14 +88,14 @@ def test_tokens_seen_twice_are_an_even_number() -> None:
     """One without its like would be left out of the loss, its derivative never written."""
     output, wanted = nn.Linear(4, 5), torch.tensor([1, 2, 3])
     with pytest.raises(AssertionError, match="an even number"):
-        fused_linear_cross_entropy(torch.ones(3, 4), output, wanted, consistency=1.0)
+        fused_linear_cross_entropy(torch.ones(3, 4), output, wanted, rdrop_alpha=1.0)
 
 
-@pytest.mark.parametrize("consistency", [0.0, 1.0])
-def test_of_no_tokens_there_is_nothing_to_learn(consistency: float) -> None:
+@pytest.mark.parametrize("rdrop_alpha", [0.0, 1.0])
+def test_of_no_tokens_there_is_nothing_to_learn(rdrop_alpha: float) -> None:
     output, hidden = nn.Linear(4, 5), torch.empty(0, 4, requires_grad=True)
     none = torch.empty(0, dtype=torch.int64)
-    loss = fused_linear_cross_entropy(hidden, output, none, consistency=consistency)
+    loss = fused_linear_cross_entropy(hidden, output, none, rdrop_alpha=rdrop_alpha)
     assert loss.item() == 0.0
     found = torch.autograd.grad(loss, [hidden, output.weight, output.bias])
     assert found[0].shape == (0, 4)

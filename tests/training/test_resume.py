@@ -23,12 +23,12 @@ from tests.cli.commands import JUMOK, Done, environment, run
 STEPS = 40
 WORDS = (
     f"training.steps={STEPS}",
-    "training.accumulate=2",
-    "training.ema=0.9",
+    "training.gradient_accumulation_steps=2",
+    "training.ema_decay=0.9",
     "training.batch_tokens=200",
     "training.evaluate_every=16",
     "training.checkpoint_every=1",
-    "training.report_every=3",
+    "training.log_every=3",
     "training.label_smoothing=0.1",
     "augmentation.subword_sampling=0.7",
     "augmentation.token_dropout=0.2",
@@ -178,8 +178,8 @@ def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path)
 
 def test_texts_that_are_seen_twice(tmp_path: Path, review_recipe: Path) -> None:
     """R-Drop: two views of every batch, each cut, hidden and dropped in its own way."""
-    words = ("training.steps=8", "training.keep=9", "training.evaluate_every=4")
-    whole = trained(review_recipe, tmp_path / "whole", *words, "augmentation.consistency=1.5")
+    words = ("training.steps=8", "training.keep_checkpoints=9", "training.evaluate_every=4")
+    whole = trained(review_recipe, tmp_path / "whole", *words, "augmentation.rdrop_alpha=3.0")
     folder = copied(whole, tmp_path / "run", keep=3)
     assert newest(folder) == 3
     go_on(folder)

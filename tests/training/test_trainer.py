@@ -105,18 +105,24 @@ def rates(folder: Path) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("accumulate", "epochs", "steps"), [(1, 2.0, 8), (2, 2.0, 4), (1, 0.25, 1), (4, 1.0, 1)]
+    ("gradient_accumulation_steps", "epochs", "steps"),
+    [(1, 2.0, 8), (2, 2.0, 4), (1, 0.25, 1), (4, 1.0, 1)],
 )
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_epochs_take_the_learning_rates_of_as_many_steps(
     tmp_path: Path,
-    accumulate: int,
+    gradient_accumulation_steps: int,
     epochs: float,
     steps: int,
     schedule: Literal["linear", "cosine"],
 ) -> None:
     """A step's rate is that of what is done before it: 2 epochs of 4 take 1, 7/8 ... 1/8 of it."""
-    config = replace(CONFIG, schedule=schedule, accumulate=accumulate, report_every=1)
+    config = replace(
+        CONFIG,
+        schedule=schedule,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+        log_every=1,
+    )
     found = []
     for name, ends in (("epochs", {"steps": None, "epochs": epochs}), ("steps", {"steps": steps})):
         trainer(Circle(points(32, 0)), tmp_path / name, replace(config, **ends)).fit()
@@ -131,8 +137,8 @@ def test_epochs_take_the_learning_rates_of_as_many_steps(
 
 def test_a_resumed_training_by_epochs_goes_on_with_its_rates(tmp_path: Path) -> None:
     """Stopped in the middle of an epoch, whose batches are 3 a step and 4 in all."""
-    ends = {"steps": None, "epochs": 3.0, "accumulate": 3, "schedule": "linear"}
-    config = replace(CONFIG, **ends, report_every=1, checkpoint_every=1)
+    ends = {"steps": None, "epochs": 3.0, "gradient_accumulation_steps": 3, "schedule": "linear"}
+    config = replace(CONFIG, **ends, log_every=1, checkpoint_every=1)
     whole = Circle(points(32, 0))
     trainer(whole, tmp_path / "whole", config).fit()
     with pytest.raises(Interrupted):
@@ -155,7 +161,7 @@ def test_with_minutes_alone_the_learning_rate_falls_with_the_clock(
     speed = vars(sys.modules[Trainer.__module__])["Speed"]
     monkeypatch.setattr(sys.modules[speed.__module__], "time", clock)
     ends = {"steps": None, "minutes": 0.001, "schedule": "linear", "warmup_steps": 0}
-    config = replace(CONFIG, **ends, report_every=1, evaluate_every=1_000_000)
+    config = replace(CONFIG, **ends, log_every=1, evaluate_every=1_000_000)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert progress.ended == "minutes"
     assert 0.06 <= progress.seconds < 0.07
@@ -172,14 +178,14 @@ def test_it_is_scored_at_the_end_of_every_epoch(tmp_path: Path) -> None:
 
 def test_a_step_that_reaches_into_the_next_epoch_ends_this_one(tmp_path: Path) -> None:
     """3 batches a step, 4 an epoch: the second step holds the end of the first epoch."""
-    config = replace(CONFIG, steps=None, epochs=3.0, accumulate=3)
+    config = replace(CONFIG, steps=None, epochs=3.0, gradient_accumulation_steps=3)
     progress = trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [2, 3, 4]
     assert (progress.step, progress.epoch, progress.batch) == (4, 3, 0)
 
 
 def test_it_is_scored_and_saved_when_asked_to(tmp_path: Path) -> None:
-    config = replace(CONFIG, steps=12, evaluate_every=6, checkpoint_every=4, keep=9)
+    config = replace(CONFIG, steps=12, evaluate_every=6, checkpoint_every=4, keep_checkpoints=9)
     trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert [report["step"] for report in reports(tmp_path, "dev")] == [6, 12]
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
@@ -206,7 +212,7 @@ def test_reports_are_safe_on_disk_before_their_checkpoint(
 
     monkeypatch.setattr(os, "fsync", forced)
     monkeypatch.setattr(CheckpointStore, "commit", committed)
-    config = replace(CONFIG, steps=6, checkpoint_every=2, report_every=1)
+    config = replace(CONFIG, steps=6, checkpoint_every=2, log_every=1)
     trainer(Circle(points(32, 0)), tmp_path, config).fit()
     assert not missing
     assert safe == {1, 2, 3, 4, 5, 6}
@@ -234,7 +240,7 @@ def test_patience_ends_it_and_the_best_weights_come_back(tmp_path: Path) -> None
 
 def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
     job = Circle(points(64, 0))
-    config = replace(CONFIG, steps=10, evaluate_every=5, ema=0.9)
+    config = replace(CONFIG, steps=10, evaluate_every=5, ema_decay=0.9)
     progress = trainer(job, tmp_path, config).fit()
     states = CheckpointStore(tmp_path).checkpoint(progress.best_step).load()
     assert same(weights(job), states["average"])
@@ -251,7 +257,7 @@ def test_the_average_is_what_is_scored_and_kept(tmp_path: Path) -> None:
 def test_every_step_enters_the_average(tmp_path: Path) -> None:
     job = Circle(points(64, 0))
     before = {name: weight.clone() for name, weight in weights(job).items()}
-    trainer(job, tmp_path, replace(CONFIG, steps=1, ema=0.9)).fit()
+    trainer(job, tmp_path, replace(CONFIG, steps=1, ema_decay=0.9)).fit()
     states = CheckpointStore(tmp_path).checkpoint(1).load()
     decay = (1 + 1) / (10 + 1)  # of the first step
     for name, average in states["average"].items():
@@ -276,7 +282,7 @@ def test_a_report_that_cannot_be_kept_ends_all_when_they_meet(
     monkeypatch.setattr(MetricsLog, "write", write)
     learning = Trainer(
         Circle(points(32, 0)),
-        replace(CONFIG, report_every=3),
+        replace(CONFIG, log_every=3),
         tmp_path,
         seed=0,
         device=CPU,
@@ -308,7 +314,7 @@ def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
     data = points(16, 0)
     config = replace(CONFIG, clip_norm=0.0)
     parts = Circle(data, batch=[9, 2, 5], dropout=0.0, shuffle=False)
-    in_parts = moments(parts, tmp_path / "parts", replace(config, accumulate=3))
+    in_parts = moments(parts, tmp_path / "parts", replace(config, gradient_accumulation_steps=3))
     whole = moments(Circle(data, batch=16, dropout=0.0, shuffle=False), tmp_path / "whole", config)
     for name, gradient in whole.items():
         torch.testing.assert_close(in_parts[name], gradient, atol=1e-6, rtol=1e-5)
@@ -344,7 +350,7 @@ def test_every_batch_draws_numbers_of_its_own(tmp_path: Path) -> None:
     drawn: list[float] = []
     for seed in (0, 1):
         job = Drawing()
-        config = replace(CONFIG, steps=3, accumulate=2)
+        config = replace(CONFIG, steps=3, gradient_accumulation_steps=2)
         trainer(job, tmp_path / str(seed), config, seed=seed).fit()
         wanted = []
         for step, shard in product((1, 2, 3), (0, 1)):
@@ -409,7 +415,7 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
 
 def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
     """Only the poisoned batch is left out, of every epoch; the weights stay numbers."""
-    config = replace(CONFIG, steps=12, on_bad_step="skip", checkpoint_every=1)
+    config = replace(CONFIG, steps=12, on_nonfinite="skip", checkpoint_every=1)
     job = Poisoned(points(32, 0), batch=8, shuffle=False)
     finished = trainer(job, tmp_path, config).fit()
     assert (finished.step, finished.skipped) == (12, 2)  # epochs of 4 steps, good in the first
@@ -423,7 +429,7 @@ def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
 
 
 def test_nothing_but_bad_steps_ends_a_training(tmp_path: Path) -> None:
-    config = replace(CONFIG, steps=100, on_bad_step="skip")
+    config = replace(CONFIG, steps=100, on_nonfinite="skip")
     with pytest.raises(NonFiniteError, match="21 in a row; train anew"):
         trainer(Poisoned(points(32, 0), batch=32), tmp_path, config).fit()
 
@@ -442,7 +448,7 @@ class Spiking(Circle):
 
 @pytest.mark.parametrize("policy", ["skip", "stop"])
 def test_a_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) -> None:
-    config = replace(CONFIG, steps=80, on_bad_step=policy, spike=10.0)
+    config = replace(CONFIG, steps=80, on_nonfinite=policy, spike_factor=10.0)
     learning = trainer(Spiking(points(320, 0), batch=8, shuffle=False), tmp_path, config)
     if policy == "stop":
         with pytest.raises(NonFiniteError, match=r"step 41: a loss of .*, .* times the mean"):
@@ -496,7 +502,14 @@ class Interrupting(Circle):
         return super().evaluate(processes)
 
 
-FULL = replace(CONFIG, steps=20, accumulate=2, ema=0.95, schedule="cosine", checkpoint_every=3)
+FULL = replace(
+    CONFIG,
+    steps=20,
+    gradient_accumulation_steps=2,
+    ema_decay=0.95,
+    schedule="cosine",
+    checkpoint_every=3,
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -605,8 +618,15 @@ def untimed(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("step", [5, 6])
 def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: int) -> None:
     """Step 5 and step 9 are bad ones; it stops right after the first of them, and later."""
-    config = replace(CONFIG, steps=12, on_bad_step="skip", checkpoint_every=1, keep=12, ema=0.9)
-    config = replace(config, schedule="cosine", report_every=1)
+    config = replace(
+        CONFIG,
+        steps=12,
+        on_nonfinite="skip",
+        checkpoint_every=1,
+        keep_checkpoints=12,
+        ema_decay=0.9,
+    )
+    config = replace(config, schedule="cosine", log_every=1)
     whole = Poisoned(points(32, 0), batch=8, shuffle=False)
     wanted = trainer(whole, tmp_path / "whole", config).fit()
     newest = cut_off(tmp_path / "whole", tmp_path / "run", step)
@@ -621,7 +641,9 @@ def test_a_resumed_training_has_skipped_what_was_skipped(tmp_path: Path, step: i
 
 def test_patience_counts_what_was_before_a_resume(tmp_path: Path) -> None:
     """Two evaluations without a better score before it, two after."""
-    config = replace(CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4, keep=9)
+    config = replace(
+        CONFIG, steps=500, learning_rate=0.3, evaluate_every=2, patience=4, keep_checkpoints=9
+    )
     whole = Circle(points(64, 0))
     wanted = trainer(whole, tmp_path / "whole", config).fit()
     assert wanted.ended == "patience"
@@ -643,7 +665,7 @@ def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], known: bool
 ) -> None:
     """Far too large steps: the last is not the best of them. Told at once and in the end."""
-    config = replace(CONFIG, steps=24, learning_rate=0.3, evaluate_every=2, keep=4)
+    config = replace(CONFIG, steps=24, learning_rate=0.3, evaluate_every=2, keep_checkpoints=4)
     first = trainer(Circle(points(64, 0)), tmp_path, config).fit()
     store = CheckpointStore(tmp_path)
     assert first.best_step < 24

@@ -25,7 +25,7 @@ AUGMENTED: Mapping[str, tuple[TaskName, ...]] = {
         "masked_language_modeling",
     ),
     "token_dropout": ("classification", "regression", "tagging"),
-    "consistency": ("classification", "regression", "tagging", "sequence_to_sequence"),
+    "rdrop_alpha": ("classification", "regression", "tagging", "sequence_to_sequence"),
 }
 
 

@@ -68,7 +68,7 @@ class ClassificationJob:
         logits = outputs(self.model, batch.texts, self.vocabulary)  # (B, L)
         loss = cross_entropy(logits, batch.wanted, self.recipe.training.label_smoothing)
         if batch.twice:
-            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             loss = loss + weight * rdrop_kl(*logits.chunk(2))
         return loss
 

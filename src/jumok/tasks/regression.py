@@ -70,7 +70,7 @@ class RegressionJob:
         answered = outputs(self.model, batch.texts, self.vocabulary)[:, 0].float()  # (B,)
         loss = F.mse_loss(answered, batch.wanted, reduction="sum")
         if batch.twice:
-            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             once, again = answered.chunk(2)
             loss = loss + weight * F.mse_loss(once, again, reduction="sum")
         return loss

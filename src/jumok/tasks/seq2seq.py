@@ -69,7 +69,7 @@ class SequenceJob:
     def epoch(self, number: int) -> Batches[PairBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
         seed = self.recipe.seed
-        twice = self.recipe.augmentation.consistency > 0
+        twice = self.recipe.augmentation.rdrop_alpha > 0
         sources = [self._sources(number, view) for view in range(1 + twice)]
         targets = self._targets(number)  # the same for both views, or they could not be compared
         lengths = np.stack([rows.lengths for view in sources for rows in (view, targets)], -1)
@@ -117,7 +117,7 @@ class SequenceJob:
             wanted,
             label_smoothing=smoothing,
             # a pair counts as its two texts
-            consistency=2 * self.recipe.augmentation.consistency if batch.twice else 0.0,
+            rdrop_alpha=self.recipe.augmentation.rdrop_alpha if batch.twice else 0.0,
         )
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:

@@ -179,7 +179,7 @@ class TaggingJob:
         smoothing = self.recipe.training.label_smoothing
         loss = cross_entropy(logits, batch.wanted[tagged], smoothing)
         if batch.twice:
-            weight = 2 * self.recipe.augmentation.consistency  # a pair counts as its two texts
+            weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             loss = loss + weight * rdrop_kl(*logits.chunk(2))
         return loss
 

@@ -47,7 +47,7 @@ class StepGradients(Generic[B]):
                 losses.append(self._backward(step, shard, parts[shard], units))
 
         self._forget()
-        self.held.gradients(self.shards, self.config.accumulate, find)
+        self.held.gradients(self.shards, self.config.gradient_accumulation_steps, find)
         return losses
 
     def loss(self, step: int, shard: int, part: B) -> Tensor:

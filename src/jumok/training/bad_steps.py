@@ -68,7 +68,7 @@ def refused(
             raise NonFiniteError(
                 f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
                 "training.warmup_steps, or pass over such steps with "
-                'training.on_bad_step = "skip"'
+                'training.on_nonfinite = "skip"'
             )
     return told
 

@@ -24,7 +24,9 @@ class TrainingConfig:
     epochs: float | None = None
     minutes: float | None = None
     batch_tokens: int = 4096  # padded tokens of one batch
-    accumulate: int = 1  # batches a step, shared by all processes; the loss is of all their units
+    gradient_accumulation_steps: int = (
+        1  # batches a step, shared by all processes; the loss is of all their units
+    )
     learning_rate: float = 1e-3  # at its highest
     schedule: Schedule = "inverse_sqrt"
     warmup_steps: int = 400
@@ -35,19 +37,23 @@ class TrainingConfig:
     layer_decay: float = 1.0  # each layer learns at so much of the next one's rate; 1: all alike
     freeze: tuple[str, ...] = ()  # what does not learn: "embeddings", "layers.0-3", "encoder" ...
     label_smoothing: float = 0.0  # 0.1 in section 5.4
-    ema: float = 0.0  # decay of the running average of the weights; 0: none
+    ema_decay: float = 0.0  # decay of the running average of the weights; 0: none
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
     strict: bool = False  # the same bits on any number of cores and with any number of processes
     sharding: Literal["none", "full"] = "none"  # full: each process holds a part of the model
-    recompute: bool = False  # layers keep their input alone: less memory, a third more time
+    activation_checkpointing: bool = (
+        False  # layers keep their input alone: less memory, a third more time
+    )
     compile: bool = False  # torch.compile; where it fails, training goes on without it
     evaluate_every: int = 0  # steps; 0: at the end of every epoch
     checkpoint_every: int = 0  # steps; 0: with every evaluation only
-    on_bad_step: Literal["stop", "skip"] = "stop"  # when a loss or a gradient is not finite
-    spike: float = 0.0  # a loss so many times the mean before it is a bad step too; 0: none is
-    keep: int = 2  # newest checkpoints kept, the best one besides
+    on_nonfinite: Literal["stop", "skip"] = "stop"  # when a loss or a gradient is not finite
+    spike_factor: float = (
+        0.0  # a loss so many times the mean before it is a bad step too; 0: none is
+    )
+    keep_checkpoints: int = 2  # newest checkpoints kept, the best one besides
     patience: int = 0  # evaluations without a better score before stopping; 0: never stop early
-    report_every: int = 20  # steps between two lines of metrics.jsonl
+    log_every: int = 20  # steps between two lines of metrics.jsonl
     timeout: float = 600.0  # seconds after which a process that does not answer is lost
 
     def __post_init__(self) -> None:
@@ -59,7 +65,7 @@ class TrainingConfig:
                 raise InputError(
                     f"training.{name} {value} is no time; give more than 0, less than infinity"
                 )
-        for name in ("batch_tokens", "accumulate", "report_every"):
+        for name in ("batch_tokens", "accumulate", "log_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"training.{name} {getattr(self, name)}: give 1 or more")
         for name in ("ema", "label_smoothing", "beta1", "beta2"):
@@ -90,10 +96,14 @@ class TrainingConfig:
             )
         if not 0 < self.timeout < math.inf:
             raise InputError(f"training.timeout {self.timeout}: give more than 0 seconds")
-        if self.spike and not 1 < self.spike < math.inf:
-            raise InputError(f"training.spike {self.spike}: give more than 1, or 0 for none")
-        if self.keep < 2:
-            raise InputError(f"training.keep {self.keep} leaves no second checkpoint; keep 2")
+        if self.spike_factor and not 1 < self.spike_factor < math.inf:
+            raise InputError(
+                f"training.spike_factor {self.spike_factor}: give more than 1, or 0 for none"
+            )
+        if self.keep_checkpoints < 2:
+            raise InputError(
+                f"training.keep_checkpoints {self.keep_checkpoints} leaves no second checkpoint; keep 2"
+            )
 
     def progress(self, step: int, epochs: float, seconds: float) -> float:
         """How much of the training is done, from 0 to 1; time counts where nothing else does.

@@ -14,7 +14,7 @@ from jumok.models.weights import named_weights
 from jumok.nn.layer import TransformerLayer
 from jumok.training.activation_checkpointing import activation_checkpointing
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import EMA
+from jumok.training.ema_decay import EMA
 from jumok.training.job import Batch, TrainingJob
 from jumok.training.mixed_precision import autocast_model
 from jumok.training.optimizer import Optimizer
@@ -72,7 +72,7 @@ def estimate(job: TrainingJob[B], config: TrainingConfig, device: torch.device) 
     tune_allocator()
     parameters = named_weights(job.model)
     optimizer = Optimizer(parameters, config)
-    average = EMA(parameters, config.ema)
+    average = EMA(parameters, config.ema_decay)
     dtype = resolve_dtype(config.precision, device)
     job.model.train()
     epoch = job.epoch(0)
@@ -83,7 +83,7 @@ def estimate(job: TrainingJob[B], config: TrainingConfig, device: torch.device) 
     def step(batch: B) -> None:
         with (
             autocast_model(job.model, device, dtype),
-            activation_checkpointing(job.model, wanted=config.recompute),
+            activation_checkpointing(job.model, wanted=config.activation_checkpointing),
         ):
             loss = job.loss(batch) / max(batch.n_targets, 1)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -106,7 +106,7 @@ def estimate(job: TrainingJob[B], config: TrainingConfig, device: torch.device) 
         if isinstance(module, TransformerLayer)
     ]
     steps, seconds = _length(config, len(epoch), tokens, speed)
-    states = 2 * learning + (size if config.ema else 0)
+    states = 2 * learning + (size if config.ema_decay else 0)
     return Cost(
         parameters=n,
         weight_bytes=size,
@@ -135,10 +135,10 @@ def _spread(n: int, most: int) -> list[int]:
 
 def _length(config: TrainingConfig, batches: int, tokens: float, speed: float) -> tuple[int, float]:
     """Steps, and seconds of them, until the first end that the config names."""
-    second_a_step = tokens / batches * config.accumulate / speed
+    second_a_step = tokens / batches * config.gradient_accumulation_steps / speed
     ends = [math.inf if config.steps is None else float(config.steps)]
     if config.epochs is not None:
-        ends.append(config.epochs * batches / config.accumulate)
+        ends.append(config.epochs * batches / config.gradient_accumulation_steps)
     if config.minutes is not None:
         ends.append(60 * config.minutes / second_a_step)
     steps = math.ceil(min(ends))

@@ -24,13 +24,13 @@ def fused_linear_cross_entropy(
     wanted: Tensor,
     *,
     label_smoothing: float = 0.0,
-    consistency: float = 0.0,
+    rdrop_alpha: float = 0.0,
 ) -> Tensor:
     """-log p(wanted), summed over the tokens: hidden (N, D), wanted (N,) int64 -> ().
 
-    The same as `cross_entropy(output(hidden), wanted, label_smoothing)`. With `consistency` the
+    The same as `cross_entropy(output(hidden), wanted, label_smoothing)`. With `rdrop_alpha` the
     second half of the tokens are those of the first half seen again, and
-    `consistency * rdrop_kl(first, second)` is added (R-Drop). Products are of the type
+    `rdrop_alpha * rdrop_kl(first, second)` is added (R-Drop). Products are of the type
     autocast asks for, sums of float32 at least.
 
     >>> output = nn.Linear(8, 4, bias=False)
@@ -40,7 +40,7 @@ def fused_linear_cross_entropy(
     2.7726
     """
     loss: Tensor = _VocabularyLoss.apply(  # type: ignore[no-untyped-call]
-        hidden, output.weight, output.bias, wanted, label_smoothing, consistency
+        hidden, output.weight, output.bias, wanted, label_smoothing, rdrop_alpha
     )
     return loss
 
@@ -56,7 +56,7 @@ class _VocabularyLoss(torch.autograd.Function):
         bias: Tensor | None,
         wanted: Tensor,
         smoothing: float,
-        consistency: float,
+        rdrop_alpha: float,
     ) -> Tensor:
         device = hidden.device.type
         autocast = torch.is_autocast_enabled(device)
@@ -69,11 +69,11 @@ class _VocabularyLoss(torch.autograd.Function):
         dw = torch.zeros_like(weight)
         db = None if bias is None else torch.zeros_like(bias)
         loss = torch.zeros((), dtype=exact, device=hidden.device)
-        for rows in _parts(len(h), paired=consistency > 0):
+        for rows in _parts(len(h), paired=rdrop_alpha > 0):
             x, y = h[rows], wanted[rows]  # (C, D), (C,)
             log_p = nn.functional.linear(x, w, b).log_softmax(-1, dtype=exact)  # (C, V)
             loss += _cross_entropy(log_p, y, smoothing)
-            dz, more = _derivative(log_p, y, smoothing, consistency)
+            dz, more = _derivative(log_p, y, smoothing, rdrop_alpha)
             loss += more
             if learning:
                 dz = dz.to(dtype)
@@ -115,7 +115,7 @@ def _cross_entropy(log_p: Tensor, wanted: Tensor, smoothing: float) -> Tensor:
 
 
 def _derivative(
-    log_p: Tensor, wanted: Tensor, smoothing: float, consistency: float
+    log_p: Tensor, wanted: Tensor, smoothing: float, rdrop_alpha: float
 ) -> tuple[Tensor, Tensor | float]:
     """By the logits, (C, V), and R-Drop's part of the loss; log_p is used up.
 
@@ -123,17 +123,17 @@ def _derivative(
     (p (log p - log q - KL(p||q)) + p - q) / 2 by the logits of p.
     """
     p = log_p.exp()
-    dz = p.clone() if consistency else p
+    dz = p.clone() if rdrop_alpha else p
     more: Tensor | float = 0.0
-    if consistency:
+    if rdrop_alpha:
         half = len(p) // 2
         difference = log_p[:half] - log_p[half:]  # (C/2, V)
         gap = p[:half] - p[half:]
-        more = consistency / 2 * (gap * difference).sum()
+        more = rdrop_alpha / 2 * (gap * difference).sum()
         for view, sign in ((slice(None, half), 1.0), (slice(half, None), -1.0)):
             pull = p[view] * difference * sign
             pull -= p[view] * pull.sum(-1, keepdim=True)
-            dz[view] += consistency / 2 * (pull + sign * gap)
+            dz[view] += rdrop_alpha / 2 * (pull + sign * gap)
     if smoothing:
         dz -= smoothing / dz.shape[1]
     dz[torch.arange(len(dz), device=dz.device), wanted] -= 1 - smoothing

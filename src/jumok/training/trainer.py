@@ -42,7 +42,7 @@ from jumok.training.checkpoints.best import best_sound, tell_lost
 from jumok.training.checkpoints.checkpoint import Checkpoint, check_same_run
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.ema import EMA
+from jumok.training.ema_decay import EMA
 from jumok.training.job import B, TrainingJob
 from jumok.training.mixed_precision import autocast_model
 from jumok.training.nonfinite import find_first_nonfinite, first_said
@@ -75,15 +75,17 @@ class Trainer(Generic[B]):
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
-        self.shards = microbatches_of_rank(processes.rank, processes.size, config.accumulate)
+        self.shards = microbatches_of_rank(
+            processes.rank, processes.size, config.gradient_accumulation_steps
+        )
         self.facts = dict(metadata)
         self.dtype = resolve_dtype(config.precision, device)
-        self.store = CheckpointStore(folder, config.keep)
+        self.store = CheckpointStore(folder, config.keep_checkpoints)
         self.held = self._hold()  # here processes meet; what one alone may fail with comes after
         self.commits = AsyncCheckpointWriter(self.held.commits_to(self.store))
         self.parameters = self.held.parameters
         self.optimizer = Optimizer(self.parameters, config)
-        self.average = EMA(self.parameters, config.ema)
+        self.average = EMA(self.parameters, config.ema_decay)
         self.progress = TrainerState()
         self.rejected = resume.rejected if resume is not None else ()
         if resume is not None:
@@ -122,7 +124,7 @@ class Trainer(Generic[B]):
         with (
             handle_signals() as stop,
             ProgressBar(share, quiet=self.processes.rank > 0) as line,
-            activation_checkpointing(self.job.model, wanted=self.config.recompute),
+            activation_checkpointing(self.job.model, wanted=self.config.activation_checkpointing),
             self.commits,
         ):
             self.gradients = StepGradients(
@@ -153,7 +155,7 @@ class Trainer(Generic[B]):
         """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
         step = self.progress.step + 1
         share = self._share(step - 1)  # before the batches of this step are taken
-        made = self.loader.take(self.shards, self.config.accumulate)
+        made = self.loader.take(self.shards, self.config.gradient_accumulation_steps)
         parts = dict(zip(self.shards, made, strict=True))
         counted = [sum(part.n_targets for part in made), sum(part.tokens for part in made)]
         units, tokens = (
@@ -168,7 +170,7 @@ class Trainer(Generic[B]):
         self.learning_rate = self.config.learning_rate * lr_multiplier(
             self.config.schedule, step, self.config.warmup_steps, share
         )
-        trouble = trouble_of(loss, norm.item(), self.progress, self.config.spike)
+        trouble = trouble_of(loss, norm.item(), self.progress, self.config.spike_factor)
         if trouble is not None:
             self._refuse(step, parts, trouble, line)
         else:
@@ -189,7 +191,9 @@ class Trainer(Generic[B]):
 
         So that all processes decide alike.
         """
-        most = -(-self.config.accumulate // self.processes.size)  # batches of one process
+        most = -(
+            -self.config.gradient_accumulation_steps // self.processes.size
+        )  # batches of one process
         filled = losses + [0.0] * (most - len(losses))
         rows = self.processes.all_gather_floats([norm.item(), self.speed.seconds, *filled])
         norm.fill_(rows[0][0])
@@ -219,7 +223,7 @@ class Trainer(Generic[B]):
             trouble = trouble.first_in(first_said(where, self.processes))
         self.progress = self.progress.after_skip()
         in_a_row = self.progress.skipped_in_a_row
-        stop = self.config.on_bad_step == "stop"
+        stop = self.config.on_nonfinite == "stop"
         line.log(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
 
     def _after_step(
@@ -230,7 +234,7 @@ class Trainer(Generic[B]):
         share = self._share(step)
         out_of_time = config.minutes is not None and self.seconds >= 60 * config.minutes
         over = share >= 1.0 or out_of_time
-        if step % config.report_every == 0 or over:
+        if step % config.log_every == 0 or over:
             self.tokens_per_second = self.speed.read()
             self._report(loss)
             release_memory()

@@ -20,7 +20,12 @@ from jumok.training.checkpoints.store import CheckpointStore
 @pytest.fixture(scope="module")
 def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that kept its last three checkpoints, with a running average besides."""
-    words = ["training.steps=8", "training.evaluate_every=2", "training.keep=3", "training.ema=0.5"]
+    words = [
+        "training.steps=8",
+        "training.evaluate_every=2",
+        "training.keep_checkpoints=3",
+        "training.ema_decay=0.5",
+    ]
     folder = tmp_path_factory.mktemp("kept") / "run"
     train(load_recipe(str(reading_recipe), words), folder)
     return folder
@@ -107,7 +112,7 @@ def test_any_task_has_a_mean(review_recipe: Path, tmp_path: Path) -> None:
 
 
 def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
-    words = ["training.steps=2", "training.evaluate_every=2", "training.keep=3"]
+    words = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     with pytest.raises(InputError, match=r"the last 3 checkpoints .*, and 1 sound ones? .*longer"):
         average(tmp_path / "run", 3, tmp_path / "mean")
@@ -118,7 +123,7 @@ def test_rows_that_are_left_out_are_told(
 ) -> None:
     dev = tmp_path / "dev.tsv"
     dev.write_bytes((reading_recipe.parent / "dev.tsv").read_bytes() + "일 이 삼\n".encode())
-    words = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep=2"]
+    words = [f"data.dev={dev}", "data.on_bad_rows=skip", "training.keep_checkpoints=2"]
     words += ["training.steps=4", "training.evaluate_every=2"]
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     capsys.readouterr()

@@ -222,7 +222,11 @@ def test_only_a_head_learns_on_a_frozen_encoder(
     tmp_path: Path, review_recipe: Path, guessing_run: Path, precision: str
 ) -> None:
     words = [f'model.init="{guessing_run}"', 'training.freeze=["encoder"]', "training.steps=4"]
-    words += ["training.evaluate_every=4", "training.ema=0.5", f"training.precision={precision}"]
+    words += [
+        "training.evaluate_every=4",
+        "training.ema_decay=0.5",
+        f"training.precision={precision}",
+    ]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
     changed = differing(weights(guessing_run), weights(tmp_path / "run"))
     assert changed == {"output.weight", "output.bias"}

@@ -13,7 +13,7 @@ from jumok.training.checkpoints.store import CheckpointStore
 from tests.cli.commands import call
 
 Capture = pytest.CaptureFixture[str]
-WORDS = ("training.steps=4", "training.evaluate_every=2", "training.keep=2")
+WORDS = ("training.steps=4", "training.evaluate_every=2", "training.keep_checkpoints=2")
 
 
 def trained(recipe: Path, folder: Path, seed: int) -> Path:

@@ -35,13 +35,13 @@ from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of, run
 STEPS = 6
 WORDS = [
     f"training.steps={STEPS}",
-    "training.accumulate=4",
+    "training.gradient_accumulation_steps=4",
     "training.batch_tokens=64",
     "training.evaluate_every=3",
     "training.checkpoint_every=1",
-    "training.report_every=1",
+    "training.log_every=1",
     "training.timeout=60",
-    "training.ema=0.9",
+    "training.ema_decay=0.9",
     "augmentation.token_dropout=0.2",
 ]
 STRICT = "training.strict=true"
@@ -123,7 +123,7 @@ def test_ordinary_processes_learn_what_one_learns(tmp_path: Path, review_recipe:
     """The same gradients and loss curve but for rounding, also when the number changes."""
     runs = Runs(review_recipe, tmp_path)
     for size in (1, 3):
-        runs.begin(str(size), size, f"training.keep={STEPS}")
+        runs.begin(str(size), size, f"training.keep_checkpoints={STEPS}")
     runs.begin("changed", 2, **stopped(1))
     runs.go_on("changed", 1, **stopped(3))
     runs.go_on("changed", 3)
@@ -178,8 +178,8 @@ def test_what_is_written_is_shared_too(tmp_path: Path, reading_recipe: Path) -> 
 
 def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("idle", 3, "training.accumulate=2")
-    runs.begin("wrong", 2, "training.accumulate=two")
+    runs.begin("idle", 3, "training.gradient_accumulation_steps=2")
+    runs.begin("wrong", 2, "training.gradient_accumulation_steps=two")
     runs.begin("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6", "data.bad=1")
     runs.begin("steep", 2, "training.learning_rate=9", "training.weight_decay=1e6")
     ends = runs.run()
@@ -187,8 +187,8 @@ def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> 
     for gang, _ in ends:
         assert [text.count("jumok: ") for text in outputs_of(gang)] == [1] + [0] * (gang.size - 1)
     assert (
-        "3 processes came, and a step has training.accumulate = 2 to share; set "
-        "training.accumulate to 3 or a multiple of it, or start 2"
+        "3 processes came, and a step has training.gradient_accumulation_steps = 2 to share; set "
+        "training.gradient_accumulation_steps to 3 or a multiple of it, or start 2"
     ) in outputs_of(ends[0][0])[0]
     assert not (tmp_path / "idle").exists()
     names = sorted(path.name for path in (tmp_path / "steep" / "bad-steps").iterdir())
@@ -276,7 +276,9 @@ def test_every_batch_of_a_step_has_one_owner() -> None:
 
 def test_more_processes_than_batches_are_refused() -> None:
     check_world_size(2, 2)
-    with pytest.raises(InputError, match=r"set training.accumulate to 2 or a multiple of it$"):
+    with pytest.raises(
+        InputError, match=r"set training.gradient_accumulation_steps to 2 or a multiple of it$"
+    ):
         check_world_size(2, 1)
 
 

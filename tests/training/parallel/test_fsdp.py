@@ -31,7 +31,11 @@ from tests.training.parallel.test_data_parallel import (
 from tests.training.sharded_checkpoint_worker import part, whole
 from tests.training.torchrun import GroupExit, WorkerGroup, outputs_of
 
-SHARDED = ("training.sharding=full", f"training.keep={STEPS}", "training.precision=float32")
+SHARDED = (
+    "training.sharding=full",
+    f"training.keep_checkpoints={STEPS}",
+    "training.precision=float32",
+)
 Ends = list[tuple[WorkerGroup, GroupExit]]
 
 
@@ -108,7 +112,7 @@ def test_a_process_that_dies_while_it_writes_leaves_the_checkpoint_before(tmp_pa
     ("size", "words", "within"),
     [
         (4, [], 1e-5),
-        (2, ["training.recompute=true"], 1e-5),
+        (2, ["training.activation_checkpointing=true"], 1e-5),
         (2, ["training.precision=bfloat16"], 0.02),
         (2, ['training.freeze=["embeddings", "layers.0"]'], 1e-5),
     ],
@@ -127,7 +131,7 @@ def test_other_ways_to_train_know_parts(
 @pytest.mark.slow
 def test_what_is_frozen_stays_in_parts_too(tmp_path: Path, review_recipe: Path) -> None:
     runs = Runs(review_recipe, tmp_path)
-    runs.begin("run", 2, *SHARDED, 'training.freeze=["embeddings"]', "training.ema=0")
+    runs.begin("run", 2, *SHARDED, 'training.freeze=["embeddings"]', "training.ema_decay=0")
     assert codes(runs.run()) == [[0, 0]]
     store, name = CheckpointStore(tmp_path / "run"), "encoder.embedding.tokens.weight"
     first, last = (store.checkpoint(step).load() for step in (1, STEPS))
@@ -194,7 +198,7 @@ def test_torchrun_starts_anew_and_the_run_goes_on(tmp_path: Path, review_recipe:
 @pytest.mark.slow
 def test_a_run_changes_its_mind_about_parts(tmp_path: Path, review_recipe: Path) -> None:
     """Begun whole, gone on in parts, ended whole: `recipe.toml` may say otherwise each time."""
-    plain = ("training.precision=float32", f"training.keep={STEPS}")
+    plain = ("training.precision=float32", f"training.keep_checkpoints={STEPS}")
     runs = Runs(review_recipe, tmp_path)
     runs.begin("whole", 1, *plain)
     runs.begin("run", 2, *plain, **stopped(1))

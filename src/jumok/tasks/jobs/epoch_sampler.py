@@ -35,7 +35,7 @@ class Epochs:
     @property
     def twice(self) -> bool:
         """Whether a batch holds its texts twice, augmented in two ways, as R-Drop wants them."""
-        return self.recipe.augmentation.consistency > 0
+        return self.recipe.augmentation.rdrop_alpha > 0
 
     def batches(self, number: int, make: Callable[[PaddedIds, NDArray[np.int64]], B]) -> Batches[B]:
         """The batches of an epoch, texts of like length together.

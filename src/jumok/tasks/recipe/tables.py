@@ -45,15 +45,15 @@ class AugmentationConfig:
     subword_sampling: float = 0.0  # share of texts cut into sampled pieces instead of the best
     sampling_alpha: float = 0.2  # unigram: P(cut)^alpha; bpe: probability of forgetting a merge
     token_dropout: float = 0.0  # share of tokens replaced by [MASK]
-    consistency: float = 0.0  # weight of R-Drop, half the paper's alpha
+    rdrop_alpha: float = 0.0  # alpha of R-Drop (Liang et al. 2021)
 
     def __post_init__(self) -> None:
         for name in ("subword_sampling", "token_dropout"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"augmentation.{name} {getattr(self, name)}: give 0 to 1")
-        if not (0.0 <= self.consistency < math.inf and 0.0 < self.sampling_alpha < math.inf):
+        if not (0.0 <= self.rdrop_alpha < math.inf and 0.0 < self.sampling_alpha < math.inf):
             raise InputError(
-                f"augmentation.consistency {self.consistency} and sampling_alpha "
+                f"augmentation.rdrop_alpha {self.rdrop_alpha} and sampling_alpha "
                 f"{self.sampling_alpha}: give 0 or more, and more than 0"
             )
 

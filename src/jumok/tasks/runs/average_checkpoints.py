@@ -26,7 +26,7 @@ def average(folder: Path, last: int, out: Path) -> Finished:
     """A new run in `out` with the mean of the last `last` checkpoints of the run in `folder`.
 
     It is scored on the development split, as is what the run itself came to. The weights averaged
-    are those of the steps themselves, not their running average (`training.ema`). Raises InputError
+    are those of the steps themselves, not their running average (`training.ema_decay`). Raises InputError
     when the run is not finished, `out` holds a run, or so many checkpoints were not kept.
     """
     begin = time.monotonic()
@@ -71,11 +71,11 @@ def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _last(run: Run, last: int) -> list[Checkpoint]:
     """The newest checkpoints of a run, as many as asked for."""
-    keep = run.recipe().training.keep
+    keep = run.recipe().training.keep_checkpoints
     if not 2 <= last <= keep:
         raise InputError(
             f"a mean of the last {last} checkpoints was asked for, and the run keeps {keep}; ask "
-            f"for 2 to {keep}, or train with a larger training.keep"
+            f"for 2 to {keep}, or train with a larger training.keep_checkpoints"
         )
     found = CheckpointStore(run.folder, keep).last(last)
     if len(found) < last:

@@ -65,7 +65,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
         if _begun_before(recipe, Run(folder), processes):
             return _resume(Run(folder), recipe, device, processes, held, begin)
         with raise_together(processes):
-            check_world_size(processes.size, recipe.training.accumulate)
+            check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
             if processes.rank == 0:
                 begun = _begun(recipe, folder, device, held)
         with raise_together(processes):
@@ -115,11 +115,11 @@ def _resume(
     if processes.all_gather_floats([run.finished])[0][0]:
         return Finished(run, run.results())
     with raise_together(processes):
-        check_world_size(processes.size, recipe.training.accumulate)
+        check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
         if processes.rank == 0:
             held.enter_context(run_lock(run.folder))
     with raise_together(processes):
-        checkpoint = CheckpointStore(run.folder, recipe.training.keep).newest()
+        checkpoint = CheckpointStore(run.folder, recipe.training.keep_checkpoints).newest()
         begun = _shared(run, device, begins=checkpoint is None)
     with raise_together(processes):
         if checkpoint is None and processes.rank == 0:

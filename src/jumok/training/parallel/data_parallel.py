@@ -15,7 +15,7 @@ from jumok.models.weights import load_weights, named_weights
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
-from jumok.training.ema import EMA
+from jumok.training.ema_decay import EMA
 from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
 B = TypeVar("B", contravariant=True)

@@ -29,7 +29,7 @@ from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.sharded import ShardedCheckpointWriter
 from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
-from jumok.training.ema import EMA
+from jumok.training.ema_decay import EMA
 from jumok.training.parallel.data_parallel import Find
 
 B = TypeVar("B")
