@@ -2,7 +2,7 @@
 
 import { calculation } from "../views/calculation/calculation";
 import { masks } from "../views/masks/masks";
-import { add } from "../views/bundles";
+import { registerViews } from "../views/bundles";
 import { positions } from "../views/positions/positions";
 
-add({ calculation, masks, positions });
+registerViews({ calculation, masks, positions });

@@ -1,6 +1,6 @@
 /** neuron.js: inside a head, number by number. */
 
 import { neuron } from "../views/neuron/neuron";
-import { add } from "../views/bundles";
+import { registerViews } from "../views/bundles";
 
-add({ neuron });
+registerViews({ neuron });

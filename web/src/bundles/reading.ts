@@ -3,6 +3,6 @@
 import { alignment } from "../views/alignment/alignment";
 import { explanation } from "../views/explanation/explanation";
 import { generation } from "../views/generation/generation";
-import { add } from "../views/bundles";
+import { registerViews } from "../views/bundles";
 
-add({ alignment, explanation, generation });
+registerViews({ alignment, explanation, generation });

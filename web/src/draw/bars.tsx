@@ -23,15 +23,15 @@ const ROW = 19;
 const NUMBER = 46;
 
 /** The bars, `most` of the numbers `length` pixels long. */
-export function bars(all: readonly Bar[], inks: DrawingColours, length: number, most: number, digits = 4): Drawing {
+export function bars(all: readonly Bar[], colours: DrawingColours, length: number, max: number, digits = 4): Drawing {
   const names = all.map(({ name }) => shortenName(displayText(name)));
   const left = Math.max(24, ...names.map((name) => textWidth(name))) + 8;
-  const long = (value: number) => (most > 0 ? Math.max(0, Math.min(1, value / most)) * length : 0);
+  const long = (value: number) => (max > 0 ? Math.max(0, Math.min(1, value / max)) * length : 0);
   const rows = all.map(({ values, strong, note }, i) => {
     const thick = values.length > 1 ? 7 : 12;
     return (
       <g key={i} transform={`translate(0 ${i * ROW * (values.length > 1 ? 1.25 : 1)})`}>
-        <text x={left - 8} y={13} text-anchor="end" font-weight={strong ? 700 : undefined} fill={strong ? inks.focus : inks.ink}>
+        <text x={left - 8} y={13} text-anchor="end" font-weight={strong ? 700 : undefined} fill={strong ? colours.focus : colours.ink}>
           {names[i]}
         </text>
         {values.map((value, n) => (
@@ -41,13 +41,13 @@ export function bars(all: readonly Bar[], inks: DrawingColours, length: number, 
             y={values.length > 1 ? 1 + n * 9 : 2}
             width={value === null ? 0 : Math.max(long(value), 0.5)}
             height={thick}
-            fill={n + 1 === values.length ? inks.accent : inks.faint}
+            fill={n + 1 === values.length ? colours.accent : colours.faint}
           />
         ))}
-        <text x={left + length + 6} y={13} font-size={11} fill={inks.faint}>
+        <text x={left + length + 6} y={13} font-size={11} fill={colours.faint}>
           {values.map((value) => (value === null ? "–" : value.toFixed(digits))).join(" → ")}
           {note ? (
-            <tspan dx={6} fill={inks.bad}>
+            <tspan dx={6} fill={colours.bad}>
               {note}
             </tspan>
           ) : null}

@@ -33,9 +33,9 @@ export function Canvas({ width, height, draw, label, style, ...rest }: CanvasPro
       }),
     [width, height, draw],
   );
-  const said = label ? { role: "img" as const, "aria-label": label } : { "aria-hidden": true };
+  const accessibility = label ? { role: "img" as const, "aria-label": label } : { "aria-hidden": true };
   const size = { ...(typeof style === "object" ? style : {}), width: `${width}px`, height: `${height}px` };
-  return <canvas ref={canvas} {...said} {...rest} style={size} />;
+  return <canvas ref={canvas} {...accessibility} {...rest} style={size} />;
 }
 
 /** Follows the screen's resolution: zooming the page, moving to another screen. */

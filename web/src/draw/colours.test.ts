@@ -7,9 +7,9 @@ import golden from "./colours.golden.json";
 const RAMPS: Readonly<Record<string, (shade: Shade) => Ramp>> = { ink, diverging, red_blue: redBlue };
 
 describe("ramps", () => {
-  it.each(Object.entries(golden))("%s", (name, wanted) => {
+  it.each(Object.entries(golden))("%s", (name, expected) => {
     const [ramp, shade] = name.split(" ");
     const bytes = [...RAMPS[ramp](shade as Shade)];
-    expect(bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")).toBe(wanted);
+    expect(bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("")).toBe(expected);
   });
 });

@@ -10,30 +10,30 @@ export type Tone = (value: number) => number;
 export const MIN_LOG_FRACTION = 1e-4; // where the logarithmic scale begins, as a share of `most`
 
 /** The tone of numbers from 0 to `most`. */
-export function tone(scale: Scale, most = 1): Tone {
-  const whole = most > 0 ? most : 1;
+export function tone(scale: Scale, max = 1): Tone {
+  const whole = max > 0 ? max : 1;
   if (scale === "linear") return (value) => clip(value / whole);
   if (scale === "sqrt") return (value) => Math.sqrt(clip(value / whole));
   return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(MIN_LOG_FRACTION));
 }
 
 /** The tone of signed numbers: -most … 0 … most on a diverging ramp. */
-export function signedTone(most: number): Tone {
-  const whole = most > 0 ? most : 1;
+export function signedTone(max: number): Tone {
+  const whole = max > 0 ? max : 1;
   return (value) => clip(0.5 + value / whole / 2);
 }
 
 /** The step of a ramp at a tone. */
-export function rampStep(share: number): number {
-  return Math.round(255 * share);
+export function rampStep(fraction: number): number {
+  return Math.round(255 * fraction);
 }
 
 /** One pixel a cell; what is not a number is left clear. */
 export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
   const image = new ImageData(matrix.columns, matrix.rows);
   for (let i = 0; i < matrix.data.length; i++) {
-    const share = tone(matrix.data[i]);
-    if (share >= 0) setPixel(image, i, ramp, rampStep(share));
+    const fraction = tone(matrix.data[i]);
+    if (fraction >= 0) setPixel(image, i, ramp, rampStep(fraction));
   }
   return image;
 }
@@ -99,6 +99,6 @@ export function hatch(
   g.restore();
 }
 
-function clip(share: number): number {
-  return share < 0 ? 0 : share > 1 ? 1 : share;
+function clip(fraction: number): number {
+  return fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
 }

@@ -63,8 +63,8 @@ export function readablePieces(sequence: Sequence): readonly string[] {
   return sequence.pieces.map((piece, i) => {
     const bytes = spelled[i];
     if (!bytes) return piece;
-    const said = decodeUtf8(bytes);
-    if (said !== null) return said.replace(/^ /, "▁");
+    const decoded = decodeUtf8(bytes);
+    if (decoded !== null) return decoded.replace(/^ /, "▁");
     const [from, to] = sequence.spans[i];
     const shares = split.get(`${from}:${to}`) ?? [];
     const part = shares.length > 1 ? `${shares.indexOf(i) + 1}/${shares.length}` : "…";

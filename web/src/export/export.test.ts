@@ -110,8 +110,8 @@ describe("a snippet of Python", () => {
     const target = [{ text: "ROMEO:\n겨울", spans: [[0, 0], [0, 6], [6, 7], [7, 9]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 3, settings: {} } };
     expect(pythonSnippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n", mute');
-    const said = { ...wrote, decoding: { ...wrote.decoding, text: "ROMEO:\n " } };
-    expect(pythonSnippet(said as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
+    const decoded = { ...wrote, decoding: { ...wrote.decoding, text: "ROMEO:\n " } };
+    expect(pythonSnippet(decoded as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
   });
 
   test("no string leaves its quotes", () => {

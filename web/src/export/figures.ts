@@ -2,8 +2,8 @@
 
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
-import { over, pool, rows } from "../views/alignment/alignmentData";
-import { chosen } from "../views/choice";
+import { scope, pooling, rows } from "../views/alignment/alignmentData";
+import { selected } from "../views/choice";
 import { HEADS, heads, mass } from "../views/lines/series";
 
 const FIGURES: Readonly<Record<string, string>> = {
@@ -32,7 +32,7 @@ export function currentFigure(info: TraceInfo): Figure | null {
   if (sequence) options.sequence = sequence;
   const asks = block === state.focusedHead.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
   if (asks && state.query.value !== null) options.query = state.query.value;
-  if (kind === "lines") addLineOptions(options, info.blocks.find(({ traceId }) => traceId === block)?.heads ?? 0);
+  if (kind === "lines") addLineOptions(options, info.blocks.find(({ name }) => name === block)?.heads ?? 0);
   if (kind === "attention" || kind === "lines" || kind === "alignment") {
     if (state.unit.value !== "piece") options.unit = state.unit.value;
     if (state.specials.value !== "plain") options.specials = state.specials.value;
@@ -41,15 +41,15 @@ export function currentFigure(info: TraceInfo): Figure | null {
   }
   if (kind === "alignment") {
     options.rows = rows.value;
-    if (over.value !== "head") options.head = pool.value;
-    if (over.value === "model") options.layer = "all";
+    if (scope.value !== "head") options.head = pooling.value;
+    if (scope.value === "model") options.layer = "all";
   }
   return { kind, options };
 }
 
 /** The heads whose lines are drawn, and how much of them. */
 function addLineOptions(options: Record<string, FigureOption>, count: number): void {
-  const how = chosen(heads, HEADS);
+  const how = selected(heads, HEADS);
   const { block, layer } = state.focusedHead.value;
   const pins =
     how === "all"
@@ -65,12 +65,12 @@ function addLineOptions(options: Record<string, FigureOption>, count: number): v
 
 /** The head that is shown: that in focus, or of the matrix the first that is pinned; alignment is read from the cross-attention, whatever is in focus. */
 export function displayedHead(info: TraceInfo) {
-  const cross = info.blocks.find(({ traceId }) => traceId === "cross");
+  const cross = info.blocks.find(({ name }) => name === "cross");
   const focus = (state.view.value === "matrix" && state.pinned.value[0]) || state.focusedHead.value;
   if (state.view.value !== "alignment" || !cross) return focus;
   return {
     ...focus,
-    block: cross.traceId,
+    block: cross.name,
     layer: Math.min(focus.layer, cross.layers - 1),
     head: Math.min(focus.head, cross.heads - 1),
   };

@@ -10,8 +10,8 @@ import { api, post } from "../trace/api";
 import { bootConfig } from "../trace/source";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
-import { drawn } from "../views/bundles";
-import type { About } from "../views/view";
+import { viewRenderer } from "../views/bundles";
+import type { ViewInfo } from "../views/view";
 import { type Message, t } from "../i18n/i18n";
 import { csv } from "./csv";
 import { type Figure, currentFigure } from "./figures";
@@ -67,8 +67,8 @@ export function ExportMenu({ trace }: { readonly trace: Trace }) {
   );
 }
 
-function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: About }) {
-  const shows = view.has(trace.info);
+function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: ViewInfo }) {
+  const shows = view.supports(trace.info);
   const area = useRef<HTMLTextAreaElement>(null);
   const served = bootConfig().mode !== "embedded" && traceName.value !== null;
   const figure = currentFigure(trace.info);
@@ -83,7 +83,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Ab
       {t(title)}
     </button>
   );
-  const { svg, table } = drawn(view.id, null) ?? {};
+  const { svg, table } = viewRenderer(view.id, null) ?? {};
   return (
     <>
       {item({ ko: "HTML 한 파일", en: "HTML, one file" }, "html", exportPage)}

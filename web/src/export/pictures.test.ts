@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import * as state from "../state/state";
-import { INFO, type Tensor, small } from "../testing/testTrace";
+import { INFO, type Tensor, testTrace } from "../testing/testTrace";
 import type { Block, TraceInfo } from "../trace/format";
 import * as abouts from "../views/viewInfo";
 import { alignment } from "../views/alignment/alignment";
@@ -14,17 +14,17 @@ const HOSTILE = ["</text><script>alert(1)</script>", `"'><svg onload="x">`, "\u0
 const N = HOSTILE.length;
 
 const tokens = { ...(INFO.sides.source?.[0] as NonNullable<TraceInfo["sides"]["source"]>[0]), pieces: HOSTILE, real: [1, 1, 1, 1, 1], text: HOSTILE.join("") };
-const cross: Block = { ...INFO.blocks[0], traceId: "cross", queries: "target" };
+const cross: Block = { ...INFO.blocks[0], name: "cross", queries: "target" };
 const candidates = HOSTILE.map((piece, id) => ({ id, piece, probability: id === 1 ? 0 : 0.2 }));
 const info: Partial<TraceInfo> = {
   title: HOSTILE[0],
-  blocks: [INFO.blocks[0], { ...INFO.blocks[0], traceId: "decoder", queries: "target", keys: "target" }, cross],
+  blocks: [INFO.blocks[0], { ...INFO.blocks[0], name: "decoder", queries: "target", keys: "target" }, cross],
   sides: { source: [tokens], target: [tokens] },
   classification: {
     labels: HOSTILE.slice(0, 2),
     sequences: [{ probabilities: [0.25, 0.75], words: HOSTILE.map((text, i) => ({ text, span: [i, i + 1], without: [0.5, 0.5] })), agreement: 0.5 }],
   },
-  decodingArgument: {
+  decoding: {
     method: "beam",
     settings: { pattern: HOSTILE[0] },
     prompt: 1,
@@ -73,25 +73,25 @@ const VIEWS: readonly View[] = [
 
 describe.each(VIEWS)("$id", (view) => {
   test("its picture is whole XML and runs nothing, whatever the tokens are", async () => {
-    const trace = await small(info, diagonal());
+    const trace = await testTrace(info, diagonal());
     check((await view.svg?.(trace)) ?? "");
   });
 
   test("its table holds the numbers and no formulas", async () => {
-    const cells = (await view.table?.(await small(info, diagonal()))) ?? [];
+    const cells = (await view.table?.(await testTrace(info, diagonal()))) ?? [];
     expect(cells.length).toBeGreaterThan(N - 1);
     expect(csv(cells)).not.toMatch(/(^|,|\n)"?[=+@-](?!\d)/m);
   });
 
   test("it says what a trace lacks", () => {
-    expect(view.has(INFO)).toBe(false);
-    expect(view.why.ko && view.why.en).toBeTruthy();
+    expect(view.supports(INFO)).toBe(false);
+    expect(view.missing.ko && view.missing.en).toBeTruthy();
   });
 });
 
 describe("rows of an alignment", () => {
   test("token read: as recorded; token predicted: one up, the last left out", async () => {
-    const trace = await small(info, diagonal());
+    const trace = await testTrace(info, diagonal());
     const read = (await alignment.table?.(trace)) ?? [];
     expect(read).toHaveLength(1 + N + 1);
     expect(read[2].slice(1)).toEqual([0, 1, 0, 0, 0]);

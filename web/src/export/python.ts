@@ -12,7 +12,7 @@ export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure 
     "model",
     pythonString(text),
     ...(target === null ? [] : [`target=${pythonString(target)}`]),
-    ...(target === null && info.decodingArgument ? decodingArgument(info.decodingArgument.settings) : []),
+    ...(target === null && info.decoding ? decodingArgument(info.decoding.settings) : []),
     ...(info.muted.length ? [`mute=${pythonLiteral(info.muted)}`] : []),
   ];
   const lines = ["import jumok", "", `model = jumok.load(${pythonString(`runs/${info.title}`)})  # where the model lies`];
@@ -37,12 +37,12 @@ function formatCall(head: string, given: readonly string[]): string {
 function traceInputs(info: TraceInfo, sequence: number): { text: string; target: string | null } {
   const source = info.sides.source?.[sequence];
   const target = info.sides.target?.[sequence];
-  const { decodingArgument } = info;
-  const wrote = decodingArgument !== null && decodingArgument.method !== "given";
+  const { decoding } = info;
+  const wrote = decoding !== null && decoding.method !== "given";
   if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  if (!decodingArgument || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
-  return { text: promptText(target, decodingArgument), target: wrote ? null : decodingArgument.output };
+  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
+  return { text: promptText(target, decoding), target: wrote ? null : decoding.output };
 }
 
 function decodingArgument(settings: Readonly<Record<string, unknown>>): string[] {

@@ -4,7 +4,7 @@ import { render } from "preact";
 import { afterEach, describe, expect, it } from "vitest";
 import { currentTrace } from "../state/session";
 import { block, key, query } from "../state/state";
-import { INFO, small } from "../testing/testTrace";
+import { INFO, testTrace } from "../testing/testTrace";
 import { Find, findOpen, parseHead, findNext } from "./find";
 import { listenToKeys } from "./keyboard";
 
@@ -45,7 +45,7 @@ describe("the box", () => {
     const [source] = INFO.sides.source ?? [];
     const target = { ...source, pieces: ["[BOS]", "a", "b", "c", "[PAD]"] };
     const [first] = INFO.blocks;
-    currentTrace.value = await small({ sides: { source: [source], target: [target] }, blocks: [{ ...first, traceId: "cross", queries: "target" }] });
+    currentTrace.value = await testTrace({ sides: { source: [source], target: [target] }, blocks: [{ ...first, name: "cross", queries: "target" }] });
     block.value = "cross";
     const input = box();
     input.value = "봄";

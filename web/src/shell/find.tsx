@@ -31,11 +31,11 @@ export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "se
 
 /** The place of the next token, after `from`, whose text holds `text`; -1: none. */
 export function findNext(text: string, texts: readonly string[], from: number): number {
-  const wanted = text.trim().normalize("NFC").toLowerCase();
-  if (!wanted) return -1;
+  const needle = text.trim().normalize("NFC").toLowerCase();
+  if (!needle) return -1;
   for (let i = 1; i <= texts.length; i++) {
     const at = (from + i) % texts.length;
-    if (texts[at].normalize("NFC").toLowerCase().includes(wanted)) return at;
+    if (texts[at].normalize("NFC").toLowerCase().includes(needle)) return at;
   }
   return -1;
 }

@@ -32,26 +32,26 @@ export interface ScoreParts {
 }
 
 /** Looks at piece `query` and piece `key` of a head. */
-export async function focusDetails(trace: Trace, place: HeadLocation, query: number, key: number | null, how: DisplayOptions): Promise<FocusDetails> {
-  const plain = await displayWeights(trace, place, { unit: how.unit, specials: "plain", measure: "weights" });
+export async function focusDetails(trace: Trace, place: HeadLocation, query: number, key: number | null, options: DisplayOptions): Promise<FocusDetails> {
+  const plain = await displayWeights(trace, place, { unit: options.unit, specials: "plain", measure: "weights" });
   const row = plain.rowOf(query);
   const weights = rowOf(plain.matrix, row);
   const allowed = (column: number) => plain.allowed[row * weights.length + column] === 1;
   const column = key === null ? -1 : plain.columnOf(key);
   const weight = key === null ? Number.NaN : weights[column];
-  const asking = plain.queries[row];
-  const told = key === null ? null : plain.keys[column];
-  const single = told && asking.pieces.length === 1 && told.pieces.length === 1;
-  const changed = how.specials === "renormalise" || how.measure === "values";
+  const queryLabel = plain.queries[row];
+  const keyLabel = key === null ? null : plain.keys[column];
+  const single = keyLabel && queryLabel.pieces.length === 1 && keyLabel.pieces.length === 1;
+  const changed = options.specials === "renormalise" || options.measure === "values";
   const [norms, score, pictured] = await Promise.all([
     single ? trace.valueNorms(place) : null,
     single && key !== null ? scoreParts(trace, place, query, key) : null,
-    changed && told ? displayWeights(trace, place, how) : null,
+    changed && keyLabel ? displayWeights(trace, place, options) : null,
   ]);
   const order = [...weights.keys()].filter(allowed).sort((a, b) => weights[b] - weights[a]);
   return {
-    query: asking,
-    key: told,
+    query: queryLabel,
+    key: keyLabel,
     weight,
     rank: 1 + weights.reduce((larger, other) => larger + Number(other > weight), 0),
     visibleKeys: order.length,
@@ -59,7 +59,7 @@ export async function focusDetails(trace: Trace, place: HeadLocation, query: num
     entropy: entropyOf(weights),
     topKeys: order.slice(0, 5).map((place) => ({ label: plain.keys[place], weight: weights[place] })),
     score,
-    visibility: !told || allowed(column) ? "seen" : visibilityOf(trace, place, query, told),
+    visibility: !keyLabel || allowed(column) ? "seen" : visibilityOf(trace, place, query, keyLabel),
     norm: norms && key !== null ? norms[key] : null,
     exact: trace.hasExactWeights(place),
   };

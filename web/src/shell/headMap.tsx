@@ -41,7 +41,7 @@ export function HeadMap({ trace }: { readonly trace: Trace }) {
         <Toggle title={{ ko: "엔트로피순", en: "by entropy" }} of={sorted} />
       </div>
       {trace.info.blocks.map((block) => (
-        <BlockMap key={block.traceId} trace={trace} block={block} />
+        <BlockMap key={block.name} trace={trace} block={block} />
       ))}
     </>
   );
@@ -51,26 +51,26 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
   const { value, error } = useAsync(async () => {
     const number = sequence.value;
     const [thumbnails, entropy] = await Promise.all([
-      trace.has(`${block.traceId}.thumbnails`) ? trace.thumbnails(block.traceId, number) : null,
-      trace.entropy(block.traceId, number),
+      trace.has(`${block.name}.thumbnails`) ? trace.thumbnails(block.name, number) : null,
+      trace.entropy(block.name, number),
     ]);
     return { thumbnails, entropy, order: entropyOrder(block, entropy) };
   }, [trace, block]);
-  const under = useSignal<{ layer: number; column: number } | null>(null);
-  const { layers, heads, traceId } = block;
+  const hoveredCell = useSignal<{ layer: number; column: number } | null>(null);
+  const { layers, heads, name } = block;
   const side = Math.max(MIN_CELL, Math.min(MAX_CELL, Math.floor((MAP_WIDTH - LEFT) / heads)));
   const [width, height] = [LEFT + heads * side, TOP + layers * side];
   const order = value && sorted.value ? value.order : null;
   const headAt = (layer: number, column: number) => order?.[layer][column] ?? column;
   const columnOf = (layer: number, head: number) => order?.[layer].indexOf(head) ?? head;
-  const here = focusedHead.value.block === traceId;
+  const hasFocus = focusedHead.value.block === name;
 
   const cells = useMemo<Draw>(() => {
     if (!value) return () => undefined;
     return (g, colours) => {
       const ramp = ink(shade.value);
       const entropy = overlay.value === "entropy" ? value.entropy : null;
-      const most = entropy ? entropy.data.reduce((a, b) => Math.max(a, b), 0) : 0;
+      const max = entropy ? entropy.data.reduce((a, b) => Math.max(a, b), 0) : 0;
       g.font = `11px ${colours.font}`;
       g.fillStyle = colours.soft;
       g.textAlign = "right";
@@ -87,7 +87,7 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
           const column = sorted.value ? value.order[layer].indexOf(head) : head;
           const [x, y, size] = [LEFT + column * side, TOP + layer * side, side - GAP];
           if (entropy) {
-            const step = rampStep(entropy.data[layer * heads + head] / (most || 1));
+            const step = rampStep(entropy.data[layer * heads + head] / (max || 1));
             g.fillStyle = css(ramp, step);
             g.fillRect(x, y, size, size);
             if (side >= 30) {
@@ -96,18 +96,18 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
             }
           } else if (value.thumbnails) {
             const [, , down, wide] = value.thumbnails.shape;
-            const room = size * (globalThis.devicePixelRatio || 1);
+            const pixels = size * (globalThis.devicePixelRatio || 1);
             const from = (layer * heads + head) * down * wide;
             const data = value.thumbnails.data.subarray(from, from + down * wide);
-            const tile = maxPool({ rows: down, columns: wide, data }, room, room);
+            const tile = maxPool({ rows: down, columns: wide, data }, pixels, pixels);
             blit(g, paintBytes(tile.data, tile.rows, tile.columns, ramp), x, y, size, size);
           }
-          if (muted.value.has(headKey({ block: traceId, layer, head }))) hatch(g, x, y, size, size, colours.focus, 4);
+          if (muted.value.has(headKey({ block: name, layer, head }))) hatch(g, x, y, size, size, colours.focus, 4);
           g.strokeStyle = colours.line;
           g.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
         }
     };
-  }, [value, side, layers, heads, traceId]);
+  }, [value, side, layers, heads, name]);
 
   const marks: Draw = (g, colours) => {
     const box = (layer: number, head: number, colour: string, thick: number) => {
@@ -117,10 +117,10 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       g.strokeRect(x - 1, y - 1, side, side);
       return [x, y] as const;
     };
-    const hovered = under.value;
+    const hovered = hoveredCell.value;
     if (hovered) box(hovered.layer, headAt(hovered.layer, hovered.column), colours.focus, 1);
     pinned.value.forEach((pin, i) => {
-      if (pin.block !== traceId) return;
+      if (pin.block !== name) return;
       const [x, y] = box(pin.layer, pin.head, headColours[i].colour, 2.5);
       g.fillStyle = headColours[i].colour;
       g.fillRect(x - 2, y - 2, 9, 9);
@@ -130,7 +130,7 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       g.textBaseline = "middle";
       g.fillText(String(i + 1), x + 2.5, y + 3);
     });
-    if (focusedHead.value.block === traceId) box(focusedHead.value.layer, focusedHead.value.head, colours.focus, 3);
+    if (focusedHead.value.block === name) box(focusedHead.value.layer, focusedHead.value.head, colours.focus, 3);
   };
 
   const cellAt = (event: MouseEvent) => {
@@ -138,53 +138,53 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
     const column = Math.floor((event.offsetX - LEFT) / side);
     return layer >= 0 && layer < layers && column >= 0 && column < heads ? { layer, column } : null;
   };
-  const told = (layer: number, head: number) => {
+  const headText = (layer: number, head: number) => {
     const bits = value?.entropy ? ` · ${value.entropy.data[layer * heads + head].toFixed(2)} bit` : "";
-    const silent = muted.value.has(headKey({ block: traceId, layer, head })) ? ` · ${t({ ko: "끔", en: "muted" })}` : "";
-    return `${headName({ layer, head })}${bits}${silent}`;
+    const mutedText = muted.value.has(headKey({ block: name, layer, head })) ? ` · ${t({ ko: "끔", en: "muted" })}` : "";
+    return `${headName({ layer, head })}${bits}${mutedText}`;
   };
-  const press = (event: MouseEvent) => {
+  const onClick = (event: MouseEvent) => {
     const cell = cellAt(event);
     if (!cell) return;
-    const head = { block: traceId, layer: cell.layer, head: headAt(cell.layer, cell.column) };
+    const head = { block: name, layer: cell.layer, head: headAt(cell.layer, cell.column) };
     if (event.shiftKey) togglePin({ ...head, sequence: sequence.value });
     else selectHead(head);
   };
-  const keys = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     const step = gridStep(event);
-    const from = here ? { layer: focusedHead.value.layer, head: focusedHead.value.head } : { layer: 0, head: headAt(0, 0) };
-    if (event.key === "Enter" || event.key === " ") togglePin({ ...from, block: traceId, sequence: sequence.value });
+    const from = hasFocus ? { layer: focusedHead.value.layer, head: focusedHead.value.head } : { layer: 0, head: headAt(0, 0) };
+    if (event.key === "Enter" || event.key === " ") togglePin({ ...from, block: name, sequence: sequence.value });
     else if (step) {
-      const layer = clamp(from.layer + (here ? step[0] : 0), layers);
+      const layer = clamp(from.layer + (hasFocus ? step[0] : 0), layers);
       selectHead({
-        block: traceId,
+        block: name,
         layer,
-        head: headAt(layer, clamp(columnOf(from.layer, from.head) + (here ? step[1] : 0), heads)),
+        head: headAt(layer, clamp(columnOf(from.layer, from.head) + (hasFocus ? step[1] : 0), heads)),
       });
     } else return;
     event.preventDefault();
   };
-  const shown = under.value
-    ? { layer: under.value.layer, head: headAt(under.value.layer, under.value.column) }
-    : here
+  const titleHead = hoveredCell.value
+    ? { layer: hoveredCell.value.layer, head: headAt(hoveredCell.value.layer, hoveredCell.value.column) }
+    : hasFocus
       ? focusedHead.value
       : null;
   return (
-    <section class="map-block" data-block={traceId}>
+    <section class="map-block" data-block={name}>
       <h2>
-        {t(BLOCKS[traceId])} <small>{shown ? told(shown.layer, shown.head) : `${layers} × ${heads}`}</small>
+        {t(BLOCKS[name])} <small>{titleHead ? headText(titleHead.layer, titleHead.head) : `${layers} × ${heads}`}</small>
       </h2>
       {error && <p role="alert">{error}</p>}
       <AccessibleGrid
-        id={`map-${traceId}`}
-        label={t({ ko: `${BLOCKS[traceId].ko}의 머리들`, en: `heads of the ${BLOCKS[traceId].en}` })}
+        id={`map-${name}`}
+        label={t({ ko: `${BLOCKS[name].ko}의 머리들`, en: `heads of the ${BLOCKS[name].en}` })}
         rows={layers}
         columns={heads}
-        row={here ? focusedHead.value.layer : -1}
-        column={here ? columnOf(focusedHead.value.layer, focusedHead.value.head) : -1}
-        cellText={here ? told(focusedHead.value.layer, focusedHead.value.head) : t({ ko: "고르지 않음", en: "not chosen" })}
-        selected={here}
-        onKeyDown={keys}
+        row={hasFocus ? focusedHead.value.layer : -1}
+        column={hasFocus ? columnOf(focusedHead.value.layer, focusedHead.value.head) : -1}
+        cellText={hasFocus ? headText(focusedHead.value.layer, focusedHead.value.head) : t({ ko: "고르지 않음", en: "not chosen" })}
+        selected={hasFocus}
+        onKeyDown={onKeyDown}
       >
         <div class="map-picture" style={{ width: `${width}px`, height: `${height}px` }}>
           <Canvas width={width} height={height} draw={cells} label="" />
@@ -196,9 +196,9 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
             data-left={LEFT}
             data-top={TOP}
             data-cell={side}
-            onPointerMove={(event) => (under.value = cellAt(event))}
-            onPointerLeave={() => (under.value = null)}
-            onClick={press}
+            onPointerMove={(event) => (hoveredCell.value = cellAt(event))}
+            onPointerLeave={() => (hoveredCell.value = null)}
+            onClick={onClick}
           />
         </div>
       </AccessibleGrid>

@@ -72,14 +72,14 @@ function Drawer({ of, title }: { readonly of: "map" | "inspector"; readonly titl
 
 /** "nsmc · encoder 4 × 4 · d 256 · 5.4 M". */
 function modelLine({ model, blocks, task, muted, regression }: TraceInfo): string {
-  const said = blocks.map((block) => `${t(BLOCKS[block.traceId])} ${block.layers}×${block.heads}`);
-  if (!["jumok", "unknown"].includes(model.family)) said.unshift(model.family);
-  if (task) said.unshift(task);
-  if (model.d_model) said.push(`d ${model.d_model}`, size(model.parameters));
+  const details = blocks.map((block) => `${t(BLOCKS[block.name])} ${block.layers}×${block.heads}`);
+  if (!["jumok", "unknown"].includes(model.family)) details.unshift(model.family);
+  if (task) details.unshift(task);
+  if (model.d_model) details.push(`d ${model.d_model}`, size(model.parameters));
   const score = regression?.[sequence.value];
-  if (score !== undefined) said.push(t({ ko: `점수 ${score.toFixed(3)}`, en: `score ${score.toFixed(3)}` }));
-  if (muted.length) said.push(t({ ko: `끈 머리 ${muted.length}`, en: `${muted.length} muted` }));
-  return said.filter(Boolean).join(" · ");
+  if (score !== undefined) details.push(t({ ko: `점수 ${score.toFixed(3)}`, en: `score ${score.toFixed(3)}` }));
+  if (muted.length) details.push(t({ ko: `끈 머리 ${muted.length}`, en: `${muted.length} muted` }));
+  return details.filter(Boolean).join(" · ");
 }
 
 function size(parameters: number): string {

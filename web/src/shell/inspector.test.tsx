@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
 import { block, key, query, languageSetting } from "../state/state";
-import { small } from "../testing/testTrace";
+import { testTrace } from "../testing/testTrace";
 import type { TraceInfo } from "../trace/format";
 import { Inspector } from "./inspector";
 
@@ -12,10 +12,10 @@ afterEach(() => {
   [query.value, key.value, languageSetting.value] = [null, null, "auto"];
 });
 
-async function formula(asked: number, looked: number, info: Partial<TraceInfo> = {}, zero = false): Promise<string> {
-  [block.value, query.value, key.value, languageSetting.value] = ["encoder", asked, looked, "en"];
+async function formula(queryIndex: number, keyIndex: number, info: Partial<TraceInfo> = {}, zero = false): Promise<string> {
+  [block.value, query.value, key.value, languageSetting.value] = ["encoder", queryIndex, keyIndex, "en"];
   const weights = { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } };
-  render(<Inspector trace={await small(info, zero ? weights : {})} />, document.body);
+  render(<Inspector trace={await testTrace(info, zero ? weights : {})} />, document.body);
   const found = await vi.waitUntil(() => document.querySelector(".formula"));
   return found.textContent ?? "";
 }
@@ -29,6 +29,6 @@ it("of a key that is hidden: minus infinity, whose share is 0", async () => {
 });
 
 it("of a muted head: times 0", async () => {
-  const told = await formula(1, 2, { muted: [["encoder", 0, 0]] }, true);
-  expect(told).toMatch(/^softmaxk\( q·k × 0\.5 \) × 0 \(muted head\) = softmaxk\( −?[\d.]+ \) × 0 \(muted head\) = 0\.000000$/);
+  const text = await formula(1, 2, { muted: [["encoder", 0, 0]] }, true);
+  expect(text).toMatch(/^softmaxk\( q·k × 0\.5 \) × 0 \(muted head\) = softmaxk\( −?[\d.]+ \) × 0 \(muted head\) = 0\.000000$/);
 });

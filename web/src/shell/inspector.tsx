@@ -15,8 +15,8 @@ import { type FocusDetails, focusDetails } from "./focusDetails";
 
 export function Inspector({ trace }: { readonly trace: Trace }) {
   const { value, error } = useAsync(async () => {
-    const [now, asked, looked, how] = [focusedHead.value, focusQuery.value, focusKey.value, displayOptions()];
-    return asked === null ? null : focusDetails(trace, now, asked, looked, how);
+    const [location, queryPiece, keyText, options] = [focusedHead.value, focusQuery.value, focusKey.value, displayOptions()];
+    return queryPiece === null ? null : focusDetails(trace, location, queryPiece, keyText, options);
   }, [trace]);
   const { block } = focusedHead.value;
   return (
@@ -172,16 +172,16 @@ const VISIBILITY = {
 };
 
 function Sentence({ value }: { readonly value: FocusDetails }) {
-  const asking = displayText(value.query.text);
-  const looked = value.key && displayText(value.key.text);
-  const share = percent(value.weight);
+  const queryText = displayText(value.query.text);
+  const keyText = value.key && displayText(value.key.text);
+  const fraction = percent(value.weight);
   return language.value === "ko" ? (
     <>
-      질의 <bdi>{asking}</bdi>
-      {looked ? (
+      질의 <bdi>{queryText}</bdi>
+      {keyText ? (
         <>
-          {particle(asking, "이", "가")} 키 <bdi>{looked}</bdi>
-          {particle(looked, "을", "를")} {value.visibility === "seen" ? `${share} 봅니다.` : "볼 수 없습니다."}
+          {particle(queryText, "이", "가")} 키 <bdi>{keyText}</bdi>
+          {particle(keyText, "을", "를")} {value.visibility === "seen" ? `${fraction} 봅니다.` : "볼 수 없습니다."}
         </>
       ) : (
         `: 키를 고르면 가중치가 나옵니다.`
@@ -189,11 +189,11 @@ function Sentence({ value }: { readonly value: FocusDetails }) {
     </>
   ) : (
     <>
-      Query <bdi>{asking}</bdi>
-      {looked ? (
+      Query <bdi>{queryText}</bdi>
+      {keyText ? (
         <>
-          {value.visibility === "seen" ? ` gives ${share} of its attention to key ` : " may not see key "}
-          <bdi>{looked}</bdi>.
+          {value.visibility === "seen" ? ` gives ${fraction} of its attention to key ` : " may not see key "}
+          <bdi>{keyText}</bdi>.
         </>
       ) : (
         ": choose a key for the weight."
@@ -242,8 +242,8 @@ function fourDecimals(number: number): string {
     .replace("-", "−");
 }
 
-function percent(share: number): string {
-  return `${(100 * share).toFixed(share < 0.1 ? 2 : 1)}\u00a0%`;
+function percent(fraction: number): string {
+  return `${(100 * fraction).toFixed(fraction < 0.1 ? 2 : 1)}\u00a0%`;
 }
 
 /** " = 1/√64", where it is a root. */

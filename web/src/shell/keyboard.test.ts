@@ -3,7 +3,7 @@
 import { afterEach, beforeAll, expect, it } from "vitest";
 import { currentTrace } from "../state/session";
 import { step, unit, view } from "../state/state";
-import { small } from "../testing/testTrace";
+import { testTrace } from "../testing/testTrace";
 import { listenToKeys } from "./keyboard";
 
 /** Presses a key; false: what the browser does with it was prevented. */
@@ -36,7 +36,7 @@ it("Space steps where there are steps, and is the browser's elsewhere", () => {
 });
 
 it("arrows scroll what has more than is seen, and move over the cells elsewhere", async () => {
-  currentTrace.value = await small();
+  currentTrace.value = await testTrace();
   const region = document.createElement("div");
   region.setAttribute("role", "region");
   document.body.append(region);

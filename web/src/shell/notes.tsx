@@ -11,16 +11,16 @@ import { t } from "../i18n/i18n";
 export function NoteBar({ trace }: { readonly trace: Trace }) {
   const plain = unit.value === "piece" && specials.value !== "renormalise" && measure.value === "weights";
   const { value } = useAsync(async () => (plain ? null : displayWeights(trace, focusedHead.value)), [trace, plain]);
-  const said = [exactness(trace)];
+  const notes = [exactness(trace)];
   if (trace.info.muted.some(([block, layer, head]) => headKey({ block, layer, head }) === headKey(focusedHead.value)))
-    said.unshift(t({ ko: "꺼진 머리", en: "this head is muted" }));
+    notes.unshift(t({ ko: "꺼진 머리", en: "this head is muted" }));
   if (drawnFraction.value !== null)
-    said.unshift(t({ ko: `그려진 몫 ${share()} %`, en: `${share()} % of the mass drawn` }));
-  if (!plain && value?.note) said.push(t(value.note));
-  else if (plain) said.push(t({ ko: "다시 나누지 않음", en: "not renormalised" }));
+    notes.unshift(t({ ko: `그려진 몫 ${fraction()} %`, en: `${fraction()} % of the mass drawn` }));
+  if (!plain && value?.note) notes.push(t(value.note));
+  else if (plain) notes.push(t({ ko: "다시 나누지 않음", en: "not renormalised" }));
   return (
     <div class="notes" data-role="notes">
-      <span>{said.join(" · ")}</span>
+      <span>{notes.join(" · ")}</span>
       {trace.info.notes.length > 0 && (
         <details>
           <summary>
@@ -40,7 +40,7 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   );
 }
 
-function share(): string {
+function fraction(): string {
   return (100 * (drawnFraction.value ?? 0)).toFixed(0);
 }
 

@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { INFO, safetensors, small } from "../testing/testTrace";
+import { INFO, safetensors, testTrace } from "../testing/testTrace";
 import { busy, liveModel, currentTrace, runModel } from "../state/session";
 import type { TraceInfo } from "../trace/format";
 import { submitRequest, RunForm, request } from "./runForm";
@@ -30,8 +30,8 @@ it("the text of a language model is the one that was asked, not what it wrote", 
   const target = INFO.sides.source ?? [];
   const decoding = { method: "greedy", settings: {}, prompt: -3, steps: [], output: "", text: "ROMEO:\n" } as const;
   const [block] = INFO.blocks;
-  currentTrace.value = await small({ sides: { target }, blocks: [{ ...block, queries: "target", keys: "target" }], decodingArgument });
-  expect(request.value.editedText).toBe("ROMEO:\n");
+  currentTrace.value = await testTrace({ sides: { target }, blocks: [{ ...block, queries: "target", keys: "target" }], decoding });
+  expect(request.value.text).toBe("ROMEO:\n");
 });
 
 describe("a target that was given", () => {
@@ -42,7 +42,7 @@ describe("a target that was given", () => {
 
   const fields = () => [...document.querySelectorAll("textarea")];
   const show = async (kind: string, info: Partial<TraceInfo>) => {
-    currentTrace.value = await small({ decodingArgument, ...info });
+    currentTrace.value = await testTrace({ decoding, ...info });
     liveModel.value = { ...CARD, kind };
     render(<RunForm />, document.body);
   };
@@ -57,18 +57,18 @@ describe("a target that was given", () => {
     expect(request.value).toEqual({ text: "나는 봄", target: "봄이다", decode: {} });
     expect(fields()[1].value).toBe("봄이다");
     await type(fields()[1], "");
-    expect(request.value.editedTarget).toBeNull();
+    expect(request.value.target).toBeNull();
     await type(fields()[1], "여름");
-    expect(request.value.editedTarget).toBe("여름");
+    expect(request.value.target).toBe("여름");
   });
 
   it("is given to a language model again, and can be seen", async () => {
-    const info: Partial<TraceInfo> = { sides: { target }, blocks: [{ ...reads, traceId: "decoder" }] };
-    vi.stubGlobal("fetch", answers({ ...INFO, ...info, decodingArgument: { ...decoding, method: "greedy" } }));
+    const info: Partial<TraceInfo> = { sides: { target }, blocks: [{ ...reads, name: "decoder" }] };
+    vi.stubGlobal("fetch", answers({ ...INFO, ...info, decoding: { ...decoding, method: "greedy" } }));
     await show("decoder", info);
     await type(fields()[1], ""); // until now it was the one of the test before
     await submitRequest();
-    expect(request.value.editedTarget).toBeNull();
+    expect(request.value.target).toBeNull();
     expect(fields().length).toBe(1);
     await show("decoder", info);
     expect(request.value).toEqual({ text: "나는", target: "봄이다", decode: {} });
@@ -76,7 +76,7 @@ describe("a target that was given", () => {
   });
 
   it("what was asked is the trace's then: no field keeps it", async () => {
-    vi.stubGlobal("fetch", answers({ ...INFO, decodingArgument: { ...decoding, output: "가을" } }));
+    vi.stubGlobal("fetch", answers({ ...INFO, decoding: { ...decoding, output: "가을" } }));
     await show("encoder_decoder", { sides: { source: target, target } });
     await type(fields()[0], "너는");
     await type(fields()[1], "여름");
@@ -88,7 +88,7 @@ describe("a target that was given", () => {
 it("one trace is asked for at a time, and once for an Enter that is held down", async () => {
   const fetch = vi.fn(answers(INFO));
   vi.stubGlobal("fetch", fetch);
-  [currentTrace.value, liveModel.value] = [await small(), CARD];
+  [currentTrace.value, liveModel.value] = [await testTrace(), CARD];
   render(<RunForm />, document.body);
   const [field] = document.querySelectorAll("textarea");
   const enter = (repeat: boolean) => {
@@ -97,7 +97,7 @@ it("one trace is asked for at a time, and once for an Enter that is held down", 
     expect(event.defaultPrevented).toBe(true); // no new line in the field either
   };
   for (const repeat of [false, true, false]) enter(repeat);
-  await runModel({ editedText: "", editedTarget: null, decode: {} });
+  await runModel({ text: "", target: null, decode: {} });
   await vi.waitFor(() => expect(busy.value).toBe(false));
   enter(true);
   expect(busy.value).toBe(false);

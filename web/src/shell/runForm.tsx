@@ -27,18 +27,18 @@ const decodingPreset = signal("own");
 /** What the trace has read; of a text that was written on, what was given. */
 const traceText = computed(() => {
   const info = currentTrace.value?.info;
-  const read = (info?.sides.source ?? info?.sides.target)?.[info?.decodingArgument && !info.sides.source ? 0 : sequence.value];
+  const read = (info?.sides.source ?? info?.sides.target)?.[info?.decoding && !info.sides.source ? 0 : sequence.value];
   if (!read) return "";
-  const decoding = info?.sides.source ? null : info?.decodingArgument;
+  const decoding = info?.sides.source ? null : info?.decoding;
   return decoding ? promptText(read, decoding) : read.text;
 });
 
 /** The target that the trace was given; null: there was none, or the model wrote it. */
 const traceTarget = computed(() => {
   const info = currentTrace.value?.info;
-  if (info?.decodingArgument?.method !== "given") return null;
+  if (info?.decoding?.method !== "given") return null;
   const other = info.sides.source && sequence.value ? info.sides.target?.[sequence.value] : null; // the output is the first's
-  return other ? other.text : info.decodingArgument.output;
+  return other ? other.text : info.decoding.output;
 });
 
 /** Whether the trace holds more than the text of the form. */
@@ -46,19 +46,19 @@ const hasSeveralTexts = computed(() => (currentTrace.value?.info.blocks ?? []).s
 
 /** The request as it stands in the form; a target that is given is not written. */
 export const request = computed<Request>(() => {
-  const wished = editedTarget.value === null ? traceTarget.value : editedTarget.value.trim() || null;
-  const decode = liveModel.value?.writes && wished === null ? DECODING_PRESETS[decodingPreset.value].decode : {};
-  return { editedText: editedText.value ?? traceText.value, editedTarget: decode ? wished : "", decode };
+  const requestedTarget = editedTarget.value === null ? traceTarget.value : editedTarget.value.trim() || null;
+  const decode = liveModel.value?.writes && requestedTarget === null ? DECODING_PRESETS[decodingPreset.value].decode : {};
+  return { text: editedText.value ?? traceText.value, target: decode ? requestedTarget : "", decode };
 });
 
 /** Runs what stands in the form; fields that nobody has changed meanwhile then say what the trace says. */
 export async function submitRequest(): Promise<void> {
   if (busy.value) return;
-  const [asked, wished] = [editedText.value, editedTarget.value];
+  const [submittedText, requestedTarget] = [editedText.value, editedTarget.value];
   await runModel(request.value);
   if (sessionError.value) return;
-  if (editedText.value === asked) editedText.value = null;
-  if (editedTarget.value === wished) editedTarget.value = null;
+  if (editedText.value === submittedText) editedText.value = null;
+  if (editedTarget.value === requestedTarget) editedTarget.value = null;
 }
 
 /** The two texts of a pair, which a TAB parts: nobody can type one into a page. */
@@ -72,7 +72,7 @@ export function RunForm() {
   if (!card) return null;
   if (!card.traces)
     return <p class="live hint">{t({ ko: "이 모델은 기록하지 못합니다.", en: "This model cannot be traced." })}</p>;
-  const texts = card.pairs ? splitPair(request.value.editedText) : [request.value.editedText];
+  const texts = card.pairs ? splitPair(request.value.text) : [request.value.text];
   const mayHaveTarget = card.kind === "encoder_decoder" || (editedTarget.value ?? traceTarget.value) !== null;
   const submit = (event: Event) => {
     event.preventDefault();
@@ -115,7 +115,7 @@ export function RunForm() {
       {card.writes && (
         <select
           value={decodingPreset.value}
-          disabled={Boolean(request.value.editedTarget)}
+          disabled={Boolean(request.value.target)}
           aria-label={t({ ko: "쓰는 방법", en: "how it writes" })}
           onChange={(event) => (decodingPreset.value = event.currentTarget.value)}
         >

@@ -4,8 +4,8 @@ import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { currentTrace } from "../state/session";
 import { view } from "../state/state";
-import { small } from "../testing/testTrace";
-import { drawn, trouble } from "../views/bundles";
+import { testTrace } from "../testing/testTrace";
+import { viewRenderer, bundleError } from "../views/bundles";
 import { Stage, Tabs } from "./tabs";
 
 beforeEach(() => {
@@ -21,14 +21,14 @@ afterEach(() => {
 });
 
 it("is asked for once, and again when its tab is pressed", async () => {
-  const trace = await small();
+  const trace = await testTrace();
   [currentTrace.value, view.value] = [trace, "neuron"];
   render(<><Tabs trace={trace} /><Stage trace={trace} /></>, document.body);
   await vi.waitFor(() => expect(document.querySelector(".stage [role=alert]")?.textContent).not.toBeFalsy());
-  const told = trouble("neuron");
-  drawn("neuron", "neuron");
-  expect(trouble("neuron")).toBe(told);
+  const error = bundleError("neuron");
+  viewRenderer("neuron", "neuron");
+  expect(bundleError("neuron")).toBe(error);
   document.getElementById("tab-neuron")?.click();
-  expect(trouble("neuron")).toBe("");
-  await vi.waitFor(() => expect(trouble("neuron")).not.toBe(""));
+  expect(bundleError("neuron")).toBe("");
+  await vi.waitFor(() => expect(bundleError("neuron")).not.toBe(""));
 });

@@ -3,7 +3,7 @@
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
-import { type Part, again, drawn, trouble } from "../views/bundles";
+import { type Bundle, retryBundle, viewRenderer, bundleError } from "../views/bundles";
 import { t } from "../i18n/i18n";
 import { NoteBar } from "./notes";
 
@@ -23,7 +23,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
   };
   return (
     <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={walk}>
-      {views.map(({ id, title, has, part }, i) => {
+      {views.map(({ id, title, supports, bundle }, i) => {
         const chosen = chosenView().id === id;
         return (
           <button
@@ -31,7 +31,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
             id={`tab-${id}`}
             type="button"
             role="tab"
-            class={trace && !has(trace.info) ? "tab without" : "tab"}
+            class={trace && !supports(trace.info) ? "tab without" : "tab"}
             data-role="tab"
             data-view={id}
             aria-selected={chosen}
@@ -39,7 +39,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
             aria-keyshortcuts={String(i + 1)}
             tabIndex={chosen ? 0 : -1}
             onClick={() => {
-              again(part);
+              retryBundle(bundle);
               view.value = id;
             }}
           >
@@ -52,13 +52,13 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
 }
 
 export function Stage({ trace }: { readonly trace: Trace }) {
-  const { id, about, has, why, part } = chosenView();
-  const shows = has(trace.info);
+  const { id, description, supports, missing, bundle } = chosenView();
+  const shows = supports(trace.info);
   return (
     <section class="stage-box" id="stage" role="tabpanel" aria-labelledby={`tab-${id}`}>
-      <p class="about">{t(shows ? about : why)}</p>
+      <p class="about">{t(shows ? description : missing)}</p>
       <div class="stage" data-role="stage" data-view={id}>
-        {shows ? <ViewStage key={id} id={id} part={part} trace={trace} /> : null}
+        {shows ? <ViewStage key={id} id={id} part={bundle} trace={trace} /> : null}
       </div>
       <NoteBar trace={trace} />
     </section>
@@ -66,9 +66,9 @@ export function Stage({ trace }: { readonly trace: Trace }) {
 }
 
 /** What draws the view; its script may still be on the way. */
-function ViewStage({ id, part, trace }: { readonly id: string; readonly part: Part | null; readonly trace: Trace }) {
-  const Stage = drawn(id, part)?.Stage;
+function ViewStage({ id, part, trace }: { readonly id: string; readonly part: Bundle | null; readonly trace: Trace }) {
+  const Stage = viewRenderer(id, part)?.Stage;
   if (Stage) return <Stage trace={trace} />;
-  const said = trouble(part);
-  return <p role={said ? "alert" : "status"}>{said || "…"}</p>;
+  const error = bundleError(part);
+  return <p role={error ? "alert" : "status"}>{error || "…"}</p>;
 }

@@ -4,7 +4,7 @@ import { render } from "preact";
 import { afterEach, expect, it } from "vitest";
 import { currentTrace } from "../state/session";
 import { block } from "../state/state";
-import { INFO, small } from "../testing/testTrace";
+import { INFO, testTrace } from "../testing/testTrace";
 import { TokenStrip } from "./tokenStrip";
 
 afterEach(() => {
@@ -14,7 +14,7 @@ afterEach(() => {
 
 it("tokens of the second text are marked, padding never", async () => {
   const [row] = INFO.sides.source ?? [];
-  const trace = await small({ sides: { source: [{ ...row, segments: [0, 0, 0, 1, 1] }] } });
+  const trace = await testTrace({ sides: { source: [{ ...row, segments: [0, 0, 0, 1, 1] }] } });
   [currentTrace.value, block.value] = [trace, "encoder"];
   render(<TokenStrip trace={trace} />, document.body);
   const marked = [...document.querySelectorAll(".token")].map(({ classList }) => classList.contains("second"));

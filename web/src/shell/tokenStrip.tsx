@@ -120,7 +120,7 @@ function Tokens({ labels, of, as }: TokensProps) {
   const list = useRef<HTMLDivElement>(null);
   const locked = as === "key" ? key.value : query.value;
   const first = windowAt(labels, locked ?? 0);
-  const shown = labels.slice(first, first + MAX_TOKENS);
+  const visible = labels.slice(first, first + MAX_TOKENS);
   useEffect(
     () =>
       effect(() => {
@@ -142,7 +142,7 @@ function Tokens({ labels, of, as }: TokensProps) {
     if (as === "key") hoverKey.value = piece;
     else hoverQuery.value = piece;
   };
-  const inside = Math.max(labelIndex(shown, locked), 0);
+  const focusable = Math.max(labelIndex(visible, locked), 0);
   return (
     <div class="tokens-row">
       {as !== "both" && <span class="tokens-title">{t(TITLES[as])}</span>}
@@ -159,13 +159,13 @@ function Tokens({ labels, of, as }: TokensProps) {
         onKeyDown={moveFocus}
       >
         {first > 0 && <span class="more">{t({ ko: `앞에 ${first}`, en: `${first} before` })}</span>}
-        {shown.map((label, i) => (
+        {visible.map((label, i) => (
           <button
             key={label.pieces[0]}
             type="button"
             class={classOf(label, of)}
             data-piece={label.pieces[0]}
-            tabIndex={i === inside ? 0 : -1}
+            tabIndex={i === focusable ? 0 : -1}
             aria-pressed={locked !== null && label.pieces.includes(locked)}
             title={titleOf(label, of)}
           >
@@ -225,11 +225,11 @@ function buttonText(label: Label): string {
 }
 
 function titleOf({ pieces, special, real }: Label, of: Sequence): string {
-  const said = [
+  const details = [
     `#${pieces[0]}${pieces.length > 1 ? `–${pieces.at(-1)}` : ""}`,
     pieces.map((i) => `${displayText(of.pieces[i])} (${of.ids[i]})`).join(" "),
   ];
-  if (!real) said.push(t({ ko: "패딩", en: "padding" }));
-  else if (special) said.push(t({ ko: "특수", en: "special" }));
-  return said.join(" · ");
+  if (!real) details.push(t({ ko: "패딩", en: "padding" }));
+  else if (special) details.push(t({ ko: "특수", en: "special" }));
+  return details.join(" · ");
 }

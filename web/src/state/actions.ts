@@ -31,10 +31,10 @@ export function hoverOver(query: number | null, key: number | null, keyboard = f
 
 /** Locks what is pointed at; frees it when it is locked already. */
 export function toggleLock(query = state.focusQuery.value, key = state.focusKey.value): void {
-  const again = query === state.query.value && key === state.key.value;
+  const isLocked = query === state.query.value && key === state.key.value;
   batch(() => {
-    state.query.value = again ? null : query;
-    state.key.value = again ? null : key;
+    state.query.value = isLocked ? null : query;
+    state.key.value = isLocked ? null : key;
   });
 }
 
@@ -49,7 +49,7 @@ export function unlock(): void {
 
 /** Goes to a head, of another block too; what it does not have is passed over. */
 export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence">): boolean {
-  const found = currentTrace.value?.info.blocks.find(({ traceId }) => traceId === block);
+  const found = currentTrace.value?.info.blocks.find(({ name }) => name === block);
   if (!found || layer >= found.layers || head >= found.heads) return false;
   batch(() => {
     state.block.value = block;
@@ -61,7 +61,7 @@ export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence"
 
 /** The next layer or head, round at the ends. */
 export function stepIndex(of: "layer" | "head", by: number): void {
-  const block = currentTrace.value?.info.blocks.find(({ traceId }) => traceId === state.block.value);
+  const block = currentTrace.value?.info.blocks.find(({ name }) => name === state.block.value);
   if (!block) return;
   const [now, count] = of === "layer" ? [state.layer, block.layers] : [state.head, block.heads];
   now.value = (now.value + by + count) % count;
@@ -69,8 +69,8 @@ export function stepIndex(of: "layer" | "head", by: number): void {
 
 export function nextBlock(): void {
   const blocks = currentTrace.value?.info.blocks ?? [];
-  const at = blocks.findIndex(({ traceId }) => traceId === state.block.value);
-  if (blocks.length) state.block.value = blocks[(at + 1) % blocks.length].traceId;
+  const at = blocks.findIndex(({ name }) => name === state.block.value);
+  if (blocks.length) state.block.value = blocks[(at + 1) % blocks.length].name;
 }
 
 /** The choice after the one of now. */

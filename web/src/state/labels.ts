@@ -13,7 +13,7 @@ export interface Axes {
 /** Null until a trace is open. */
 export const axes = computed<Axes | null>(() => {
   const trace = currentTrace.value;
-  if (!trace?.info.blocks.some(({ traceId }) => traceId === block.value)) return null;
+  if (!trace?.info.blocks.some(({ name }) => name === block.value)) return null;
   const place = { block: block.value, sequence: sequence.value };
   const { queries, keys } = trace.block(place.block);
   if (!trace.info.sides[queries]?.[place.sequence] || !trace.info.sides[keys]?.[place.sequence]) return null;

@@ -27,16 +27,16 @@ export function headKey({ block, layer, head }: Omit<HeadLocation, "sequence">):
 /** Opens what the page was started with. */
 export async function loadInitialTrace(): Promise<void> {
   await withStatus(async () => {
-    const how = bootConfig();
-    if (how.mode === "embedded") return showTrace(await openEmbedded(), null);
-    if (how.mode === "live") liveModel.value = how.model ?? ((await (await api("api/model")).json()) as LiveModel);
-    if (how.trace) showTrace(await openServed(how.trace), how.trace);
+    const config = bootConfig();
+    if (config.mode === "embedded") return showTrace(await openEmbedded(), null);
+    if (config.mode === "live") liveModel.value = config.model ?? ((await (await api("api/model")).json()) as LiveModel);
+    if (config.trace) showTrace(await openServed(config.trace), config.trace);
   });
 }
 
 export interface Request {
-  readonly editedText: string;
-  readonly editedTarget: string | null;
+  readonly text: string;
+  readonly target: string | null;
   readonly decode: Readonly<Record<string, number | boolean>> | null;
 }
 
@@ -78,11 +78,11 @@ function showTrace(trace: Trace, id: string | null): void {
 /** Moves what is looked at to where the trace has something. */
 export function clampSelection(info: TraceInfo): void {
   const within = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
-  const block = info.blocks.find(({ traceId }) => traceId === state.block.value) ?? info.blocks[0];
+  const block = info.blocks.find(({ name }) => name === state.block.value) ?? info.blocks[0];
   if (!block) throw new Error("the trace holds no attention");
   const token = (number: number | null, count: number) => (number !== null && number < count ? number : null);
   batch(() => {
-    state.block.value = block.traceId;
+    state.block.value = block.name;
     state.sequence.value = within(state.sequence.value, info.sides[block.keys]?.length ?? 0);
     state.layer.value = within(state.layer.value, block.layers);
     state.head.value = within(state.head.value, block.heads);
@@ -93,7 +93,7 @@ export function clampSelection(info: TraceInfo): void {
     state.hoverKey.value = token(state.hoverKey.value, tokens("keys"));
     const pins = state.pinned.value
       .filter((pin) =>
-        info.blocks.some(({ traceId, layers, heads }) => traceId === pin.block && pin.layer < layers && pin.head < heads),
+        info.blocks.some(({ name, layers, heads }) => name === pin.block && pin.layer < layers && pin.head < heads),
       )
       .map((pin) => ({ ...pin, sequence: state.sequence.value }));
     if (JSON.stringify(pins) !== JSON.stringify(state.pinned.value)) state.pinned.value = pins;

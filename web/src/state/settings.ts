@@ -24,12 +24,12 @@ export function setting<T extends Value>(view: string, name: string, initial: T)
   const key = `${view}.${name}`;
   const known = settings.get(key);
   if (known) return known.signal as unknown as Signal<Widened<T>>;
-  const said = pendingSettings.get(key);
+  const pending = pendingSettings.get(key);
   pendingSettings.delete(key);
-  const fresh = signal<Value>(said === undefined ? initial : parseValue(said, initial));
-  settings.set(key, { signal: fresh, initial });
+  const created = signal<Value>(pending === undefined ? initial : parseValue(pending, initial));
+  settings.set(key, { signal: created, initial });
   queueMicrotask(() => settingsCount.value++); // not while something is drawn
-  return fresh as unknown as Signal<Widened<T>>;
+  return created as unknown as Signal<Widened<T>>;
 }
 
 /** A value as the URL holds it, in the kind of `first`; `first` where it is none. */

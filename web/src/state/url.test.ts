@@ -46,7 +46,7 @@ describe("the address", () => {
       measure: fc.constantFrom("weights" as const, "values" as const),
       scale: fc.constantFrom("linear" as const, "sqrt" as const, "log" as const),
       step: fc.nat(1000),
-      spoken: fc.constantFrom("auto" as const, "ko" as const, "en" as const),
+      languageSetting: fc.constantFrom("auto" as const, "ko" as const, "en" as const),
       theme: fc.constantFrom("light" as const, "dark" as const, "auto" as const),
       pinned: fc.array(pin, { maxLength: 4 }),
       mass: fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -56,7 +56,7 @@ describe("the address", () => {
     const now = () => ({
       ...Object.fromEntries(
         Object.entries(state)
-          .filter(([name]) => !/^(place|hover|focus|language)/.test(name))
+          .filter(([name]) => !/^(hover|focus|language$)/.test(name))
           .map(([name, signal]) => [name, (signal as { value: unknown }).value]),
       ),
       mass: mass.value,

@@ -69,30 +69,30 @@ const FIELDS: readonly Field[] = [
 /** The state as a fragment, without `#` and without the token. */
 export function encodeState(): string {
   void settingsCount.value;
-  const said = FIELDS.map(({ key, text }) => [key, text()]).filter(([, text]) => text);
+  const entries = FIELDS.map(({ key, text }) => [key, text()]).filter(([, text]) => text);
   for (const [key, { signal, initial }] of settings) {
-    if (signal.value !== initial) said.push([key, formatValue(signal.value)]);
+    if (signal.value !== initial) entries.push([key, formatValue(signal.value)]);
   }
-  said.push(...pendingSettings);
-  return said.map((pair) => pair.map(encodeText).join("=")).join("&");
+  entries.push(...pendingSettings);
+  return entries.map((pair) => pair.map(encodeText).join("=")).join("&");
 }
 
 /** Takes the state from a fragment; what it does not say goes back to the first, what makes no sense is passed over. */
 export function decodeState(fragment: string): void {
-  const said = new Map<string, string>();
+  const entries = new Map<string, string>();
   for (const pair of fragment.split("&")) {
     const [key, text] = pair.split("=", 2).map(decodeText);
-    if (key && text !== undefined && key !== "token") said.set(key, text);
+    if (key && text !== undefined && key !== "token") entries.set(key, text);
   }
   batch(() => {
-    for (const { key, apply } of FIELDS) apply(said.get(key));
+    for (const { key, apply } of FIELDS) apply(entries.get(key));
     for (const [key, { signal, initial }] of settings) {
-      const text = said.get(key);
+      const text = entries.get(key);
       signal.value = text === undefined ? initial : parseValue(text, initial);
     }
   });
   pendingSettings.clear();
-  for (const [key, text] of said) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
+  for (const [key, text] of entries) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
 }
 
 /** Keeps state and address alike from now on; a page that may not change its address goes without. */

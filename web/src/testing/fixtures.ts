@@ -4,16 +4,16 @@ import { readFile } from "node:fs/promises";
 import { MemoryByteSource } from "../trace/byteSource";
 import { Trace } from "../trace/trace";
 
-export const SMALL = ["small", "small-bert", "small-t5", "small-llama"] as const;
+export const FIXTURES = ["small", "small-bert", "small-t5", "small-llama"] as const;
 
-type Name = (typeof SMALL)[number];
+type Name = (typeof FIXTURES)[number];
 
-export async function open(name: Name): Promise<Trace> {
+export async function openFixture(name: Name): Promise<Trace> {
   return opened(await readFile(`${import.meta.dirname}/${name}.safetensors`));
 }
 
 /** The same without tensors whose names begin so: they are under names that nobody asks for. */
-export async function without(name: Name, beginning: string): Promise<Trace> {
+export async function openFixtureWithout(name: Name, beginning: string): Promise<Trace> {
   const file = await readFile(`${import.meta.dirname}/${name}.safetensors`);
   return opened(Buffer.from(file.toString("latin1").replaceAll(`"${beginning}`, `"${"_".repeat(beginning.length)}`), "latin1"));
 }

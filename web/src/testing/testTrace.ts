@@ -27,7 +27,7 @@ export const INFO: TraceInfo = {
   made: {},
   blocks: [
     {
-      traceId: "encoder",
+      name: "encoder",
       queries: "source",
       keys: "source",
       layers: L,
@@ -61,13 +61,13 @@ export const INFO: TraceInfo = {
   muted: [],
   classification: null,
   next: null,
-  decodingArgument: null,
+  decoding: null,
   notes: [],
 };
 
 /** Opens it; `info` and `tensors` replace parts. */
-export function small(info: Partial<TraceInfo> = {}, tensors: Record<string, Tensor> = {}): Promise<Trace> {
-  return Trace.open(new MemoryByteSource(safetensors({ ...INFO, ...info }, { ...numbersOf(), ...tensors })));
+export function testTrace(info: Partial<TraceInfo> = {}, tensors: Record<string, Tensor> = {}): Promise<Trace> {
+  return Trace.open(new MemoryByteSource(safetensors({ ...INFO, ...info }, { ...tensorsOf(), ...tensors })));
 }
 
 export interface Tensor {
@@ -99,7 +99,7 @@ export function safetensors(info: TraceInfo, tensors: Record<string, Tensor>): A
   return file.buffer;
 }
 
-function numbersOf(): Record<string, Tensor> {
+function tensorsOf(): Record<string, Tensor> {
   const tensors: Record<string, Tensor> = {};
   const wave = (count: number, speed: number) =>
     Float32Array.from({ length: count }, (_, i) => Math.sin(i * speed + 1));

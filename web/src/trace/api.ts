@@ -8,8 +8,8 @@ export async function api(path: string, init: RequestInit = {}): Promise<Respons
     throw new Error("no answer: is jumok view still running?");
   });
   if (answer.ok) return answer;
-  const told = (await answer.json().catch(() => ({}))) as { error?: string };
-  throw new Error(told.error ?? `the server refused: ${answer.status} ${answer.statusText}`);
+  const body = (await answer.json().catch(() => ({}))) as { error?: string };
+  throw new Error(body.error ?? `the server refused: ${answer.status} ${answer.statusText}`);
 }
 
 /** Sends JSON. */

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { type DisplayOptions, displayWeights } from "./display";
-import { small } from "../testing/testTrace";
+import { testTrace } from "../testing/testTrace";
 
 const PLACE = { sequence: 0, block: "encoder", layer: 0, head: 1 } as const;
 const PLAIN: DisplayOptions = { unit: "piece", specials: "plain", measure: "weights" };
 
 describe("shown", () => {
   it("is the trace's own weights, untouched", async () => {
-    const trace = await small();
+    const trace = await testTrace();
     const { matrix, queries, note, columnOf } = await displayWeights(trace, PLACE, PLAIN);
     expect(matrix.data).toEqual((await trace.weights(PLACE)).data);
     expect(queries.map(({ text }) => text)).toEqual(["[CLS]", "▁나", "는", "▁봄", "[PAD]"]);
@@ -17,7 +17,7 @@ describe("shown", () => {
   });
 
   it("sums over keys and takes the mean over queries of a word, as a plain loop does", async () => {
-    const trace = await small();
+    const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const { matrix, queries, rowOf, columnOf, note } = await displayWeights(trace, PLACE, { ...PLAIN, unit: "word" });
     expect(queries.map(({ text }) => text)).toEqual(["[CLS]", "나는", "봄", "[PAD]"]);
@@ -37,21 +37,21 @@ describe("shown", () => {
   });
 
   it("takes special keys out and divides anew", async () => {
-    const trace = await small();
+    const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const { matrix, note } = await displayWeights(trace, PLACE, { ...PLAIN, specials: "renormalise" });
     for (let t = 0; t < 4; t++) {
       const kept = [1, 2, 3].reduce((sum, s) => sum + weights.data[t * 5 + s], 0);
       for (let s = 0; s < 5; s++) {
-        const wanted = s >= 1 && s <= 3 ? weights.data[t * 5 + s] / kept : 0;
-        expect(matrix.data[t * 5 + s]).toBeCloseTo(wanted, 6);
+        const expected = s >= 1 && s <= 3 ? weights.data[t * 5 + s] / kept : 0;
+        expect(matrix.data[t * 5 + s]).toBeCloseTo(expected, 6);
       }
     }
     expect(note?.en).toContain("divided anew");
   });
 
   it("multiplies by what the values bring, before anything is merged", async () => {
-    const trace = await small();
+    const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const norms = await trace.valueNorms(PLACE);
     const { matrix } = await displayWeights(trace, PLACE, { ...PLAIN, measure: "values" });
@@ -59,15 +59,15 @@ describe("shown", () => {
   });
 
   it("says that rows do not sum to 1 only where they do not", async () => {
-    const told = async (how: Partial<DisplayOptions>) => (await displayWeights(await small(), PLACE, { ...PLAIN, ...how })).note?.en;
-    expect(await told({ measure: "values" })).toBe("weight × ‖v W_O‖: rows do not sum to 1");
-    expect(await told({ measure: "values", specials: "renormalise" })).toBe(
+    const noteFor = async (options: Partial<DisplayOptions>) => (await displayWeights(await testTrace(), PLACE, { ...PLAIN, ...options })).note?.en;
+    expect(await noteFor({ measure: "values" })).toBe("weight × ‖v W_O‖: rows do not sum to 1");
+    expect(await noteFor({ measure: "values", specials: "renormalise" })).toBe(
       "weight × ‖v W_O‖ · special tokens taken out, each row divided anew",
     );
   });
 
   it("knows what may be seen: a word when one of its pieces may", async () => {
-    const { allowed } = await displayWeights(await small(), PLACE, { ...PLAIN, unit: "word" });
+    const { allowed } = await displayWeights(await testTrace(), PLACE, { ...PLAIN, unit: "word" });
     expect([...allowed]).toEqual([1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0]);
   });
 });

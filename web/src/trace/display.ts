@@ -43,17 +43,17 @@ export function displayOptions(): DisplayOptions {
 export type WeightSource = Pick<Trace, "has" | "weights" | "valueNorms" | "mask" | "queries" | "keys">;
 
 /** The weights of a head as the page, or `how`, shows them; signals are read before anything is awaited. */
-export function displayWeights(trace: WeightSource, place: HeadLocation, how: DisplayOptions = displayOptions()): Promise<DisplayedWeights> {
-  let kept = cache.get(trace);
-  if (!kept) cache.set(trace, (kept = new Map()));
-  const name = [place.block, place.sequence, place.layer, place.head, how.unit, how.specials, how.measure].join();
-  const found = kept.get(name) ?? compute(trace, place, how);
-  kept.delete(name);
-  kept.set(name, found); // the newest stands last
-  found.catch(() => kept.delete(name));
-  for (const oldest of kept.keys()) {
-    if (kept.size <= MAX_CACHED) break;
-    kept.delete(oldest);
+export function displayWeights(trace: WeightSource, place: HeadLocation, options: DisplayOptions = displayOptions()): Promise<DisplayedWeights> {
+  let entries = cache.get(trace);
+  if (!entries) cache.set(trace, (entries = new Map()));
+  const name = [place.block, place.sequence, place.layer, place.head, options.unit, options.specials, options.measure].join();
+  const found = entries.get(name) ?? compute(trace, place, options);
+  entries.delete(name);
+  entries.set(name, found); // the newest stands last
+  found.catch(() => entries.delete(name));
+  for (const oldest of entries.keys()) {
+    if (entries.size <= MAX_CACHED) break;
+    entries.delete(oldest);
   }
   return found;
 }
@@ -61,30 +61,30 @@ export function displayWeights(trace: WeightSource, place: HeadLocation, how: Di
 const MAX_CACHED = 12; // heads that are kept as they were shown last
 const cache = new WeakMap<WeightSource, Map<string, Promise<DisplayedWeights>>>();
 
-async function compute(trace: WeightSource, place: HeadLocation, how: DisplayOptions): Promise<DisplayedWeights> {
+async function compute(trace: WeightSource, place: HeadLocation, options: DisplayOptions): Promise<DisplayedWeights> {
   const [weights, norms, mask] = await Promise.all([
     trace.weights(place),
-    how.measure === "values" ? trace.valueNorms(place) : null,
+    options.measure === "values" ? trace.valueNorms(place) : null,
     trace.has(`${place.block}.mask`) ? trace.mask(place.block, place.sequence) : null,
   ]);
-  const queries = labels(trace.queries(place), how.unit);
-  const keys = labels(trace.keys(place), how.unit);
+  const queries = labels(trace.queries(place), options.unit);
+  const keys = labels(trace.keys(place), options.unit);
   const rowOf = labelIndices(queries);
   const columnOf = labelIndices(keys);
   const { rows, columns } = weights;
   const data = new Float32Array(queries.length * keys.length);
   const allowed = new Uint8Array(queries.length * keys.length);
   for (let t = 0; t < rows; t++) {
-    const share = 1 / queries[rowOf[t]].pieces.length; // mean over the pieces that ask
+    const fraction = 1 / queries[rowOf[t]].pieces.length; // mean over the pieces that ask
     const first = rowOf[t] * keys.length;
     for (let s = 0; s < columns; s++) {
       const to = first + columnOf[s]; // sum over the pieces looked at
-      data[to] += share * weights.data[t * columns + s] * (norms ? norms[s] : 1);
+      data[to] += fraction * weights.data[t * columns + s] * (norms ? norms[s] : 1);
       if (!mask || mask.data[t * columns + s]) allowed[to] = 1;
     }
   }
   const matrix = { rows: queries.length, columns: keys.length, data };
-  if (how.specials === "renormalise") renormalise(matrix, keys);
+  if (options.specials === "renormalise") renormalise(matrix, keys);
   return {
     matrix,
     queries,
@@ -92,7 +92,7 @@ async function compute(trace: WeightSource, place: HeadLocation, how: DisplayOpt
     rowOf: (piece) => rowOf[piece],
     columnOf: (piece) => columnOf[piece],
     allowed,
-    note: note(how, norms !== null),
+    note: note(options, norms !== null),
   };
 }
 
@@ -139,29 +139,29 @@ function labelIndices(labels: readonly Label[]): Int32Array {
 function renormalise({ rows, columns, data }: Matrix, keys: readonly Label[]): void {
   for (let row = 0; row < rows; row++) {
     const cells = data.subarray(row * columns, (row + 1) * columns);
-    let kept = 0;
+    let entries = 0;
     for (let s = 0; s < columns; s++) {
       if (keys[s].special) cells[s] = 0;
-      kept += cells[s];
+      entries += cells[s];
     }
-    if (kept > 0) for (let s = 0; s < columns; s++) cells[s] /= kept;
+    if (entries > 0) for (let s = 0; s < columns; s++) cells[s] /= entries;
   }
 }
 
-function note(how: DisplayOptions, weighted: boolean): Message | null {
-  const said: Message[] = [];
-  if (how.unit !== "piece")
-    said.push({ ko: "묶음: 키는 더하고 질의는 평균", en: "merged: sum over keys, mean over queries" });
-  const anew = how.specials === "renormalise";
-  if (how.measure === "values" && !weighted)
-    said.push({ ko: "값의 크기가 기록에 없어 가중치만 그림", en: "no value norms in this trace: plain weights" });
-  else if (how.measure === "values")
-    said.push({
-      ko: `가중치 × ‖v W_O‖${anew ? "" : ": 행의 합이 1이 아님"}`,
-      en: `weight × ‖v W_O‖${anew ? "" : ": rows do not sum to 1"}`,
+function note(options: DisplayOptions, hasNorms: boolean): Message | null {
+  const notes: Message[] = [];
+  if (options.unit !== "piece")
+    notes.push({ ko: "묶음: 키는 더하고 질의는 평균", en: "merged: sum over keys, mean over queries" });
+  const renormalised = options.specials === "renormalise";
+  if (options.measure === "values" && !hasNorms)
+    notes.push({ ko: "값의 크기가 기록에 없어 가중치만 그림", en: "no value norms in this trace: plain weights" });
+  else if (options.measure === "values")
+    notes.push({
+      ko: `가중치 × ‖v W_O‖${renormalised ? "" : ": 행의 합이 1이 아님"}`,
+      en: `weight × ‖v W_O‖${renormalised ? "" : ": rows do not sum to 1"}`,
     });
-  if (anew)
-    said.push({ ko: "특수 토큰을 빼고 행마다 다시 나눔", en: "special tokens taken out, each row divided anew" });
-  if (said.length === 0) return null;
-  return { ko: said.map(({ ko }) => ko).join(" · "), en: said.map(({ en }) => en).join(" · ") };
+  if (renormalised)
+    notes.push({ ko: "특수 토큰을 빼고 행마다 다시 나눔", en: "special tokens taken out, each row divided anew" });
+  if (notes.length === 0) return null;
+  return { ko: notes.map(({ ko }) => ko).join(" · "), en: notes.map(({ en }) => en).join(" · ") };
 }

@@ -5,7 +5,7 @@ export type BlockName = "encoder" | "decoder" | "cross";
 
 /** One stack of attentions of one kind. */
 export interface Block {
-  readonly traceId: BlockName;
+  readonly name: BlockName;
   readonly queries: Side;
   readonly keys: Side;
   readonly layers: number;
@@ -105,7 +105,7 @@ export interface TraceInfo {
   /** The scores of a model for regression, one a sequence. */
   readonly regression?: readonly number[] | null;
   readonly next: readonly (readonly Candidate[])[] | null;
-  readonly decodingArgument: Decoding | null;
+  readonly decoding: Decoding | null;
   readonly notes: readonly string[];
 }
 

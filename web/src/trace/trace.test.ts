@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { type ByteSource, MemoryByteSource } from "./byteSource";
 import { float16ToFloat32 } from "./safetensors";
-import { INFO, type Tensor, safetensors, small } from "../testing/testTrace";
+import { INFO, type Tensor, safetensors, testTrace } from "../testing/testTrace";
 import { Trace } from "./trace";
 
 const PLACE = { sequence: 0, block: "encoder", layer: 1, head: 1 } as const;
 
 class Counted implements ByteSource {
-  readonly asked: [number, number][] = [];
+  readonly reads: [number, number][] = [];
   constructor(private readonly bytes: ByteSource) {}
   read(start: number, end: number) {
-    this.asked.push([start, end]);
+    this.reads.push([start, end]);
     return this.bytes.read(start, end);
   }
 }
@@ -23,8 +23,8 @@ describe("a trace", () => {
     const trace = await Trace.open(bytes);
     expect([...(await trace.weights(PLACE)).data]).toEqual([...data.subarray(25)]);
     await trace.weights(PLACE);
-    expect(bytes.asked).toHaveLength(2);
-    expect(bytes.asked[1]).toEqual([file.byteLength - 100, file.byteLength]);
+    expect(bytes.reads).toHaveLength(2);
+    expect(bytes.reads[1]).toEqual([file.byteLength - 100, file.byteLength]);
   });
 
   it("reads a long header in two parts", async () => {
@@ -32,11 +32,11 @@ describe("a trace", () => {
     const bytes = new Counted(new MemoryByteSource(safetensors({ ...INFO, notes }, {})));
     const trace = await Trace.open(bytes);
     expect(trace.info.notes).toEqual(notes);
-    expect(bytes.asked.map(([start]) => start)).toEqual([0, 65536]);
+    expect(bytes.reads.map(([start]) => start)).toEqual([0, 65536]);
   });
 
   it("makes scores of q and k where they were not kept", async () => {
-    const trace = await small();
+    const trace = await testTrace();
     const [q, k, { data }] = await Promise.all([trace.q(PLACE), trace.k(PLACE), trace.scores(PLACE)]);
     let sum = 0;
     for (let i = 0; i < 4; i++) sum += q.data[2 * 4 + i] * k.data[3 * 4 + i];
@@ -61,7 +61,7 @@ describe("a trace", () => {
     const long = new ArrayBuffer(16);
     new DataView(long).setBigUint64(0, 2n ** 40n, true);
     await expect(open(long)).rejects.toThrow("a header of");
-    await expect((await small()).fullMatrix("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
+    await expect((await testTrace()).fullMatrix("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
   });
 });
 

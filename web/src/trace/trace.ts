@@ -39,15 +39,15 @@ export class Trace {
   }
 
   block(name: BlockName): Block {
-    const found = this.info.blocks.find((block) => block.traceId === name);
-    if (!found) throw new Error(`the trace has no block ${name}`);
-    return found;
+    const entry = this.info.blocks.find((block) => block.name === name);
+    if (!entry) throw new Error(`the trace has no block ${name}`);
+    return entry;
   }
 
   sequence(side: Side, number: number): Sequence {
-    const found = this.info.sides[side]?.[number];
-    if (!found) throw new Error(`the trace has no sequence ${number} on the side ${side}`);
-    return found;
+    const entry = this.info.sides[side]?.[number];
+    if (!entry) throw new Error(`the trace has no sequence ${number} on the side ${side}`);
+    return entry;
   }
 
   /** The tokens that ask and those that are looked at. */
@@ -195,14 +195,14 @@ export class Trace {
 
   private readCached(name: string, from: number, count: number): Promise<Float32Array | Uint8Array> {
     const key = `${name}:${from}:${count}`;
-    let found = this.cache.get(key);
-    if (!found) {
-      found = readNumbers(this.bytes, this.entry(name), from, count);
-      found.catch(() => this.drop(key)); // a fetch that failed may be tried again
+    let entry = this.cache.get(key);
+    if (!entry) {
+      entry = readNumbers(this.bytes, this.entry(name), from, count);
+      entry.catch(() => this.drop(key)); // a fetch that failed may be tried again
       this.evict(count);
     } else this.cache.delete(key);
-    this.cache.set(key, found); // the newest stands last
-    return found;
+    this.cache.set(key, entry); // the newest stands last
+    return entry;
   }
 
   /** Forgets what was asked for longest ago, so that what is kept stays within MOST numbers. */
@@ -219,8 +219,8 @@ export class Trace {
   }
 
   private entry(name: string): TensorEntry {
-    const found = this.entries.get(name);
-    if (!found) throw new Error(`the trace holds no ${name}`);
-    return found;
+    const entry = this.entries.get(name);
+    if (!entry) throw new Error(`the trace holds no ${name}`);
+    return entry;
   }
 }

@@ -35,6 +35,6 @@ export function Toggle({ title, of }: { readonly title: Message; readonly of: Si
 }
 
 /** The value of a setting, or the first option where the URL says something else. */
-export function chosen<T extends string>(of: Signal<T>, options: Readonly<Record<T, Message>>): T {
+export function selected<T extends string>(of: Signal<T>, options: Readonly<Record<T, Message>>): T {
   return Object.hasOwn(options, of.value) ? of.value : (Object.keys(options) as T[])[0];
 }

@@ -3,24 +3,24 @@
 import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
-import { add, type Part } from "./bundles";
+import { registerViews, type Bundle } from "./bundles";
 import "./styles";
-import type { About } from "./view";
+import type { ViewInfo } from "./view";
 
-export interface Tab extends About {
-  readonly part: Part | null; // null: app.js itself
+export interface Tab extends ViewInfo {
+  readonly bundle: Bundle | null; // null: app.js itself
 }
 
 export const views: readonly Tab[] = [
-  { ...lines, part: null },
-  { ...matrix, part: null },
-  { ...neuron, part: "neuron" },
-  { ...calculation, part: "lesson" },
-  { ...alignment, part: "story" },
-  { ...generation, part: "story" },
-  { ...positions, part: "lesson" },
-  { ...masks, part: "lesson" },
-  { ...explanation, part: "story" },
+  { ...lines, bundle: null },
+  { ...matrix, bundle: null },
+  { ...neuron, bundle: "neuron" },
+  { ...calculation, bundle: "lesson" },
+  { ...alignment, bundle: "story" },
+  { ...generation, bundle: "story" },
+  { ...positions, bundle: "lesson" },
+  { ...masks, bundle: "lesson" },
+  { ...explanation, bundle: "story" },
 ];
 
-add({ lines, matrix });
+registerViews({ lines, matrix });

@@ -10,18 +10,18 @@ export interface StageProps {
 }
 
 /** What is known of a view before it is drawn. */
-export interface About {
+export interface ViewInfo {
   readonly id: string; // in the URL
   readonly title: Message;
   /** One sentence: what the picture says and how to read it. */
-  readonly about: Message;
+  readonly description: Message;
   /** Whether this trace has what the view draws; if not, `why` tells what is missing. */
-  readonly has: (info: TraceInfo) => boolean;
-  readonly why: Message;
+  readonly supports: (info: TraceInfo) => boolean;
+  readonly missing: Message;
 }
 
 /** What draws a view. */
-export interface Drawn {
+export interface ViewRenderer {
   readonly Stage: FunctionComponent<StageProps>;
   /** The locked state as a picture of its own, for SVG and PNG export. */
   readonly svg?: (trace: Trace) => Promise<string>;
@@ -29,4 +29,4 @@ export interface Drawn {
   readonly table?: (trace: Trace) => Promise<readonly (readonly (string | number)[])[]>;
 }
 
-export type View = About & Drawn;
+export type View = ViewInfo & ViewRenderer;

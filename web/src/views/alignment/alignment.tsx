@@ -13,21 +13,21 @@ import { alignment as about } from "../viewInfo";
 import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
-import type { StageProps, Drawn } from "../view";
+import type { StageProps, ViewRenderer } from "../view";
 import { useWidth } from "../width";
-import { type Alignment, MARKS, OVER, POOL, ROWS, alignment as aligned, crossPlace, marks, over, path, pool, rows } from "./alignmentData";
-import { type Frame, drawing, frame, most } from "./drawing";
+import { type AlignmentData, MARKS, SCOPES, POOLINGS, ROWS, loadAlignment as aligned, crossHead, marks, scope, showMeanPath, pooling, rows } from "./alignmentData";
+import { type AlignmentLayout, alignmentDrawing, layoutOf, maxWeight } from "./drawing";
 import "./alignment.css";
 
 const WIDTH = 690; // of the stage of a page 1280 wide, and of exported pictures
 
-export const alignment: Drawn = {
+export const alignment: ViewRenderer = {
   Stage,
   svg,
   table,
 };
 
-const SHIFT: Readonly<Record<"read" | "predicted", Message>> = {
+const ROW_HINTS: Readonly<Record<"read" | "predicted", Message>> = {
   read: {
     ko: "행 = 읽은 토큰: 이것을 읽으며 원문을 보고 그다음 토큰을 씁니다.",
     en: "Row = token read: while reading it the model looks at the source and writes the token after it.",
@@ -40,38 +40,38 @@ const SHIFT: Readonly<Record<"read" | "predicted", Message>> = {
 
 function Stage({ trace }: StageProps) {
   const { value, error } = useAsync(() => aligned(trace), [trace]);
-  const [box, room] = useWidth(WIDTH);
+  const [box, availableWidth] = useWidth(WIDTH);
   return (
     <div ref={box}>
       <div class="choices">
-        <Choice title={{ ko: "머리", en: "heads" }} of={over} options={OVER} />
-        {over.value === "head" ? null : <Choice title={{ ko: "합치기", en: "pooled by" }} of={pool} options={POOL} />}
+        <Choice title={{ ko: "머리", en: "heads" }} of={scope} options={SCOPES} />
+        {scope.value === "head" ? null : <Choice title={{ ko: "합치기", en: "pooled by" }} of={pooling} options={POOLINGS} />}
         <Choice title={{ ko: "행 =", en: "row =" }} of={rows} options={ROWS} />
         <Choice title={{ ko: "표시", en: "marks" }} of={marks} options={MARKS} />
-        <Toggle title={{ ko: "평균 자리", en: "mean places" }} of={path} />
+        <Toggle title={{ ko: "평균 자리", en: "mean places" }} of={showMeanPath} />
       </div>
       {error ? <p role="alert">{error}</p> : null}
-      {value ? <Picture trace={trace} shown={value} room={room} /> : null}
+      {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} /> : null}
     </div>
   );
 }
 
-function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown: Alignment; readonly room: number }) {
-  const box = useMemo(() => frame(shown, room), [shown, room]);
+function Picture({ trace, data, availableWidth }: { readonly trace: Trace; readonly data: AlignmentData; readonly availableWidth: number }) {
+  const box = useMemo(() => layoutOf(data, availableWidth), [data, availableWidth]);
   const [tones, faded, ramp] = [scale.value, specials.value, ink(shade.value)];
-  const drawn = useMemo(() => drawing(shown, PAGE_COLOURS, ramp, box), [shown, tones, faded, ramp, box]);
+  const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, faded, ramp, box]);
   const focused = block.value === "cross";
   /** The pieces under the pointer. */
   const under = (event: MouseEvent): readonly [number | null, number | null] => {
     const corner = (event.currentTarget as Element).getBoundingClientRect();
-    const source = shown.keys[Math.floor((event.clientX - corner.left - box.left) / box.cell)];
-    const target = shown.queries[Math.floor((event.clientY - corner.top - box.top) / box.cell)];
+    const source = data.keys[Math.floor((event.clientX - corner.left - box.left) / box.cell)];
+    const target = data.queries[Math.floor((event.clientY - corner.top - box.top) / box.cell)];
     return source && target ? [target.pieces[0], source.pieces[0]] : [null, null];
   };
   return (
     <>
       <p class="hint">
-        {caption(shown)} {t(SHIFT[shown.predicted ? "predicted" : "read"])}
+        {caption(data)} {t(ROW_HINTS[data.predicted ? "predicted" : "read"])}
       </p>
       <div class="alignment-scroll" tabIndex={0} role="region" aria-label={t(about.title)}>
         <div
@@ -82,27 +82,27 @@ function Picture({ trace, shown, room }: { readonly trace: Trace; readonly shown
           onClick={(event) => {
             const [target, source] = under(event);
             if (source === null) return;
-            selectHead(crossPlace(trace)); // what is locked belongs to the head that is drawn
+            selectHead(crossHead(trace)); // what is locked belongs to the head that is drawn
             toggleLock(target, source);
           }}
         >
-          <svg role="img" aria-label={caption(shown)} width={box.width} height={box.height}>
-            {drawn}
+          <svg role="img" aria-label={caption(data)} width={box.width} height={box.height}>
+            {content}
           </svg>
-          {focused ? <Cross shown={shown} box={box} /> : null}
+          {focused ? <FocusLines data={data} box={box} /> : null}
         </div>
       </div>
-      {focused ? <Readout shown={shown} /> : null}
+      {focused ? <Readout data={data} /> : null}
     </>
   );
 }
 
 /** Lines around the row and the column that are pointed at (thin) and locked (thick). */
-function Cross({ shown, box: { cell, left, top, width, height } }: { readonly shown: Alignment; readonly box: Frame }) {
-  const { rows: tall, columns } = shown.matrix;
+function FocusLines({ data, box: { cell, left, top, width, height } }: { readonly data: AlignmentData; readonly box: AlignmentLayout }) {
+  const { rows: tall, columns } = data.matrix;
   const around = (target: number | null, source: number | null, thick: number) => {
-    const row = target === null ? tall : shown.rowOf(target);
-    const column = source === null ? columns : shown.columnOf(source);
+    const row = target === null ? tall : data.rowOf(target);
+    const column = source === null ? columns : data.columnOf(source);
     return (
       <g stroke-width={thick}>
         {row < tall ? <rect y={row * cell} width={columns * cell} height={cell} /> : null}
@@ -121,23 +121,23 @@ function Cross({ shown, box: { cell, left, top, width, height } }: { readonly sh
 }
 
 /** The number under the pointer as it is drawn (pooled or moved), and what its column received. */
-function Readout({ shown }: { readonly shown: Alignment }) {
-  const row = shown.rowOf(focusQuery.value ?? -1);
-  const column = shown.columnOf(focusKey.value ?? -1);
-  const [target, source] = [shown.queries[row], shown.keys[column]];
+function Readout({ data }: { readonly data: AlignmentData }) {
+  const row = data.rowOf(focusQuery.value ?? -1);
+  const column = data.columnOf(focusKey.value ?? -1);
+  const [target, source] = [data.queries[row], data.keys[column]];
   if (!target || !source) return null;
   return (
     <p>
-      <bdi>{displayText(target.text)}</bdi> → <bdi>{displayText(source.text)}</bdi>: <b>{valueAt(shown.matrix, row, column).toFixed(6)}</b>
+      <bdi>{displayText(target.text)}</bdi> → <bdi>{displayText(source.text)}</bdi>: <b>{valueAt(data.matrix, row, column).toFixed(6)}</b>
       {" · Σ "}
-      {shown.coverage[column].toFixed(3)}
+      {data.coverage[column].toFixed(3)}
     </p>
   );
 }
 
-function caption({ where, monotone, exact, ...shown }: Alignment): string {
+function caption({ where, monotone, exact, ...data }: AlignmentData): string {
   const back = monotone === null ? "–" : `${Math.round(100 * monotone)} %`;
-  const darkest = most(shown).toFixed(2);
+  const darkest = maxWeight(data).toFixed(2);
   return t({
     ko: `교차 주목 ${where.ko}. 평균 자리가 되돌아가지 않은 걸음: ${back}. 가장 짙은 색: ${darkest}.${exact ? "" : " 축소 그림에서 읽음."}`,
     en: `Cross-attention, ${where.en}. Steps in which the mean place does not go back: ${back}. Darkest: ${darkest}.${exact ? "" : " Read off thumbnails."}`,
@@ -145,14 +145,14 @@ function caption({ where, monotone, exact, ...shown }: Alignment): string {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const shown = await aligned(trace);
-  const box = frame(shown, WIDTH);
+  const data = await aligned(trace);
+  const box = layoutOf(data, WIDTH);
   return svgDocument(
     Math.max(box.width, 420),
     box.height + 24,
-    caption(shown),
-    markup(drawing(shown, PRINT_COLOURS, ink("light"), box)),
-    label(8, box.height + 12, `${t(shown.where)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[shown.predicted ? "predicted" : "read"])}`, {
+    caption(data),
+    markup(alignmentDrawing(data, PRINT_COLOURS, ink("light"), box)),
+    label(8, box.height + 12, `${t(data.where)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[data.predicted ? "predicted" : "read"])}`, {
       size: 11,
       fill: PRINT_COLOURS.faint,
     }),

@@ -9,21 +9,21 @@ import { type DisplayedWeights, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import type { Message } from "../../i18n/i18n";
-import { chosen } from "../choice";
-import { type Pool, centres, coverage, hardAlignment, monotone, pooled } from "./alignmentMath";
+import { selected } from "../choice";
+import { type Pool, meanPositions, coverage, hardAlignment, monotonicity, poolHeads } from "./alignmentMath";
 
-export const over = setting<"head" | "layer" | "model">("alignment", "over", "head");
-export const pool = setting<Pool>("alignment", "pool", "mean");
+export const scope = setting<"head" | "layer" | "model">("alignment", "over", "head");
+export const pooling = setting<Pool>("alignment", "pool", "mean");
 export const rows = setting<"read" | "predicted">("alignment", "rows", "read");
 export const marks = setting<"argmax" | "mutual" | "none">("alignment", "marks", "argmax");
-export const path = setting("alignment", "path", true);
+export const showMeanPath = setting("alignment", "path", true);
 
-export const OVER: Readonly<Record<"head" | "layer" | "model", Message>> = {
+export const SCOPES: Readonly<Record<"head" | "layer" | "model", Message>> = {
   head: { ko: "이 머리", en: "this head" },
   layer: { ko: "이 층의 모든 머리", en: "all heads of the layer" },
   model: { ko: "모든 층의 모든 머리", en: "all heads of all layers" },
 };
-export const POOL: Readonly<Record<Pool, Message>> = {
+export const POOLINGS: Readonly<Record<Pool, Message>> = {
   mean: { ko: "평균", en: "mean" },
   max: { ko: "최댓값", en: "maximum" },
 };
@@ -37,7 +37,7 @@ export const MARKS: Readonly<Record<"argmax" | "mutual" | "none", Message>> = {
   none: { ko: "없음", en: "none" },
 };
 
-export interface Alignment extends Pick<DisplayedWeights, "queries" | "keys" | "ofQuery" | "ofKey"> {
+export interface AlignmentData extends Pick<DisplayedWeights, "queries" | "keys" | "rowOf" | "columnOf"> {
   readonly matrix: Matrix;
   readonly where: Message;
   readonly predicted: boolean;
@@ -53,7 +53,7 @@ export interface Alignment extends Pick<DisplayedWeights, "queries" | "keys" | "
 }
 
 /** The head in focus, among those of the cross-attention. */
-export function crossPlace(trace: Trace): HeadLocation {
+export function crossHead(trace: Trace): HeadLocation {
   const { layers, heads } = trace.block("cross");
   return {
     sequence: sequence.value,
@@ -63,39 +63,39 @@ export function crossPlace(trace: Trace): HeadLocation {
   };
 }
 
-export async function alignment(trace: Trace): Promise<Alignment> {
-  const first = crossPlace(trace);
-  const predicted = chosen(rows, ROWS) === "predicted";
-  const [wanted, how, mark, withPath] = [chosen(over, OVER), chosen(pool, POOL), chosen(marks, MARKS), path.value];
-  const single = wanted === "head" && measure.value === "weights";
+export async function loadAlignment(trace: Trace): Promise<AlignmentData> {
+  const first = crossHead(trace);
+  const predicted = selected(rows, ROWS) === "predicted";
+  const [pooledScope, poolMode, markMode, withPath] = [selected(scope, SCOPES), selected(pooling, POOLINGS), selected(marks, MARKS), showMeanPath.value];
+  const single = pooledScope === "head" && measure.value === "weights";
   // Row t was read at t and predicts token t + 1; what the last row predicts is not in the trace.
   const readings = predicted ? sliceRows(trace, 0, trace.queries(first).pieces.length - 1, 1) : trace;
-  const heads = places(trace, first, wanted);
+  const heads = headsToPool(trace, first, pooledScope);
   const all = await Promise.all(heads.map((place) => displayWeights(readings, place)));
   const [one] = all;
-  const matrix = withoutPadding(pooled(all.map((each) => each.matrix), how), one);
-  const means = centres(matrix);
+  const matrix = withoutPadding(poolHeads(all.map((each) => each.matrix), poolMode), one);
+  const means = meanPositions(matrix);
   return {
     ...one,
     queries: one.queries.filter(({ real }) => real),
     keys: one.keys.filter(({ real }) => real),
     matrix,
-    where: whereOf(first, wanted, how, trace.block("cross").layers),
+    where: titleOf(first, pooledScope, poolMode, trace.block("cross").layers),
     predicted,
-    marked: mark === "none" ? [] : hardAlignment(matrix, mark === "mutual"),
+    marked: markMode === "none" ? [] : hardAlignment(matrix, markMode === "mutual"),
     coverage: coverage(matrix),
     centres: means,
-    monotone: monotone(means),
+    monotone: monotonicity(means),
     path: withPath,
     single,
     exact: heads.every((place) => trace.hasExactWeights(place)),
   };
 }
 
-function places(trace: Trace, first: HeadLocation, wanted: keyof typeof OVER): readonly HeadLocation[] {
-  if (wanted === "head") return [first];
+function headsToPool(trace: Trace, first: HeadLocation, pooledScope: keyof typeof SCOPES): readonly HeadLocation[] {
+  if (pooledScope === "head") return [first];
   const { layers, heads } = trace.block("cross");
-  const every = wanted === "layer" ? [first.layer] : Array.from({ length: layers }, (_, each) => each);
+  const every = pooledScope === "layer" ? [first.layer] : Array.from({ length: layers }, (_, each) => each);
   return every.flatMap((each) => Array.from({ length: heads }, (_, number) => ({ ...first, layer: each, head: number })));
 }
 
@@ -107,8 +107,8 @@ function withoutPadding({ data, columns }: Matrix, { queries, keys }: DisplayedW
   return { rows: height, columns: width, data: kept };
 }
 
-function whereOf({ layer, head }: HeadLocation, wanted: keyof typeof OVER, how: Pool, layers: number): Message {
-  if (wanted === "head") return { ko: headName({ layer, head }), en: headName({ layer, head }) };
-  const which = wanted === "layer" ? `L${layer}` : `L0–${layers - 1}`;
-  return { ko: `${which} 모든 머리의 ${POOL[how].ko}`, en: `${POOL[how].en} of all heads, ${which}` };
+function titleOf({ layer, head }: HeadLocation, pooledScope: keyof typeof SCOPES, poolMode: Pool, layers: number): Message {
+  if (pooledScope === "head") return { ko: headName({ layer, head }), en: headName({ layer, head }) };
+  const which = pooledScope === "layer" ? `L${layer}` : `L0–${layers - 1}`;
+  return { ko: `${which} 모든 머리의 ${POOLINGS[poolMode].ko}`, en: `${POOLINGS[poolMode].en} of all heads, ${which}` };
 }

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { centres, coverage, hardAlignment, monotone, pooled } from "./alignmentMath";
+import { meanPositions, coverage, hardAlignment, monotonicity, poolHeads } from "./alignmentMath";
 
 const matrix = (rows: number, ...data: number[]) => ({ rows, columns: data.length / rows, data: Float32Array.from(data) });
 
 describe("alignment", () => {
   test("heads are pooled by mean or maximum", () => {
     const heads = [matrix(1, 0.5, 0.5), matrix(1, 1, 0)];
-    expect([...pooled(heads, "mean").data]).toEqual([0.75, 0.25]);
-    expect([...pooled(heads, "max").data]).toEqual([1, 0.5]);
-    expect([...pooled([heads[0]], "mean").data]).toEqual([0.5, 0.5]);
+    expect([...poolHeads(heads, "mean").data]).toEqual([0.75, 0.25]);
+    expect([...poolHeads(heads, "max").data]).toEqual([1, 0.5]);
+    expect([...poolHeads([heads[0]], "mean").data]).toEqual([0.5, 0.5]);
   });
 
   test("argmax of each row; a mark is mutual where the column agrees", () => {
@@ -23,9 +23,9 @@ describe("alignment", () => {
   });
 
   test("a diagonal is monotone, its mirror is not", () => {
-    expect(monotone(centres(matrix(2, 1, 0, 0, 1)))).toBe(1);
-    expect(monotone(centres(matrix(2, 0, 1, 1, 0)))).toBe(0);
-    expect(centres(matrix(1, 0.5, 0.5))).toEqual([0.5]);
-    expect(monotone(centres(matrix(2, 0, 0, 0, 1)))).toBeNull();
+    expect(monotonicity(meanPositions(matrix(2, 1, 0, 0, 1)))).toBe(1);
+    expect(monotonicity(meanPositions(matrix(2, 0, 1, 1, 0)))).toBe(0);
+    expect(meanPositions(matrix(1, 0.5, 0.5))).toEqual([0.5]);
+    expect(monotonicity(meanPositions(matrix(2, 0, 0, 0, 1)))).toBeNull();
   });
 });

@@ -5,7 +5,7 @@ import { type Matrix, valueAt } from "../../trace/matrix";
 export type Pool = "mean" | "max";
 
 /** Several heads as one, cell by cell. */
-export function pooled(heads: readonly Matrix[], how: Pool): Matrix {
+export function poolHeads(heads: readonly Matrix[], how: Pool): Matrix {
   const [{ rows, columns }] = heads;
   const data = new Float32Array(rows * columns);
   for (const head of heads)
@@ -17,19 +17,19 @@ export function pooled(heads: readonly Matrix[], how: Pool): Matrix {
 /** The column of the largest number of each row; -1 where a row is all 0. */
 export function argmaxOfRows(matrix: Matrix): number[] {
   return Array.from({ length: matrix.rows }, (_, row) =>
-    largest(matrix.columns, (column) => valueAt(matrix, row, column)),
+    argmax(matrix.columns, (column) => valueAt(matrix, row, column)),
   );
 }
 
 function argmaxOfColumns(matrix: Matrix): number[] {
-  return Array.from({ length: matrix.columns }, (_, column) => largest(matrix.rows, (row) => valueAt(matrix, row, column)));
+  return Array.from({ length: matrix.columns }, (_, column) => argmax(matrix.rows, (row) => valueAt(matrix, row, column)));
 }
 
-function largest(count: number, value: (i: number) => number): number {
+function argmax(count: number, value: (i: number) => number): number {
   let best = -1;
-  for (let i = 0, most = 0; i < count; i++)
-    if (value(i) > most) {
-      most = value(i);
+  for (let i = 0, max = 0; i < count; i++)
+    if (value(i) > max) {
+      max = value(i);
       best = i;
     }
   return best;
@@ -51,7 +51,7 @@ export function coverage(matrix: Matrix): Float32Array {
 }
 
 /** The mean place each row looks at, in columns (0 = middle of the first one); NaN where a row is all 0. */
-export function centres(matrix: Matrix): number[] {
+export function meanPositions(matrix: Matrix): number[] {
   return Array.from({ length: matrix.rows }, (_, row) => {
     let mass = 0;
     let moment = 0;
@@ -64,8 +64,8 @@ export function centres(matrix: Matrix): number[] {
 }
 
 /** The share of the steps from one row to the next in which the mean place does not go back; null without steps. */
-export function monotone(places: readonly number[]): number | null {
-  const known = places.filter((place) => !Number.isNaN(place));
+export function monotonicity(means: readonly number[]): number | null {
+  const known = means.filter((place) => !Number.isNaN(place));
   if (known.length < 2) return null;
   return known.slice(1).filter((place, i) => place >= known[i] - 1e-6).length / (known.length - 1);
 }

@@ -7,14 +7,14 @@ import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { scale, specials } from "../../state/state";
 import { type Label } from "../../trace/display";
-import type { Alignment } from "./alignmentData";
+import type { AlignmentData } from "./alignmentData";
 
 const FONT = 13;
-const LONGEST = 130; // pixels of a label
-const BARS = 44; // height of the largest coverage
+const MAX_LABEL_WIDTH = 130; // pixels of a label
+const BAR_HEIGHT = 44; // height of the largest coverage
 const GAP = 8;
 
-export interface Frame {
+export interface AlignmentLayout {
   readonly cell: number;
   readonly left: number;
   readonly top: number;
@@ -24,43 +24,43 @@ export interface Frame {
 }
 
 /** Where the parts of the picture stand in a room so wide; a long one is wider. */
-export function frame({ matrix: { rows, columns }, queries, keys }: Alignment, room: number): Frame {
-  const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(short(text), FONT)), 40);
+export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number): AlignmentLayout {
+  const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)), 40);
   const left = widest(queries) + GAP;
   const slope = widest(keys) * 0.75;
-  const cell = Math.max(3, Math.min(32, Math.floor((room - left - slope) / columns), Math.floor(900 / rows)));
+  const cell = Math.max(3, Math.min(32, Math.floor((availableWidth - left - slope) / columns), Math.floor(900 / rows)));
   const top = slope + FONT + GAP;
   const bars = top + rows * cell + GAP;
-  return { cell, left, top, bars, width: left + columns * cell + slope, height: bars + BARS + 18 };
+  return { cell, left, top, bars, width: left + columns * cell + slope, height: bars + BAR_HEIGHT + 18 };
 }
 
-function short(text: string): string {
+function shortLabel(text: string): string {
   const letters = [...displayText(text)];
   let width = 0;
-  const fit = letters.findIndex((letter) => (width += textWidth(letter, FONT)) > LONGEST);
+  const fit = letters.findIndex((letter) => (width += textWidth(letter, FONT)) > MAX_LABEL_WIDTH);
   return fit < 0 ? letters.join("") : `${letters.slice(0, fit).join("")}…`;
 }
 
-export function drawing(shown: Alignment, inks: DrawingColours, ramp: Ramp, { cell, left, top, bars }: Frame): VNode {
-  const { matrix, queries, keys, coverage, marked, centres } = shown;
-  const shade = tone(scale.value, most(shown));
-  const colours = Array.from({ length: 256 }, (_, i) => css(ramp, i));
+export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, ramp: Ramp, { cell, left, top, bars }: AlignmentLayout): VNode {
+  const { matrix, queries, keys, coverage, marked, centres } = data;
+  const shade = tone(scale.value, maxWeight(data));
+  const palette = Array.from({ length: 256 }, (_, i) => css(ramp, i));
   const each = Math.ceil((FONT + 2) / cell); // every how many labels there is room for
-  const place = (column: number, row: number) => `${(column + 0.5) * cell} ${(row + 0.5) * cell}`;
+  const point = (column: number, row: number) => `${(column + 0.5) * cell} ${(row + 0.5) * cell}`;
   const dim = specials.value === "dim";
   const ring = Math.max(1.5, cell * 0.3);
   const rings = marked
-    .map((column, row) => (column < 0 ? "" : `M${place(column, row)}m${-ring} 0a${ring} ${ring} 0 1 0 ${2 * ring} 0a${ring} ${ring} 0 1 0 ${-2 * ring} 0`))
+    .map((column, row) => (column < 0 ? "" : `M${point(column, row)}m${-ring} 0a${ring} ${ring} 0 1 0 ${2 * ring} 0a${ring} ${ring} 0 1 0 ${-2 * ring} 0`))
     .join("");
-  const known = centres.flatMap((centre, row) => (Number.isNaN(centre) ? [] : [place(centre, row)]));
+  const knownCentres = centres.flatMap((centre, row) => (Number.isNaN(centre) ? [] : [point(centre, row)]));
   const largest = Math.max(...coverage, 1);
-  const tall = (value: number) => (value / largest) * BARS;
+  const barHeight = (value: number) => (value / largest) * BAR_HEIGHT;
   return (
-    <g font-size={FONT} fill={inks.ink}>
+    <g font-size={FONT} fill={colours.ink}>
       {queries.map(({ text, special }, row) =>
         row % each ? null : (
-          <text key={row} x={left - GAP} y={top + (row + 0.5) * cell + 4.5} text-anchor="end" fill={special && dim ? inks.faint : inks.ink}>
-            {short(text)}
+          <text key={row} x={left - GAP} y={top + (row + 0.5) * cell + 4.5} text-anchor="end" fill={special && dim ? colours.faint : colours.ink}>
+            {shortLabel(text)}
           </text>
         ),
       )}
@@ -69,49 +69,49 @@ export function drawing(shown: Alignment, inks: DrawingColours, ramp: Ramp, { ce
           <text
             key={column}
             transform={`translate(${left + (column + 0.5) * cell + 3} ${top - GAP}) rotate(-45)`}
-            fill={special && dim ? inks.faint : inks.ink}
+            fill={special && dim ? colours.faint : colours.ink}
           >
-            {short(text)}
+            {shortLabel(text)}
           </text>
         ),
       )}
       <g transform={`translate(${left} ${top})`}>
         <g transform={`scale(${cell})`} shape-rendering="crispEdges">
-          {cellPaths(matrix, (value) => colours[rampStep(shade(value))]).map(([fill, d]) => (
+          {cellPaths(matrix, (value) => palette[rampStep(shade(value))]).map(([fill, d]) => (
             <path key={fill} fill={fill} d={d} />
           ))}
           {dim &&
             keys.map(({ special }, column) =>
-              special ? <rect key={column} x={column} y={0} width={1} height={matrix.rows} fill={inks.ground} opacity={0.65} /> : null,
+              special ? <rect key={column} x={column} y={0} width={1} height={matrix.rows} fill={colours.ground} opacity={0.65} /> : null,
             )}
         </g>
-        <rect x={-0.5} y={-0.5} width={matrix.columns * cell + 1} height={matrix.rows * cell + 1} fill="none" stroke={inks.line} />
-        {shown.path && known.length > 1 ? (
+        <rect x={-0.5} y={-0.5} width={matrix.columns * cell + 1} height={matrix.rows * cell + 1} fill="none" stroke={colours.line} />
+        {data.path && knownCentres.length > 1 ? (
           <>
-            <path d={`M${known.join("L")}`} fill="none" stroke={inks.ground} stroke-width={4} stroke-linejoin="round" opacity={0.8} />
-            <path d={`M${known.join("L")}`} fill="none" stroke={inks.accent} stroke-width={1.75} stroke-linejoin="round" stroke-dasharray="6 3" />
+            <path d={`M${knownCentres.join("L")}`} fill="none" stroke={colours.ground} stroke-width={4} stroke-linejoin="round" opacity={0.8} />
+            <path d={`M${knownCentres.join("L")}`} fill="none" stroke={colours.accent} stroke-width={1.75} stroke-linejoin="round" stroke-dasharray="6 3" />
           </>
         ) : null}
         {rings ? (
           <>
-            <path d={rings} fill="none" stroke={inks.ground} stroke-width={4} opacity={0.9} />
-            <path d={rings} fill="none" stroke={inks.focus} stroke-width={1.75} />
+            <path d={rings} fill="none" stroke={colours.ground} stroke-width={4} opacity={0.9} />
+            <path d={rings} fill="none" stroke={colours.focus} stroke-width={1.75} />
           </>
         ) : null}
       </g>
       <g transform={`translate(${left} ${bars})`}>
         <path
-          fill={inks.accent}
+          fill={colours.accent}
           shape-rendering="crispEdges"
-          d={[...coverage].map((value, column) => `M${column * cell + Math.min(1, cell / 6)} 0h${cell - Math.min(2, cell / 3)}v${tall(value)}h${-(cell - Math.min(2, cell / 3))}z`).join("")}
+          d={[...coverage].map((value, column) => `M${column * cell + Math.min(1, cell / 6)} 0h${cell - Math.min(2, cell / 3)}v${barHeight(value)}h${-(cell - Math.min(2, cell / 3))}z`).join("")}
         />
-        <path d={`M0 ${tall(1)}H${matrix.columns * cell}`} stroke={inks.faint} stroke-dasharray="2 3" />
-        <text x={-GAP} y={tall(1) + 4} text-anchor="end" fill={inks.faint} font-size={11}>
+        <path d={`M0 ${barHeight(1)}H${matrix.columns * cell}`} stroke={colours.faint} stroke-dasharray="2 3" />
+        <text x={-GAP} y={barHeight(1) + 4} text-anchor="end" fill={colours.faint} font-size={11}>
           Σ = 1
         </text>
         {cell >= 24
           ? [...coverage].map((value, column) => (
-              <text key={column} x={(column + 0.5) * cell} y={BARS + 13} text-anchor="middle" font-size={10} fill={inks.faint}>
+              <text key={column} x={(column + 0.5) * cell} y={BAR_HEIGHT + 13} text-anchor="middle" font-size={10} fill={colours.faint}>
                 {value.toFixed(value < 10 ? 2 : 1)}
               </text>
             ))
@@ -122,6 +122,6 @@ export function drawing(shown: Alignment, inks: DrawingColours, ramp: Ramp, { ce
 }
 
 /** The number that is drawn darkest: 1 for the weights of one head, else the largest there is. */
-export function most({ matrix, single }: Pick<Alignment, "matrix" | "single">): number {
+export function maxWeight({ matrix, single }: Pick<AlignmentData, "matrix" | "single">): number {
   return single ? 1 : matrix.data.reduce((largest, value) => Math.max(largest, value), 0);
 }

@@ -10,7 +10,7 @@ const near = (numbers: a.Numbers, expected: readonly number[], digits = 12) => {
 
 describe("products", () => {
   it("multiplies rows by columns", () => {
-    expect(list(a.product(of([1, 2], [3, 4]), of([5, 6], [7, 8])))).toEqual([19, 22, 43, 50]);
+    expect(list(a.matmul(of([1, 2], [3, 4]), of([5, 6], [7, 8])))).toEqual([19, 22, 43, 50]);
   });
   it("adds the bias of a linear map", () => {
     expect(list(a.linear(of([1, 2]), of([3, 5, 7], [4, 6, 8]), of([0.5, 0, -1])))).toEqual([11.5, 17, 22]);
@@ -29,11 +29,11 @@ describe("softmax", () => {
 
 describe("norms", () => {
   it("LayerNorm takes the mean away and divides by the biased deviation", () => {
-    near(a.normalised(of([1, 3]), "layer", 0, of([1, 2]), of([0, 1])), [-1, 3]);
-    near(a.normalised(of([1, 3]), "layer", 3, of([1, 1]), null), [-0.5, 0.5]);
+    near(a.normalise(of([1, 3]), "layer", 0, of([1, 2]), of([0, 1])), [-1, 3]);
+    near(a.normalise(of([1, 3]), "layer", 3, of([1, 1]), null), [-0.5, 0.5]);
   });
   it("RMSNorm keeps the mean", () => {
-    near(a.normalised(of([1, 7]), "rms", 0, of([5, 1]), null), [1, 1.4]);
+    near(a.normalise(of([1, 7]), "rms", 0, of([5, 1]), null), [1, 1.4]);
   });
 });
 
@@ -66,16 +66,16 @@ describe("positions", () => {
   });
   it("turns pairs, and back again", () => {
     const x = of([1, 0, 0, 2]);
-    near(a.rotated(x, [Math.PI / 2, 0], [1]), [0, 0, 1, 2]);
-    near(a.rotated(a.rotated(x, [0.3, 0.7], [5]), [0.3, 0.7], [5], -1), [1, 0, 0, 2]);
+    near(a.rotate(x, [Math.PI / 2, 0], [1]), [0, 0, 1, 2]);
+    near(a.rotate(a.rotate(x, [0.3, 0.7], [5]), [0.3, 0.7], [5], -1), [1, 0, 0, 2]);
   });
 });
 
 describe("heads", () => {
   it("are columns, and join again", () => {
     const x = of([1, 2, 3, 4], [5, 6, 7, 8]);
-    expect(list(a.part(x, 2, 2))).toEqual([3, 4, 7, 8]);
-    expect(list(a.joined([a.part(x, 0, 2), a.part(x, 2, 2)]))).toEqual(list(x));
+    expect(list(a.sliceColumns(x, 2, 2))).toEqual([3, 4, 7, 8]);
+    expect(list(a.concatColumns([a.sliceColumns(x, 0, 2), a.sliceColumns(x, 2, 2)]))).toEqual(list(x));
   });
 });
 

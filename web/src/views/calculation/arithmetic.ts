@@ -14,31 +14,31 @@ export function table(rows: number, columns: number, cell: (row: number, column:
   return { rows, columns, data };
 }
 
-export function cell(numbers: Numbers, row: number, column: number): number {
+export function valueAt(numbers: Numbers, row: number, column: number): number {
   return numbers.data[row * numbers.columns + column];
 }
 
-export function each(a: Numbers, make: (value: number, index: number) => number): Numbers {
+export function mapCells(a: Numbers, make: (value: number, index: number) => number): Numbers {
   return { rows: a.rows, columns: a.columns, data: Float64Array.from(a.data, make) };
 }
 
 /** Number by number, of two tables of one shape. */
-export function both(a: Numbers, b: Numbers, make: (x: number, y: number) => number): Numbers {
-  return each(a, (x, i) => make(x, b.data[i]));
+export function zipCells(a: Numbers, b: Numbers, make: (x: number, y: number) => number): Numbers {
+  return mapCells(a, (x, i) => make(x, b.data[i]));
 }
 
 export function add(a: Numbers, b: Numbers): Numbers {
-  return both(a, b, (x, y) => x + y);
+  return zipCells(a, b, (x, y) => x + y);
 }
 
-export function transposed(a: Numbers): Numbers {
-  return table(a.columns, a.rows, (row, column) => cell(a, column, row));
+export function transpose(a: Numbers): Numbers {
+  return table(a.columns, a.rows, (row, column) => valueAt(a, column, row));
 }
 
 /** a b. */
-export function product(a: Numbers, b: Numbers): Numbers {
+export function matmul(a: Numbers, b: Numbers): Numbers {
   const left = Float64Array.from(a.data); // numbers of one kind, row after row: engines are fast at that
-  const right = transposed(b).data as Float64Array;
+  const right = transpose(b).data as Float64Array;
   const n = a.columns;
   return table(a.rows, b.columns, (row, column) => {
     let sum = 0;
@@ -49,8 +49,8 @@ export function product(a: Numbers, b: Numbers): Numbers {
 
 /** x W + b, W as (in, out): nn.Linear keeps it transposed. */
 export function linear(x: Numbers, weight: Numbers, bias: Numbers | null): Numbers {
-  const result = product(x, weight);
-  return bias ? each(result, (value, i) => value + bias.data[i % result.columns]) : result;
+  const result = matmul(x, weight);
+  return bias ? mapCells(result, (value, i) => value + bias.data[i % result.columns]) : result;
 }
 
 /** The softmax of each row over what is allowed; rows that may see nothing are 0. */
@@ -59,31 +59,31 @@ export function softmax(scores: Numbers, allowed?: ArrayLike<number>): Numbers {
   const data = new Float64Array(rows * columns);
   for (let row = 0; row < rows; row++) {
     const from = row * columns;
-    let most = -Infinity;
-    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) most = Math.max(most, scores.data[i]);
-    if (most === -Infinity) continue;
+    let max = -Infinity;
+    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) max = Math.max(max, scores.data[i]);
+    if (max === -Infinity) continue;
     let sum = 0;
-    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) sum += data[i] = Math.exp(scores.data[i] - most);
+    for (let i = from; i < from + columns; i++) if (!allowed || allowed[i]) sum += data[i] = Math.exp(scores.data[i] - max);
     for (let i = from; i < from + columns; i++) data[i] /= sum;
   }
   return { rows, columns, data };
 }
 
 /** The mean and the standard deviation (with epsilon) of a row; RMSNorm takes no mean away. */
-export function spread(x: Numbers, row: number, kind: "layer" | "rms", epsilon: number): readonly [number, number] {
+export function meanAndDeviation(x: Numbers, row: number, kind: "layer" | "rms", epsilon: number): readonly [number, number] {
   let mean = 0;
-  if (kind === "layer") for (let i = 0; i < x.columns; i++) mean += cell(x, row, i) / x.columns;
+  if (kind === "layer") for (let i = 0; i < x.columns; i++) mean += valueAt(x, row, i) / x.columns;
   let variance = 0;
-  for (let i = 0; i < x.columns; i++) variance += (cell(x, row, i) - mean) ** 2 / x.columns;
+  for (let i = 0; i < x.columns; i++) variance += (valueAt(x, row, i) - mean) ** 2 / x.columns;
   return [mean, Math.sqrt(variance + epsilon)];
 }
 
 /** LayerNorm or RMSNorm: each row (x - mean) / deviation · weight + bias. */
-export function normalised(x: Numbers, kind: "layer" | "rms", epsilon: number, weight: Numbers, bias: Numbers | null): Numbers {
-  const spreads = Array.from({ length: x.rows }, (_, row) => spread(x, row, kind, epsilon));
+export function normalise(x: Numbers, kind: "layer" | "rms", epsilon: number, weight: Numbers, bias: Numbers | null): Numbers {
+  const spreads = Array.from({ length: x.rows }, (_, row) => meanAndDeviation(x, row, kind, epsilon));
   return table(x.rows, x.columns, (row, i) => {
     const [mean, deviation] = spreads[row];
-    return ((cell(x, row, i) - mean) / deviation) * weight.data[i] + (bias?.data[i] ?? 0);
+    return ((valueAt(x, row, i) - mean) / deviation) * weight.data[i] + (bias?.data[i] ?? 0);
   });
 }
 
@@ -105,24 +105,24 @@ export function erf(x: number): number {
 }
 
 /** Each row turned by its position: pair i is numbers i and i + K/2; direction -1 turns back. */
-export function rotated(x: Numbers, angles: ArrayLike<number>, positions: ArrayLike<number>, direction: 1 | -1 = 1): Numbers {
+export function rotate(x: Numbers, angles: ArrayLike<number>, positions: ArrayLike<number>, direction: 1 | -1 = 1): Numbers {
   const half = x.columns / 2;
   return table(x.rows, x.columns, (row, i) => {
     const angle = direction * positions[row] * angles[i % half];
-    const other = i < half ? -cell(x, row, i + half) : cell(x, row, i - half);
-    return cell(x, row, i) * Math.cos(angle) + other * Math.sin(angle);
+    const other = i < half ? -valueAt(x, row, i + half) : valueAt(x, row, i - half);
+    return valueAt(x, row, i) * Math.cos(angle) + other * Math.sin(angle);
   });
 }
 
 /** Columns `from` up to `from + count`. */
-export function part(x: Numbers, from: number, count: number): Numbers {
-  return table(x.rows, count, (row, column) => cell(x, row, from + column));
+export function sliceColumns(x: Numbers, from: number, count: number): Numbers {
+  return table(x.rows, count, (row, column) => valueAt(x, row, from + column));
 }
 
 /** Tables of one height side by side. */
-export function joined(parts: readonly Numbers[]): Numbers {
+export function concatColumns(parts: readonly Numbers[]): Numbers {
   const width = parts[0].columns;
-  return table(parts[0].rows, width * parts.length, (row, column) => cell(parts[Math.floor(column / width)], row, column % width));
+  return table(parts[0].rows, width * parts.length, (row, column) => valueAt(parts[Math.floor(column / width)], row, column % width));
 }
 
 /** The paper's sines and cosines in turn, or all sines first (Marian). */
@@ -145,10 +145,10 @@ export interface Agreement {
 export const TOLERANCE = { F32: 1e-5, F16: 5e-3, U8: 0 } as const;
 
 /** Whether two tables are the same within the tolerance: absolute up to 1, relative above. */
-export function agreement(again: Numbers, recorded: Numbers, tolerance: number): Agreement {
-  let worst = again.rows === recorded.rows && again.columns === recorded.columns ? 0 : Infinity;
-  for (let i = 0; i < again.data.length; i++) {
-    const [a, b] = [again.data[i], recorded.data[i]];
+export function agreement(computed: Numbers, recorded: Numbers, tolerance: number): Agreement {
+  let worst = computed.rows === recorded.rows && computed.columns === recorded.columns ? 0 : Infinity;
+  for (let i = 0; i < computed.data.length; i++) {
+    const [a, b] = [computed.data[i], recorded.data[i]];
     if (a === b) continue; // -inf too
     const off = Math.abs(a - b) / Math.max(1, Math.abs(b));
     worst = off <= worst ? worst : Number.isNaN(off) ? Infinity : off;

@@ -7,43 +7,43 @@ import { useAsync } from "../../state/useAsync";
 import { focusedHead } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
-import { cell } from "./arithmetic";
-import { type Damage, damage, type Fault } from "./bugs";
-import { Heat } from "./heatmap";
-import { colouring } from "./paint";
-import { type Cell, focusOf, hovered, locked, type Spot } from "./cellFocus";
-import { number } from "./formatSum";
+import { valueAt } from "./arithmetic";
+import { type BugEffect, bugEffect, type Bug } from "./bugs";
+import { Heatmap } from "./heatmap";
+import { colourScale } from "./paint";
+import { type Cell, focusedCell, hoveredCell, lockedCell, type CellSignal } from "./cellFocus";
+import { formatNumber } from "./formatSum";
 
-export function Lab({ trace, fault }: { readonly trace: Trace; readonly fault: Fault }) {
-  const { value, error } = useAsync(() => damage(trace, focusedHead.value, fault.id), [trace, fault]);
-  const own = useSignal<Cell | null>(null);
-  const kept = useSignal<Cell | null>(null);
-  const [focus, lock] = value?.columns ? [hovered, locked] : [own, kept];
+export function BugLab({ trace, bug }: { readonly trace: Trace; readonly bug: Bug }) {
+  const { value, error } = useAsync(() => bugEffect(trace, focusedHead.value, bug.id), [trace, bug]);
+  const localFocus = useSignal<Cell | null>(null);
+  const localLock = useSignal<Cell | null>(null);
+  const [focus, lock] = value?.columns ? [hoveredCell, lockedCell] : [localFocus, localLock];
   const at = shade.value;
   const colours = useMemo(() => {
     if (!value) return undefined;
     const data = [...Array.from(value.before.data), ...Array.from(value.after.data)];
-    return colouring({ rows: 1, columns: data.length, data }, at); // one scale for both
+    return colourScale({ rows: 1, columns: data.length, data }, at); // one scale for both
   }, [value, at]);
   const hidden = useMemo(() => (value?.hidden ? (i: number) => value.hidden?.[i] === 1 : undefined), [value]);
   if (error) return <p role="alert">{error}</p>;
-  const sides = value && ([
-    [{ ko: "바르게", en: "right" }, fault.right, value.before, "good"],
-    [{ ko: "실수", en: "slip" }, fault.wrong, value.after, "bad"],
+  const versions = value && ([
+    [{ ko: "바르게", en: "right" }, bug.correct, value.before, "good"],
+    [{ ko: "실수", en: "slip" }, bug.wrong, value.after, "bad"],
   ] as const);
   return (
     <>
-      <h2>{t(fault.title)}</h2>
-      <p data-role="damage">{value && t(value.said)}</p>
-      {value && <Pair damage={value} focus={focus} locked={lock} />}
+      <h2>{t(bug.title)}</h2>
+      <p data-role="damage">{value && t(value.description)}</p>
+      {value && <FocusedPair damage={value} focus={focus} locked={lock} />}
       <div class="calculation-pair">
-        {sides?.map(([title, code, numbers, kind]) => (
+        {versions?.map(([title, code, numbers, kind]) => (
           <section key={kind}>
             <h3 class={`calculation-${kind}`}>
               {kind === "good" ? "✓" : "✗"} {t(title)}
             </h3>
             <pre>{code}</pre>
-            <Heat label={t(title)} numbers={numbers} rows={value?.rows ?? []} columns={value?.columns} width={272} height={330} focus={focus} locked={lock} colours={colours} hidden={kind === "good" ? hidden : undefined} />
+            <Heatmap label={t(title)} numbers={numbers} rows={value?.rows ?? []} columns={value?.columns} width={272} height={330} focus={focus} locked={lock} scale={colours} hidden={kind === "good" ? hidden : undefined} />
           </section>
         ))}
       </div>
@@ -52,11 +52,11 @@ export function Lab({ trace, fault }: { readonly trace: Trace; readonly fault: F
 }
 
 /** The number in focus before and after. */
-function Pair({ damage: { before, after, rows, columns }, focus, locked }: { readonly damage: Damage; readonly focus: Spot; readonly locked: Spot }) {
-  const [r, c] = focusOf(focus, locked, before.rows, before.columns) ?? [0, 0];
+function FocusedPair({ damage: { before, after, rows, columns }, focus, locked }: { readonly damage: BugEffect; readonly focus: CellSignal; readonly locked: CellSignal }) {
+  const [r, c] = focusedCell(focus, locked, before.rows, before.columns) ?? [0, 0];
   return (
     <output class="calculation-sum">
-      {`${rows[r]} → ${columns?.[c] ?? c}:  ✓ ${number(cell(before, r, c))}   ✗ ${number(cell(after, r, c))}`}
+      {`${rows[r]} → ${columns?.[c] ?? c}:  ✓ ${formatNumber(valueAt(before, r, c))}   ✗ ${formatNumber(valueAt(after, r, c))}`}
     </output>
   );
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { open } from "../../testing/fixtures";
+import { openFixture } from "../../testing/fixtures";
 import type { HeadLocation } from "../../trace/format";
-import { cell, type Numbers } from "./arithmetic";
-import { damage, possible } from "./bugs";
+import { valueAt, type Numbers } from "./arithmetic";
+import { bugEffect, availableBugs } from "./bugs";
 
 const ENCODER: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 1 };
 const DECODER: HeadLocation = { block: "decoder", layer: 0, head: 0, sequence: 0 };
@@ -10,72 +10,72 @@ const sum = (x: Numbers, row: number) => Array.from(x.data).slice(row * x.column
 
 describe("the fault lab", () => {
   it("offers what a trace can show", async () => {
-    const trace = await open("small");
-    const ids = (place: HeadLocation) => possible(trace, place).map(({ id }) => id);
+    const trace = await openFixture("small");
+    const ids = (place: HeadLocation) => availableBugs(trace, place).map(({ id }) => id);
     expect(ids(ENCODER)).toEqual(["scale", "zero", "axis", "true", "first"]);
     expect(ids(DECODER)).toEqual(["scale", "zero", "axis", "true", "residual"]);
   });
 
   it("starts from the weights of the trace", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const weights = await trace.weights(ENCODER);
     for (const id of ["scale", "zero", "axis", "true"] as const) {
-      const found = await damage(trace, ENCODER, id);
+      const found = await bugEffect(trace, ENCODER, id);
       weights.data.forEach((weight, i) => expect(found?.before.data[i]).toBeCloseTo(weight, 6));
     }
   });
 
   it("no scale: the softmax of the products themselves", async () => {
-    const trace = await open("small-t5"); // scale 1: nothing changes, bias or not
+    const trace = await openFixture("small-t5"); // scale 1: nothing changes, bias or not
     const place = { ...ENCODER, sequence: 0 };
-    const same = await damage(trace, place, "scale");
+    const same = await bugEffect(trace, place, "scale");
     same?.before.data && Array.from(same.before.data).forEach((weight, i) => expect(same.after.data[i]).toBeCloseTo(weight, 12));
-    const other = await damage(await open("small"), ENCODER, "scale");
-    const trace2 = await open("small");
+    const other = await bugEffect(await openFixture("small"), ENCODER, "scale");
+    const trace2 = await openFixture("small");
     const [q, k] = await Promise.all([trace2.q(ENCODER), trace2.k(ENCODER)]);
     const product = (t: number, s: number) => Array.from({ length: 4 }, (_, i) => q.data[4 * t + i] * k.data[4 * s + i]).reduce((a, b) => a + b, 0);
     const [first, second] = [Math.exp(product(2, 0)), Math.exp(product(2, 1))];
-    expect(other && cell(other.after, 2, 0) / cell(other.after, 2, 1)).toBeCloseTo(first / second, 3);
+    expect(other && valueAt(other.after, 2, 0) / valueAt(other.after, 2, 1)).toBeCloseTo(first / second, 3);
   });
 
   it("zeros: hidden keys take e^0 of the row", async () => {
-    const trace = await open("small");
-    const found = await damage(trace, ENCODER, "zero");
+    const trace = await openFixture("small");
+    const found = await bugEffect(trace, ENCODER, "zero");
     const scores = await trace.scores(ENCODER);
     const row = Array.from({ length: 7 }, (_, s) => Math.exp(s < 6 ? scores.data[s] : 0));
     const whole = row.reduce((a, b) => a + b, 0);
-    row.forEach((value, s) => expect(found && cell(found.after, 0, s)).toBeCloseTo(value / whole, 9));
-    expect(found?.said.ko).toMatch(/가중치의 [\d.]+ %를/);
+    row.forEach((value, s) => expect(found && valueAt(found.after, 0, s)).toBeCloseTo(value / whole, 9));
+    expect(found?.description.ko).toMatch(/가중치의 [\d.]+ %를/);
   });
 
   it("the wrong axis: columns sum to 1, rows do not", async () => {
-    const found = await damage(await open("small"), ENCODER, "axis");
+    const found = await bugEffect(await openFixture("small"), ENCODER, "axis");
     if (!found) throw new Error("no damage");
-    const column = Array.from({ length: 7 }, (_, r) => cell(found.after, r, 2)).reduce((a, b) => a + b, 0);
+    const column = Array.from({ length: 7 }, (_, r) => valueAt(found.after, r, 2)).reduce((a, b) => a + b, 0);
     expect(column).toBeCloseTo(1, 12);
     expect(Math.abs(sum(found.after, 0) - 1)).toBeGreaterThan(1e-3);
   });
 
   it("True the other way: only padding is seen", async () => {
-    const found = await damage(await open("small"), ENCODER, "true");
+    const found = await bugEffect(await openFixture("small"), ENCODER, "true");
     if (!found) throw new Error("no damage");
-    expect(cell(found.after, 0, 6)).toBe(1);
-    expect(found.said.en).toContain("100.0 %");
+    expect(valueAt(found.after, 0, 6)).toBe(1);
+    expect(found.description.en).toContain("100.0 %");
   });
 
   it("the first layer: its output is not the last one's", async () => {
-    const trace = await open("small");
-    const found = await damage(trace, ENCODER, "first");
+    const trace = await openFixture("small");
+    const found = await bugEffect(trace, ENCODER, "first");
     const [first, last] = await Promise.all([trace.hidden("source", 1, 1), trace.hidden("source", 2, 1)]);
     expect(found?.after).toEqual(first);
     expect(found?.before).toEqual(last);
   });
 
   it("the wrong residual: norm(x + cross), whose rows are normalised too", async () => {
-    const trace = await open("small");
-    const found = await damage(trace, DECODER, "residual");
+    const trace = await openFixture("small");
+    const found = await bugEffect(trace, DECODER, "residual");
     const right = await trace.sequenceMatrix("target.steps.0.after_cross", 0);
     expect(found?.before).toEqual(right);
-    expect(found && Math.abs(cell(found.after, 1, 1) - cell(found.before, 1, 1))).toBeGreaterThan(1e-3);
+    expect(found && Math.abs(valueAt(found.after, 1, 1) - valueAt(found.before, 1, 1))).toBeGreaterThan(1e-3);
   });
 });

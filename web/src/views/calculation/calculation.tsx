@@ -6,22 +6,22 @@ import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
 import { focusedHead, step as stepNumber } from "../../state/state";
 import { t } from "../../i18n/i18n";
-import type { StageProps, Drawn } from "../view";
-import { cell } from "./arithmetic";
+import type { StageProps, ViewRenderer } from "../view";
+import { valueAt } from "./arithmetic";
 import "./calculation.css";
-import { possible } from "./bugs";
-import { Grid } from "./numberGrid";
-import { Held } from "./layerData";
-import { Lab } from "./bugLab";
-import { LESSON } from "./lesson";
-import { Heat } from "./heatmap";
+import { availableBugs } from "./bugs";
+import { NumberGrid } from "./numberGrid";
+import { LayerData } from "./layerData";
+import { BugLab } from "./bugLab";
+import { STEP_TEXTS } from "./lesson";
+import { Heatmap } from "./heatmap";
 import { svg, table } from "./picture";
 import sources from "./sources.json";
-import { type Cell, focusOf, hovered, locked, type Spot, written } from "./cellFocus";
-import { type Operand, type Sheet, type Step, steps } from "./steps";
-import { number, small } from "./formatSum";
+import { type Cell, focusedCell, hoveredCell, lockedCell, type CellSignal, cellSetting } from "./cellFocus";
+import { type Operand, type StepMatrix, type Step, steps } from "./steps";
+import { formatNumber, formatDifference } from "./formatSum";
 
-export const calculation: Drawn = {
+export const calculation: ViewRenderer = {
   Stage: Calculation,
   svg,
   table,
@@ -33,38 +33,38 @@ type Mark = "✓" | "✗" | "·";
 function Calculation({ trace }: StageProps) {
   const at = focusedHead.value;
   const all = useMemo(() => steps(trace, at), [trace, at]);
-  const fault = setting<string>("calculation", "fault", "");
+  const bugSetting = setting<string>("calculation", "fault", "");
   const marks = useMarks(all);
   const index = Math.min(stepNumber.value, all.length - 1);
   const go = (to: number) => {
-    fault.value = "";
+    bugSetting.value = "";
     stepNumber.value = Math.max(0, Math.min(all.length - 1, to));
   };
   const last = useRef(index);
   useEffect(() => {
-    if (last.current !== index) fault.value = ""; // stepping on leaves the lab
+    if (last.current !== index) bugSetting.value = ""; // stepping on leaves the lab
     last.current = index;
     stepNumber.value = Math.min(stepNumber.value, all.length - 1); // perhaps another one by now
   });
-  const slips = possible(trace, at);
-  const chosen = slips.find(({ id }) => id === fault.value);
+  const bugs = availableBugs(trace, at);
+  const selectedBug = bugs.find(({ id }) => id === bugSetting.value);
   return (
     <div class="calculation">
       <ol class="calculation-steps" aria-label={t({ ko: "걸음", en: "steps" })}>
         {all.map(({ id }, i) => (
           <li key={id}>
-            <button type="button" data-role="step" aria-current={!chosen && i === index ? "step" : undefined} onClick={() => go(i)}>
-              <span class={`calculation-mark calculation-${KINDS[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {t(LESSON[id].title)}
+            <button type="button" data-role="step" aria-current={!selectedBug && i === index ? "step" : undefined} onClick={() => go(i)}>
+              <span class={`calculation-mark calculation-${MARK_CLASSES[marks[i] ?? "·"]}`}>{marks[i] ?? "…"}</span> {t(STEP_TEXTS[id].title)}
             </button>
           </li>
         ))}
       </ol>
       <div class="calculation-main" tabIndex={0}>
-        {chosen ? <Lab key={chosen.id} trace={trace} fault={chosen} /> : <Shown step={all[index]} held={new Held(trace, at)} number={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
+        {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={new LayerData(trace, at)} number={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
         <p class="calculation-slips">
           <b>{t({ ko: "실수 실험실", en: "Fault lab" })}</b>
-          {slips.map(({ id, title }) => (
-            <button key={id} type="button" data-role="fault" aria-pressed={fault.value === id} onClick={() => (fault.value = fault.value === id ? "" : id)}>
+          {bugs.map(({ id, title }) => (
+            <button key={id} type="button" data-role="fault" aria-pressed={bugSetting.value === id} onClick={() => (bugSetting.value = bugSetting.value === id ? "" : id)}>
               {t(title)}
             </button>
           ))}
@@ -74,9 +74,9 @@ function Calculation({ trace }: StageProps) {
   );
 }
 
-const KINDS = { "✓": "good", "✗": "bad", "·": "open" } as const;
+const MARK_CLASSES = { "✓": "good", "✗": "bad", "·": "open" } as const;
 
-function markOf(sheets: readonly Sheet[]): Mark {
+function markOf(sheets: readonly StepMatrix[]): Mark {
   const checks = sheets.flatMap(({ check }) => (check ? [check.agrees] : []));
   if (checks.length === 0) return "·";
   return checks.every((agrees) => agrees) ? "✓" : "✗";
@@ -86,35 +86,35 @@ function markOf(sheets: readonly Sheet[]): Mark {
 function useMarks(all: readonly Step[]): readonly (Mark | undefined)[] {
   const marks = useSignal<readonly (Mark | undefined)[]>([]);
   useEffect(() => {
-    let wanted = true;
+    let active = true;
     marks.value = [];
     const run = async () => {
       for (const { load } of all) {
         const mark = await load().then(markOf, () => "·" as const);
-        if (!wanted) return;
+        if (!active) return;
         marks.value = [...marks.value, mark];
         await new Promise((done) => setTimeout(done));
       }
     };
     void run();
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [all]);
   return marks.value;
 }
 
-interface ShownProps {
+interface StepViewProps {
   readonly step: Step;
-  readonly held: Held;
+  readonly data: LayerData;
   readonly number: string;
   readonly go: (by: number) => void;
 }
 
-function Shown({ step, held, number: place, go }: ShownProps) {
+function StepView({ step, data, number: place, go }: StepViewProps) {
   const { value, error } = useAsync(async () => ({ step, sheets: await step.load() }), [step]);
   const part = setting<number>("calculation", "part", 0);
-  const told = LESSON[step.id];
+  const texts = STEP_TEXTS[step.id];
   const sheets = value?.step === step ? value.sheets : [];
   const sheet = sheets[Math.min(part.value, sheets.length - 1)];
   return (
@@ -123,15 +123,15 @@ function Shown({ step, held, number: place, go }: ShownProps) {
         <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "앞 걸음", en: "step before" })} title="⇧Space">◀</button>
         <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 걸음", en: "next step" })} title="Space">▶</button>
         <h2>
-          <small>{place}</small> {t(told.title)}
+          <small>{place}</small> {t(texts.title)}
         </h2>
-        <p>{t(typeof told.said === "function" ? told.said(held) : told.said)}</p>
+        <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
       <div class="calculation-told">
-        {told.formula?.(held)}
+        {texts.formula?.(data)}
         <code data-role="shape">{step.shapes(sheet?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
-        <Source id={sourceOf(step, held, sheet)} />
-        {told.aside && <p class="calculation-aside">{t(told.aside)}</p>}
+        <Source id={sourceOf(step, data, sheet)} />
+        {texts.aside && <p class="calculation-aside">{t(texts.aside)}</p>}
       </div>
       {error && <p role="alert">{error}</p>}
       {sheets.length > 1 && (
@@ -143,12 +143,12 @@ function Shown({ step, held, number: place, go }: ShownProps) {
           ))}
         </p>
       )}
-      {sheet ? <Numbers key={`${step.id} ${sheet.name}`} sheet={sheet} /> : value?.step === step && <Absent />}
+      {sheet ? <MatrixView key={`${step.id} ${sheet.name}`} sheet={sheet} /> : value?.step === step && <NotRecorded />}
     </>
   );
 }
 
-function Absent() {
+function NotRecorded() {
   return (
     <p class="calculation-open">
       {t({
@@ -159,9 +159,9 @@ function Absent() {
   );
 }
 
-function sourceOf(step: Step, held: Held, sheet: Sheet | undefined): keyof typeof sources {
+function sourceOf(step: Step, data: LayerData, sheet: StepMatrix | undefined): keyof typeof sources {
   if (step.id === "project" && sheet?.name === "Q") return "project_query";
-  if (step.id === "widen" && held.model.gated) return "widen_gated";
+  if (step.id === "widen" && data.model.gated) return "widen_gated";
   return step.id;
 }
 
@@ -177,22 +177,22 @@ function Source({ id }: { readonly id: keyof typeof sources }) {
   );
 }
 
-function Numbers({ sheet }: { readonly sheet: Sheet }) {
-  const { numbers, rows, columns, operands, sum } = sheet;
+function MatrixView({ sheet }: { readonly sheet: StepMatrix }) {
+  const { numbers, rows, columns, operands, formula } = sheet;
   const paired = columns !== undefined; // of queries and keys: the whole page follows
-  const own = useSignal<Cell | null>(null);
-  const focus: Spot = paired ? hovered : own;
-  const kept = useMemo(() => written(setting<string>("calculation", "cell", "")), []);
-  const lock = paired ? locked : kept;
-  const text = sheet.text ?? ((r: number, c: number) => number(cell(numbers, r, c)));
-  const chosen = useMemo(() => computed<Cell>(() => focusOf(focus, lock, numbers.rows, numbers.columns) ?? [0, 0]), [sheet]);
+  const localFocus = useSignal<Cell | null>(null);
+  const focus: CellSignal = paired ? hoveredCell : localFocus;
+  const savedLock = useMemo(() => cellSetting(setting<string>("calculation", "cell", "")), []);
+  const lock = paired ? lockedCell : savedLock;
+  const text = sheet.text ?? ((r: number, c: number) => formatNumber(valueAt(numbers, r, c)));
+  const selectedBug = useMemo(() => computed<Cell>(() => focusedCell(focus, lock, numbers.rows, numbers.columns) ?? [0, 0]), [sheet]);
   return (
     <>
       <Verdict sheet={sheet} />
-      <Sum of={(r, c) => `${sheet.name}${columns ? ` ${rows[r]} → ${columns[c]}:` : `[${rows[r]}, ${c}] =`} ${sum(r, c)}${sheet.text ? "" : ` = ${text(r, c)}`}`} at={chosen} />
+      <Sum of={(r, c) => `${sheet.name}${columns ? ` ${rows[r]} → ${columns[c]}:` : `[${rows[r]}, ${c}] =`} ${formula(r, c)}${sheet.text ? "" : ` = ${text(r, c)}`}`} at={selectedBug} />
       <div class="calculation-work">
-        {operands.length > 0 && <Operands of={operands} focus={chosen} />}
-        <Grid
+        {operands.length > 0 && <Operands of={operands} focus={selectedBug} />}
+        <NumberGrid
           label={sheet.name}
           numbers={numbers}
           rows={rows}
@@ -201,7 +201,7 @@ function Numbers({ sheet }: { readonly sheet: Sheet }) {
           focus={focus}
           locked={lock}
           plain={sheet.text !== undefined}
-          hidden={(r, c) => cell(numbers, r, c) === -Infinity}
+          hidden={(r, c) => valueAt(numbers, r, c) === -Infinity}
         />
       </div>
     </>
@@ -216,7 +216,7 @@ function Sum({ of, at }: { readonly of: (row: number, column: number) => string;
   );
 }
 
-function Verdict({ sheet: { check, note } }: { readonly sheet: Sheet }) {
+function Verdict({ sheet: { check, note } }: { readonly sheet: StepMatrix }) {
   return (
     <p class="calculation-verdict" data-role="verdict">
       {check && (
@@ -224,7 +224,7 @@ function Verdict({ sheet: { check, note } }: { readonly sheet: Sheet }) {
           {check.agrees
             ? `✓ ${t({ ko: "페이지가 다시 계산해 확인함", en: "computed again by the page" })}`
             : `✗ ${t({ ko: "페이지의 계산과 다름", en: "the page computes otherwise" })}`}{" "}
-          (|Δ| ≤ {small(check.worst)})
+          (|Δ| ≤ {formatDifference(check.worst)})
         </span>
       )}{" "}
       {note && <span class="calculation-open">{t(note)}</span>}
@@ -233,12 +233,12 @@ function Verdict({ sheet: { check, note } }: { readonly sheet: Sheet }) {
 }
 
 /** Small heatmaps of the matrices that a matrix was computed from; the row and column behind the focused cell are marked. */
-function Operands({ of, focus }: { readonly of: readonly Operand[]; readonly focus: Spot }) {
+function Operands({ of, focus }: { readonly of: readonly Operand[]; readonly focus: CellSignal }) {
   return (
     <div class="calculation-operands">
-      {of.map(({ name, numbers, light }) => (
+      {of.map(({ name, numbers, highlight }) => (
         <figure key={name}>
-          <Heat label={name} numbers={numbers} rows={[]} width={130} height={96} focus={focus} locked={focus} light={light} />
+          <Heatmap label={name} numbers={numbers} rows={[]} width={130} height={96} focus={focus} locked={focus} highlight={highlight} />
           <figcaption>
             {name}{" "}
             <small>

@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { dots, factor, number, plus, small } from "./formatSum";
+import { formatDotProduct, formatFactor, formatNumber, formatSum, formatDifference } from "./formatSum";
 
 describe("numbers", () => {
   it("are written as torch prints them, with a true minus sign", () => {
-    expect([1.23456, -0.5, 0, -1e-9].map((value) => number(value))).toEqual(["1.2346", "−0.5000", "0.0000", "0.0000"]);
-    expect([Infinity, -Infinity, Number.NaN].map((value) => number(value))).toEqual(["∞", "−∞", "NaN"]);
-    expect(number(-3, 0)).toBe("−3");
+    expect([1.23456, -0.5, 0, -1e-9].map((value) => formatNumber(value))).toEqual(["1.2346", "−0.5000", "0.0000", "0.0000"]);
+    expect([Infinity, -Infinity, Number.NaN].map((value) => formatNumber(value))).toEqual(["∞", "−∞", "NaN"]);
+    expect(formatNumber(-3, 0)).toBe("−3");
   });
   it("stand in brackets behind a sign", () => {
-    expect([0.314, -0.316, -0.001].map((value) => factor(value))).toEqual(["0.31", "(−0.32)", "0.00"]);
-    expect(plus(0.5, -0.25)).toBe("0.5000 + (−0.2500)");
-    expect(small(4.2e-8)).toBe("4.2e−8");
-    expect(small(0)).toBe("0");
+    expect([0.314, -0.316, -0.001].map((value) => formatFactor(value))).toEqual(["0.31", "(−0.32)", "0.00"]);
+    expect(formatSum(0.5, -0.25)).toBe("0.5000 + (−0.2500)");
+    expect(formatDifference(4.2e-8)).toBe("4.2e−8");
+    expect(formatDifference(0)).toBe("0");
   });
 });
 
@@ -19,7 +19,7 @@ describe("a dot product", () => {
   it("shows the first terms and how many there are", () => {
     const a = { rows: 1, columns: 4, data: [0.31, 1, -1, 2] };
     const b = { rows: 4, columns: 1, data: [0.22, 0.5, 0.25, 1] };
-    expect(dots(a, 0, b, 0)).toBe("0.31·0.22 + 1.00·0.50 + (−1.00)·0.25 + … (4)");
-    expect(dots({ ...a, columns: 2 }, 0, b, 0)).toBe("0.31·0.22 + 1.00·0.50");
+    expect(formatDotProduct(a, 0, b, 0)).toBe("0.31·0.22 + 1.00·0.50 + (−1.00)·0.25 + … (4)");
+    expect(formatDotProduct({ ...a, columns: 2 }, 0, b, 0)).toBe("0.31·0.22 + 1.00·0.50");
   });
 });

@@ -5,39 +5,39 @@ import { Canvas, type Draw } from "../../draw/canvas";
 import { hatch, toCanvas } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import type { Numbers } from "./arithmetic";
-import { type Colouring, colouring, image } from "./paint";
-import { type Cell, focusOf, hover, type Spot, toggle } from "./cellFocus";
+import { type ColourScale, colourScale, heatmapImage } from "./paint";
+import { type Cell, focusedCell, hoverCell, type CellSignal, toggleCellLock } from "./cellFocus";
 
-export interface HeatProps {
+export interface HeatmapProps {
   readonly label: string;
   readonly numbers: Numbers;
   readonly rows: readonly string[];
   readonly columns?: readonly string[] | undefined;
   readonly width: number;
   readonly height: number; // at most
-  readonly focus: Spot;
-  readonly locked: Spot;
+  readonly focus: CellSignal;
+  readonly locked: CellSignal;
   readonly hidden?: ((index: number) => boolean) | undefined; // by number in the table
-  readonly colours?: Colouring | undefined;
+  readonly scale?: ColourScale | undefined;
   /** The row and the column to light for the cell in focus of another table; nothing happens by pointing here. */
-  readonly light?: (row: number, column: number) => { readonly row?: number; readonly column?: number };
+  readonly highlight?: (row: number, column: number) => { readonly row?: number; readonly column?: number };
 }
 
-const [LARGEST, NAMED, SIDE, TOP] = [24, 11, 58, 46];
+const [MAX_CELL, MIN_LABELLED_CELL, SIDE, TOP] = [24, 11, 58, 46];
 
-export function Heat({ label, numbers, rows, columns, width, height, focus, locked, hidden, colours: given, light }: HeatProps) {
+export function Heatmap({ label, numbers, rows, columns, width, height, focus, locked, hidden, scale: givenScale, highlight }: HeatmapProps) {
   const [R, C] = [numbers.rows, numbers.columns];
-  const named = rows.length > 0 && Math.min((height - (columns ? TOP : 0)) / R, LARGEST) >= NAMED;
+  const named = rows.length > 0 && Math.min((height - (columns ? TOP : 0)) / R, MAX_CELL) >= MIN_LABELLED_CELL;
   const left = named ? SIDE : 0;
-  const free = Math.min((width - left) / C, LARGEST);
-  const top = named && columns && free >= NAMED ? TOP : 0;
+  const free = Math.min((width - left) / C, MAX_CELL);
+  const top = named && columns && free >= MIN_LABELLED_CELL ? TOP : 0;
   const square = columns ? Math.min(free, (height - top) / R) : 0; // queries and keys: square cells
-  const [w, h] = columns ? [square, square] : [(width - left) / C, Math.min((height - top) / R, LARGEST)];
+  const [w, h] = columns ? [square, square] : [(width - left) / C, Math.min((height - top) / R, MAX_CELL)];
   const at = shade.value;
   const picture = useMemo(() => {
-    const shown = hidden ? { ...numbers, data: Float64Array.from(numbers.data, (value, i) => (hidden(i) ? Number.NaN : value)) } : numbers;
-    return toCanvas(image(shown, given ?? colouring(numbers, at)));
-  }, [numbers, hidden, given, at]);
+    const visible = hidden ? { ...numbers, data: Float64Array.from(numbers.data, (value, i) => (hidden(i) ? Number.NaN : value)) } : numbers;
+    return toCanvas(heatmapImage(visible, givenScale ?? colourScale(numbers, at)));
+  }, [numbers, hidden, givenScale, at]);
   const draw = useCallback<Draw>(
     (g, colours) => {
       hatch(g, left, top, C * w, R * h, colours.hidden, 5);
@@ -45,13 +45,13 @@ export function Heat({ label, numbers, rows, columns, width, height, focus, lock
       g.drawImage(picture, left, top, C * w, R * h);
       g.font = `11px ${colours.font}`;
       g.textBaseline = "middle";
-      const [r, c] = (light ? focus.value : focusOf(focus, locked, R, C)) ?? [];
-      const { row, column } = light && r !== undefined && c !== undefined ? light(r, c) : { row: r, column: c };
+      const [r, c] = (highlight ? focus.value : focusedCell(focus, locked, R, C)) ?? [];
+      const { row, column } = highlight && r !== undefined && c !== undefined ? highlight(r, c) : { row: r, column: c };
       const ink = (lit: boolean) => (g.fillStyle = lit ? colours.focus : colours.ink);
       if (left)
         for (let r = 0; r < R; r++) {
           ink(row === r);
-          g.fillText(cut(g, rows[r], SIDE - 6), 0, top + (r + 0.5) * h);
+          g.fillText(fitText(g, rows[r], SIDE - 6), 0, top + (r + 0.5) * h);
         }
       if (top)
         for (let c = 0; columns && c < C; c++) {
@@ -59,7 +59,7 @@ export function Heat({ label, numbers, rows, columns, width, height, focus, lock
           g.save();
           g.translate(left + (c + 0.5) * w, top - 3);
           g.rotate(-Math.PI / 2);
-          g.fillText(cut(g, columns[c], TOP - 4), 0, 0);
+          g.fillText(fitText(g, columns[c], TOP - 4), 0, 0);
           g.restore();
         }
       g.strokeStyle = colours.line;
@@ -69,9 +69,9 @@ export function Heat({ label, numbers, rows, columns, width, height, focus, lock
       if (row !== undefined) g.strokeRect(left, top + row * h, C * w, h);
       if (column !== undefined) g.strokeRect(left + column * w, top, w, R * h);
     },
-    [picture, rows, columns, w, h, focus, locked, light],
+    [picture, rows, columns, w, h, focus, locked, highlight],
   );
-  const under = (event: MouseEvent): Cell | null => {
+  const cellUnder = (event: MouseEvent): Cell | null => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const [r, c] = [Math.floor((event.clientY - box.top - top) / h), Math.floor((event.clientX - box.left - left) / w)];
     return r >= 0 && r < R && c >= 0 && c < C ? [r, c] : null;
@@ -82,21 +82,21 @@ export function Heat({ label, numbers, rows, columns, width, height, focus, lock
       height={top + R * h}
       draw={draw}
       label={label}
-      {...(light
+      {...(highlight
         ? {}
         : {
-            onMouseMove: (event: MouseEvent) => hover(focus, under(event)),
-            onMouseLeave: () => hover(focus, null),
-            onClick: (event: MouseEvent) => toggle(locked, under(event)),
+            onMouseMove: (event: MouseEvent) => hoverCell(focus, cellUnder(event)),
+            onMouseLeave: () => hoverCell(focus, null),
+            onClick: (event: MouseEvent) => toggleCellLock(locked, cellUnder(event)),
           })}
     />
   );
 }
 
 /** A text as far as there is room. */
-function cut(g: CanvasRenderingContext2D, text: string, room: number): string {
-  if (g.measureText(text).width <= room) return text;
+function fitText(g: CanvasRenderingContext2D, text: string, maxWidth: number): string {
+  if (g.measureText(text).width <= maxWidth) return text;
   let end = text.length;
-  while (end > 1 && g.measureText(`${text.slice(0, end)}…`).width > room) end--;
+  while (end > 1 && g.measureText(`${text.slice(0, end)}…`).width > maxWidth) end--;
   return `${text.slice(0, end)}…`;
 }

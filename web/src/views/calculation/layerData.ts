@@ -2,7 +2,7 @@
 
 import type { Block, Model, HeadLocation, Sequence, Side } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { agreement, type Agreement, joined, type Numbers, normalised, TOLERANCE, transposed } from "./arithmetic";
+import { agreement, type Agreement, concatColumns, type Numbers, normalise, TOLERANCE, transpose } from "./arithmetic";
 
 export type Vectors = "q" | "k" | "v" | "mixed";
 
@@ -11,8 +11,8 @@ export interface LinearMap {
   readonly bias: Numbers | null;
 }
 
-export class Held {
-  private readonly made = new Map<string, Promise<unknown>>();
+export class LayerData {
+  private readonly cache = new Map<string, Promise<unknown>>();
 
   readonly block: Block;
   readonly side: Side; // of the queries
@@ -26,45 +26,45 @@ export class Held {
 
   constructor(
     readonly trace: Trace,
-    readonly place: HeadLocation,
+    readonly location: HeadLocation,
   ) {
-    this.block = trace.block(place.block);
+    this.block = trace.block(location.block);
     this.side = this.block.queries;
     this.model = trace.info.model;
-    this.queries = trace.queries(place);
-    this.keys = trace.keys(place);
-    this.part = place.block === "cross" ? "cross" : "attention";
-    this.hasCross = this.side === "target" && trace.info.blocks.some(({ traceId }) => traceId === "cross");
+    this.queries = trace.queries(location);
+    this.keys = trace.keys(location);
+    this.part = location.block === "cross" ? "cross" : "attention";
+    this.hasCross = this.side === "target" && trace.info.blocks.some(({ name }) => name === "cross");
     this.rotary = this.model.positions === "rotary" && this.part === "attention" && trace.has("rotary");
   }
 
   /** What `make` makes, once. */
-  once<Value>(name: string, make: () => Promise<Value>): Promise<Value> {
-    if (!this.made.has(name)) this.made.set(name, make());
-    return this.made.get(name) as Promise<Value>;
+  memoise<Value>(name: string, make: () => Promise<Value>): Promise<Value> {
+    if (!this.cache.has(name)) this.cache.set(name, make());
+    return this.cache.get(name) as Promise<Value>;
   }
 
   /** The numbers of this sequence under a name; null where the trace does not hold them. */
-  async sheet(name: string): Promise<Numbers | null> {
-    return this.trace.has(name) ? this.trace.sequenceMatrix(name, this.place.sequence) : null;
+  async matrixOrNull(name: string): Promise<Numbers | null> {
+    return this.trace.has(name) ? this.trace.sequenceMatrix(name, this.location.sequence) : null;
   }
 
-  async whole(name: string): Promise<Numbers | null> {
+  async tensorOrNull(name: string): Promise<Numbers | null> {
     return this.trace.has(name) ? this.trace.fullMatrix(name) : null;
   }
 
   /** A step of this layer. */
-  step(name: string): string {
-    return `${this.side}.steps.${this.place.layer}.${name}`;
+  stepName(name: string): string {
+    return `${this.side}.steps.${this.location.layer}.${name}`;
   }
 
   /** A parameter of this layer. */
   parameter(name: string): Promise<Numbers | null> {
-    return this.whole(`parameters.${this.side}.${this.place.layer}.${name}`);
+    return this.tensorOrNull(`parameters.${this.side}.${this.location.layer}.${name}`);
   }
 
-  named(vectors: string): string {
-    return `${this.place.block}.${this.place.layer}.${vectors}`;
+  attentionName(vectors: string): string {
+    return `${this.location.block}.${this.location.layer}.${vectors}`;
   }
 
   keyHead(head: number): number {
@@ -72,61 +72,61 @@ export class Held {
   }
 
   /** The vectors of one head; of keys and values, those that the head reads. */
-  async head(vectors: Vectors, head = this.place.head): Promise<Numbers | null> {
+  async head(vectors: Vectors, head = this.location.head): Promise<Numbers | null> {
     const shared = vectors === "k" || vectors === "v";
-    const name = this.named(vectors);
-    return this.trace.has(name) ? this.trace.headMatrix(name, this.place.sequence, shared ? this.keyHead(head) : head) : null;
+    const name = this.attentionName(vectors);
+    return this.trace.has(name) ? this.trace.headMatrix(name, this.location.sequence, shared ? this.keyHead(head) : head) : null;
   }
 
   /** The vectors of all heads side by side. */
-  async heads(vectors: Vectors): Promise<Numbers | null> {
-    const name = this.named(vectors);
+  async allHeads(vectors: Vectors): Promise<Numbers | null> {
+    const name = this.attentionName(vectors);
     if (!this.trace.has(name)) return null;
     const count = this.trace.shape(name)[1];
-    return joined(
-      await Promise.all(Array.from({ length: count }, (_, head) => this.trace.headMatrix(name, this.place.sequence, head))),
+    return concatColumns(
+      await Promise.all(Array.from({ length: count }, (_, head) => this.trace.headMatrix(name, this.location.sequence, head))),
     );
   }
 
   /** The mask of this block, 1 = may attend. */
   mask(): Promise<{ rows: number; columns: number; data: Uint8Array }> {
-    return this.trace.mask(this.place.block, this.place.sequence);
+    return this.trace.mask(this.location.block, this.location.sequence);
   }
 
   /** What enters the attention of this layer, before any norm: also what is added to its result. */
   residual(): Promise<Numbers | null> {
-    return this.sheet(
-      this.part === "cross" ? this.step("after_attention") : `${this.side}.hidden.${this.place.layer}`,
+    return this.matrixOrNull(
+      this.part === "cross" ? this.stepName("after_attention") : `${this.side}.hidden.${this.location.layer}`,
     );
   }
 
   /** What the encoder handed over. */
   memory(): Promise<Numbers | null> {
-    return this.sheet(`source.hidden.${this.trace.block("encoder").layers}`);
+    return this.matrixOrNull(`source.hidden.${this.trace.block("encoder").layers}`);
   }
 
   /** A norm of the model over x; null where its weight is not held. `name` ends before ".weight". */
   async norm(x: Numbers | null, name: string): Promise<Numbers | null> {
-    const weight = await this.whole(`parameters.${this.side}.${name}.weight`);
+    const weight = await this.tensorOrNull(`parameters.${this.side}.${name}.weight`);
     if (!x || !weight) return null;
-    return normalised(x, this.model.norm, this.model.norm_eps, weight, await this.whole(`parameters.${this.side}.${name}.bias`));
+    return normalise(x, this.model.norm, this.model.norm_eps, weight, await this.tensorOrNull(`parameters.${this.side}.${name}.bias`));
   }
 
   /** What a part of a pre-norm layer works on: the norm of x; of a post-norm layer x itself. */
-  async entering(part: string, x: Numbers | null): Promise<Numbers | null> {
+  async sublayerInput(part: string, x: Numbers | null): Promise<Numbers | null> {
     if (!this.model.norm_first) return x;
-    return (await this.sheet(this.step(`${part}_input`))) ?? this.norm(x, `${this.place.layer}.around_${part}.norm`);
+    return (await this.matrixOrNull(this.stepName(`${part}_input`))) ?? this.norm(x, `${this.location.layer}.around_${part}.norm`);
   }
 
   /** The weight of a linear map, (in, out) as it multiplies from the right, and its bias. */
-  async map(name: string): Promise<LinearMap | null> {
+  async linearMap(name: string): Promise<LinearMap | null> {
     const weight = await this.parameter(`${name}.weight`);
-    return weight && { weight: transposed(weight), bias: await this.parameter(`${name}.bias`) };
+    return weight && { weight: transpose(weight), bias: await this.parameter(`${name}.bias`) };
   }
 
   /** Whether the page's numbers are those of the trace; null where there is nothing to compare. */
-  compare(again: Numbers | null, recorded: Numbers | null, name: string): Agreement | null {
-    return again && recorded && agreement(again, recorded, TOLERANCE[this.trace.dtype(name)]);
+  compare(computed: Numbers | null, recorded: Numbers | null, name: string): Agreement | null {
+    return computed && recorded && agreement(computed, recorded, TOLERANCE[this.trace.dtype(name)]);
   }
 }
 

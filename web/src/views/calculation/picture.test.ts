@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { setting, settings } from "../../state/settings";
 import { block, head, layer, sequence, languageSetting, step } from "../../state/state";
-import { open } from "../../testing/fixtures";
+import { openFixture } from "../../testing/fixtures";
 import { svg, table } from "./picture";
 
 beforeEach(() => {
@@ -12,7 +12,7 @@ beforeEach(() => {
 
 describe("the step in focus", () => {
   it("is a table with its names: the weights of step 11", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const rows = await table(trace);
     expect(rows).toHaveLength(8);
     expect(rows[0]).toEqual(["", "[CLS]", "·겨울", "은", "·추", "워", "요", "."]);
@@ -20,14 +20,14 @@ describe("the step in focus", () => {
     expect(rows[3].slice(1)).toEqual(Array.from(weights.data).slice(14, 21));
   });
   it("is a picture that stands alone", async () => {
-    const text = await svg(await open("small"));
+    const text = await svg(await openFixture("small"));
     const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
     expect(parsed.querySelector("title")?.textContent).toBe("softmax");
     expect(text).toContain("겨울");
     expect(text).not.toMatch(/<script|href/);
   });
   it("is the slip while the lab is open", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const right = await table(trace);
     setting<string>("calculation", "fault", "").value = "axis";
     const wrong = await table(trace);

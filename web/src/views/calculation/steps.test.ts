@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { open, SMALL, without } from "../../testing/fixtures";
+import { openFixture, FIXTURES, openFixtureWithout } from "../../testing/fixtures";
 import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { LESSON } from "./lesson";
+import { STEP_TEXTS } from "./lesson";
 import sources from "./sources.json";
-import { type Sheet, type StepId, steps } from "./steps";
+import { type StepMatrix, type StepId, steps } from "./steps";
 
 /** Every place of a trace: each head of each layer of each block, for each sequence. */
-function places(trace: Trace): HeadLocation[] {
+function allHeads(trace: Trace): HeadLocation[] {
   return trace.info.blocks.flatMap((block) =>
     Array.from({ length: block.layers * block.heads * (trace.info.sides[block.queries]?.length ?? 0) }, (_, i) => ({
-      block: block.traceId,
+      block: block.name,
       head: i % block.heads,
       layer: Math.floor(i / block.heads) % block.layers,
       sequence: Math.floor(i / block.heads / block.layers),
@@ -21,24 +21,24 @@ function places(trace: Trace): HeadLocation[] {
 /** Steps that hold numbers but compute none. */
 const GIVEN: readonly StepId[] = ["pieces", "ids", "input"];
 
-async function sheets(trace: Trace, place: HeadLocation, id: StepId): Promise<readonly Sheet[]> {
+async function sheets(trace: Trace, place: HeadLocation, id: StepId): Promise<readonly StepMatrix[]> {
   return (await steps(trace, place).find((step) => step.id === id)?.load()) ?? [];
 }
 
-describe.each(SMALL)("every step of %s", (name) => {
+describe.each(FIXTURES)("every step of %s", (name) => {
   it("is computed again in every head and is the same", async () => {
-    const trace = await open(name);
+    const trace = await openFixture(name);
     let ticks = 0;
-    for (const place of places(trace))
+    for (const place of allHeads(trace))
       for (const step of steps(trace, place)) {
         const where = `${step.id} of ${place.block}.${place.layer}.${place.head}, sequence ${place.sequence}`;
         const learned = step.id === "positions" && !trace.info.model.positions.startsWith("sinusoidal");
         const made = await step.load();
         if (!learned) expect(made.length, where).toBeGreaterThan(0);
-        for (const { check, numbers, rows, sum, columns } of made) {
+        for (const { check, numbers, rows, formula, columns } of made) {
           expect(rows, where).toHaveLength(numbers.rows);
           if (columns) expect(columns, where).toHaveLength(numbers.columns);
-          expect(sum(numbers.rows - 1, numbers.columns - 1), where).toMatch(/./);
+          expect(formula(numbers.rows - 1, numbers.columns - 1), where).toMatch(/./);
           if (GIVEN.includes(step.id) || learned) expect(check, where).toBeNull();
           else {
             expect(check, where).not.toBeNull();
@@ -51,9 +51,9 @@ describe.each(SMALL)("every step of %s", (name) => {
   });
 
   it("has words, a formula's place and lines of code", async () => {
-    const trace = await open(name);
-    for (const { id } of places(trace).flatMap((place) => steps(trace, place))) {
-      expect(LESSON[id].title.ko).toMatch(/./);
+    const trace = await openFixture(name);
+    for (const { id } of allHeads(trace).flatMap((place) => steps(trace, place))) {
+      expect(STEP_TEXTS[id].title.ko).toMatch(/./);
       expect(sources[id].code).toMatch(/./);
     }
   });
@@ -61,7 +61,7 @@ describe.each(SMALL)("every step of %s", (name) => {
 
 describe("a tick", () => {
   it("is refused when one number is another", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
     const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
     weights.data[3] += 1e-4; // what the trace keeps at hand
@@ -75,7 +75,7 @@ describe("a tick", () => {
 
 describe("shapes", () => {
   it("are those that note 000 prints, in its order", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const shape = (id: StepId) =>
       steps(trace, { block: "encoder", layer: 0, head: 0, sequence: 0 }).find((step) => step.id === id)?.shapes();
     expect(shape("ids")).toEqual([[2, 7]]);
@@ -93,32 +93,32 @@ describe("shapes", () => {
 
 describe("sums", () => {
   it("say how a number came about", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const place: HeadLocation = { block: "encoder", layer: 0, head: 1, sequence: 1 };
     const [q] = await sheets(trace, place, "project");
-    expect(q.sum(1, 2)).toMatch(/^[\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ … \(8\) \+ \(?[\d.−]+\)?$/);
+    expect(q.formula(1, 2)).toMatch(/^[\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ … \(8\) \+ \(?[\d.−]+\)?$/);
     const [masked] = await sheets(trace, place, "mask");
-    expect(masked.sum(0, 6)).toBe("M = 0 [PAD]");
+    expect(masked.formula(0, 6)).toBe("M = 0 [PAD]");
     expect(masked.numbers.data[6]).toBe(-Infinity);
     const [softmax] = await sheets(trace, place, "softmax");
-    expect(softmax.sum(0, 6)).toBe("0");
-    expect(softmax.sum(0, 0)).toMatch(/^e\^[\d.−]+ \/ \(e\^[\d.−]+ \+ e\^[\d.−]+ \+ e\^[\d.−]+ \+ … \(6\)\)$/);
+    expect(softmax.formula(0, 6)).toBe("0");
+    expect(softmax.formula(0, 0)).toMatch(/^e\^[\d.−]+ \/ \(e\^[\d.−]+ \+ e\^[\d.−]+ \+ e\^[\d.−]+ \+ … \(6\)\)$/);
     const [pe] = await sheets(trace, place, "positions");
-    expect(pe.sum(3, 5)).toBe("cos(3 / 10000^(4/8))");
+    expect(pe.formula(3, 5)).toBe("cos(3 / 10000^(4/8))");
   });
   it("light what made a cell", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const [dot] = await sheets(trace, { block: "cross", layer: 0, head: 1, sequence: 0 }, "dot");
     const [q, k] = dot.operands;
-    expect(q.light(2, 5)).toEqual({ row: 2 });
-    expect(k.light(2, 5)).toEqual({ column: 5 });
+    expect(q.highlight(2, 5)).toEqual({ row: 2 });
+    expect(k.highlight(2, 5)).toEqual({ column: 5 });
     expect([q.numbers.rows, k.numbers.columns]).toEqual([5, 7]);
   });
 });
 
 describe("a muted head", () => {
   it("has zeros, and says why", async () => {
-    const trace = await open("small-llama");
+    const trace = await openFixture("small-llama");
     const [softmax] = await sheets(trace, { block: "decoder", layer: 0, head: 1, sequence: 0 }, "softmax");
     expect(Math.max(...Array.from(softmax.numbers.data))).toBe(0);
     expect(softmax.note?.en).toContain("muted");
@@ -126,9 +126,9 @@ describe("a muted head", () => {
 });
 
 describe("what a trace leaves out", () => {
-  it.each(SMALL)("weights of %s: nothing is called wrong, attention is still checked", async (name) => {
-    const trace = await without(name, "parameters.");
-    for (const place of places(trace))
+  it.each(FIXTURES)("weights of %s: nothing is called wrong, attention is still checked", async (name) => {
+    const trace = await openFixtureWithout(name, "parameters.");
+    for (const place of allHeads(trace))
       for (const step of steps(trace, place))
         for (const { check, note } of await step.load()) {
           expect(check?.agrees ?? true).toBe(true);
@@ -138,7 +138,7 @@ describe("what a trace leaves out", () => {
         }
   });
   it("vectors: the weights are shown, not checked", async () => {
-    const trace = await without("small", "encoder.0.q");
+    const trace = await openFixtureWithout("small", "encoder.0.q");
     const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
     const [softmax] = await sheets(trace, place, "softmax");
     expect(softmax.check?.agrees).toBe(true); // of the scores, which are there

@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { contributions, likeliest, parts, signed, without } from "./contributions";
+import { wordContributions, argmax, textParts, signed, withoutWord } from "./contributions";
 
 const word = (text: string, from: number, to: number, ...p: number[]) => ({ text, span: [from, to] as const, without: p });
 
 describe("explanation", () => {
   test("a word that helps is positive, one that hurts is negative", () => {
     const explained = { probabilities: [0.2, 0.8], words: [word("a", 0, 1, 0.5, 0.5), word("b", 2, 3, 0.1, 0.9)], agreement: null };
-    expect(contributions(explained, 1).map((c) => c.toFixed(2))).toEqual(["0.30", "-0.10"]);
-    expect(contributions(explained, 0).map((c) => c.toFixed(2))).toEqual(["-0.30", "0.10"]);
-    expect(likeliest(explained.probabilities)).toBe(1);
+    expect(wordContributions(explained, 1).map((c) => c.toFixed(2))).toEqual(["0.30", "-0.10"]);
+    expect(wordContributions(explained, 0).map((c) => c.toFixed(2))).toEqual(["-0.30", "0.10"]);
+    expect(argmax(explained.probabilities)).toBe(1);
   });
 
   test("spans count code points, not UTF-16 units", () => {
-    expect(parts("😀 영화 a", [word("😀", 0, 1), word("영화", 2, 4), word("a", 5, 6)])).toEqual([
+    expect(textParts("😀 영화 a", [word("😀", 0, 1), word("영화", 2, 4), word("a", 5, 6)])).toEqual([
       { text: "😀", word: 0 },
       { text: " ", word: -1 },
       { text: "영화", word: 1 },
@@ -26,20 +26,20 @@ describe("explanation", () => {
     const span = fc.tuple(fc.nat(12), fc.nat(12)).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 12 }), fc.array(span, { maxLength: 5 }), (text, spans) => {
-        const all = parts(text, spans.map(([from, to]) => word("", from, to)));
+        const all = textParts(text, spans.map(([from, to]) => word("", from, to)));
         expect(all.map((part) => part.text).join("")).toBe(text);
       }),
     );
   });
 
   test("deleting a word takes the blanks behind it, at the end those before it, as Python does", () => {
-    expect(without("이 영화 정말", [2, 4])).toBe("이 정말");
-    expect(without("이 영화 정말", [5, 7])).toBe("이 영화");
-    expect(without("a b", [0, 1])).toBe("b");
-    expect(without("춥다\t덥다", [0, 2])).toBe("\t덥다");
-    expect(without("a b\tc", [2, 3])).toBe("a\tc");
-    expect(without("😀  b", [0, 1])).toBe("b");
-    expect(without("a", [0, 1])).toBe("");
+    expect(withoutWord("이 영화 정말", [2, 4])).toBe("이 정말");
+    expect(withoutWord("이 영화 정말", [5, 7])).toBe("이 영화");
+    expect(withoutWord("a b", [0, 1])).toBe("b");
+    expect(withoutWord("춥다\t덥다", [0, 2])).toBe("\t덥다");
+    expect(withoutWord("a b\tc", [2, 3])).toBe("a\tc");
+    expect(withoutWord("😀  b", [0, 1])).toBe("b");
+    expect(withoutWord("a", [0, 1])).toBe("");
   });
 
   test("signs are written, zero has none", () => {

@@ -4,24 +4,24 @@ import type { Classification } from "../../trace/format";
 
 type Explained = Classification["sequences"][number];
 
-export function likeliest(probabilities: readonly number[]): number {
+export function argmax(probabilities: readonly number[]): number {
   return probabilities.indexOf(Math.max(...probabilities));
 }
 
 /** p(label) − p(label without the word), a number for each word. */
-export function contributions(explained: Explained, label: number): number[] {
+export function wordContributions(explained: Explained, label: number): number[] {
   return explained.words.map((word) => explained.probabilities[label] - word.without[label]);
 }
 
-export interface Part {
+export interface TextPart {
   readonly text: string;
   readonly word: number; // -1: between words
 }
 
 /** The text cut at the words; spans count code points, and words that overlap are cut where the first ends. */
-export function parts(text: string, words: Explained["words"]): Part[] {
+export function textParts(text: string, words: Explained["words"]): TextPart[] {
   const points = Array.from(text);
-  const result: Part[] = [];
+  const result: TextPart[] = [];
   const push = (from: number, to: number, word: number) => {
     if (to > from) result.push({ text: points.slice(from, to).join(""), word });
   };
@@ -36,7 +36,7 @@ export function parts(text: string, words: Explained["words"]): Part[] {
 }
 
 /** The text without a word and the blanks behind it; without those before it at the end (of a text of a pair, too). */
-export function without(text: string, [from, to]: readonly [number, number]): string {
+export function withoutWord(text: string, [from, to]: readonly [number, number]): string {
   const points = Array.from(text);
   const blank = (i: number) => /^[^\S\t]$/.test(points[i] ?? "");
   while (blank(to)) to++;

@@ -6,7 +6,7 @@ import { diverging } from "../../draw/colours";
 import { currentTrace } from "../../state/session";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
-import { small } from "../../testing/testTrace";
+import { testTrace } from "../../testing/testTrace";
 import { tint } from "./explanation";
 
 const deleted = setting<number>("explanation", "without", -1);
@@ -17,9 +17,9 @@ afterEach(() => {
 
 it("another text has all its words", async () => {
   deleted.value = 1; // as the address says
-  currentTrace.value = await small();
+  currentTrace.value = await testTrace();
   expect(deleted.value).toBe(1);
-  currentTrace.value = await small();
+  currentTrace.value = await testTrace();
   expect(deleted.value).toBe(-1);
   deleted.value = 2;
   sequence.value = 1;
@@ -27,7 +27,7 @@ it("another text has all its words", async () => {
 });
 
 it("an address names a text and its word at once", async () => {
-  currentTrace.value = await small();
+  currentTrace.value = await testTrace();
   batch(() => ([sequence.value, deleted.value] = [1, 2]));
   expect(deleted.value).toBe(2);
 });

@@ -14,69 +14,69 @@ import { explanation as about } from "../viewInfo";
 import type { Classification, TraceInfo } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
-import type { StageProps, Drawn } from "../view";
-import { contributions, likeliest, parts, signed, without } from "./contributions";
+import type { StageProps, ViewRenderer } from "../view";
+import { wordContributions, argmax, textParts, signed, withoutWord } from "./contributions";
 import "./explanation.css";
 
-export const explanation: Drawn = {
+export const explanation: ViewRenderer = {
   Stage,
   svg,
   table,
 };
 
-const label = setting("explanation", "label", -1); // -1: the likeliest
-const deleted = setting("explanation", "without", -1); // number of the word, -1: none
+const labelSetting = setting("explanation", "label", -1); // -1: the likeliest
+const deletedSetting = setting("explanation", "without", -1); // number of the word, -1: none
 
 // A word is deleted of one text: of the next none is, unless the address names both at once.
-const current = () => ({ trace: currentTrace.value, sequence: sequence.value, word: deleted.value });
+const current = () => ({ trace: currentTrace.value, sequence: sequence.value, word: deletedSetting.value });
 let last = current();
 effect(() => {
   const { trace, sequence, word } = current();
   const other = last.trace !== null && (trace !== last.trace || sequence !== last.sequence);
-  if (other && word === last.word) deleted.value = -1;
+  if (other && word === last.word) deletedSetting.value = -1;
   last = current();
 });
 
-interface Answer {
+interface Explanation {
   readonly text: string;
   readonly labels: Classification["labels"];
   readonly explained: Classification["sequences"][number];
   readonly label: number;
   readonly deleted: number;
-  readonly adds: readonly number[];
+  readonly contributions: readonly number[];
 }
 
-function answer(info: TraceInfo): Answer | null {
+function explanationOf(info: TraceInfo): Explanation | null {
   const explained = info.classification?.sequences[sequence.value];
   if (!info.classification || !explained) return null;
   const { labels } = info.classification;
-  const wanted = labels[label.value] === undefined ? likeliest(explained.probabilities) : label.value;
+  const label = labels[labelSetting.value] === undefined ? argmax(explained.probabilities) : labelSetting.value;
   return {
     text: info.sides.source?.[sequence.value]?.text ?? "",
     labels,
     explained,
-    label: wanted,
-    deleted: explained.words[deleted.value] ? deleted.value : -1,
-    adds: contributions(explained, wanted),
+    label: label,
+    deleted: explained.words[deletedSetting.value] ? deletedSetting.value : -1,
+    contributions: wordContributions(explained, label),
   };
 }
 
 function Stage({ trace }: StageProps) {
-  const found = answer(trace.info);
-  if (!found) return <p>{t(about.why)}</p>;
-  const { labels, explained, adds } = found;
+  const found = explanationOf(trace.info);
+  if (!found) return <p>{t(about.missing)}</p>;
+  const { labels, explained, contributions } = found;
   const { content, width, height } = classBars(found, PAGE_COLOURS);
   return (
     <div class="explanation">
-      <svg role="img" aria-label={said(found)} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+      <svg role="img" aria-label={summary(found)} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
         {content}
       </svg>
       <p aria-live="polite">
-        {said(found)} <Again of={found} />
+        {summary(found)} <RunWithoutWord of={found} />
       </p>
       <label class="choice">
         {t({ ko: "낱말이 더하는 것:", en: "What words add to" })}
-        <select value={found.label} onChange={(event) => (label.value = Number(event.currentTarget.value))}>
+        <select value={found.label} onChange={(event) => (labelSetting.value = Number(event.currentTarget.value))}>
           {labels.map((name, i) => (
             <option key={i} value={i}>
               {displayText(name)}
@@ -85,7 +85,7 @@ function Stage({ trace }: StageProps) {
         </select>
       </label>
       {explained.words.length ? <Text of={found} /> : <p>{t(NO_WORDS)}</p>}
-      {adds.length ? <Legend most={largest(adds)} /> : null}
+      {contributions.length ? <Legend max={colourRange(contributions)} /> : null}
       <p>{agreement(explained.agreement)}</p>
       <p>{t(CAUTION)}</p>
     </div>
@@ -93,9 +93,9 @@ function Stage({ trace }: StageProps) {
 }
 
 /** Behind a live page the model can be asked again, and looked into, without the word. */
-function Again({ of: { text, explained, deleted: gone } }: { readonly of: Answer }) {
-  if (gone < 0 || !liveModel.value?.traces) return null;
-  const ask = () => runModel({ editedText: without(text, explained.words[gone].span), editedTarget: null, decode: null });
+function RunWithoutWord({ of: { text, explained, deleted: deleted } }: { readonly of: Explanation }) {
+  if (deleted < 0 || !liveModel.value?.traces) return null;
+  const ask = () => runModel({ text: withoutWord(text, explained.words[deleted].span), target: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void ask()}>
       {t({ ko: "이 낱말 없이 다시 실행", en: "Run again without it" })}
@@ -121,12 +121,12 @@ function agreement(value: number | null): string {
 }
 
 /** The text: each word on the tint of what it adds, its number below. */
-function Text({ of: { text, explained, adds, deleted: gone } }: { readonly of: Answer }) {
-  const most = largest(adds);
+function Text({ of: { text, explained, contributions, deleted: deleted } }: { readonly of: Explanation }) {
+  const max = colourRange(contributions);
   const ramp = diverging(shade.value);
   return (
     <p class="explanation-text">
-      {parts(text, explained.words).map(({ text: part, word }, i) =>
+      {textParts(text, explained.words).map(({ text: part, word }, i) =>
         word < 0 ? (
           <Between key={i} text={part} />
         ) : (
@@ -134,12 +134,12 @@ function Text({ of: { text, explained, adds, deleted: gone } }: { readonly of: A
             key={i}
             type="button"
             class="explanation-word"
-            aria-pressed={word === gone}
-            style={tint(ramp, adds[word], most)}
-            onClick={() => (deleted.value = word === gone ? -1 : word)}
+            aria-pressed={word === deleted}
+            style={tint(ramp, contributions[word], max)}
+            onClick={() => (deletedSetting.value = word === deleted ? -1 : word)}
           >
             <bdi>{displayText(part)}</bdi>
-            <small>{signed(adds[word])}</small>
+            <small>{signed(contributions[word])}</small>
           </button>
         ),
       )}
@@ -153,49 +153,49 @@ function Between({ text }: { readonly text: string }) {
   return <span>{text.trim() ? displayText(text) : " "}</span>;
 }
 
-function Legend({ most }: { readonly most: number }) {
+function Legend({ max }: { readonly max: number }) {
   const ramp = diverging(shade.value);
   return (
     <p class="choices hint">
-      {signed(-most)}
+      {signed(-max)}
       <span aria-hidden="true">
         {Array.from({ length: 11 }, (_, i) => (
           <i key={i} style={{ background: css(ramp, rampStep(signedTone(1.15)(i / 5 - 1))) }} />
         ))}
       </span>
-      {signed(most)}
+      {signed(max)}
     </p>
   );
 }
 
 /** Where the colours end; what adds next to nothing must not look as if it did. */
-function largest(adds: readonly number[]): number {
+function colourRange(adds: readonly number[]): number {
   return Math.max(0.05, ...adds.map(Math.abs));
 }
 
 /** The classes: their probabilities, and those without the deleted word below. */
-function classBars({ labels, explained, label: wanted, deleted: gone }: Answer, inks: DrawingColours): Drawing {
+function classBars({ labels, explained, label: label, deleted: deleted }: Explanation, colours: DrawingColours): Drawing {
   return bars(
     labels.map((name, i) => ({
       name,
-      values: gone < 0 ? [explained.probabilities[i]] : [explained.probabilities[i], explained.words[gone].without[i]],
-      strong: i === wanted,
+      values: deleted < 0 ? [explained.probabilities[i]] : [explained.probabilities[i], explained.words[deleted].without[i]],
+      strong: i === label,
     })),
-    inks,
+    colours,
     260,
     1,
   );
 }
 
-function said({ labels, explained, deleted: gone }: Answer): string {
-  const best = likeliest(explained.probabilities);
+function summary({ labels, explained, deleted: deleted }: Explanation): string {
+  const best = argmax(explained.probabilities);
   const sure = (p: number) => p.toFixed(4);
   const name = displayText(labels[best]);
   const before = explained.probabilities[best];
-  if (gone < 0) return t({ ko: `답: ${name}, 확률 ${sure(before)}.`, en: `Answer: ${name}, probability ${sure(before)}.` });
-  const word = displayText(explained.words[gone].text);
-  const rest = explained.words[gone].without;
-  const now = displayText(labels[likeliest(rest)]);
+  if (deleted < 0) return t({ ko: `답: ${name}, 확률 ${sure(before)}.`, en: `Answer: ${name}, probability ${sure(before)}.` });
+  const word = displayText(explained.words[deleted].text);
+  const rest = explained.words[deleted].without;
+  const now = displayText(labels[argmax(rest)]);
   return t({
     ko: `‘${word}’ 없이: ${name} ${sure(before)} → ${sure(rest[best])}; 답은 ${now === name ? "그대로" : now}.`,
     en: `Without “${word}”: ${name} ${sure(before)} → ${sure(rest[best])}; the answer ${now === name ? "stays" : `becomes ${now}`}.`,
@@ -203,15 +203,15 @@ function said({ labels, explained, deleted: gone }: Answer): string {
 }
 
 async function svg(trace: Trace): Promise<string> {
-  const found = answer(trace.info);
-  if (!found) return svgDocument(300, 40, "", line(10, 24, t(about.why)));
+  const found = explanationOf(trace.info);
+  if (!found) return svgDocument(300, 40, "", line(10, 24, t(about.missing)));
   const classes = classBars(found, PRINT_COLOURS);
-  const most = largest(found.adds);
+  const max = colourRange(found.contributions);
   const ramp = diverging("light");
   const name = displayText(found.labels[found.label]);
   const [edge, size, widest] = [12, 15, 690];
   let [x, y] = [edge, classes.height + 44];
-  const words = parts(found.text, found.explained.words).flatMap(({ text, word }) => {
+  const words = textParts(found.text, found.explained.words).flatMap(({ text, word }) => {
     if (word < 0) {
       if (/[\t\n]/.test(text)) [x, y] = [edge, y + 46];
       else x += 6;
@@ -219,22 +219,22 @@ async function svg(trace: Trace): Promise<string> {
     }
     const width = Math.max(textWidth(displayText(text), size), textWidth("+0.000", 10)) + 10;
     if (x > edge && x + width > widest) [x, y] = [edge, y + 46];
-    const { background, color } = tint(ramp, found.adds[word], most);
-    const drawn = element(
+    const { background, color } = tint(ramp, found.contributions[word], max);
+    const content = element(
       "g",
       { transform: `translate(${x} ${y})`, "text-anchor": "middle" },
       element("rect", { width, height: 38, rx: 3, fill: background }),
       line(width / 2, 18, displayText(text), { size, fill: color }),
-      line(width / 2, 32, signed(found.adds[word]), { size: 10, fill: color }),
+      line(width / 2, 32, signed(found.contributions[word]), { size: 10, fill: color }),
     );
     x += width;
-    return [drawn];
+    return [content];
   });
   const note = agreement(found.explained.agreement);
   return svgDocument(
     Math.max(widest + edge, 2 * edge + 1.2 * textWidth(note, 11)), // other fonts may be wider
     y + 80,
-    said(found),
+    summary(found),
     element("g", { transform: `translate(${edge} 12)` }, markup(classes.content)),
     line(edge, classes.height + 32, t({ ko: `낱말이 더하는 것: ${name}`, en: `What words add to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
     words,
@@ -243,7 +243,7 @@ async function svg(trace: Trace): Promise<string> {
 }
 
 async function table(trace: Trace): Promise<(string | number)[][]> {
-  const found = answer(trace.info);
+  const found = explanationOf(trace.info);
   if (!found) return [["word"]];
   const { labels, explained } = found;
   return [
@@ -254,8 +254,8 @@ async function table(trace: Trace): Promise<(string | number)[][]> {
 }
 
 /** The background of a word for its contribution, and a text colour that is readable on it. */
-export function tint(ramp: Ramp, value: number, most: number): { background: string; color: string } {
-  const index = rampStep(signedTone(most * 1.15)(value));
+export function tint(ramp: Ramp, value: number, max: number): { background: string; color: string } {
+  const index = rampStep(signedTone(max * 1.15)(value));
   const [r, g, b] = Array.from(ramp.subarray(3 * index, 3 * index + 3), (byte) => (byte / 255) ** 2.2);
   const luminance = 0.2126 * r + 0.7152 * g + 0.0722 * b; // black and white are equally readable at 0.179
   return { background: css(ramp, index), color: luminance > 0.179 ? "#000000" : "#ffffff" };

@@ -2,29 +2,29 @@
 
 import type { Beam, Step } from "../../trace/format";
 
-export interface Node {
+export interface TreeNode {
   readonly beam: Beam;
   readonly step: number;
   readonly x: number; // in steps, from the first of the window
   y: number; // in rows
-  readonly children: Node[];
+  readonly children: TreeNode[];
 }
 
-export interface Link {
-  readonly from: Node | null; // null: it comes from before the window
-  readonly to: Node;
+export interface TreeLink {
+  readonly from: TreeNode | null; // null: it comes from before the window
+  readonly to: TreeNode;
 }
 
-export interface Layout {
-  readonly nodes: readonly Node[];
-  readonly links: readonly Link[];
+export interface TreeLayout {
+  readonly nodes: readonly TreeNode[];
+  readonly links: readonly TreeLink[];
   readonly first: number; // the steps drawn, both included
   readonly last: number;
   readonly rows: number;
 }
 
 /** The steps around `step` that together have at most `most` beams. */
-export function windowOf(steps: readonly Step[], step: number, most: number): readonly [first: number, last: number] {
+export function windowOf(steps: readonly Step[], step: number, max: number): readonly [first: number, last: number] {
   let first = step;
   let last = step;
   let count = steps[step]?.beams.length ?? 0;
@@ -32,7 +32,7 @@ export function windowOf(steps: readonly Step[], step: number, most: number): re
     grown = false;
     for (const next of [first - 1, last + 1]) {
       const more = steps[next]?.beams.length;
-      if (more === undefined || count + more > most) continue;
+      if (more === undefined || count + more > max) continue;
       count += more;
       if (next < first) first = next;
       else last = next;
@@ -46,10 +46,10 @@ export function windowOf(steps: readonly Step[], step: number, most: number): re
  * Where each beam of the window stands: parents in the middle of their children, one step to the left of them, no two
  * in one place. A subtree moves down until it has room, each step as little as it can (Wetherell and Shannon 1979).
  */
-export function layout(steps: readonly Step[], step: number, most = 300): Layout {
-  const [first, last] = windowOf(steps, step, most);
-  const nodes = new Map<number, Node>();
-  const links: Link[] = [];
+export function layoutTree(steps: readonly Step[], step: number, max = 300): TreeLayout {
+  const [first, last] = windowOf(steps, step, max);
+  const nodes = new Map<number, TreeNode>();
+  const links: TreeLink[] = [];
   for (let at = first; at <= last; at++)
     for (const beam of steps[at]?.beams ?? []) {
       if (nodes.has(beam.id)) continue;
@@ -60,19 +60,19 @@ export function layout(steps: readonly Step[], step: number, most = 300): Layout
       nodes.set(beam.id, node);
     }
   const free: number[] = []; // the first free row of each step
-  for (const { from, to } of links) if (!from) place(to, free);
+  for (const { from, to } of links) if (!from) placeSubtree(to, free);
   return { nodes: [...nodes.values()], links, first, last, rows: Math.max(0, ...free) };
 }
 
-function place(node: Node, free: number[]): void {
-  for (const child of node.children) place(child, free);
-  const room = free[node.x] ?? 0;
-  node.y = node.children.length ? (node.children[0].y + node.children[node.children.length - 1].y) / 2 : room;
-  if (node.y < room) moveDown(node, room - node.y, free);
+function placeSubtree(node: TreeNode, free: number[]): void {
+  for (const child of node.children) placeSubtree(child, free);
+  const firstFree = free[node.x] ?? 0;
+  node.y = node.children.length ? (node.children[0].y + node.children[node.children.length - 1].y) / 2 : firstFree;
+  if (node.y < firstFree) moveDown(node, firstFree - node.y, free);
   free[node.x] = node.y + 1;
 }
 
-function moveDown(node: Node, by: number, free: number[]): void {
+function moveDown(node: TreeNode, by: number, free: number[]): void {
   node.y += by;
   free[node.x] = Math.max(free[node.x] ?? 0, node.y + 1);
   for (const child of node.children) moveDown(child, by, free);

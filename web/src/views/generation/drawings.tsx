@@ -4,16 +4,16 @@ import type { Drawing } from "../../draw/bars";
 import { type Ramp, css } from "../../draw/colours";
 import { type DrawingColours } from "../../draw/svg";
 import { displayText } from "../../draw/text";
-import type { Layout, Node } from "./beams";
+import type { TreeLayout, TreeNode } from "./beams";
 
 export const COLUMN = 92;
 const ROW = 38;
 const MARGIN = 24;
 
 /** The tree: thick is the answer, a square has ended, the column of the step is marked. */
-export function beamTree({ nodes, links, first, last, rows }: Layout, step: number, inks: DrawingColours): Drawing {
-  const x = (node: Node) => MARGIN + (node.x + 0.5) * COLUMN;
-  const y = (node: Node) => MARGIN + (node.y + 0.5) * ROW;
+export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: number, colours: DrawingColours): Drawing {
+  const x = (node: TreeNode) => MARGIN + (node.x + 0.5) * COLUMN;
+  const y = (node: TreeNode) => MARGIN + (node.y + 0.5) * ROW;
   const roots = links.filter(({ from }) => !from).map(({ to }) => y(to));
   const origin = roots.reduce((sum, each) => sum + each, 0) / roots.length; // where all began
   const curves = (best: boolean) =>
@@ -34,19 +34,19 @@ export function beamTree({ nodes, links, first, last, rows }: Layout, step: numb
       .join("");
   const width = 2 * MARGIN + (last - first + 1) * COLUMN;
   const height = 2 * MARGIN + rows * ROW;
-  const drawn = (
+  const content = (
     <g font-size={12} text-anchor="middle">
-      <rect x={MARGIN + (step - first) * COLUMN} y={0} width={COLUMN} height={height} fill={inks.line} opacity={0.45} />
+      <rect x={MARGIN + (step - first) * COLUMN} y={0} width={COLUMN} height={height} fill={colours.line} opacity={0.45} />
       {Array.from({ length: last - first + 1 }, (_, i) => (
-        <text key={i} x={MARGIN + (i + 0.5) * COLUMN} y={14} font-size={11} fill={inks.faint}>
+        <text key={i} x={MARGIN + (i + 0.5) * COLUMN} y={14} font-size={11} fill={colours.faint}>
           {first + i + 1}
         </text>
       ))}
-      <path d={curves(false)} fill="none" stroke={inks.faint} stroke-width={1} />
-      <path d={curves(true)} fill="none" stroke={inks.focus} stroke-width={3} />
+      <path d={curves(false)} fill="none" stroke={colours.faint} stroke-width={1} />
+      <path d={curves(true)} fill="none" stroke={colours.focus} stroke-width={3} />
       {[false, true].flatMap((ended) =>
         [false, true].map((best) => (
-          <path key={`${ended}${best}`} d={dots(ended, best)} fill={best ? inks.focus : inks.ground} stroke={best ? inks.focus : inks.faint} stroke-width={1.5} />
+          <path key={`${ended}${best}`} d={dots(ended, best)} fill={best ? colours.focus : colours.ground} stroke={best ? colours.focus : colours.faint} stroke-width={1.5} />
         )),
       )}
       {nodes.map((node) => (
@@ -54,15 +54,15 @@ export function beamTree({ nodes, links, first, last, rows }: Layout, step: numb
           key={node.beam.id}
           x={x(node)}
           y={y(node) - 8}
-          fill={inks.ink}
+          fill={colours.ink}
           font-weight={node.beam.best ? 700 : undefined}
-          stroke={inks.ground}
+          stroke={colours.ground}
           stroke-width={3}
           stroke-linejoin="round"
           paint-order="stroke"
         >
-          {cut(displayText(node.beam.piece))}
-          <tspan x={x(node)} dy={23} font-size={10.5} font-weight={400} fill={inks.faint}>
+          {shortenPiece(displayText(node.beam.piece))}
+          <tspan x={x(node)} dy={23} font-size={10.5} font-weight={400} fill={colours.faint}>
             {node.beam.score.toFixed(2).replace("-", "\u2212")}
           </tspan>
         </text>
@@ -72,17 +72,17 @@ export function beamTree({ nodes, links, first, last, rows }: Layout, step: numb
   return { content, width, height };
 }
 
-function cut(text: string): string {
+function shortenPiece(text: string): string {
   const letters = [...text];
   return letters.length > 8 ? `${letters.slice(0, 7).join("")}…` : text;
 }
 
 /** A cell a position, as dark as the step that wrote it is late; hollow: not yet written. */
-export function cacheStrip(written: readonly number[], steps: number, ramp: Ramp, inks: DrawingColours): Drawing {
+export function cacheStrip(written: readonly number[], steps: number, ramp: Ramp, colours: DrawingColours): Drawing {
   const cell = Math.max(1.5, Math.min(22, 880 / Math.max(written.length, 1)));
   const colour = (step: number) => css(ramp, 40 + Math.round((170 * step) / Math.max(steps - 1, 1)));
-  const drawn = (
-    <g font-size={10} text-anchor="middle" fill={inks.faint}>
+  const content = (
+    <g font-size={10} text-anchor="middle" fill={colours.faint}>
       {written.map((step, position) =>
         step < 0 ? null : (
           <rect key={position} x={position * cell} y={1} width={Math.max(cell - 1, 1)} height={18} fill={colour(step)}>
@@ -90,7 +90,7 @@ export function cacheStrip(written: readonly number[], steps: number, ramp: Ramp
           </rect>
         ),
       )}
-      <rect x={0} y={0.5} width={written.length * cell} height={19} fill="none" stroke={inks.faint} />
+      <rect x={0} y={0.5} width={written.length * cell} height={19} fill="none" stroke={colours.faint} />
       {cell >= 16
         ? written.map((step, position) =>
             step < 0 ? null : (

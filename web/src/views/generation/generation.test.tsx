@@ -3,7 +3,7 @@
 import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { languageSetting, step } from "../../state/state";
-import { INFO, small } from "../../testing/testTrace";
+import { INFO, testTrace } from "../../testing/testTrace";
 import type { Decoding, Sequence, Step } from "../../trace/format";
 import { generation } from "./generation";
 
@@ -15,7 +15,7 @@ const STEP: Step = { cache: 0, before: [], after: [], chosen: { id: 12, piece: "
 /** A trace of two steps that says what was written, without the weights. */
 function written(prompt: number, chosen: Step["chosen"] = STEP.chosen) {
   const decoding: Decoding = { method: "beam", settings: {}, prompt, steps: [STEP, { ...STEP, chosen }], output: "" };
-  return small({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, traceId: "decoder", queries: "target", keys: "target" }], decodingArgument });
+  return testTrace({ sides: { target: [TARGET] }, blocks: [{ ...BLOCK, name: "decoder", queries: "target", keys: "target" }], decoding });
 }
 
 const text = () => document.querySelector(".generation")?.textContent ?? "";

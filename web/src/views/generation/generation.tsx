@@ -18,14 +18,14 @@ import { displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import { type Message, t } from "../../i18n/i18n";
-import { Choice, chosen } from "../choice";
-import type { StageProps, Drawn } from "../view";
-import { layout } from "./beams";
+import { Choice, selected } from "../choice";
+import type { StageProps, ViewRenderer } from "../view";
+import { layoutTree } from "./beams";
 import "./generation.css";
 import { COLUMN, beamTree, cacheStrip } from "./drawings";
-import { choices, decodingOf, rowOfStep, writtenAt } from "./playback";
+import { candidateRows, decodingOf, rowOfStep, cacheSteps } from "./playback";
 
-export const generation: Drawn = {
+export const generation: ViewRenderer = {
   Stage,
   svg,
   table,
@@ -52,40 +52,40 @@ const row = setting<keyof typeof ROW>("generation", "row", "cross");
 const speed = setting<keyof typeof SPEED>("generation", "speed", "1");
 const playing = signal(false);
 
-const MOST_BARS = 20; // keys drawn; the heaviest
-const MOST_PREFIX = 80; // tokens of the text before the step
+const MAX_BARS = 20; // keys drawn; the heaviest
+const MAX_PREFIX = 80; // tokens of the text before the step
 
-interface Keys {
+interface AttentionRow {
   readonly bars: readonly Bar[];
   readonly block: keyof typeof ROW;
   readonly head: string;
-  readonly share: number; // of the row's mass that is drawn
+  readonly fraction: number; // of the row's mass that is drawn
   readonly all: number;
 }
 
 /** Where the token read at the step looked; null behind the answer's end, and where its row has left the window. */
-async function looked(trace: Trace, decoding: Decoding, at: number): Promise<Keys | null> {
-  const names = trace.info.blocks.map(({ traceId }) => traceId);
-  const wanted = names.includes("cross") ? chosen(row, ROW) : "decoder";
-  const { layers, heads } = trace.block(wanted);
+async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Promise<AttentionRow | null> {
+  const names = trace.info.blocks.map(({ name }) => name);
+  const block = names.includes("cross") ? selected(row, ROW) : "decoder";
+  const { layers, heads } = trace.block(block);
   const place: HeadLocation = {
     sequence: 0,
-    block: wanted,
+    block: block,
     layer: Math.min(layer.value, layers - 1),
     head: Math.min(head.value, heads - 1),
   };
   const read = rowOfStep(decoding, at);
   if (read < 0 || read >= trace.queries(place).pieces.length) return null;
   const { matrix, keys, allowed } = await displayWeights(sliceRows(trace, read, read + 1), place);
-  const seen = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
-  const kept = [...seen].sort((a, b) => b.weight - a.weight).slice(0, MOST_BARS).sort((a, b) => a.i - b.i);
-  const mass = (of: typeof seen) => of.reduce((sum, { weight }) => sum + weight, 0);
+  const visible = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
+  const largest = [...visible].sort((a, b) => b.weight - a.weight).slice(0, MAX_BARS).sort((a, b) => a.i - b.i);
+  const mass = (of: typeof visible) => of.reduce((sum, { weight }) => sum + weight, 0);
   return {
-    bars: kept.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
-    block: wanted,
+    bars: largest.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
+    block: block,
     head: headName(place),
-    share: mass(kept) / (mass(seen) || 1),
-    all: seen.length,
+    fraction: mass(largest) / (mass(visible) || 1),
+    all: visible.length,
   };
 }
 
@@ -95,19 +95,19 @@ function Stage({ trace }: StageProps) {
   const at = Math.min(step.value, count - 1);
   const { value: keys, error } = useAsync(async () => {
     const now = Math.min(step.value, count - 1);
-    return decoding && count ? looked(trace, decoding, now) : null;
+    return decoding && count ? attentionOfStep(trace, decoding, now) : null;
   }, [trace]);
-  const pace = Number(chosen(speed, SPEED));
+  const pace = Number(selected(speed, SPEED));
   useEffect(() => {
     if (!playing.value) return;
-    const timer = setInterval(() => move(count, 1), 1000 / pace);
+    const timer = setInterval(() => moveStep(count, 1), 1000 / pace);
     return () => clearInterval(timer);
   }, [playing.value, pace, count]);
   useEffect(() => () => void (playing.value = false), [trace]);
   useEffect(() => {
     step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
   });
-  if (!decoding || count === 0) return <p>{t(about.why)}</p>;
+  if (!decoding || count === 0) return <p>{t(about.missing)}</p>;
   return (
     <div
       class="generation"
@@ -116,7 +116,7 @@ function Stage({ trace }: StageProps) {
       aria-label={t(about.title)}
       aria-keyshortcuts="Space ArrowLeft ArrowRight"
       onKeyDown={(event) => {
-        if (event.target !== event.currentTarget || !press(event.key, count)) return;
+        if (event.target !== event.currentTarget || !handleKey(event.key, count)) return;
         event.preventDefault();
         event.stopPropagation();
       }}
@@ -125,9 +125,9 @@ function Stage({ trace }: StageProps) {
       <Prefix trace={trace} decoding={decoding} at={at} />
       <div class="generation-panels">
         <Panel title={{ ko: "본 곳", en: "Looked at" }}>
-          {trace.info.blocks.some(({ traceId }) => traceId === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
-          {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} says={lookedNote(keys)} /> : null}
-          {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? lookedNote(keys) : unseen(decoding, at)}</p>}
+          {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
+          {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} says={attentionNote(keys)} /> : null}
+          {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? attentionNote(keys) : missingReason(decoding, at)}</p>}
         </Panel>
         <Panel title={{ ko: "후보", en: "Candidates" }}>
           <Svg of={candidateBars(decoding, at, PAGE_COLOURS)} says={candidateNote(decoding, at)} />
@@ -141,38 +141,38 @@ function Stage({ trace }: StageProps) {
   );
 }
 
-const BEHIND: Message = {
+const ANSWER_ENDED: Message = {
   ko: "답은 이미 끝났고, 다른 빔이 더 나은 답을 찾고 있었습니다.",
   en: "The answer had ended; other beams still looked for a better one.",
 };
 
-const GONE: Message = {
+const OUTSIDE_WINDOW: Message = {
   ko: "이 걸음은 이제 창 안에 없습니다. 모델이 그 뒤로 더 썼고, 기록에는 마지막 토큰들만 있습니다.",
   en: "This step is no longer in the window: the model wrote on, and the trace holds the newest tokens alone.",
 };
 
 /** Why there is nothing where the step looked; it may still be on the way. */
-function unseen(decoding: Decoding, at: number): string {
-  if (rowOfStep(decoding, at) < 0) return t(GONE);
-  return decoding.steps[at].chosen ? "…" : t(BEHIND);
+function missingReason(decoding: Decoding, at: number): string {
+  if (rowOfStep(decoding, at) < 0) return t(OUTSIDE_WINDOW);
+  return decoding.steps[at].chosen ? "…" : t(ANSWER_ENDED);
 }
 
-function move(count: number, by: number): void {
+function moveStep(count: number, by: number): void {
   const next = Math.max(0, Math.min(count - 1, Math.min(step.value, count - 1) + by));
   step.value = next;
   if (next === count - 1) playing.value = false;
 }
 
-function play(count: number): void {
+function togglePlaying(count: number): void {
   if (!playing.value && step.value >= count - 1) step.value = 0;
   playing.value = !playing.value;
 }
 
 /** What a key does while the stage is focused; false: nothing. */
-function press(name: string, count: number): boolean {
-  if (name === " ") play(count);
-  else if (name === "ArrowRight") move(count, 1);
-  else if (name === "ArrowLeft") move(count, -1);
+function handleKey(name: string, count: number): boolean {
+  if (name === " ") togglePlaying(count);
+  else if (name === "ArrowRight") moveStep(count, 1);
+  else if (name === "ArrowLeft") moveStep(count, -1);
   else return false;
   return true;
 }
@@ -186,11 +186,11 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
   return (
     <div class="choices">
       {button("|◀", { ko: "처음으로", en: "to the start" }, () => (step.value = 0))}
-      {button("◀", { ko: "한 걸음 뒤로", en: "one step back" }, () => move(count, -1))}
-      <button type="button" class="generation-play" onClick={() => play(count)}>
+      {button("◀", { ko: "한 걸음 뒤로", en: "one step back" }, () => moveStep(count, -1))}
+      <button type="button" class="generation-play" onClick={() => togglePlaying(count)}>
         {t(playing.value ? { ko: "멈춤", en: "Pause" } : { ko: "재생", en: "Play" })}
       </button>
-      {button("▶", { ko: "한 걸음 앞으로", en: "one step on" }, () => move(count, 1))}
+      {button("▶", { ko: "한 걸음 앞으로", en: "one step on" }, () => moveStep(count, 1))}
       <label class="choice generation-slider">
         {t({ ko: "걸음", en: "step" })}
         <input type="range" min={1} max={count} value={at + 1} onInput={(event) => (step.value = event.currentTarget.valueAsNumber - 1)} />
@@ -215,8 +215,8 @@ function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decod
   const { chosen: token } = decoding.steps[at];
   return (
     <p class="generation-prefix" aria-live={playing.value ? "off" : "polite"}>
-      {pieces.length > MOST_PREFIX ? "… " : null}
-      {pieces.slice(-MOST_PREFIX).map((piece, i) => (
+      {pieces.length > MAX_PREFIX ? "… " : null}
+      {pieces.slice(-MAX_PREFIX).map((piece, i) => (
         <bdi key={i}>{displayText(piece)}</bdi>
       ))}
       {token ? (
@@ -247,17 +247,17 @@ function Svg({ of: { content, width, height }, says }: { readonly of: Drawing; r
   );
 }
 
-function attentionBars(keys: Keys, inks: DrawingColours): Drawing {
-  return bars(keys.bars, inks, 150, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
+function attentionBars(keys: AttentionRow, colours: DrawingColours): Drawing {
+  return bars(keys.bars, colours, 150, Math.max(...keys.bars.flatMap(({ values }) => values.map(Number))));
 }
 
-function lookedNote({ block, head, share, bars: { length }, all }: Keys): string {
+function attentionNote({ block, head, fraction, bars: { length }, all }: AttentionRow): string {
   const where = `${t(ROW[block])} · ${head}`;
-  return length < all ? `${where} · ${length}/${all}, ${Math.round(100 * share)} %` : where;
+  return length < all ? `${where} · ${length}/${all}, ${Math.round(100 * fraction)} %` : where;
 }
 
-function candidateBars(decoding: Decoding, at: number, inks: DrawingColours): Drawing {
-  const listed = choices(decoding.steps[at]);
+function candidateBars(decoding: Decoding, at: number, colours: DrawingColours): Drawing {
+  const listed = candidateRows(decoding.steps[at]);
   const both = decoding.steps[at].after.length > 0;
   return bars(
     listed.map(({ piece, before, after, forbidden, chosen }) => ({
@@ -266,7 +266,7 @@ function candidateBars(decoding: Decoding, at: number, inks: DrawingColours): Dr
       strong: chosen,
       note: forbidden ? t({ ko: "금지", en: "forbidden" }) : chosen ? t(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
     })),
-    inks,
+    colours,
     120,
     Math.max(0.05, ...listed.flatMap(({ before, after }) => [before ?? 0, after ?? 0])),
   );
@@ -277,15 +277,15 @@ const CHOSEN: Message = { ko: "고름", en: "chosen" };
 
 function candidateNote(decoding: Decoding, at: number): string {
   const { chosen: token, before, after } = decoding.steps[at];
-  if (!token) return t(BEHIND);
+  if (!token) return t(ANSWER_ENDED);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
-  const log = Number.isFinite(token.log_probability) ? `, log p ${minus(token.log_probability.toFixed(3))}` : "";
+  const log = Number.isFinite(token.log_probability) ? `, log p ${trueMinus(token.log_probability.toFixed(3))}` : "";
   const filters = after.length ? t({ ko: " 회색: 거르기 전, 색: 거른 뒤.", en: " Grey: before the filters; colour: after." }) : "";
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
 function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readonly at: number }) {
-  const plan = useMemo(() => layout(steps, at), [steps, at]);
+  const plan = useMemo(() => layoutTree(steps, at), [steps, at]);
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (box.current) box.current.scrollLeft = (at - plan.first + 1) * COLUMN - box.current.clientWidth / 2;
@@ -324,14 +324,14 @@ function treeNote(first: number, last: number, count: number): string {
 }
 
 function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
-  const written = writtenAt(steps, at);
-  const kept = steps[at].cache;
+  const written = cacheSteps(steps, at);
+  const largest = steps[at].cache;
   const now = written.filter((each) => each === at).length;
   const { layers, key_heads, d_head } = trace.block("decoder");
-  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${kept + now} = ${(2 * layers * key_heads * d_head * (kept + now)).toLocaleString("en")}`;
+  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${largest + now} = ${(2 * layers * key_heads * d_head * (largest + now)).toLocaleString("en")}`;
   const note = t({
-    ko: `간직한 자리 ${kept}, 이 걸음이 쓰는 자리 ${now} (색과 수: 쓴 걸음). 키와 값 × 층 × 머리 × 너비 × 자리: ${numbers}개의 수.`,
-    en: `Kept: ${kept} positions; written by this step: ${now} (colour and number: by which step). Keys and values × layers × heads × width × positions: ${numbers} numbers.`,
+    ko: `간직한 자리 ${largest}, 이 걸음이 쓰는 자리 ${now} (색과 수: 쓴 걸음). 키와 값 × 층 × 머리 × 너비 × 자리: ${numbers}개의 수.`,
+    en: `Kept: ${largest} positions; written by this step: ${now} (colour and number: by which step). Keys and values × layers × heads × width × positions: ${numbers} numbers.`,
   });
   return (
     <Panel title={{ ko: "캐시", en: "Cache" }}>
@@ -353,19 +353,19 @@ function Settings({ settings }: Pick<Decoding, "settings">) {
   );
 }
 
-function minus(text: string): string {
+function trueMinus(text: string): string {
   return text.replace(/^-(0\.0+$)?/, (_, zero?: string) => zero ?? "\u2212");
 }
 
 async function svg(trace: Trace): Promise<string> {
   const decoding = decodingOf(trace.info, 0);
-  if (!decoding) return svgDocument(300, 40, "", label(10, 24, t(about.why)));
+  if (!decoding) return svgDocument(300, 40, "", label(10, 24, t(about.missing)));
   const at = Math.min(step.value, decoding.steps.length - 1);
-  const keys = await looked(trace, decoding, at);
+  const keys = await attentionOfStep(trace, decoding, at);
   const candidates = candidateBars(decoding, at, PRINT_COLOURS);
   const attention = keys && attentionBars(keys, PRINT_COLOURS);
-  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layout(decoding.steps, at), at, PRINT_COLOURS) : null;
-  const before = piecesBefore(trace, decoding, at).slice(-MOST_PREFIX).map(displayText).join(" ");
+  const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layoutTree(decoding.steps, at), at, PRINT_COLOURS) : null;
+  const before = piecesBefore(trace, decoding, at).slice(-MAX_PREFIX).map(displayText).join(" ");
   const beside = (attention?.width ?? 0) + 24;
   const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
   const moved = (x: number, y: number, { content }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(content));
@@ -375,7 +375,7 @@ async function svg(trace: Trace): Promise<string> {
     `${t(about.title)} ${at + 1}/${decoding.steps.length}`,
     label(12, 22, `${at + 1}/${decoding.steps.length} · ${t(METHOD[decoding.method])}`, { size: 11, fill: PRINT_COLOURS.faint }),
     label(12, 44, before, { bold: true }),
-    keys && label(12, 68, lookedNote(keys), { size: 11, fill: PRINT_COLOURS.faint }),
+    keys && label(12, 68, attentionNote(keys), { size: 11, fill: PRINT_COLOURS.faint }),
     label(12 + beside, 68, t({ ko: "후보: 거르기 전 → 뒤", en: "candidates: before → after the filters" }), { size: 11, fill: PRINT_COLOURS.faint }),
     attention && moved(12, 78, attention),
     moved(12 + beside, 78, candidates),
@@ -388,7 +388,7 @@ async function table(trace: Trace): Promise<(string | number)[][]> {
   return [
     ["step", "id", "piece", "before", "after", "chosen"],
     ...(decoding?.steps ?? []).flatMap((each, i) =>
-      choices(each).map(({ id, piece, before, after, chosen }) => [i + 1, id, piece, before ?? "", after ?? "", chosen ? 1 : 0]),
+      candidateRows(each).map(({ id, piece, before, after, chosen }) => [i + 1, id, piece, before ?? "", after ?? "", chosen ? 1 : 0]),
     ),
   ];
 }

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Beam, Step, TraceInfo } from "../../trace/format";
-import { layout, windowOf } from "./beams";
-import { choices, decodingOf, rowOfStep, writtenAt } from "./playback";
+import { layoutTree, windowOf } from "./beams";
+import { candidateRows, decodingOf, rowOfStep, cacheSteps } from "./playback";
 
 const candidate = (id: number, probability: number) => ({ id, piece: `p${id}`, probability });
 const beam = (id: number, parent: number, more: Partial<Beam> = {}): Beam => ({
@@ -16,7 +16,7 @@ describe("candidates", () => {
   test("before and after are paired by token; 0 is forbidden, absent is not known", () => {
     const before = [candidate(7, 0.5), candidate(1, 0.3), candidate(9, 0.1)];
     const after = [candidate(1, 0.6), candidate(3, 0.2), candidate(7, 0)];
-    expect(choices(step(0, [], { before, after }))).toEqual([
+    expect(candidateRows(step(0, [], { before, after }))).toEqual([
       { id: 7, piece: "p7", before: 0.5, after: 0, forbidden: true, chosen: false },
       { id: 1, piece: "p1", before: 0.3, after: 0.6, forbidden: false, chosen: true },
       { id: 9, piece: "p9", before: 0.1, after: null, forbidden: false, chosen: false },
@@ -25,23 +25,23 @@ describe("candidates", () => {
   });
 
   test("a chosen token that was not likely is listed, last", () => {
-    const listed = choices(step(0, [], { before: [candidate(7, 0.5)] }));
+    const listed = candidateRows(step(0, [], { before: [candidate(7, 0.5)] }));
     expect(listed.map(({ id, chosen }) => [id, chosen])).toEqual([[7, false], [1, true]]);
   });
 });
 
 describe("behind the answer's end", () => {
   test("nothing is chosen", () => {
-    expect(choices({ ...step(0), before: [candidate(1, 0.5)], chosen: null }).map(({ chosen }) => chosen)).toEqual([false]);
+    expect(candidateRows({ ...step(0), before: [candidate(1, 0.5)], chosen: null }).map(({ chosen }) => chosen)).toEqual([false]);
   });
 });
 
 describe("the cache", () => {
   test("a position belongs to the step that read it", () => {
     const steps = [step(0), step(3), step(4)]; // a prompt of three tokens
-    expect(writtenAt(steps, 0)).toEqual([0, 0, 0, -1, -1]);
-    expect(writtenAt(steps, 2)).toEqual([0, 0, 0, 1, 2]);
-    expect(writtenAt([], 0)).toEqual([]);
+    expect(cacheSteps(steps, 0)).toEqual([0, 0, 0, -1, -1]);
+    expect(cacheSteps(steps, 2)).toEqual([0, 0, 0, 1, 2]);
+    expect(cacheSteps([], 0)).toEqual([]);
   });
 
   test("the row that chose is that of the last token before the step", () => {
@@ -77,7 +77,7 @@ describe("the beam tree", () => {
   ];
 
   test("children stand one step to the right of their parents, nobody on another", () => {
-    const { nodes, links, rows } = layout(steps, 0);
+    const { nodes, links, rows } = layoutTree(steps, 0);
     expect(nodes.map(({ beam, x }) => [beam.id, x]).sort()).toEqual([[1, 0], [2, 0], [3, 1], [4, 1], [5, 2], [6, 2]]);
     expect(links.map(({ from, to }) => [from?.beam.id ?? 0, to.beam.id])).toEqual(
       expect.arrayContaining([[0, 1], [0, 2], [1, 3], [1, 4], [3, 5], [3, 6]]),
@@ -89,7 +89,7 @@ describe("the beam tree", () => {
 
   test("a long tree is drawn around the step, cut links are kept", () => {
     const long = Array.from({ length: 100 }, (_, i) => step(i, [beam(2 * i + 1, 2 * i - 1), beam(2 * i + 2, 2 * i - 1)]));
-    const { nodes, links, first, last } = layout(long, 50, 20);
+    const { nodes, links, first, last } = layoutTree(long, 50, 20);
     expect(nodes).toHaveLength(20);
     expect([first, last]).toEqual([45, 54]);
     expect(links.filter(({ from }) => !from).map(({ to }) => to.step)).toEqual([45, 45]);
@@ -106,7 +106,7 @@ describe("the beam tree", () => {
           before = beams.map((made) => made.id);
           return step(i, beams);
         });
-        const { nodes, rows } = layout(steps, 0);
+        const { nodes, rows } = layoutTree(steps, 0);
         for (const node of nodes)
           for (const other of nodes)
             if (node.beam.id < other.beam.id && node.x === other.x) expect(Math.abs(node.y - other.y)).toBeGreaterThanOrEqual(1);
@@ -116,7 +116,7 @@ describe("the beam tree", () => {
   });
 
   test("beams that name themselves do no harm", () => {
-    expect(layout([step(0, [beam(1, 1), beam(1, 1)])], 0).nodes).toHaveLength(1);
-    expect(layout([], 0).nodes).toHaveLength(0);
+    expect(layoutTree([step(0, [beam(1, 1), beam(1, 1)])], 0).nodes).toHaveLength(1);
+    expect(layoutTree([], 0).nodes).toHaveLength(0);
   });
 });

@@ -4,7 +4,7 @@ import type { Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
 
 /** The decoding of a trace; of one that was only read, the likeliest next tokens against those that came. */
 export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
-  if (info.decodingArgument) return info.decodingArgument;
+  if (info.decoding) return info.decoding;
   const target = info.sides.target?.[sequence];
   if (!info.next || sequence > 0 || !target) return null; // `next` tells of the first sequence alone
   const count = target.real.filter(Boolean).length;
@@ -30,7 +30,7 @@ export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): n
   return prompt - 1 + step;
 }
 
-export interface Choice {
+export interface CandidateRow {
   readonly id: number;
   readonly piece: string;
   readonly before: number | null; // null: not among the likeliest
@@ -40,7 +40,7 @@ export interface Choice {
 }
 
 /** The candidates of a step, likeliest before the filters first, each with its probability after them. */
-export function choices({ before, after, chosen }: Step): Choice[] {
+export function candidateRows({ before, after, chosen }: Step): CandidateRow[] {
   const later = new Map(after.map((candidate) => [candidate.id, candidate.probability]));
   const earlier = new Map(before.map((candidate) => [candidate.id, candidate.probability]));
   const named: readonly Pick<Candidate, "id" | "piece">[] = [...(chosen ? [chosen] : []), ...after, ...before];
@@ -58,7 +58,7 @@ export function choices({ before, after, chosen }: Step): Choice[] {
 }
 
 /** The step in which each position was written to the cache, after `step`; -1: not yet. Positions: all there will be. */
-export function writtenAt(steps: readonly Step[], step: number): number[] {
+export function cacheSteps(steps: readonly Step[], step: number): number[] {
   const ends = steps.map((each, i) => steps[i + 1]?.cache ?? each.cache + 1); // kept once a step is over
   const count = Math.max(0, ...ends);
   return Array.from({ length: count }, (_, position) => {

@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Matrix } from "../../trace/matrix";
-import { arcs, combined, heaviest, linesOf, type Visible } from "./arcs";
+import { selectLines, combineHeads, largestIndices, linesOfToken, type Visible } from "./arcs";
 
 const everything: Visible = () => true;
 
@@ -16,7 +16,7 @@ function plainly(
   matrices: readonly Matrix[],
   mass: number,
   visible: Visible,
-  most: number,
+  max: number,
 ): [number, number, number][] {
   const all: { at: [number, number, number]; weight: number }[] = [];
   matrices.forEach((matrix, series) => {
@@ -38,7 +38,7 @@ function plainly(
     }
   });
   all.sort((a, b) => b.weight - a.weight || a.at[2] - b.at[2] || a.at[0] - b.at[0] || a.at[1] - b.at[1]);
-  return all.slice(0, most).map(({ at }) => at);
+  return all.slice(0, max).map(({ at }) => at);
 }
 
 // Multiples of 1/64 add without rounding, so that both sides stop at the same line, ties included.
@@ -61,16 +61,16 @@ describe("lines", () => {
         fc.integer({ min: 0, max: 8 }),
         fc.integer({ min: 0, max: 30 }),
         fc.boolean(),
-        (matrices, share, most, half) => {
+        (matrices, fraction, max, half) => {
           const visible: Visible = half ? (query, key) => (query + key) % 2 === 0 : everything;
-          const chosen = arcs(matrices, share / 8, visible, most);
-          const places = chosen.list.map(({ query, key, series }) => [query, key, series]);
-          expect(places).toEqual(plainly(matrices, share / 8, visible, most));
-          const weights = places.map(
+          const chosen = selectLines(matrices, fraction / 8, visible, max);
+          const found = chosen.list.map(({ query, key, series }) => [query, key, series]);
+          expect(found).toEqual(plainly(matrices, fraction / 8, visible, max));
+          const weights = found.map(
             ([query, key, series]) => matrices[series].data[query * matrices[series].columns + key],
           );
           expect(chosen.list.map(({ weight }) => weight)).toEqual(weights);
-          expect(chosen.shown).toBeCloseTo(
+          expect(chosen.shownMass).toBeCloseTo(
             weights.reduce((sum, weight) => sum + weight, 0),
             10,
           );
@@ -80,7 +80,7 @@ describe("lines", () => {
   });
 
   it("carry the asked share of each query and say it", () => {
-    const chosen = arcs(
+    const chosen = selectLines(
       [
         matrixOf([
           [0.5, 0.25, 0.125, 0.125],
@@ -92,11 +92,11 @@ describe("lines", () => {
     );
     expect(chosen.list.map(({ query }) => query)).toEqual([1, 0, 0]);
     expect(chosen.list.map(({ key }) => key)).toEqual([1, 0, 1]);
-    expect([chosen.shown, chosen.among, chosen.total]).toEqual([1.75, 2, 2]);
+    expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([1.75, 2, 2]);
   });
 
   it("say how much lies outside a filter", () => {
-    const chosen = arcs(
+    const chosen = selectLines(
       [
         matrixOf([
           [0.5, 0.5],
@@ -106,7 +106,7 @@ describe("lines", () => {
       1,
       (query, key) => query !== key,
     );
-    expect([chosen.shown, chosen.among, chosen.total]).toEqual([0.75, 0.75, 2]);
+    expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([0.75, 0.75, 2]);
   });
 
   it("leave rows of padding out of the sums", () => {
@@ -114,9 +114,9 @@ describe("lines", () => {
       [0.5, 0.5],
       [0.25, 0.75],
     ]);
-    const chosen = arcs([rows], 1, everything, 10, (query) => query === 1);
+    const chosen = selectLines([rows], 1, everything, 10, (query) => query === 1);
     expect(chosen.list.map(({ query }) => query)).toEqual([1, 1]);
-    expect([chosen.shown, chosen.among, chosen.total]).toEqual([1, 1, 1]);
+    expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([1, 1, 1]);
   });
 
   it("of one query or one key are nearly all of them, the heaviest first", () => {
@@ -131,7 +131,7 @@ describe("lines", () => {
       ]),
     ];
     const lines = (side: "query" | "key", number: number, mass?: number) =>
-      linesOf(two, side, number, everything, mass).list.map(({ query, key, series, weight }) => [
+      linesOfToken(two, side, number, everything, mass).list.map(({ query, key, series, weight }) => [
         query,
         key,
         series,
@@ -156,12 +156,12 @@ describe("lines", () => {
 
 it("all heads as one: mean and largest", () => {
   const two = [matrixOf([[0.5, 0.5]]), matrixOf([[1, 0]])];
-  expect([...combined(two, "mean").data]).toEqual([0.75, 0.25]);
-  expect([...combined(two, "max").data]).toEqual([1, 0.5]);
+  expect([...combineHeads(two, "mean").data]).toEqual([0.75, 0.25]);
+  expect([...combineHeads(two, "max").data]).toEqual([1, 0.5]);
 });
 
 it("the heaviest are found without their order changing", () => {
-  expect(heaviest(Float32Array.of(1, 3, 2, 3), (_, count) => count < 2)).toEqual([1, 3]);
-  expect(heaviest(Float32Array.of(2, 2, 2), (_, count) => count < 2)).toEqual([0, 1]);
-  expect(heaviest(Float32Array.of(0, 0), () => true)).toEqual([]);
+  expect(largestIndices(Float32Array.of(1, 3, 2, 3), (_, count) => count < 2)).toEqual([1, 3]);
+  expect(largestIndices(Float32Array.of(2, 2, 2), (_, count) => count < 2)).toEqual([0, 1]);
+  expect(largestIndices(Float32Array.of(0, 0), () => true)).toEqual([]);
 });

@@ -6,10 +6,10 @@ import { type DrawingColours, cellPaths } from "../../draw/svg";
 import { labelIndex } from "../../state/labels";
 import { focusKey, focusQuery, key, query } from "../../state/state";
 import { valueAt } from "../../trace/matrix";
-import { linesOf } from "./arcs";
+import { linesOfToken } from "./arcs";
 import type { Layout, Side } from "./layout";
-import type { Drawn } from "./series";
-import { elements, type Look, strokes } from "./strokes";
+import type { LinesData } from "./series";
+import { elements, type LineStyle, strokes } from "./strokes";
 
 /** The rows and columns of what is pointed at, or only of what is locked; -1: none. */
 export interface Focus {
@@ -18,23 +18,23 @@ export interface Focus {
   readonly locked: Readonly<Record<Side, number>>;
 }
 
-export function focusOf({ shown }: Drawn, lockedOnly = false): Focus {
-  const locked = { query: labelIndex(shown.queries, query.value), key: labelIndex(shown.keys, key.value) };
+export function focusOf({ weights }: LinesData, lockedOnly = false): Focus {
+  const locked = { query: labelIndex(weights.queries, query.value), key: labelIndex(weights.keys, key.value) };
   if (lockedOnly) return { ...locked, locked };
-  return { query: labelIndex(shown.queries, focusQuery.value), key: labelIndex(shown.keys, focusKey.value), locked };
+  return { query: labelIndex(weights.queries, focusQuery.value), key: labelIndex(weights.keys, focusKey.value), locked };
 }
 
 /** Whose lines are drawn: a query's or, without one, a key's. */
-export function told({ query, key }: Focus): { readonly side: Side; readonly index: number } | null {
+export function hoveredToken({ query, key }: Focus): { readonly side: Side; readonly index: number } | null {
   if (query >= 0) return { side: "query", index: query };
   return key < 0 ? null : { side: "key", index: key };
 }
 
-export function linesTold({ series, visible }: Drawn, focus: Focus) {
-  const one = told(focus);
+export function hoveredLines({ series, visible }: LinesData, focus: Focus) {
+  const one = hoveredToken(focus);
   return (
     one &&
-    linesOf(
+    linesOfToken(
       series.map(({ matrix }) => matrix),
       one.side,
       one.index,
@@ -44,16 +44,16 @@ export function linesTold({ series, visible }: Drawn, focus: Focus) {
 }
 
 /** The drawing; numbers stand beside the tokens `from` up to `to` of a side. */
-export function pointed(
-  drawn: Drawn,
+export function hoverDrawing(
+  data: LinesData,
   focus: Focus,
   layout: Layout,
-  look: Look,
-  inks: DrawingColours,
+  style: LineStyle,
+  colours: DrawingColours,
   range: (side: Side) => readonly [from: number, to: number],
 ) {
-  const { series, visible } = drawn;
-  const one = told(focus);
+  const { series, visible } = data;
+  const one = hoveredToken(focus);
   const pair =
     one && focus.query >= 0 && focus.key >= 0 && visible(focus.query, focus.key)
       ? series.map(({ matrix }, number) => ({ ...focus, series: number, weight: valueAt(matrix, focus.query, focus.key) }))
@@ -64,36 +64,36 @@ export function pointed(
   return (
     <g>
       {(["query", "key"] as const).map((side) => [
-        focus[side] >= 0 && <rect {...layout.label(side, focus[side])} fill={inks.focus} fill-opacity={0.14} />,
+        focus[side] >= 0 && <rect {...layout.label(side, focus[side])} fill={colours.focus} fill-opacity={0.14} />,
         focus.locked[side] >= 0 && (
-          <rect {...layout.label(side, focus.locked[side])} fill="none" stroke={inks.focus} stroke-width={2} />
+          <rect {...layout.label(side, focus.locked[side])} fill="none" stroke={colours.focus} stroke-width={2} />
         ),
       ])}
-      {elements(strokes(linesTold(drawn, focus) ?? [], drawn, layout, look, rank))}
+      {elements(strokes(hoveredLines(data, focus) ?? [], data, layout, style, rank))}
       {elements(
         strokes(
           pair.filter(({ weight }) => weight > 0),
-          drawn,
+          data,
           layout,
-          look,
+          style,
           "pair",
         ),
-        inks.focus,
+        colours.focus,
       )}
-      {Array.from({ length: to - from }, (_, i) => numbers(drawn, focus, layout, look, inks, other, from + i))}
+      {Array.from({ length: to - from }, (_, i) => numbers(data, focus, layout, style, colours, other, from + i))}
     </g>
   );
 }
 
 /** The weights of one token in each head, as numbers over bars; of all heads as a strip of colours. */
-function numbers(drawn: Drawn, focus: Focus, layout: Layout, look: Look, inks: DrawingColours, side: Side, index: number) {
-  const { series, heads, most, shown, visible } = drawn;
+function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle, colours: DrawingColours, side: Side, index: number) {
+  const { series, heads, max, weights: displayed, visible } = data;
   const [row, column] = side === "key" ? [focus.query, index] : [index, focus.key];
-  if (!visible(row, column) || !shown.allowed[row * shown.keys.length + column]) return null;
+  if (!visible(row, column) || !displayed.allowed[row * displayed.keys.length + column]) return null;
   const { x, y, width, height } = layout.number(side, index);
   const weights = series.map(({ matrix }) => valueAt(matrix, row, column));
   const each = width / series.length;
-  const colour = (weight: number) => css(look.ramp, 17 * Math.round(look.tone(weight) * 15));
+  const colour = (weight: number) => css(style.ramp, 17 * Math.round(style.tone(weight) * 15));
   if (heads === "all")
     return (
       <g key={index} transform={`translate(${x} ${y + height / 2 - 6}) scale(${each} 12)`}>
@@ -104,8 +104,8 @@ function numbers(drawn: Drawn, focus: Focus, layout: Layout, look: Look, inks: D
     );
   return weights.map((weight, number) => {
     const end = x + (number + 1) * each - 4;
-    const long = (each - 8) * Math.min(1, weight / most);
-    const own = series[number].colour;
+    const long = (each - 8) * Math.min(1, weight / max);
+    const colourIndex = series[number].colour;
     return (
       <g key={`${index} ${number}`}>
         <text
@@ -115,16 +115,16 @@ function numbers(drawn: Drawn, focus: Focus, layout: Layout, look: Look, inks: D
           font-size={11}
           font-weight={index === focus[side] ? 700 : undefined}
           text-anchor="end"
-          fill={inks.ink}
+          fill={colours.ink}
         >
-          {each < 24 ? "" : brief(weight, each < 48 ? 2 : 3)}
+          {each < 24 ? "" : shortWeight(weight, each < 48 ? 2 : 3)}
         </text>
         <rect
           x={end - long}
           y={y + height / 2 + 6}
           width={long}
           height={2}
-          fill={own === null ? css(look.ramp, rampStep(0.75)) : headColours[own].colour}
+          fill={colourIndex === null ? css(style.ramp, rampStep(0.75)) : headColours[colourIndex].colour}
         />
       </g>
     );
@@ -132,7 +132,7 @@ function numbers(drawn: Drawn, focus: Focus, layout: Layout, look: Look, inks: D
 }
 
 /** A weight beside a token: ".413". */
-export function brief(weight: number, decimals: number): string {
+export function shortWeight(weight: number, decimals: number): string {
   const text = weight.toFixed(weight < 10 ? decimals : 1);
   return Number(text) === 0 && weight > 0 ? "≈0" : text.replace(/^0\./, ".");
 }

@@ -1,9 +1,9 @@
 /** Tokens are found where they stand, and lines where they run. */
 
 import { describe, expect, it } from "vitest";
-import { arcsOver, columns, type Layout, type Room } from "./layout";
+import { arcLayout, columnLayout, type Layout, type LayoutInput } from "./layout";
 
-const room: Room = { width: 700, height: 300, queries: 6, keys: 8, label: 80, number: 50 };
+const input: LayoutInput = { width: 700, height: 300, queries: 6, keys: 8, label: 80, number: 50 };
 
 /** A point of a path of one curve, halfway (t = ½). */
 function halfway(path: string): [number, number] {
@@ -15,9 +15,9 @@ function halfway(path: string): [number, number] {
 }
 
 const layouts: [string, Layout][] = [
-  ["columns", columns(room)],
-  ["arcs", arcsOver({ ...room, queries: 8 }, true)],
-  ["arcs of a causal block", arcsOver({ ...room, queries: 8 }, false)],
+  ["columns", columnLayout(input)],
+  ["arcs", arcLayout({ ...input, queries: 8 }, true)],
+  ["arcs of a causal block", arcLayout({ ...input, queries: 8 }, false)],
 ];
 
 describe.each(layouts)("%s", (kind, layout) => {
@@ -25,20 +25,20 @@ describe.each(layouts)("%s", (kind, layout) => {
     for (let index = 0; index < 6; index++)
       for (const side of ["query", "key"] as const) {
         const { x, y, width, height } = layout.label(side, index);
-        expect(layout.hit(x + width / 2, y + height / 2)).toEqual({
+        expect(layout.tokenAt(x + width / 2, y + height / 2)).toEqual({
           side: layout.kind === "arcs" ? "query" : side,
           index,
         });
       }
-    expect(layout.hit(layout.width / 2, -5)).toBeNull();
+    expect(layout.tokenAt(layout.width / 2, -5)).toBeNull();
   });
 
   it("measure no way to the middle of a line, and some beside it", () => {
     for (let query = 0; query < 6; query++)
       for (let key = 0; key < (kind.includes("causal") ? query + 1 : 8); key++) {
         const [x, y] = halfway(layout.path(query, key));
-        expect(layout.away(query, key, x, y)).toBeLessThan(1);
-        expect(layout.away(query, key, x, y - 30)).toBeGreaterThan(3);
+        expect(layout.distance(query, key, x, y)).toBeLessThan(1);
+        expect(layout.distance(query, key, x, y - 30)).toBeGreaterThan(3);
       }
   });
 
@@ -58,7 +58,7 @@ describe.each(layouts)("%s", (kind, layout) => {
 });
 
 it("arcs that look ahead run under the sentence, those that look back over it", () => {
-  const layout = arcsOver({ ...room, queries: 8 }, true);
+  const layout = arcLayout({ ...input, queries: 8 }, true);
   const { y, height } = layout.label("query", 0);
   expect(halfway(layout.path(1, 5))[1]).toBeGreaterThan(y + height);
   expect(halfway(layout.path(5, 1))[1]).toBeLessThan(y);

@@ -18,15 +18,15 @@ export interface Layout {
   /** The line of a pair, as SVG writes paths; `aside` keeps lines of several heads apart. */
   path(query: number, key: number, aside?: number): string;
   /** How far a point lies from that line. */
-  away(query: number, key: number, x: number, y: number): number;
+  distance(query: number, key: number, x: number, y: number): number;
   /** Where a token is written, and where its number. */
   label(side: Side, index: number): Box;
   number(side: Side, index: number): Box;
   /** Which token stands at a point; null: none. */
-  hit(x: number, y: number): { readonly side: Side; readonly index: number } | null;
+  tokenAt(x: number, y: number): { readonly side: Side; readonly index: number } | null;
 }
 
-export interface Room {
+export interface LayoutInput {
   readonly width: number;
   readonly height: number;
   readonly queries: number;
@@ -35,32 +35,32 @@ export interface Room {
   readonly number: number; // width of the numbers beside a token
 }
 
-const ROW = { least: 20, most: 38 };
+const ROW = { min: 20, max: 38 };
 const GAP = 8;
 
 /** Queries left, keys right, a row each. */
-export function columns(room: Room): Layout {
-  const most = Math.max(room.queries, room.keys);
-  const row = clamp(Math.floor((room.height - 2) / most), ROW.least, ROW.most);
-  const label = Math.min(room.label, room.width * 0.24);
-  const aside = label + room.number + 2 * GAP;
-  const between = clamp(room.width - 2 * aside, 90, 520);
-  const left = Math.max(0, (room.width - between) / 2 - aside); // where the numbers of the queries begin
+export function columnLayout(input: LayoutInput): Layout {
+  const max = Math.max(input.queries, input.keys);
+  const row = clamp(Math.floor((input.height - 2) / max), ROW.min, ROW.max);
+  const label = Math.min(input.label, input.width * 0.24);
+  const aside = label + input.number + 2 * GAP;
+  const between = clamp(input.width - 2 * aside, 90, 520);
+  const left = Math.max(0, (input.width - between) / 2 - aside); // where the numbers of the queries begin
   const from = left + aside;
   const to = from + between;
-  const counts = { query: room.queries, key: room.keys };
+  const counts = { query: input.queries, key: input.keys };
   const middle = (index: number) => index * row + row / 2;
   return {
     kind: "columns",
-    width: Math.max(room.width, to + aside),
-    height: most * row + 2,
+    width: Math.max(input.width, to + aside),
+    height: max * row + 2,
     vertical: false,
     path: (query, key, aside = 0) => {
       const third = between / 3; // then x goes evenly and y as 3t² − 2t³
       const [y, end] = [middle(query) + aside, middle(key) + aside];
-      return `M${from} ${y}C${short(from + third)} ${y} ${short(to - third)} ${end} ${to} ${end}`;
+      return `M${from} ${y}C${round(from + third)} ${y} ${round(to - third)} ${end} ${to} ${end}`;
     },
-    away: (query, key, x, y) => {
+    distance: (query, key, x, y) => {
       const t = clamp((x - from) / between, 0, 1);
       const drop = middle(key) - middle(query);
       const slope = (drop * 6 * t * (1 - t)) / between;
@@ -75,10 +75,10 @@ export function columns(room: Room): Layout {
     number: (side, index) => ({
       x: side === "query" ? left : to + 2 * GAP + label,
       y: index * row,
-      width: room.number,
+      width: input.number,
       height: row,
     }),
-    hit: (x, y) => {
+    tokenAt: (x, y) => {
       const side = x < from ? "query" : "key";
       const index = Math.floor(y / row);
       return (x >= from && x <= to) || index < 0 || index >= counts[side] ? null : { side, index };
@@ -87,16 +87,16 @@ export function columns(room: Room): Layout {
 }
 
 /** One sentence: arcs over it look back, arcs under it ahead; a small loop over a token is its look at itself. */
-export function arcsOver(room: Room, ahead: boolean): Layout {
-  const pitch = clamp(room.width / room.keys, 22, 92);
-  const left = Math.max(0, (room.width - pitch * room.keys) / 2);
-  const vertical = room.label > pitch - 4;
-  const band = (vertical ? Math.min(room.label, 110) : 26) + 18;
-  const farthest = (pitch * Math.max(1, room.keys - 1)) / 2;
-  const high = clamp((room.height - band) / (ahead ? 2 : 1) - 10, 60, farthest + 8);
+export function arcLayout(input: LayoutInput, ahead: boolean): Layout {
+  const pitch = clamp(input.width / input.keys, 22, 92);
+  const left = Math.max(0, (input.width - pitch * input.keys) / 2);
+  const vertical = input.label > pitch - 4;
+  const band = (vertical ? Math.min(input.label, 110) : 26) + 18;
+  const farthest = (pitch * Math.max(1, input.keys - 1)) / 2;
+  const high = clamp((input.height - band) / (ahead ? 2 : 1) - 10, 60, farthest + 8);
   const flat = Math.min(1, high / farthest);
   const top = Math.max(high, pitch * 0.8) + 4;
-  const number = room.number > 54 ? Math.max(28, Math.min(room.number, pitch - 2)) : 28; // one head's stands centred
+  const number = input.number > 54 ? Math.max(28, Math.min(input.number, pitch - 2)) : 28; // one head's stands centred
   const centre = (index: number) => left + pitch * (index + 0.5);
   const loop = { wide: pitch * 0.26, high: pitch * 0.5 };
   const box = (_: Side, index: number): Box => ({
@@ -107,21 +107,21 @@ export function arcsOver(room: Room, ahead: boolean): Layout {
   });
   return {
     kind: "arcs",
-    width: Math.max(room.width, pitch * room.keys),
+    width: Math.max(input.width, pitch * input.keys),
     height: top + band + (ahead ? high + 6 : 4),
     vertical,
     path: (query, key, aside = 0) => {
       const y = key > query ? top + band : top;
       if (query === key) {
-        const [a, b] = [short(centre(query) + loop.wide), short(centre(query) - loop.wide)];
-        const over = short(y - loop.high - aside);
+        const [a, b] = [round(centre(query) + loop.wide), round(centre(query) - loop.wide)];
+        const over = round(y - loop.high - aside);
         return `M${a} ${y}C${a} ${over} ${b} ${over} ${b} ${y}`;
       }
       const wide = (Math.abs(key - query) * pitch) / 2;
-      const radii = `${short(wide)} ${short(wide * flat + aside)}`;
-      return `M${short(centre(query))} ${y}A${radii} 0 0 0 ${short(centre(key))} ${y}`;
+      const radii = `${round(wide)} ${round(wide * flat + aside)}`;
+      return `M${round(centre(query))} ${y}A${radii} 0 0 0 ${round(centre(key))} ${y}`;
     },
-    away: (query, key, x, y) => {
+    distance: (query, key, x, y) => {
       const base = key > query ? top + band : top;
       const wide = query === key ? loop.wide : (Math.abs(key - query) * pitch) / 2;
       const tall = query === key ? loop.high * 0.75 : wide * flat;
@@ -131,17 +131,17 @@ export function arcsOver(room: Room, ahead: boolean): Layout {
     },
     label: box,
     number: (_, index) => ({ x: centre(index) - number / 2, y: top + band - 18, width: number, height: 18 }),
-    hit: (x, y) => {
+    tokenAt: (x, y) => {
       const index = Math.floor((x - left) / pitch);
-      return y < top || y > top + band || index < 0 || index >= room.keys ? null : { side: "query", index };
+      return y < top || y > top + band || index < 0 || index >= input.keys ? null : { side: "query", index };
     },
   };
 }
 
-function clamp(value: number, least: number, most: number): number {
-  return Math.max(least, Math.min(most, value));
+function clamp(value: number, min: number, max: number): number {
+  return Math.max(min, Math.min(max, value));
 }
 
-function short(value: number): number {
+function round(value: number): number {
   return Math.round(value * 10) / 10;
 }

@@ -12,16 +12,16 @@ import { useAsync } from "../../state/useAsync";
 import { toggleLock, hoverOver } from "../../state/actions";
 import { hoverKey, hoverQuery, key, query, scale } from "../../state/state";
 import { t } from "../../i18n/i18n";
-import { Choice, chosen } from "../choice";
+import { Choice, selected } from "../choice";
 import type { StageProps, View } from "../view";
-import type { Arc } from "./arcs";
+import type { Line } from "./arcs";
 import type { Layout, Side } from "./layout";
 import "./lines.css";
-import { layoutOf, legend, percent, shareDrawn, svg, table } from "./picture";
-import { focusOf, linesTold, pointed, told } from "./hover";
+import { layoutOf, legend, percent, massNote, svg, table } from "./picture";
+import { focusOf, hoveredLines, hoverDrawing, hoveredToken } from "./hover";
 import {
-  type Drawn,
-  drawn,
+  type LinesData,
+  loadLines,
   HEADS,
   heads,
   LAYOUTS,
@@ -32,27 +32,27 @@ import {
   side as sideOfSentence,
   SIDES,
 } from "./series";
-import { type Look, strokes } from "./strokes";
+import { type LineStyle, strokes } from "./strokes";
 import { Tokens } from "./tokens";
 
 export const lines: View = {
   id: "lines",
   title: { ko: "선", en: "lines" },
-  about: {
+  description: {
     ko: "선 하나가 가중치 하나입니다: 질의에서 키로, 진하고 굵을수록 많이 봅니다.",
     en: "One line is one weight: from a query to a key, the darker and wider the more it attends.",
   },
-  has: () => true,
-  why: { ko: "", en: "" },
+  supports: () => true,
+  missing: { ko: "", en: "" },
   Stage: Lines,
   svg,
   table,
 };
 
 function Lines({ trace }: StageProps) {
-  const { value, error } = useAsync(() => drawn(trace), [trace]);
+  const { value, error } = useAsync(() => loadLines(trace), [trace]);
   useEffect(() => {
-    drawnFraction.value = value && value.arcs.shown / (value.arcs.total || 1);
+    drawnFraction.value = value && value.lines.shownMass / (value.lines.totalMass || 1);
     return () => {
       drawnFraction.value = null;
     };
@@ -63,7 +63,7 @@ function Lines({ trace }: StageProps) {
       <div class="choices">
         <Choice title={{ ko: "머리", en: "heads" }} of={heads} options={HEADS} />
         {value.sentence && <Choice title={{ ko: "배치", en: "layout" }} of={wanted} options={LAYOUTS} />}
-        {value.sentence && chosen(wanted, LAYOUTS) === "arcs" && (
+        {value.sentence && selected(wanted, LAYOUTS) === "arcs" && (
           <Choice title={{ ko: "가리킨 낱말은", en: "a token is" }} of={sideOfSentence} options={SIDES} />
         )}
         {value.pairs && <Choice title={{ ko: "문장 사이", en: "segments" }} of={segments} options={SEGMENTS} />}
@@ -80,22 +80,22 @@ function Lines({ trace }: StageProps) {
           {percent(mass.value)}
         </label>
       </div>
-      <Picture drawn={value} />
+      <Picture data={value} />
       <div class="lines-legend">
-        <b>{shareDrawn(value)}</b>
+        <b>{massNote(value)}</b>
         <svg height={20} aria-hidden="true">
-          {legend(value, lookOf(value), PAGE_COLOURS)}
+          {legend(value, styleOf(value), PAGE_COLOURS)}
         </svg>
       </div>
     </div>
   );
 }
 
-function lookOf({ most }: Drawn): Look {
-  return { ramp: ink(shade.value), faint: palette.value.soft, tone: tone(scale.value, most) };
+function styleOf({ max }: LinesData): LineStyle {
+  return { ramp: ink(shade.value), faint: palette.value.soft, tone: tone(scale.value, max) };
 }
 
-function Picture({ drawn }: { drawn: Drawn }) {
+function Picture({ data }: { data: LinesData }) {
   const scroller = useRef<HTMLDivElement>(null);
   const size = useSignal({ width: 720, height: 480 });
   const band = useSignal(0); // how many heights down: tokens and drawings reach over two heights from there
@@ -109,10 +109,10 @@ function Picture({ drawn }: { drawn: Drawn }) {
     return () => measured.disconnect();
   }, []);
   const { width, height } = size.value;
-  const layout = useMemo(() => layoutOf(drawn, width, height), [drawn, width, height, wanted.value]);
+  const layout = useMemo(() => layoutOf(data, width, height), [data, width, height, wanted.value]);
   const top = Math.min(band.value * height, layout.height);
   const reach = Math.min(2 * height, layout.height - top);
-  const labels = { query: drawn.shown.queries, key: drawn.shown.keys };
+  const labels = { query: data.weights.queries, key: data.weights.keys };
   const range = (side: Side): [number, number] => {
     const { length } = labels[side];
     if (layout.kind === "arcs") return [0, length];
@@ -122,24 +122,24 @@ function Picture({ drawn }: { drawn: Drawn }) {
   const draw = useCallback<Draw>(
     (g) => {
       g.translate(0, -top);
-      for (const { d, colour, alpha, width, dash } of strokes(drawn.arcs.list, drawn, layout, lookOf(drawn), "all")) {
+      for (const { d, colour, alpha, width, dash } of strokes(data.lines.list, data, layout, styleOf(data), "all")) {
         [g.strokeStyle, g.globalAlpha, g.lineWidth] = [colour, alpha, width];
         g.setLineDash([...dash]);
         g.stroke(new Path2D(d));
       }
     },
-    [drawn, layout, top],
+    [data, layout, top],
   );
-  const faint = useComputed(() => (told(focusOf(drawn)) ? "lines-faint" : ""));
+  const faint = useComputed(() => (hoveredToken(focusOf(data)) ? "lines-faint" : ""));
 
   /** Points at the token or the line under the pointer. */
   const hover = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const token = layout.hit(x, y);
-    const list = linesTold(drawn, focusOf(drawn, true)) ?? drawn.arcs.list;
+    const token = layout.tokenAt(x, y);
+    const list = hoveredLines(data, focusOf(data, true)) ?? data.lines.list;
     const line = token ? null : nearest(layout, list, x, y);
-    const side = layout.kind === "arcs" ? chosen(sideOfSentence, SIDES) : token?.side;
+    const side = layout.kind === "arcs" ? selected(sideOfSentence, SIDES) : token?.side;
     const at = (of: Side) => {
       const index = line ? line[of] : side === of ? token?.index : undefined;
       return index === undefined ? null : labels[of][index].pieces[0];
@@ -148,10 +148,10 @@ function Picture({ drawn }: { drawn: Drawn }) {
   };
   /** Locks what is pointed at and leaves the other side as it is. */
   const hold = () => {
-    const [asks, looked] = [hoverQuery.value, hoverKey.value];
-    if (asks !== null && looked !== null) toggleLock(asks, looked);
-    else if (asks !== null) query.value = asks === query.value ? null : asks;
-    else if (looked !== null) key.value = looked === key.value ? null : looked;
+    const [queryPiece, keyPiece] = [hoverQuery.value, hoverKey.value];
+    if (queryPiece !== null && keyPiece !== null) toggleLock(queryPiece, keyPiece);
+    else if (queryPiece !== null) query.value = queryPiece === query.value ? null : queryPiece;
+    else if (keyPiece !== null) key.value = keyPiece === key.value ? null : keyPiece;
   };
   /** Brings a token into sight and points at it. */
   const walk = (side: Side, index: number) => {
@@ -161,7 +161,7 @@ function Picture({ drawn }: { drawn: Drawn }) {
     const piece = labels[side][index].pieces[0];
     hoverOver(side === "query" ? piece : null, side === "key" ? piece : null, true);
   };
-  const sides = layout.kind === "arcs" ? [chosen(sideOfSentence, SIDES)] : (["query", "key"] as const);
+  const sides = layout.kind === "arcs" ? [selected(sideOfSentence, SIDES)] : (["query", "key"] as const);
   return (
     <div
       class="lines-scroll"
@@ -179,7 +179,7 @@ function Picture({ drawn }: { drawn: Drawn }) {
         }}
       >
         <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={reach} draw={draw} label="" />
-        <Pointed drawn={drawn} layout={layout} top={top} reach={reach} range={range} />
+        <HoverLayer data={data} layout={layout} top={top} reach={reach} range={range} />
         {sides.map((side) => (
           <Tokens
             key={sides.length > 1 ? side : "both"}
@@ -196,8 +196,8 @@ function Picture({ drawn }: { drawn: Drawn }) {
   );
 }
 
-interface PointedProps {
-  readonly drawn: Drawn;
+interface HoverLayerProps {
+  readonly data: LinesData;
   readonly layout: Layout;
   readonly top: number;
   readonly reach: number;
@@ -205,7 +205,7 @@ interface PointedProps {
 }
 
 /** Drawn anew whenever something else is pointed at, while all else stays. */
-function Pointed({ drawn, layout, top, reach, range }: PointedProps) {
+function HoverLayer({ data, layout, top, reach, range }: HoverLayerProps) {
   const { width } = layout;
   return (
     <svg
@@ -215,17 +215,17 @@ function Pointed({ drawn, layout, top, reach, range }: PointedProps) {
       viewBox={`0 ${top} ${width} ${reach}`}
       aria-hidden="true"
     >
-      {pointed(drawn, focusOf(drawn), layout, lookOf(drawn), PAGE_COLOURS, range)}
+      {hoverDrawing(data, focusOf(data), layout, styleOf(data), PAGE_COLOURS, range)}
     </svg>
   );
 }
 
 /** The line within 6 pixels of a point. */
-function nearest(layout: Layout, list: readonly Arc[], x: number, y: number): Arc | null {
-  let [least, found] = [6, null as Arc | null];
+function nearest(layout: Layout, list: readonly Line[], x: number, y: number): Line | null {
+  let [min, found] = [6, null as Line | null];
   for (const arc of list) {
-    const away = layout.away(arc.query, arc.key, x, y);
-    if (away < least) [least, found] = [away, arc];
+    const away = layout.distance(arc.query, arc.key, x, y);
+    if (away < min) [min, found] = [away, arc];
   }
   return found;
 }

@@ -2,7 +2,7 @@
 
 import { afterEach, expect, it } from "vitest";
 import { measure, pinned, sequence, languageSetting } from "../../state/state";
-import { small } from "../../testing/testTrace";
+import { testTrace } from "../../testing/testTrace";
 import { svg } from "./picture";
 import { heads } from "./series";
 
@@ -24,12 +24,12 @@ it.each([
     { ...pin, layer: 0, head: 1 },
     { ...pin, layer: 1, head: 0 },
   ];
-  const drawn = await svg(await small());
+  const drawn = await svg(await testTrace());
   expect(drawn).toContain(`<title>small: ${where}</title>`);
   expect(drawn).toContain(`>${where} · `);
 });
 
 it("says what was done to the weights", async () => {
   [languageSetting.value, measure.value] = ["en", "values"];
-  expect(await svg(await small())).toContain("encoder L0 H0 · weight × ‖v W_O‖: rows do not sum to 1 · ");
+  expect(await svg(await testTrace())).toContain("encoder L0 H0 · weight × ‖v W_O‖: rows do not sum to 1 · ");
 });

@@ -2,10 +2,10 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { block, head, key, layer, pinned, focusedHead, query, unit } from "../../state/state";
-import { open, SMALL } from "../../testing/fixtures";
-import { INFO, small } from "../../testing/testTrace";
+import { openFixture, FIXTURES } from "../../testing/fixtures";
+import { INFO, testTrace } from "../../testing/testTrace";
 import { svg, table } from "./picture";
-import { drawn, heads, layout, mass, segments } from "./series";
+import { loadLines, heads, layout, mass, segments } from "./series";
 
 beforeEach(() => {
   query.value = key.value = null;
@@ -20,77 +20,77 @@ beforeEach(() => {
 
 describe("the lines of a trace", () => {
   it("are those of the head in focus and reach the asked share", async () => {
-    const trace = await open("small");
-    const { series, arcs } = await drawn(trace);
+    const trace = await openFixture("small");
+    const { series, lines } = await loadLines(trace);
     expect(series).toHaveLength(1);
     expect(series[0].matrix.data).toEqual((await trace.weights(focusedHead.value)).data);
-    expect(arcs.shown / arcs.among).toBeGreaterThanOrEqual(0.9);
+    expect(lines.shownMass / lines.visibleMass).toBeGreaterThanOrEqual(0.9);
     mass.value = 1;
-    expect((await drawn(trace)).arcs.shown).toBeCloseTo(arcs.among, 4);
+    expect((await loadLines(trace)).lines.shownMass).toBeCloseTo(lines.visibleMass, 4);
   });
 
   it("are those of pinned heads of the block, the mean, the largest, or all", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const all = await Promise.all([0, 1].map((number) => trace.weights({ ...focusedHead.value, head: number })));
     heads.value = "pinned";
-    expect((await drawn(trace)).heads).toBe("focus"); // nothing is pinned
+    expect((await loadLines(trace)).heads).toBe("focus"); // nothing is pinned
     pinned.value = [
       { sequence: 0, block: "cross", layer: 0, head: 0 },
       { sequence: 0, block: "encoder", layer: 1, head: 0 },
     ];
-    const some = await drawn(trace);
+    const some = await loadLines(trace);
     expect(some.series.map(({ colour }) => colour)).toEqual([1]); // its colour on the map
     expect(some.series[0].matrix.data).toEqual(all[0].data);
     heads.value = "mean";
-    const mean = (await drawn(trace)).series[0].matrix;
+    const mean = (await loadLines(trace)).series[0].matrix;
     expect(mean.data[5]).toBeCloseTo((all[0].data[5] + all[1].data[5]) / 2, 6);
     heads.value = "max";
-    expect((await drawn(trace)).series[0].matrix.data[5]).toBe(Math.max(all[0].data[5], all[1].data[5]));
+    expect((await loadLines(trace)).series[0].matrix.data[5]).toBe(Math.max(all[0].data[5], all[1].data[5]));
     heads.value = "all";
-    expect((await drawn(trace)).series.map(({ colour }) => colour)).toEqual([1, null]);
+    expect((await loadLines(trace)).series.map(({ colour }) => colour)).toEqual([1, null]);
   });
 
   it("are left to what the address makes sense of", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     heads.value = "none" as "all";
     segments.value = "zz" as "ab";
-    const { heads: how, filtered } = await drawn(trace);
+    const { heads: how, filtered } = await loadLines(trace);
     expect([how, filtered]).toEqual(["focus", false]);
   });
 
   it("are of two texts only where real tokens are", async () => {
     const pairs = async (list: number[]) => {
       const [row] = INFO.sides.source ?? [];
-      return (await drawn(await small({ sides: { source: [{ ...row, segments: list }] } }))).pairs;
+      return (await loadLines(await testTrace({ sides: { source: [{ ...row, segments: list }] } }))).pairs;
     };
     expect(await pairs([0, 0, 0, 0, 1])).toBe(false); // padding may be of any segment
     expect(await pairs([0, 0, 0, 1, 1])).toBe(true);
   });
 
   it("follow the unit of the page", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     unit.value = "word";
-    const { shown, series } = await drawn(trace);
-    expect(series[0].matrix.rows).toBe(shown.queries.length);
-    expect(shown.queries.length).toBeLessThan(trace.queries(focusedHead.value).pieces.length);
+    const { weights, series } = await loadLines(trace);
+    expect(series[0].matrix.rows).toBe(weights.queries.length);
+    expect(weights.queries.length).toBeLessThan(trace.queries(focusedHead.value).pieces.length);
   });
 });
 
-it.each(SMALL)("pictures and tables of %s hold the weights of what is locked", async (name) => {
-  const trace = await open(name);
-  const { traceId: first } = trace.info.blocks[0];
+it.each(FIXTURES)("pictures and tables of %s hold the weights of what is locked", async (name) => {
+  const trace = await openFixture(name);
+  const { name: first } = trace.info.blocks[0];
   [block.value, layer.value, head.value] = [first, 0, 0];
   query.value = 2;
   mass.value = 1;
   const weights = await trace.weights(focusedHead.value);
   const [, ...rows] = await table(trace);
   expect(rows.length).toBeGreaterThan(0);
-  for (const [, asked, , looked, , weight] of rows) {
-    expect(asked).toBe(2);
-    expect(weight).toBe(weights.data[2 * weights.columns + Number(looked)]);
+  for (const [, queryIndex, , keyIndex, , weight] of rows) {
+    expect(queryIndex).toBe(2);
+    expect(weight).toBe(weights.data[2 * weights.columns + Number(keyIndex)]);
   }
-  for (const way of ["columns", "arcs"] as const) {
-    layout.value = way;
+  for (const kind of ["columns", "arcs"] as const) {
+    layout.value = kind;
     const picture = new DOMParser().parseFromString(await svg(trace), "image/svg+xml");
     expect(picture.documentElement.tagName).toBe("svg");
     expect(picture.querySelectorAll("path").length).toBeGreaterThan(1);

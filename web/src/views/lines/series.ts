@@ -8,8 +8,8 @@ import { type DisplayedWeights, displayOptions, displayWeights } from "../../tra
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import { headName } from "../../i18n/blocks";
-import { chosen } from "../choice";
-import { type Arcs, arcs, combined, MOST, type Visible } from "./arcs";
+import { selected } from "../choice";
+import { type SelectedLines, selectLines, combineHeads, MAX_LINES, type Visible } from "./arcs";
 
 export type Heads = "focus" | "pinned" | "mean" | "max" | "all";
 export type Segments = "all" | "aa" | "ab" | "ba" | "bb";
@@ -51,12 +51,12 @@ export interface Series {
   readonly colour: number | null; // of the pinned heads; null: none of its own
 }
 
-export interface Drawn {
-  readonly place: HeadLocation;
-  readonly shown: DisplayedWeights;
+export interface LinesData {
+  readonly location: HeadLocation;
+  readonly weights: DisplayedWeights;
   readonly series: readonly Series[];
-  readonly most: number; // what the darkest line stands for
-  readonly arcs: Arcs;
+  readonly max: number; // what the darkest line stands for
+  readonly lines: SelectedLines;
   readonly visible: Visible;
   readonly heads: Heads; // as drawn: "pinned" without a pinned head is "focus"
   readonly dim: boolean; // lines from and to special tokens are faint
@@ -66,35 +66,35 @@ export interface Drawn {
 }
 
 /** What the view draws now; signals are read before anything is awaited. */
-export async function drawn(trace: Trace): Promise<Drawn> {
+export async function loadLines(trace: Trace): Promise<LinesData> {
   const at = focusedHead.value;
   const pins = pinned.value;
   const here = pins.filter((pin) => pin.block === at.block);
-  const asked = chosen(heads, HEADS);
-  const how = asked === "pinned" && here.length === 0 ? "focus" : asked;
-  const share = mass.value;
-  const part = chosen(segments, SEGMENTS);
+  const requested = selected(heads, HEADS);
+  const mode = requested === "pinned" && here.length === 0 ? "focus" : requested;
+  const fraction = mass.value;
+  const part = selected(segments, SEGMENTS);
   const block = trace.block(at.block);
   const colourOf = (one: HeadLocation) => {
     const found = pins.findIndex((pin) => pin.block === one.block && pin.layer === one.layer && pin.head === one.head);
     return found < 0 ? null : found;
   };
-  const wanted: readonly HeadLocation[] =
-    how === "focus"
+  const places: readonly HeadLocation[] =
+    mode === "focus"
       ? [at]
-      : how === "pinned"
+      : mode === "pinned"
         ? here.map((pin) => ({ ...pin, sequence: at.sequence }))
         : Array.from({ length: block.heads }, (_, number) => ({ ...at, head: number }));
-  const way = displayOptions();
-  const all = await Promise.all(wanted.map((one) => displayWeights(trace, one, way)));
+  const options = displayOptions();
+  const all = await Promise.all(places.map((one) => displayWeights(trace, one, options)));
   const matrices = all.map(({ matrix }) => matrix);
   const series: readonly Series[] =
-    how === "mean" || how === "max"
-      ? [{ name: how, matrix: combined(matrices, how), colour: null }]
-      : wanted.map((one, i) => ({
+    mode === "mean" || mode === "max"
+      ? [{ name: mode, matrix: combineHeads(matrices, mode), colour: null }]
+      : places.map((one, i) => ({
           name: headName(one),
           matrix: matrices[i],
-          colour: how === "pinned" || how === "all" ? colourOf(one) : null,
+          colour: mode === "pinned" || mode === "all" ? colourOf(one) : null,
         }));
   const [first] = all;
   const { segmentOfQuery, segmentOfKey } = segmentsOf(trace, at, first);
@@ -105,25 +105,25 @@ export async function drawn(trace: Trace): Promise<Drawn> {
   const visible: Visible = (query, key) =>
     asks(query) && (!filtered || (segmentOfQuery[query] === from && segmentOfKey[key] === to));
   return {
-    place: at,
-    shown: first,
+    location: at,
+    weights: first,
     series,
     // Weights times values have no largest of their own.
-    most:
-      way.measure === "weights"
+    max:
+      options.measure === "weights"
         ? 1
         : Math.max(...series.map(({ matrix }) => matrix.data.reduce((a, b) => Math.max(a, b), 0))),
-    arcs: arcs(
+    lines: selectLines(
       series.map(({ matrix }) => matrix),
-      share,
+      fraction,
       visible,
-      MOST,
+      MAX_LINES,
       asks,
     ),
     visible,
-    heads: how,
+    heads: mode,
     pairs: segmentOfQuery !== null && segmentOfKey !== null,
-    dim: way.specials === "dim",
+    dim: options.specials === "dim",
     filtered,
     sentence: block.queries === block.keys && first.keys.length <= 40,
   };

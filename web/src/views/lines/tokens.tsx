@@ -22,8 +22,8 @@ interface TokensProps {
 }
 
 export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps) {
-  const held = labelIndex(labels, (side === "query" ? query : key).value);
-  const active = useSignal(Math.max(held, 0));
+  const locked = labelIndex(labels, (side === "query" ? query : key).value);
+  const active = useSignal(Math.max(locked, 0));
   const at = Math.min(active.value, labels.length - 1);
   const go = (index: number) => {
     active.value = Math.max(0, Math.min(labels.length - 1, index));
@@ -77,7 +77,7 @@ export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps)
             key={index}
             id={`lines-${side}-${index}`}
             role="option"
-            aria-selected={index === held}
+            aria-selected={index === locked}
             aria-setsize={labels.length}
             aria-posinset={index + 1}
             title={displayText(text)}

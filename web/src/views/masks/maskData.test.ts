@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { open, SMALL } from "../../testing/fixtures";
-import { cell } from "../calculation/arithmetic";
-import { causalMask, lostOf, masksOf, paddingMask, printed } from "./maskData";
+import { openFixture, FIXTURES } from "../../testing/fixtures";
+import { valueAt } from "../calculation/arithmetic";
+import { causalMask, leakedWeight, loadMasks, paddingMask, printMaskRow } from "./maskData";
 
 const keys = (real: number[]) => ({ real }) as unknown as Parameters<typeof paddingMask>[1];
 
@@ -12,8 +12,8 @@ describe("masks of note 000", () => {
   });
   it("are printed with either meaning of True", () => {
     const mask = causalMask(3);
-    expect(printed(mask, 1, true)).toBe("tensor([True, True, False])");
-    expect(printed(mask, 1, false)).toBe("tensor([False, False, True])");
+    expect(printMaskRow(mask, 1, true)).toBe("tensor([True, True, False])");
+    expect(printMaskRow(mask, 1, false)).toBe("tensor([False, False, True])");
   });
 });
 
@@ -21,32 +21,32 @@ describe("a mask of zeros (note 001)", () => {
   it("gives hidden keys their share: three scores of 0, one hidden, is a third", () => {
     const weights = { rows: 1, columns: 3, data: [1 / 3, 1 / 3, 1 / 3] };
     const mask = { rows: 1, columns: 3, data: [1, 1, 0] };
-    expect(lostOf(weights, mask, keys([1]))).toEqual({ mean: 1 / 3, most: 1 / 3, row: 0 });
+    expect(leakedWeight(weights, mask, keys([1]))).toEqual({ mean: 1 / 3, max: 1 / 3, row: 0 });
   });
   it("loses nothing where nothing is hidden", () => {
     const all = { rows: 1, columns: 1, data: [1] };
-    expect(lostOf(all, all, keys([1]))).toBeNull();
+    expect(leakedWeight(all, all, keys([1]))).toBeNull();
   });
 });
 
-describe.each(SMALL)("masks of %s", (name) => {
+describe.each(FIXTURES)("masks of %s", (name) => {
   it("are padding and time together, and hidden weights are exactly 0", async () => {
-    const trace = await open(name);
+    const trace = await openFixture(name);
     for (const block of trace.info.blocks)
       for (let sequence = 0; sequence < (trace.info.sides[block.queries]?.length ?? 0); sequence++) {
-        const place = { block: block.traceId, layer: 0, head: 0, sequence };
-        const masks = await masksOf(trace, place);
+        const place = { block: block.name, layer: 0, head: 0, sequence };
+        const masks = await loadMasks(trace, place);
         const { real } = trace.queries(place);
         expect(masks.agrees).toBe(true);
         for (let r = 0; r < masks.combined.rows; r++)
           for (let c = 0; c < masks.combined.columns; c++) {
-            const open = cell(masks.combined, r, c) === 1;
-            if (real[r] && block.traceId !== "cross") expect(open).toBe(trace.keys(place).real[c] === 1 && !(block.causal && c > r));
-            if (!open) expect(cell(masks.weights, r, c)).toBe(0);
-            if (masks.masked) expect(cell(masks.masked, r, c) === -Infinity).toBe(!open);
+            const open = valueAt(masks.combined, r, c) === 1;
+            if (real[r] && block.name !== "cross") expect(open).toBe(trace.keys(place).real[c] === 1 && !(block.causal && c > r));
+            if (!open) expect(valueAt(masks.weights, r, c)).toBe(0);
+            if (masks.masked) expect(valueAt(masks.masked, r, c) === -Infinity).toBe(!open);
           }
         const hidden = masks.combined.data as Uint8Array;
-        if (masks.lost) expect(masks.lost.mean).toBeGreaterThan(0);
+        if (masks.leaked) expect(masks.leaked.mean).toBeGreaterThan(0);
         else expect(hidden.every((may, i) => may === 1 || !real[Math.floor(i / masks.combined.columns)])).toBe(true);
       }
   });

@@ -2,9 +2,9 @@
 
 import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { cell, type Numbers, softmax, table } from "../calculation/arithmetic";
+import { valueAt, type Numbers, softmax, table } from "../calculation/arithmetic";
 
-export interface Masks {
+export interface MaskData {
   readonly padding: Numbers; // 1 = may attend
   readonly causal: Numbers;
   readonly combined: Numbers; // as recorded
@@ -16,10 +16,10 @@ export interface Masks {
   /** The weights when hidden scores are filled with 0 (note 001). */
   readonly zeros: Numbers | null;
   /** Of those, the share that hidden keys take: the mean over real queries that have some, and the largest. */
-  readonly lost: { readonly mean: number; readonly most: number; readonly row: number } | null;
+  readonly leaked: { readonly mean: number; readonly max: number; readonly row: number } | null;
 }
 
-export async function masksOf(trace: Trace, place: HeadLocation): Promise<Masks> {
+export async function loadMasks(trace: Trace, place: HeadLocation): Promise<MaskData> {
   const block = trace.block(place.block);
   const [queries, keys] = [trace.queries(place), trace.keys(place)];
   const scored = trace.has(`${place.block}.${place.layer}.scores`) || trace.has(`${place.block}.${place.layer}.q`);
@@ -31,13 +31,13 @@ export async function masksOf(trace: Trace, place: HeadLocation): Promise<Masks>
   const { rows, columns } = combined;
   const padding = paddingMask(rows, keys);
   const causal = block.causal ? causalMask(rows) : table(rows, columns, () => 1);
-  const may = (r: number, c: number) => cell(combined, r, c) === 1;
+  const mayAttend = (r: number, c: number) => valueAt(combined, r, c) === 1;
   const agrees = queries.real.every(
-    (real, r) => !real || keys.real.every((_, c) => may(r, c) === (cell(padding, r, c) * cell(causal, r, c) === 1)),
+    (real, r) => !real || keys.real.every((_, c) => mayAttend(r, c) === (valueAt(padding, r, c) * valueAt(causal, r, c) === 1)),
   );
-  const masked = scores && table(rows, columns, (r, c) => (may(r, c) ? cell(scores, r, c) : -Infinity));
-  const zeros = scores && softmax(table(rows, columns, (r, c) => (may(r, c) ? cell(scores, r, c) : 0)));
-  return { padding, causal, combined, agrees, scores, masked, weights, zeros, lost: zeros && lostOf(zeros, combined, queries) };
+  const masked = scores && table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : -Infinity));
+  const zeros = scores && softmax(table(rows, columns, (r, c) => (mayAttend(r, c) ? valueAt(scores, r, c) : 0)));
+  return { padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
 }
 
 /** Padding is hidden from everybody. */
@@ -51,28 +51,28 @@ export function causalMask(size: number): Numbers {
 }
 
 /** What hidden keys take of the weights. */
-export function lostOf(weights: Numbers, mask: Numbers, queries: Sequence): Masks["lost"] {
-  let [sum, count, most, at] = [0, 0, 0, 0];
+export function leakedWeight(weights: Numbers, mask: Numbers, queries: Sequence): MaskData["leaked"] {
+  let [sum, count, max, at] = [0, 0, 0, 0];
   queries.real.forEach((real, r) => {
     if (!real) return;
-    let share = 0;
-    let some = false;
+    let fraction = 0;
+    let hasHidden = false;
     for (let c = 0; c < mask.columns; c++)
-      if (!cell(mask, r, c)) {
-        share += cell(weights, r, c);
-        some = true;
+      if (!valueAt(mask, r, c)) {
+        fraction += valueAt(weights, r, c);
+        hasHidden = true;
       }
-    if (!some) return;
-    sum += share;
+    if (!hasHidden) return;
+    sum += fraction;
     count++;
-    if (share > most) [most, at] = [share, r];
+    if (fraction > max) [max, at] = [fraction, r];
   });
-  return count ? { mean: sum / count, most, row: at } : null;
+  return count ? { mean: sum / count, max, row: at } : null;
 }
 
 /** A row of a mask as torch prints it: what True means is the reader's to choose. */
-export function printed(mask: Numbers, row: number, visible: boolean): string {
+export function printMaskRow(mask: Numbers, row: number, visible: boolean): string {
   const length = Math.min(mask.columns, 9);
-  const said = Array.from({ length }, (_, c) => ((cell(mask, row, c) === 1) === visible ? "True" : "False"));
-  return `tensor([${said.join(", ")}${mask.columns > length ? ", …" : ""}])`;
+  const values = Array.from({ length }, (_, c) => ((valueAt(mask, row, c) === 1) === visible ? "True" : "False"));
+  return `tensor([${values.join(", ")}${mask.columns > length ? ", …" : ""}])`;
 }

@@ -4,9 +4,9 @@ import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
 import { entropyOf } from "../../shell/focusDetails";
 import { measure } from "../../state/state";
-import { without } from "../../testing/fixtures";
-import { small } from "../../testing/testTrace";
-import { Twin } from "./accessibleTable";
+import { openFixtureWithout } from "../../testing/fixtures";
+import { testTrace } from "../../testing/testTrace";
+import { AccessibleTable } from "./accessibleTable";
 
 const PLACE = { sequence: 0, block: "encoder", layer: 0, head: 1 } as const;
 
@@ -16,14 +16,14 @@ afterEach(() => {
 });
 
 it("the entropy is that of the weights, whatever the picture shows", async () => {
-  const trace = await small();
+  const trace = await testTrace();
   const row = (await trace.weights(PLACE)).data.subarray(0, 5);
   measure.value = "values";
-  render(<Twin trace={trace} place={PLACE} />, document.body);
+  render(<AccessibleTable trace={trace} place={PLACE} />, document.body);
   await vi.waitFor(() => expect(document.querySelector("tbody tr")?.lastElementChild?.textContent).toBe(entropyOf(row).toFixed(2)));
 });
 
 it("an error is told", async () => {
-  render(<Twin trace={await without("small-t5", "encoder.")} place={PLACE} />, document.body);
+  render(<AccessibleTable trace={await openFixtureWithout("small-t5", "encoder.")} place={PLACE} />, document.body);
   await vi.waitFor(() => expect(document.querySelector("[role=alert]")?.textContent).toContain("the trace holds no encoder."));
 });

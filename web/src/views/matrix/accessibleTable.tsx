@@ -9,38 +9,38 @@ import { displayOptions, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 
-const ROWS = 60;
-const KEYS = 3;
+const MAX_ROWS = 60;
+const TOP_KEYS = 3;
 
 /** A head as the page shows it, and its plain weights, whose rows sum to 1 as an entropy needs. */
-async function both(trace: Trace, place: HeadLocation) {
-  const how = displayOptions();
+async function loadTable(trace: Trace, place: HeadLocation) {
+  const options = displayOptions();
   const [pictured, plain] = await Promise.all([
-    displayWeights(trace, place, how),
-    displayWeights(trace, place, { ...how, specials: "plain", measure: "weights" }),
+    displayWeights(trace, place, options),
+    displayWeights(trace, place, { ...options, specials: "plain", measure: "weights" }),
   ]);
   return { ...pictured, plain: plain.matrix };
 }
 
-export function Twin({ trace, place }: { readonly trace: Trace; readonly place: HeadLocation }) {
-  const { value, error } = useAsync(() => both(trace, place), [trace, place]);
+export function AccessibleTable({ trace, place }: { readonly trace: Trace; readonly place: HeadLocation }) {
+  const { value, error } = useAsync(() => loadTable(trace, place), [trace, place]);
   if (error) return <p role="alert">{error}</p>;
   if (!value) return null;
-  const left = value.queries.length - ROWS;
+  const left = value.queries.length - MAX_ROWS;
   return (
     <div class="matrix-table" tabIndex={0} role="region" aria-label={t({ ko: "표", en: "table" })}>
       <table>
         <thead>
           <tr>
             <th scope="col">{t({ ko: "질의", en: "query" })}</th>
-            <th scope="col" colSpan={KEYS}>
+            <th scope="col" colSpan={TOP_KEYS}>
               {t({ ko: "가장 많이 보는 키", en: "keys it attends to most" })}
             </th>
             <th scope="col">{t({ ko: "엔트로피", en: "entropy" })}</th>
           </tr>
         </thead>
         <tbody>
-          {value.queries.slice(0, ROWS).map((query, row) => {
+          {value.queries.slice(0, MAX_ROWS).map((query, row) => {
             const weights = rowOf(value.matrix, row);
             const order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]);
             return (
@@ -48,7 +48,7 @@ export function Twin({ trace, place }: { readonly trace: Trace; readonly place: 
                 <th scope="row">
                   <bdi>{displayText(query.text)}</bdi>
                 </th>
-                {order.slice(0, KEYS).map((key) => (
+                {order.slice(0, TOP_KEYS).map((key) => (
                   <td key={key}>
                     <bdi>{displayText(value.keys[key].text)}</bdi> <span class="number">{weights[key].toFixed(4)}</span>
                   </td>

@@ -5,11 +5,11 @@ import { hatch, rampStep, type Tone } from "../../draw/paint";
 import type { Palette } from "../../draw/palette";
 import { displayText, labelParts } from "../../draw/text";
 import type { Label, DisplayedWeights } from "../../trace/display";
-import { cornerOf, type Frame, NUMBERS_FROM, rangeOf, TOTALS } from "./frame";
+import { cornerOf, type Frame, MIN_CELL_FOR_NUMBERS, rangeOf, TOTALS_SIZE } from "./frame";
 
 type G = CanvasRenderingContext2D;
 
-export interface Names {
+export interface AxisLabels {
   readonly queries: readonly Label[];
   readonly keys: readonly Label[];
 }
@@ -23,7 +23,7 @@ export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
 }
 
 /** Hatches what may not be seen and pales what is special. */
-export function drawHidden(g: G, shown: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
+export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
@@ -35,9 +35,9 @@ export function drawHidden(g: G, shown: DisplayedWeights, frame: Frame, colours:
   let some = false;
   for (let row = firstRow; row < lastRow; row++)
     for (let from = first, to = first; from < last; from = to + 1) {
-      while (from < last && shown.allowed[row * frame.columns + from]) from++;
+      while (from < last && weights.allowed[row * frame.columns + from]) from++;
       to = from;
-      while (to < last && !shown.allowed[row * frame.columns + to]) to++;
+      while (to < last && !weights.allowed[row * frame.columns + to]) to++;
       if (to === from) continue;
       const [x, y] = cornerOf(frame, row, from);
       hidden.rect(x, y, (to - from) * cell, cell);
@@ -47,9 +47,9 @@ export function drawHidden(g: G, shown: DisplayedWeights, frame: Frame, colours:
     g.globalAlpha = 0.65;
     g.fillStyle = colours.paper;
     for (let row = firstRow; row < lastRow; row++)
-      if (shown.queries[row].special) g.fillRect(left, cornerOf(frame, row, 0)[1], width, cell);
+      if (weights.queries[row].special) g.fillRect(left, cornerOf(frame, row, 0)[1], width, cell);
     for (let column = first; column < last; column++)
-      if (shown.keys[column].special) g.fillRect(cornerOf(frame, 0, column)[0], top, cell, height);
+      if (weights.keys[column].special) g.fillRect(cornerOf(frame, 0, column)[0], top, cell, height);
     g.globalAlpha = 1;
   }
   if (some) {
@@ -60,8 +60,8 @@ export function drawHidden(g: G, shown: DisplayedWeights, frame: Frame, colours:
 }
 
 /** The number of each cell, where cells are large enough. */
-export function drawNumbers(g: G, shown: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
-  if (frame.cell < NUMBERS_FROM) return;
+export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
+  if (frame.cell < MIN_CELL_FOR_NUMBERS) return;
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
@@ -75,17 +75,17 @@ export function drawNumbers(g: G, shown: DisplayedWeights, frame: Frame, tone: T
   for (let row = firstRow; row < lastRow; row++)
     for (let column = first; column < last; column++) {
       const at = row * frame.columns + column;
-      if (!shown.allowed[at]) continue;
-      const value = shown.matrix.data[at];
+      if (!weights.allowed[at]) continue;
+      const value = weights.matrix.data[at];
       const [x, y] = cornerOf(frame, row, column);
-      g.fillStyle = readable(ramp, rampStep(tone(value)));
-      g.fillText(inCell(value, cell), x + cell / 2, y + cell / 2);
+      g.fillStyle = contrastingColour(ramp, rampStep(tone(value)));
+      g.fillText(cellText(value, cell), x + cell / 2, y + cell / 2);
     }
   g.restore();
 }
 
 /** The end of the ramp that is read better on one of its steps. */
-function readable(ramp: Ramp, step: number): string {
+function contrastingColour(ramp: Ramp, step: number): string {
   const light = (step: number) => {
     const [r, g, b] = ramp.subarray(3 * step, 3 * step + 3);
     return 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 + 0.05;
@@ -95,7 +95,7 @@ function readable(ramp: Ramp, step: number): string {
 }
 
 /** As many digits as a cell holds: .41, .413 */
-function inCell(value: number, cell: number): string {
+function cellText(value: number, cell: number): string {
   const text = value.toFixed(cell < 56 ? 2 : 3).replace(/^0\./, ".");
   return value > 0 && !/[1-9]/.test(text) ? "·" : text;
 }
@@ -103,16 +103,16 @@ function inCell(value: number, cell: number): string {
 const FONT = 12;
 
 /** Names of rows and columns, as many as fit; `row` and `column` are always named. */
-export function drawNames(g: G, names: Names, frame: Frame, colours: Palette, row = -1, column = -1): void {
+export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palette, row = -1, column = -1): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
   const every = Math.max(1, Math.ceil((FONT + 1) / cell));
   g.textBaseline = "middle";
-  const write = (label: Label, x: number, y: number, room: number, strong: boolean) => {
+  const write = (label: Label, x: number, y: number, maxWidth: number, strong: boolean) => {
     g.font = `${label.special ? "italic " : ""}${strong ? "bold " : ""}${FONT}px ${colours.font}`;
     g.fillStyle = strong ? colours.focus : label.special ? colours.soft : colours.ink;
-    drawPiece(g, label.text, x, y, room);
+    drawLabel(g, label.text, x, y, maxWidth);
   };
   g.textAlign = "right";
   for (let i = firstRow; i < lastRow; i++) {
@@ -145,10 +145,10 @@ export function drawNames(g: G, names: Names, frame: Frame, colours: Palette, ro
 }
 
 /** A piece, aligned as the canvas says; the start of a word is a mark of our own, no glyph. */
-function drawPiece(g: G, piece: string, x: number, y: number, room: number): void {
+function drawLabel(g: G, piece: string, x: number, y: number, maxWidth: number): void {
   const starts = labelParts(piece)[0].kind === "start";
   const mark = starts ? 6 : 0;
-  const text = shortened(g, displayText(piece).slice(starts ? 1 : 0), room - mark);
+  const text = fitText(g, displayText(piece).slice(starts ? 1 : 0), maxWidth - mark);
   const width = g.measureText(text).width + mark;
   const from = g.textAlign === "right" ? x - width : g.textAlign === "center" ? x - width / 2 : x;
   g.save();
@@ -170,17 +170,17 @@ function drawPiece(g: G, piece: string, x: number, y: number, room: number): voi
   g.restore();
 }
 
-function shortened(g: G, text: string, room: number): string {
-  if (g.measureText(text).width <= room) return text;
+function fitText(g: G, text: string, maxWidth: number): string {
+  if (g.measureText(text).width <= maxWidth) return text;
   const letters = [...text];
-  while (letters.length > 1 && g.measureText(`${letters.join("")}…`).width > room) letters.pop();
+  while (letters.length > 1 && g.measureText(`${letters.join("")}…`).width > maxWidth) letters.pop();
   return `${letters.join("")}…`;
 }
 
 /** What each key receives, below, and what each query gives, at the right unless all give 1, as bars to the largest. */
 export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette): void {
   const { left, top, width, height, cell } = frame;
-  const long = TOTALS - 10;
+  const long = TOTALS_SIZE - 10;
   const thick = Math.max(cell - 1, Math.min(cell, 1));
   g.fillStyle = colours.edge;
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
@@ -191,7 +191,7 @@ export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette)
       from,
       top + height + 4,
       Math.min(x + thick, left + width) - from,
-      (long * totals.received[i]) / totals.most,
+      (long * totals.received[i]) / totals.max,
     );
   }
   const [firstRow, lastRow] = totals.alike ? [0, 0] : rangeOf(frame.y, height, cell, frame.rows);
@@ -215,12 +215,12 @@ export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette)
 export interface Totals {
   readonly received: Float32Array; // of each key
   readonly given: Float32Array; // of each query
-  readonly most: number;
+  readonly max: number;
   readonly mostGiven: number;
   readonly alike: boolean; // all queries give 1, or nothing
 }
 
-export function totalsOf({ matrix: { rows, columns, data } }: Pick<DisplayedWeights, "matrix">): Totals {
+export function computeTotals({ matrix: { rows, columns, data } }: Pick<DisplayedWeights, "matrix">): Totals {
   const received = new Float32Array(columns);
   const given = new Float32Array(rows);
   for (let row = 0; row < rows; row++)
@@ -228,13 +228,13 @@ export function totalsOf({ matrix: { rows, columns, data } }: Pick<DisplayedWeig
       received[column] += data[row * columns + column];
       given[row] += data[row * columns + column];
     }
-  const most = (totals: Float32Array) => totals.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const max = (totals: Float32Array) => totals.reduce((a, b) => Math.max(a, b), 0) || 1;
   const alike = given.every((sum) => sum === 0 || Math.abs(sum - 1) < 1e-2);
-  return { received, given, most: most(received), mostGiven: most(given), alike };
+  return { received, given, max: max(received), mostGiven: max(given), alike };
 }
 
 /** A row, a column and their cell: thin while pointed at, thick with handles once locked. */
-export function drawCross(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Palette): void {
+export function drawFocus(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Palette): void {
   const { left, top, width, height, cell } = frame;
   const [x, y] = cornerOf(frame, row, column);
   g.save();

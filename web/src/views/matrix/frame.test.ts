@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cellAt, cornerOf, frameOf, rangeOf, showing, zoomed } from "./frame";
+import { cellAt, cornerOf, frameOf, rangeOf, scrolledTo, zoomed } from "./frame";
 
 const ROOM = { width: 700, height: 500, rowLabel: 60, columnLabel: 60 };
 const FIT = { zoom: 1, x: 0, y: 0 };
@@ -16,11 +16,11 @@ describe("the frame of a matrix", () => {
   });
 
   it("knows the cell under a point, and its corner, however it is moved", () => {
-    const look = fc.record({ zoom: fc.double({ min: 1, max: 30, noNaN: true }), x: fc.nat(500), y: fc.nat(500) });
+    const viewport = fc.record({ zoom: fc.double({ min: 1, max: 30, noNaN: true }), x: fc.nat(500), y: fc.nat(500) });
     fc.assert(
-      fc.property(look, fc.nat(63), fc.nat(39), (look, row, column) => {
-        const frame = frameOf(64, 40, ROOM, look);
-        const moved = frameOf(64, 40, ROOM, { zoom: look.zoom, ...showing(frame, row, column) });
+      fc.property(viewport, fc.nat(63), fc.nat(39), (viewport, row, column) => {
+        const frame = frameOf(64, 40, ROOM, viewport);
+        const moved = frameOf(64, 40, ROOM, { zoom: viewport.zoom, ...scrolledTo(frame, row, column) });
         const [x, y] = cornerOf(moved, row, column);
         expect(cellAt(moved, x + moved.cell / 2, y + moved.cell / 2)).toEqual({ row, column });
         const [first, last] = rangeOf(moved.y, moved.height, moved.cell, 64);

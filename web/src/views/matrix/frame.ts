@@ -13,32 +13,32 @@ export interface Frame {
   readonly upright: boolean; // labels of columns stand
 }
 
-export interface Look {
+export interface Viewport {
   readonly zoom: number; // 1: as large as fits
   readonly x: number;
   readonly y: number;
 }
 
-export interface Room {
+export interface AvailableSpace {
   readonly width: number;
   readonly height: number;
   readonly rowLabel: number; // width of the longest label
   readonly columnLabel: number;
 }
 
-export const TOTALS = 34; // for the sums at the right and below
-export const NUMBERS_FROM = 34; // side of a cell that holds its number
-const [LARGEST_FIT, LARGEST] = [56, 96];
-const LONGEST_LABEL = 120;
+export const TOTALS_SIZE = 34; // for the sums at the right and below
+export const MIN_CELL_FOR_NUMBERS = 34; // side of a cell that holds its number
+const [MAX_FIT_CELL, MAX_CELL] = [56, 96];
+const MAX_LABEL_WIDTH = 120;
 
-export function frameOf(rows: number, columns: number, room: Room, look: Look): Frame {
-  const left = Math.min(room.rowLabel, LONGEST_LABEL) + 10;
-  const upright = columns > 12 || room.columnLabel > 48;
-  const top = upright ? Math.min(room.columnLabel, LONGEST_LABEL) + 10 : 22;
-  const [wide, high] = [Math.max(room.width - left - TOTALS, 60), Math.max(room.height - top - TOTALS, 60)];
-  const fitting = Math.min(wide / columns, high / rows, LARGEST_FIT);
+export function frameOf(rows: number, columns: number, space: AvailableSpace, viewport: Viewport): Frame {
+  const left = Math.min(space.rowLabel, MAX_LABEL_WIDTH) + 10;
+  const upright = columns > 12 || space.columnLabel > 48;
+  const top = upright ? Math.min(space.columnLabel, MAX_LABEL_WIDTH) + 10 : 22;
+  const [wide, high] = [Math.max(space.width - left - TOTALS_SIZE, 60), Math.max(space.height - top - TOTALS_SIZE, 60)];
+  const fitting = Math.min(wide / columns, high / rows, MAX_FIT_CELL);
   const fit = fitting >= 4 ? Math.floor(fitting) : fitting;
-  const cell = Math.min(fit * Math.max(look.zoom, 1), Math.max(LARGEST, fit));
+  const cell = Math.min(fit * Math.max(viewport.zoom, 1), Math.max(MAX_CELL, fit));
   const [width, height] = [Math.min(wide, columns * cell), Math.min(high, rows * cell)];
   const within = (at: number, count: number, seen: number) => Math.max(0, Math.min(at, count - seen / cell));
   return {
@@ -49,8 +49,8 @@ export function frameOf(rows: number, columns: number, room: Room, look: Look): 
     top,
     width,
     height,
-    x: within(look.x, columns, width),
-    y: within(look.y, rows, height),
+    x: within(viewport.x, columns, width),
+    y: within(viewport.y, rows, height),
     upright,
   };
 }
@@ -74,8 +74,8 @@ export function rangeOf(at: number, seen: number, cell: number, count: number): 
 }
 
 /** Zooms by a factor; what stands at the point stays there. */
-export function zoomed(frame: Frame, zoom: number, factor: number, px: number, py: number): Look {
-  const next = Math.max(1, Math.min(zoom * factor, (LARGEST * zoom) / frame.cell));
+export function zoomed(frame: Frame, zoom: number, factor: number, px: number, py: number): Viewport {
+  const next = Math.max(1, Math.min(zoom * factor, (MAX_CELL * zoom) / frame.cell));
   const across = Math.max(0, Math.min(px - frame.left, frame.width));
   const down = Math.max(0, Math.min(py - frame.top, frame.height));
   const cell = (frame.cell * next) / zoom;
@@ -83,7 +83,7 @@ export function zoomed(frame: Frame, zoom: number, factor: number, px: number, p
 }
 
 /** Moves the least that brings a cell into sight. */
-export function showing(frame: Frame, row: number, column: number): { readonly x: number; readonly y: number } {
+export function scrolledTo(frame: Frame, row: number, column: number): { readonly x: number; readonly y: number } {
   const near = (at: number, seen: number, cell: number) => Math.max(cell + 1 - seen, Math.min(at, cell));
   return {
     x: near(frame.x, frame.width / frame.cell, column),

@@ -14,18 +14,18 @@ import type { StageProps, View } from "../view";
 import "./matrix.css";
 import { Panel } from "./panel";
 import { svg, table } from "./picture";
-import { asTable, left, look, RANGES, range, top, zoom } from "./settings";
-import { Twin } from "./accessibleTable";
+import { asTable, left, setViewport, RANGES, range, top, zoom } from "./settings";
+import { AccessibleTable } from "./accessibleTable";
 
 export const matrix: View = {
   id: "matrix",
   title: { ko: "행렬", en: "matrix" },
-  about: {
+  description: {
     ko: "칸 하나가 가중치 하나입니다: 행(질의)이 열(키)을 얼마나 보는지. 빗금은 볼 수 없는 곳입니다.",
     en: "One cell is one weight: how much its row (query) attends to its column (key). Hatched: may not be seen.",
   },
-  has: () => true,
-  why: { ko: "", en: "" },
+  supports: () => true,
+  missing: { ko: "", en: "" },
   Stage: Matrix,
   svg,
   table,
@@ -63,26 +63,26 @@ function Matrix({ trace }: StageProps) {
           <button
             type="button"
             aria-label={t({ ko: "작게", en: "smaller" })}
-            onClick={() => look({ ...ALL, zoom: Math.max(1, zoom.value / 1.5) })}
+            onClick={() => setViewport({ ...ALL, zoom: Math.max(1, zoom.value / 1.5) })}
           >
             −
           </button>
           <button
             type="button"
             aria-label={t({ ko: "크게", en: "larger" })}
-            onClick={() => look({ zoom: zoom.value * 1.5, x: left.value, y: top.value })}
+            onClick={() => setViewport({ zoom: zoom.value * 1.5, x: left.value, y: top.value })}
           >
             +
           </button>
           {zoom.value > 1 && (
-            <button type="button" onClick={() => look(ALL)}>
+            <button type="button" onClick={() => setViewport(ALL)}>
               {t({ ko: "모두", en: "all" })}
             </button>
           )}
         </span>
         <Toggle title={{ ko: "표로 보기", en: "as a table" }} of={asTable} />
       </div>
-      {asTable.value && <Twin trace={trace} place={heads[0]} />}
+      {asTable.value && <AccessibleTable trace={trace} place={heads[0]} />}
       <div class="matrix-panels" ref={box} style={{ gridTemplateColumns: `repeat(${across}, minmax(0, 1fr))` }}>
         {heads.map((head, i) => (
           <Panel

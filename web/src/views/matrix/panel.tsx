@@ -31,9 +31,9 @@ import { type Label, labels, displayWeights } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { BLOCKS, headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
-import { drawCells, drawCross, drawHidden, drawNames, drawNumbers, drawTotals, totalsOf } from "./drawing";
-import { cellAt, type Frame, frameOf, showing, zoomed } from "./frame";
-import { left, look, range, top, zoom } from "./settings";
+import { drawCells, drawFocus, drawHidden, drawLabels, drawNumbers, drawTotals, computeTotals } from "./drawing";
+import { cellAt, type Frame, frameOf, scrolledTo, zoomed } from "./frame";
+import { left, setViewport, range, top, zoom } from "./settings";
 
 interface PanelProps {
   readonly trace: Trace;
@@ -51,47 +51,47 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
   );
   const { queries, keys } = named;
   const caption = number === null ? 0 : 24;
-  const room = useMemo(
-    () => ({ width, height: height - caption, rowLabel: longest(queries), columnLabel: longest(keys) }),
+  const space = useMemo(
+    () => ({ width, height: height - caption, rowLabel: longestLabel(queries), columnLabel: longestLabel(keys) }),
     [width, height, caption, named],
   );
-  const frame = frameOf(queries.length, keys.length, room, { zoom: zoom.value, x: left.value, y: top.value });
+  const frame = frameOf(queries.length, keys.length, space, { zoom: zoom.value, x: left.value, y: top.value });
   const fits = value && value.matrix.rows === queries.length && value.matrix.columns === keys.length;
   const picture = fits ? value : null; // weights of the unit before are not drawn under the names of this
-  const most = useMemo(
+  const max = useMemo(
     () =>
       picture && (measure.value === "values" || range.value === "most")
         ? picture.matrix.data.reduce((a, b) => Math.max(a, b), 0)
         : 1,
     [picture, measure.value, range.value],
   );
-  const totals = useMemo(() => picture && totalsOf(picture), [picture]);
+  const totals = useMemo(() => picture && computeTotals(picture), [picture]);
   const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as thumbnails are
-  const image = useCoarse(trace, place, plain && picture === null);
+  const image = useThumbnail(trace, place, plain && picture === null);
   const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each dot is the largest of some cells
   const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
   const cells = useMemo(
-    () => picture && toCanvas(paint(maxPool(picture.matrix, high, wide), ink(shade.value), tone(scale.value, most))),
-    [picture, most, high, wide, shade.value, scale.value],
+    () => picture && toCanvas(paint(maxPool(picture.matrix, high, wide), ink(shade.value), tone(scale.value, max))),
+    [picture, max, high, wide, shade.value, scale.value],
   );
-  const ground: Draw = (g, colours) => {
+  const drawGround: Draw = (g, colours) => {
     g.fillStyle = colours.paper;
     g.fillRect(frame.left, frame.top, frame.width, frame.height);
-    const seen = cells ?? image;
-    if (seen) drawCells(g, seen, frame);
+    const cellsImage = cells ?? image;
+    if (cellsImage) drawCells(g, cellsImage, frame);
     if (picture) {
-      drawNumbers(g, picture, frame, tone(scale.value, most), ink(shade.value), colours);
+      drawNumbers(g, picture, frame, tone(scale.value, max), ink(shade.value), colours);
       drawHidden(g, picture, frame, colours, specials.value === "dim");
       if (totals) drawTotals(g, totals, frame, colours);
     }
-    drawNames(g, named, frame, colours);
+    drawLabels(g, named, frame, colours);
     g.strokeStyle = colours.line;
     g.lineWidth = 1;
     g.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
   };
-  const base = useMemo(
-    () => ground,
-    [picture, image, cells, totals, named, room, most, frame.cell, frame.x, frame.y, specials.value],
+  const cellsImage = useMemo(
+    () => drawGround,
+    [picture, image, cells, totals, named, space, max, frame.cell, frame.x, frame.y, specials.value],
   );
   return (
     <section class="matrix-panel">
@@ -101,7 +101,7 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
         </h2>
       )}
       {error && <p role="alert">{error}</p>}
-      <Cells {...{ place, named, frame, width, base, picture }} sides={sidesOf(trace, place)} height={room.height} />
+      <Cells {...{ place, named, frame, width, drawBase: cellsImage, picture }} sides={sidesOf(trace, place)} height={space.height} />
     </section>
   );
 }
@@ -125,34 +125,34 @@ interface CellsProps {
   readonly frame: Frame;
   readonly width: number;
   readonly height: number;
-  readonly base: Draw;
+  readonly drawBase: Draw;
 }
 
 /** The grid: it alone is drawn anew when the pointer moves. */
-function Cells({ place, sides, named, picture, frame, width, height, base }: CellsProps) {
+function Cells({ place, sides, named, picture, frame, width, height, drawBase: cellsImage }: CellsProps) {
   const { queries, keys } = named;
   const rowOf = (piece: number | null) => (sides.rows ? labelIndex(queries, piece) : -1);
   const columnOf = (piece: number | null) => (sides.columns ? labelIndex(keys, piece) : -1);
   const [row, column] = [rowOf(focusQuery.value), columnOf(focusKey.value)];
-  const held = useRef<{ readonly x: number; readonly y: number; moved: boolean } | null>(null);
+  const drag = useRef<{ readonly x: number; readonly y: number; moved: boolean } | null>(null);
   const locked = query.value !== null && row === rowOf(query.value) && column === columnOf(key.value);
-  const told =
+  const cellText =
     row < 0 || column < 0 || !picture
       ? t({ ko: "고르지 않음", en: "no cell" })
-      : sentence(queries[row], keys[column], valueAt(picture.matrix, row, column));
+      : cellSentence(queries[row], keys[column], valueAt(picture.matrix, row, column));
 
-  const over: Draw = (g, colours) => {
+  const drawOverlay: Draw = (g, colours) => {
     const [queryLocked, keyLocked] = [rowOf(query.value), columnOf(key.value)];
-    if (queryLocked >= 0 || keyLocked >= 0) drawCross(g, frame, queryLocked, keyLocked, true, colours);
+    if (queryLocked >= 0 || keyLocked >= 0) drawFocus(g, frame, queryLocked, keyLocked, true, colours);
     const hovered = hoverQuery.value !== null || hoverKey.value !== null;
-    if (hovered) drawCross(g, frame, rowOf(focusQuery.value), columnOf(focusKey.value), false, colours);
+    if (hovered) drawFocus(g, frame, rowOf(focusQuery.value), columnOf(focusKey.value), false, colours);
   };
   const pointAt = (row: number, column: number, keyboard: boolean) =>
     hoverOver(sides.rows ? queries[row].pieces[0] : null, sides.columns ? keys[column].pieces[0] : null, keyboard);
   const moveTo = (event: PointerEvent) => {
-    const from = held.current;
+    const from = drag.current;
     if (from && zoom.value > 1 && (from.moved || Math.hypot(event.offsetX - from.x, event.offsetY - from.y) > 3)) {
-      look({ zoom: zoom.value, x: frame.x - event.movementX / frame.cell, y: frame.y - event.movementY / frame.cell });
+      setViewport({ zoom: zoom.value, x: frame.x - event.movementX / frame.cell, y: frame.y - event.movementY / frame.cell });
       from.moved = true;
       return;
     }
@@ -161,8 +161,8 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
     else hoverOver(null, null);
   };
   const release = (event: PointerEvent) => {
-    const cell = held.current?.moved ? null : cellAt(frame, event.offsetX, event.offsetY);
-    held.current = null;
+    const cell = drag.current?.moved ? null : cellAt(frame, event.offsetX, event.offsetY);
+    drag.current = null;
     if (!cell) return;
     selectHead(place);
     toggleLock(queries[cell.row].pieces[0], keys[cell.column].pieces[0]);
@@ -170,8 +170,8 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
   const wheel = (event: WheelEvent) => {
     if (event.deltaY > 0 && zoom.value <= 1) return; // all is seen: the page may scroll
     event.preventDefault();
-    if (event.shiftKey) look({ zoom: zoom.value, x: frame.x + event.deltaY / frame.cell, y: frame.y });
-    else look(zoomed(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
+    if (event.shiftKey) setViewport({ zoom: zoom.value, x: frame.x + event.deltaY / frame.cell, y: frame.y });
+    else setViewport(zoomed(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
   };
   const press = (event: KeyboardEvent) => {
     const step = gridStep(event);
@@ -183,11 +183,11 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
         clamp(Math.max(column, 0) + (column < 0 ? 0 : step[1]), keys.length),
       ];
       pointAt(to[0], to[1], true);
-      if (zoom.value > 1) look({ zoom: zoom.value, ...showing(frame, to[0], to[1]) });
+      if (zoom.value > 1) setViewport({ zoom: zoom.value, ...scrolledTo(frame, to[0], to[1]) });
     } else if (event.key === "Enter") toggleLock();
-    else if (event.key === "+" || event.key === "=") look(zoomed(frame, zoom.value, 1.5, x, y));
-    else if (event.key === "-") look(zoomed(frame, zoom.value, 1 / 1.5, x, y));
-    else if (event.key === "0") look({ zoom: 1, x: 0, y: 0 });
+    else if (event.key === "+" || event.key === "=") setViewport(zoomed(frame, zoom.value, 1.5, x, y));
+    else if (event.key === "-") setViewport(zoomed(frame, zoom.value, 1 / 1.5, x, y));
+    else if (event.key === "0") setViewport({ zoom: 1, x: 0, y: 0 });
     else return;
     event.preventDefault();
   };
@@ -203,7 +203,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
       columns={keys.length}
       row={row}
       column={column}
-      cellText={told}
+      cellText={cellText}
       selected={locked}
       onKeyDown={press}
     >
@@ -211,7 +211,7 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
         <Canvas
           width={width}
           height={height}
-          draw={base}
+          draw={cellsImage}
           label=""
           data-role="cells"
           data-left={frame.left - frame.x * frame.cell}
@@ -221,10 +221,10 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
         <Canvas
           width={width}
           height={height}
-          draw={over}
+          draw={drawOverlay}
           label=""
           onPointerDown={(event) => {
-            held.current = { x: event.offsetX, y: event.offsetY, moved: false };
+            drag.current = { x: event.offsetX, y: event.offsetY, moved: false };
             event.currentTarget.setPointerCapture(event.pointerId);
           }}
           onPointerMove={moveTo}
@@ -238,18 +238,18 @@ function Cells({ place, sides, named, picture, frame, width, height, base }: Cel
   );
 }
 
-const MINI = 96;
+const MINIMAP_SIZE = 96;
 
 /** The whole matrix, small, and which part is seen; a press goes there. */
-function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
-  const size = MINI / Math.max(frame.rows, frame.columns);
+function Minimap({ frame, base: cellsImage }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
+  const size = MINIMAP_SIZE / Math.max(frame.rows, frame.columns);
   const image = useMemo(
-    () => base && toCanvas(paint(maxPool(base.matrix, MINI, MINI), ink(shade.value), tone(scale.value))),
-    [base, shade.value, scale.value],
+    () => cellsImage && toCanvas(paint(maxPool(cellsImage.matrix, MINIMAP_SIZE, MINIMAP_SIZE), ink(shade.value), tone(scale.value))),
+    [cellsImage, shade.value, scale.value],
   );
   const go = (event: PointerEvent) => {
     if (!event.buttons) return;
-    look({
+    setViewport({
       zoom: zoom.value,
       x: event.offsetX / size - frame.width / frame.cell / 2,
       y: event.offsetY / size - frame.height / frame.cell / 2,
@@ -279,23 +279,23 @@ function Minimap({ frame, base }: { readonly frame: Frame; readonly base: CellsP
 }
 
 /** The thumbnail of a head, to be seen until its weights are there. */
-function useCoarse(trace: Trace, place: HeadLocation, wanted: boolean): HTMLCanvasElement | null {
+function useThumbnail(trace: Trace, place: HeadLocation, enabled: boolean): HTMLCanvasElement | null {
   const { value } = useAsync(
     async () =>
-      wanted && trace.has(`${place.block}.thumbnails`) ? trace.thumbnails(place.block, place.sequence) : null,
-    [trace, place, wanted],
+      enabled && trace.has(`${place.block}.thumbnails`) ? trace.thumbnails(place.block, place.sequence) : null,
+    [trace, place, enabled],
   );
-  if (!value || !wanted) return null;
+  if (!value || !enabled) return null;
   const [, heads, rows, columns] = value.shape;
   const from = (place.layer * heads + place.head) * rows * columns;
   return toCanvas(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
 }
 
-function longest(labels: readonly Label[]): number {
-  return labels.reduce((most, { text }) => Math.max(most, textWidth(displayText(text), 12)), 20);
+function longestLabel(labels: readonly Label[]): number {
+  return labels.reduce((max, { text }) => Math.max(max, textWidth(displayText(text), 12)), 20);
 }
 
-function sentence(asking: Label, looked: Label, weight: number): string {
-  const [a, b] = [displayText(asking.text), displayText(looked.text)];
+function cellSentence(query: Label, key: Label, weight: number): string {
+  const [a, b] = [displayText(query.text), displayText(key.text)];
   return t({ ko: `질의 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
 }

@@ -3,7 +3,7 @@
 import { afterEach, expect, it } from "vitest";
 import { currentFigure } from "../../export/figures";
 import { pinned, view } from "../../state/state";
-import { INFO, small } from "../../testing/testTrace";
+import { INFO, testTrace } from "../../testing/testTrace";
 import { svg, table } from "./picture";
 
 const PINS = [
@@ -16,13 +16,13 @@ afterEach(() => {
 });
 
 it("the head in focus, while none is pinned", async () => {
-  const trace = await small();
+  const trace = await testTrace();
   expect(await svg(trace)).toContain("<title>small: encoder L0 H0</title>");
   expect(await table(trace)).toHaveLength(1 + 5);
 });
 
 it("all that are pinned, and not the one in focus", async () => {
-  const trace = await small();
+  const trace = await testTrace();
   pinned.value = PINS;
   const drawn = await svg(trace);
   expect(drawn).toContain("<title>small: encoder L1 H1, encoder L0 H1</title>");
@@ -35,7 +35,7 @@ it("all that are pinned, and not the one in focus", async () => {
 });
 
 it("what may not be seen is hatched: here the column of the padding", async () => {
-  const [, d] = /<path d="([^"]*)" fill="url\(#hidden\)"/.exec(await svg(await small())) ?? [];
+  const [, d] = /<path d="([^"]*)" fill="url\(#hidden\)"/.exec(await svg(await testTrace())) ?? [];
   expect(d.match(/M[\d.]+ [\d.]+h36v36h-36z/g)).toHaveLength(5);
 });
 

@@ -14,7 +14,7 @@ import { headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
 import { range } from "./settings";
 
-const MOST_CELLS = 128 * 128; // more are a picture in the picture
+const MAX_VECTOR_CELLS = 128 * 128; // more are a picture in the picture
 const SIDE = 420;
 const GAP = 6; // between the lines of the hatching
 
@@ -33,7 +33,7 @@ export async function svg(trace: Trace): Promise<string> {
   return svgDocument(
     across * wide,
     Math.ceil(panels.length / across) * high,
-    `${trace.info.title}: ${all.map(nameOf).join(", ")}`,
+    `${trace.info.title}: ${all.map(headTitle).join(", ")}`,
     element(
       "pattern",
       { id: "hidden", width: GAP, height: GAP, patternUnits: "userSpaceOnUse" },
@@ -54,11 +54,11 @@ interface Panel {
 /** One head, its names around it and what its colours mean below. */
 async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Panel> {
   const [sides, focus] = [trace.block(at.block), trace.block(focusedHead.value.block)];
-  const [asked, looked] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
+  const [lockedQuery, lockedKey] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
   const values = measure.value === "values";
   const { matrix, queries, keys, allowed, note } = await displayWeights(trace, at);
-  const most = values || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
-  const toned = tone(scale.value, most);
+  const max = values || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
+  const toned = tone(scale.value, max);
   const size = Math.max(1, Math.min(36, SIDE / Math.max(matrix.rows, matrix.columns)));
   const longest = (labels: readonly Label[]) =>
     Math.min(
@@ -69,7 +69,7 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
   const [width, height] = [matrix.columns * size, matrix.rows * size];
   const ramp = ink("light");
   const picturedCells =
-    matrix.data.length <= MOST_CELLS
+    matrix.data.length <= MAX_VECTOR_CELLS
       ? matrixCells(matrix, left, top, size, (value) => css(ramp, rampStep(toned(value))))
       : element("image", {
           href: toCanvas(paint(matrix, ramp, toned)).toDataURL(),
@@ -81,12 +81,12 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
         });
   const every = Math.ceil(11 / size);
   const named = (i: number) => i % every === 0;
-  const [row, column] = [labelIndex(queries, asked), labelIndex(keys, looked)];
+  const [row, column] = [labelIndex(queries, lockedQuery), labelIndex(keys, lockedKey)];
   const frame = { fill: "none", stroke: PRINT_COLOURS.focus, "stroke-width": 2 };
-  const told = [
-    number + nameOf(at),
+  const caption = [
+    number + headTitle(at),
     note && t(note),
-    t({ ko: `색 0 … ${rounded(most)}`, en: `colours 0 … ${rounded(most)}` }),
+    t({ ko: `색 0 … ${rounded(max)}`, en: `colours 0 … ${rounded(max)}` }),
   ];
   return {
     width: left + width + 16,
@@ -117,12 +117,12 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
       ),
       row >= 0 && rect(left, top + row * size, width, size, "none", frame),
       column >= 0 && rect(left + column * size, top, size, height, "none", frame),
-      label(left, top + height + 18, told.filter(Boolean).join(" · "), { size: 11, fill: PRINT_COLOURS.faint }),
+      label(left, top + height + 18, caption.filter(Boolean).join(" · "), { size: 11, fill: PRINT_COLOURS.faint }),
     ],
   };
 }
 
-function nameOf(at: HeadLocation): string {
+function headTitle(at: HeadLocation): string {
   return `${at.block} ${headName(at)}`;
 }
 
@@ -149,7 +149,7 @@ export async function table(trace: Trace): Promise<readonly (readonly (string | 
   const found = await Promise.all(all.map((one) => displayWeights(trace, one)));
   const numbered = ({ text, pieces }: Label) => `${pieces[0]} ${displayText(text)}`;
   return found.flatMap(({ matrix, queries, keys }, i) => [
-    [all.length > 1 ? `${nameOf(all[i])}: query \\ key` : "query \\ key", ...keys.map(numbered)],
+    [all.length > 1 ? `${headTitle(all[i])}: query \\ key` : "query \\ key", ...keys.map(numbered)],
     ...queries.map((query, row) => [numbered(query), ...rowOf(matrix, row)]),
   ]);
 }

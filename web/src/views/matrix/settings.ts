@@ -2,7 +2,7 @@
 
 import { batch } from "@preact/signals";
 import { setting } from "../../state/settings";
-import type { Look } from "./frame";
+import type { Viewport } from "./frame";
 
 export const RANGES = { one: { ko: "0 … 1", en: "0 … 1" }, most: { ko: "0 … 가장 큰 값", en: "0 … the largest" } };
 
@@ -13,7 +13,7 @@ export const range = setting<keyof typeof RANGES>("matrix", "range", "one");
 export const asTable = setting("matrix", "table", false);
 
 /** Stores a viewport in the settings, rounded to two decimals. */
-export function look(next: Look): void {
+export function setViewport(next: Viewport): void {
   const round = (number: number) => Math.round(100 * number) / 100;
   batch(() => {
     zoom.value = round(next.zoom);

@@ -1,21 +1,21 @@
 /** A query and a key dimension by dimension: both vectors, their products, and the running sum up to q·k. */
 
 import { css, diverging } from "../../draw/colours";
-import { type Drawing, strips } from "./drawing";
+import { type HeadDrawing, strips } from "./drawing";
 import { vector } from "./headData";
-import { brief } from "./format";
+import { formatShort } from "./format";
 import { products } from "./recompute";
 
-export const HIGH = 112;
+export const CHART_HEIGHT = 112;
 const LEFT = 22;
 const [TOP, PLOT] = [40, 54];
 
-export function chart({ held, question, ranges, columns, shade, inks }: Drawing, key: number) {
-  const { order, query } = question;
-  const q = vector(held.parts.q, query);
-  const k = vector(held.parts.k, key);
+export function chart({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing, key: number) {
+  const { order, query } = queryRow;
+  const q = vector(data.parts.q, query);
+  const k = vector(data.parts.k, key);
   const { each, running } = products(q, k, order);
-  const wide = columns.all - LEFT - 52;
+  const wide = columns.total - LEFT - 52;
   const step = wide / order.length;
   const low = Math.min(0, ...running, ...each);
   const high = Math.max(1e-6, ...running, ...each);
@@ -28,27 +28,27 @@ export function chart({ held, question, ranges, columns, shade, inks }: Drawing,
   const stride = 2 ** Math.max(0, Math.ceil(Math.log2(18 / step)));
   const end = running[running.length - 1];
   return (
-    <g font-size={10} fill={inks.faint}>
-      <text y={12} font-size={12} fill={inks.ink}>
+    <g font-size={10} fill={colours.faint}>
+      <text y={12} font-size={12} fill={colours.ink}>
         q
       </text>
-      <text y={28} font-size={12} fill={inks.ink}>
+      <text y={28} font-size={12} fill={colours.ink}>
         k
       </text>
       {strips([q], order, [LEFT, 2, wide, 13], ranges.q, shade)}
       {strips([k], order, [LEFT, 18, wide, 13], ranges.k, shade)}
       <path d={bars(1)} fill={css(diverging(shade), 222)} />
       <path d={bars(-1)} fill={css(diverging(shade), 33)} />
-      <path d={`M${LEFT} ${y(0)}h${wide}`} stroke={inks.line} />
+      <path d={`M${LEFT} ${y(0)}h${wide}`} stroke={colours.line} />
       <path
         d={`M${LEFT} ${y(0)}${running.map((sum, n) => `L${x(n + 1)} ${y(sum)}`).join("")}`}
         fill="none"
-        stroke={inks.accent}
+        stroke={colours.accent}
         stroke-width={1.5}
       />
-      <circle cx={x(order.length)} cy={y(end)} r={2.6} fill={inks.accent} />
-      <text x={LEFT + wide + 6} y={Number(y(end)) + 4} fill={inks.ink} font-size={12} font-weight={700}>
-        {brief(end)}
+      <circle cx={x(order.length)} cy={y(end)} r={2.6} fill={colours.accent} />
+      <text x={LEFT + wide + 6} y={Number(y(end)) + 4} fill={colours.ink} font-size={12} font-weight={700}>
+        {formatShort(end)}
       </text>
       {order.map((i, n) =>
         n % stride ? null : (

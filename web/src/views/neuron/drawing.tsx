@@ -4,34 +4,34 @@ import { css, diverging, type Shade } from "../../draw/colours";
 import { signedTone } from "../../draw/paint";
 import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
 import { t } from "../../i18n/i18n";
-import { type Held, type Question, vector } from "./headData";
-import { brief, scaleWritten } from "./format";
+import { type HeadData, type QueryRow, vector } from "./headData";
+import { formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
 export const ROW = 22;
 
 export interface Columns {
   readonly token: number; // where the texts of the keys end
-  readonly drawn: readonly [k: number, product: number, running: number]; // where each begins
-  readonly wide: number; // of k and of q⊙k; of the running sum two thirds
+  readonly strips: readonly [k: number, product: number, running: number]; // where each begins
+  readonly stripWidth: number; // of k and of q⊙k; of the running sum two thirds
   readonly numbers: readonly number[]; // where each ends: q·k, scaled, bias, mask, weight, tick
-  readonly all: number;
+  readonly total: number;
 }
 
-export function columnsOf(width: number, { keys, parts }: Held): Columns {
+export function columnsOf(width: number, { keys, parts }: HeadData): Columns {
   const token = Math.min(110, Math.max(30, ...keys.map((text) => textWidth(text, 13))) + 14);
   const sizes = [58, 56, parts.bias ? 50 : 0, 36, 86, 22];
-  const all = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 240);
-  const wide = Math.floor(((all - token - sizes.reduce((sum, size) => sum + size)) * 3) / 8) - 10;
-  const drawn = [token + 8, token + wide + 16, token + 2 * wide + 24] as const;
-  let end = drawn[2] + (2 * wide) / 3;
-  return { token, drawn, wide, numbers: sizes.map((size) => (end += size)), all };
+  const total = Math.max(width, token + sizes.reduce((sum, size) => sum + size) + 240);
+  const stripWidth = Math.floor(((total - token - sizes.reduce((sum, size) => sum + size)) * 3) / 8) - 10;
+  const strips = [token + 8, token + stripWidth + 16, token + 2 * stripWidth + 24] as const;
+  let end = strips[2] + (2 * stripWidth) / 3;
+  return { token, strips, stripWidth, numbers: sizes.map((size) => (end += size)), total };
 }
 
 /** What the darkest colours stand for, and between what the running sums of all keys lie. */
-export function rangesOf({ parts }: Held, { query, order }: Question) {
+export function rangesOf({ parts }: HeadData, { query, order }: QueryRow) {
   const q = vector(parts.q, query);
-  const largest = (data: Float32Array) => data.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  const largest = (data: Float32Array) => data.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
   const ranges = { q: largest(q), k: largest(parts.k.data), product: 0, low: 0, high: 1e-6 };
   for (let key = 0; key < parts.k.rows; key++) {
     const { each, running } = products(q, vector(parts.k, key), order);
@@ -48,11 +48,11 @@ export function strips(
   vectors: readonly ArrayLike<number>[],
   order: readonly number[],
   [x, y, width, height]: readonly [x: number, y: number, width: number, height: number],
-  most: number,
+  max: number,
   shade: Shade,
 ) {
   const data = Float32Array.from(vectors.flatMap((one) => order.map((i) => one[i])));
-  const tone = signedTone(most);
+  const tone = signedTone(max);
   const colour = (value: number) => css(diverging(shade), Math.round(tone(value) * 32) * 8 - Number(tone(value) > 0.5));
   return (
     <g
@@ -66,31 +66,31 @@ export function strips(
   );
 }
 
-export interface Drawing {
-  readonly held: Held;
-  readonly question: Question;
+export interface HeadDrawing {
+  readonly data: HeadData;
+  readonly queryRow: QueryRow;
   readonly ranges: Ranges;
   readonly columns: Columns;
   readonly shade: Shade;
-  readonly inks: DrawingColours;
+  readonly colours: DrawingColours;
 }
 
 /** The names of the columns, and the query over the keys; 40 pixels high. */
-export function head({ held, question, ranges, columns, shade, inks }: Drawing) {
-  const { q, bias } = held.parts;
-  const [k, product, running] = columns.drawn;
+export function tableHead({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing) {
+  const { q, bias } = data.parts;
+  const [k, product, running] = columns.strips;
   const names = [
     "q·k",
-    scaleWritten(held.parts),
+    scaleText(data.parts),
     bias ? "+ b" : "",
     t({ ko: "가림", en: "mask" }),
     "softmax",
     "✓",
   ];
   return (
-    <g font-size={12} fill={inks.faint}>
-      <text x={k} y={13}>{`k (${q.columns}) ±${brief(ranges.k, 1)}`}</text>
-      <text x={product} y={13}>{`q ⊙ k ±${brief(ranges.product, 1)}`}</text>
+    <g font-size={12} fill={colours.faint}>
+      <text x={k} y={13}>{`k (${q.columns}) ±${formatShort(ranges.k, 1)}`}</text>
+      <text x={product} y={13}>{`q ⊙ k ±${formatShort(ranges.product, 1)}`}</text>
       <text x={running} y={13}>
         Σ qᵢkᵢ
       </text>
@@ -99,60 +99,60 @@ export function head({ held, question, ranges, columns, shade, inks }: Drawing) 
           {name}
         </text>
       ))}
-      <text x={columns.token} y={33} text-anchor="end" fill={inks.ink} font-weight={700}>
+      <text x={columns.token} y={33} text-anchor="end" fill={colours.ink} font-weight={700}>
         q
       </text>
-      {strips([vector(q, question.query)], question.order, [k, 22, columns.wide, 14], ranges.q, shade)}
-      <rect x={k} y={22} width={columns.wide} height={14} fill="none" stroke={inks.focus} />
+      {strips([vector(q, queryRow.query)], queryRow.order, [k, 22, columns.stripWidth, 14], ranges.q, shade)}
+      <rect x={k} y={22} width={columns.stripWidth} height={14} fill="none" stroke={colours.focus} />
     </g>
   );
 }
 
 /** The rows of some keys. */
-export function body({ held, question, ranges, columns, shade, inks }: Drawing, keys: readonly number[]) {
-  const { query, row, recorded, order } = question;
-  const q = vector(held.parts.q, query);
-  const vectors = keys.map((key) => vector(held.parts.k, key));
-  const [k, product, running] = columns.drawn;
+export function tableBody({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing, keys: readonly number[]) {
+  const { query, row, recorded, order } = queryRow;
+  const q = vector(data.parts.q, query);
+  const vectors = keys.map((key) => vector(data.parts.k, key));
+  const [k, product, running] = columns.strips;
   const high = keys.length * ROW;
-  const wide = (2 * columns.wide) / 3 - 6;
+  const wide = (2 * columns.stripWidth) / 3 - 6;
   const up = (sum: number) => (ROW - 7) * (1 - (sum - ranges.low) / (ranges.high - ranges.low)) + 3.5;
   return (
-    <g font-size={12} fill={inks.ink}>
-      {strips(vectors, order, [k, 0, columns.wide, high], ranges.k, shade)}
+    <g font-size={12} fill={colours.ink}>
+      {strips(vectors, order, [k, 0, columns.stripWidth, high], ranges.k, shade)}
       {strips(
         vectors.map((one) => one.map((value, i) => value * q[i])),
         order,
-        [product, 0, columns.wide, high],
+        [product, 0, columns.stripWidth, high],
         ranges.product,
         shade,
       )}
       {keys.map((key, n) => {
-        const seen = row.allowed[key];
+        const visible = row.allowed[key];
         const sums = products(q, vectors[n], order).running.map((sum) => up(sum).toFixed(1));
         const along = (i: number) => (running + ((i + 1) * wide) / order.length).toFixed(1);
-        const right = Math.abs(row.weights[key] - recorded[key]) <= held.tolerance;
+        const right = Math.abs(row.weights[key] - recorded[key]) <= data.tolerance;
         const numbers = [
-          brief(row.dots[key]),
-          brief(row.scaled[key]),
-          row.biases ? brief(row.biases[key]) : "",
-          seen ? "0" : "−∞",
-          brief(recorded[key], 4),
+          formatShort(row.dots[key]),
+          formatShort(row.scaled[key]),
+          row.biases ? formatShort(row.biases[key]) : "",
+          visible ? "0" : "−∞",
+          formatShort(recorded[key], 4),
           right ? "✓" : "✗",
         ];
         return (
-          <g key={key} transform={`translate(0 ${n * ROW})`} fill={seen ? inks.ink : inks.faint}>
-            <path d={`M0 0H${running - 8}M${running} ${up(0)}h${wide}`} stroke={inks.line} />
+          <g key={key} transform={`translate(0 ${n * ROW})`} fill={visible ? colours.ink : colours.faint}>
+            <path d={`M0 0H${running - 8}M${running} ${up(0)}h${wide}`} stroke={colours.line} />
             <path
               d={`M${running} ${up(0)}${sums.map((sum, i) => `L${along(i)} ${sum}`).join("")}`}
               fill="none"
-              stroke={seen ? inks.accent : inks.faint}
+              stroke={visible ? colours.accent : colours.faint}
               stroke-width={1.25}
             />
-            <circle cx={running + wide} cy={sums[sums.length - 1]} r={2.2} fill={seen ? inks.accent : inks.faint} />
-            <rect x={columns.numbers[3] + 14} y={ROW - 3} width={72 * recorded[key]} height={2} fill={inks.accent} />
+            <circle cx={running + wide} cy={sums[sums.length - 1]} r={2.2} fill={visible ? colours.accent : colours.faint} />
+            <rect x={columns.numbers[3] + 14} y={ROW - 3} width={72 * recorded[key]} height={2} fill={colours.accent} />
             <text x={columns.token} y={16} font-size={13} text-anchor="end">
-              {fitted(held.keys[key], columns.token - 8)}
+              {fitText(data.keys[key], columns.token - 8)}
             </text>
             {numbers.map((text, i) => (
               <text
@@ -161,7 +161,7 @@ export function body({ held, question, ranges, columns, shade, inks }: Drawing, 
                 x={columns.numbers[i]}
                 y={15}
                 text-anchor="end"
-                fill={i < 5 ? undefined : right ? inks.faint : inks.bad}
+                fill={i < 5 ? undefined : right ? colours.faint : colours.bad}
               >
                 {text}
               </text>
@@ -174,7 +174,7 @@ export function body({ held, question, ranges, columns, shade, inks }: Drawing, 
 }
 
 /** A text cut to a width. */
-function fitted(text: string, width: number): string {
+function fitText(text: string, width: number): string {
   const letters = [...text];
   while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();
   return letters.length < [...text].length ? `${letters.join("")}…` : text;

@@ -1,26 +1,26 @@
 /** How the numbers of the view are written. */
 
-import type { Parts } from "./recompute";
+import type { HeadParts } from "./recompute";
 
 /** A number of a table: two decimals, four for weights. */
-export function brief(value: number, decimals = 2): string {
+export function formatShort(value: number, decimals = 2): string {
   const text = value.toFixed(decimals);
   return text.replace("-", Number(text) === 0 ? "" : "−");
 }
 
 /** Seven digits: all that float32 holds. */
-export function full(value: number): string {
+export function formatFull(value: number): string {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : String(value);
   return value.toPrecision(7).replace("-", "−");
 }
 
 /** "÷ √64", or "× 0.2" where the scale is not of the head's width; "÷ √64, tanh 50" where a cap bends it. */
-export function scaleWritten({ scale, softcap, q: { columns: width } }: Parts): string {
+export function scaleText({ scale, softcap, q: { columns: width } }: HeadParts): string {
   const cap = softcap ? `, tanh ${Number(softcap.toPrecision(4))}` : "";
   if (scale === 1) return `× 1${cap}`;
   return (Math.abs(scale * Math.sqrt(width) - 1) < 1e-6 ? `÷ √${width}` : `× ${Number(scale.toPrecision(4))}`) + cap;
 }
 
-export function difference(value: number): string {
+export function formatDifference(value: number): string {
   return value === 0 ? "0" : value.toExponential(1).replace("-", "−");
 }

@@ -2,9 +2,9 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { block, head, key, layer, focusedHead, query } from "../../state/state";
-import { open, SMALL } from "../../testing/fixtures";
+import { openFixture, FIXTURES } from "../../testing/fixtures";
 import type { Trace } from "../../trace/trace";
-import { asking, held, pairs, sort } from "./headData";
+import { select, loadHead, pairs, sort } from "./headData";
 import { svg, table } from "./picture";
 import { TOLERANCE } from "./recompute";
 
@@ -15,35 +15,35 @@ beforeEach(() => {
 });
 
 function look(trace: Trace, number = 0): void {
-  const { traceId, layers, heads } = trace.info.blocks[number];
-  [block.value, layer.value, head.value] = [traceId, layers - 1, heads - 1];
+  const { name, layers, heads } = trace.info.blocks[number];
+  [block.value, layer.value, head.value] = [name, layers - 1, heads - 1];
 }
 
-describe.each(SMALL)("%s", (name) => {
+describe.each(FIXTURES)("%s", (name) => {
   it("is computed again to the last weight", async () => {
-    const trace = await open(name);
+    const trace = await openFixture(name);
     let count = 0;
-    for (const { traceId: block_, layers, heads } of trace.info.blocks)
+    for (const { name: block_, layers, heads } of trace.info.blocks)
       for (let number = 0; number < layers * heads; number++) {
         [block.value, layer.value, head.value] = [block_, Math.floor(number / heads), number % heads];
-        const found = await held(trace);
+        const found = await loadHead(trace);
         if (!found) throw new Error("q and k are missing");
         expect(found.tolerance).toBe(TOLERANCE.F32);
-        expect(found.place).toEqual(focusedHead.value);
-        for (let asked = 0; asked < found.queries.length; asked++) {
-          const { question } = asking(found, { query: asked, key: null, locked: null });
+        expect(found.location).toEqual(focusedHead.value);
+        for (let index = 0; index < found.queries.length; index++) {
+          const { queryRow } = select(found, { query: index, key: null, locked: null });
           for (let at = 0; at < found.keys.length; at++, count++)
-            expect(Math.abs(question.row.weights[at] - question.recorded[at])).toBeLessThanOrEqual(found.tolerance);
+            expect(Math.abs(queryRow.row.weights[at] - queryRow.recorded[at])).toBeLessThanOrEqual(found.tolerance);
         }
       }
     expect(count).toBeGreaterThan(40);
   });
 
   it("is exported as a picture and a table of the locked query", async () => {
-    const trace = await open(name);
+    const trace = await openFixture(name);
     look(trace, trace.info.blocks.length - 1);
     [query.value, key.value] = [2, 1];
-    const found = await held(trace);
+    const found = await loadHead(trace);
     const rows = await table(trace);
     expect(rows.length).toBe(1 + (found?.keys.length ?? 0));
     const recorded = await trace.weights(focusedHead.value);
@@ -58,36 +58,36 @@ describe.each(SMALL)("%s", (name) => {
 
 describe("what is asked", () => {
   it("is the first word without a query, and the strongest key without a key", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     look(trace);
-    const found = await held(trace);
+    const found = await loadHead(trace);
     if (!found) throw new Error("q and k are missing");
     expect(trace.queries(focusedHead.value).special[found.first]).toBe(0);
-    const { question, key: at } = asking(found, { query: null, key: null, locked: null });
-    expect(question.query).toBe(found.first);
-    expect(question.recorded[at]).toBe(Math.max(...question.recorded));
+    const { queryRow, key: at } = select(found, { query: null, key: null, locked: null });
+    expect(queryRow.query).toBe(found.first);
+    expect(queryRow.recorded[at]).toBe(Math.max(...queryRow.recorded));
   });
 
   it("stays the same object while only the key changes, and dimensions follow the locked key", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     look(trace);
-    const found = await held(trace);
+    const found = await loadHead(trace);
     if (!found) throw new Error("q and k are missing");
-    const first = asking(found, { query: 1, key: 0, locked: null });
-    expect(asking(found, { query: 1, key: 2, locked: null }).question).toBe(first.question);
+    const first = select(found, { query: 1, key: 0, locked: null });
+    expect(select(found, { query: 1, key: 2, locked: null }).queryRow).toBe(first.queryRow);
     sort.value = "contribution";
-    const { order } = asking(found, { query: 1, key: 2, locked: 0 }).question;
-    expect(asking(found, { query: 1, key: 1, locked: 0 }).question.order).toEqual(order);
+    const { order } = select(found, { query: 1, key: 2, locked: 0 }).queryRow;
+    expect(select(found, { query: 1, key: 1, locked: 0 }).queryRow.order).toEqual(order);
     const { q, k } = found.parts;
     const sizes = order.map((i) => Math.abs(q.data[q.columns + i] * k.data[i]));
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
   });
 
   it("is nothing where the trace holds no q and k", async () => {
-    const trace = await open("small");
+    const trace = await openFixture("small");
     look(trace);
     const has = trace.has.bind(trace);
     Object.assign(trace, { has: (name: string) => !name.endsWith(".q") && has(name) });
-    expect(await held(trace)).toBeNull();
+    expect(await loadHead(trace)).toBeNull();
   });
 });

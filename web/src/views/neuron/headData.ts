@@ -7,8 +7,8 @@ import type { Block, HeadLocation, Sequence } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
-import { chosen } from "../choice";
-import { dimensions, type Parts, recomputed, type Row, TOLERANCE } from "./recompute";
+import { selected } from "../choice";
+import { dimensions, type HeadParts, recomputeRow, type RecomputedRow, TOLERANCE } from "./recompute";
 
 export const SORTS: Readonly<Record<"index" | "contribution", Message>> = {
   index: { ko: "번호 순", en: "by number" },
@@ -20,10 +20,10 @@ export const pairs = setting<boolean>("neuron", "pairs", false);
 /** Every number of the pair as a table. */
 export const open = setting<boolean>("neuron", "open", false);
 
-export interface Held {
-  readonly place: HeadLocation;
+export interface HeadData {
+  readonly location: HeadLocation;
   readonly block: Block;
-  readonly parts: Parts;
+  readonly parts: HeadParts;
   readonly weights: Matrix;
   readonly tolerance: number;
   readonly queries: readonly string[];
@@ -33,7 +33,7 @@ export interface Held {
 }
 
 /** Null where the trace kept no q and k of the block. */
-export async function held(trace: Trace): Promise<Held | null> {
+export async function loadHead(trace: Trace): Promise<HeadData | null> {
   const at = focusedHead.value;
   const { info } = trace;
   if (!trace.has(`${at.block}.${at.layer}.q`) || !trace.has(`${at.block}.${at.layer}.k`)) return null;
@@ -48,7 +48,7 @@ export async function held(trace: Trace): Promise<Held | null> {
   const queries = trace.queries(at);
   const muted = info.muted.some(([name, layer, head]) => name === at.block && layer === at.layer && head === at.head);
   return {
-    place: at,
+    location: at,
     block,
     parts: { q, k, scale: block.scale, softcap: block.softcap ?? null, bias, mask, muted },
     weights,
@@ -66,40 +66,40 @@ export async function held(trace: Trace): Promise<Held | null> {
 const texts = (sequence: Sequence) => readablePieces(sequence).map(displayText);
 
 /** One query of a head: what its row of weights is made of, and the order in which dimensions are drawn. */
-export interface Question {
+export interface QueryRow {
   readonly query: number;
-  readonly row: Row;
+  readonly row: RecomputedRow;
   readonly recorded: Float32Array;
   readonly order: readonly number[];
 }
 
-export interface Asked {
-  readonly question: Question;
+export interface Selection {
+  readonly queryRow: QueryRow;
   readonly key: number; // in focus; else the one with the largest weight
   readonly locked: number | null;
 }
 
 /** What is asked, of what is pointed at; the question stays the same object while only the key changes. */
-export function asking(
-  held: Held,
+export function select(
+  data: HeadData,
   focus: { readonly query: number | null; readonly key: number | null; readonly locked: number | null },
-): Asked {
-  const { q, k } = held.parts;
-  const query = within(focus.query, q.rows) ?? held.first;
-  const recorded = vector(held.weights, query);
+): Selection {
+  const { q, k } = data.parts;
+  const query = within(focus.query, q.rows) ?? data.first;
+  const recorded = vector(data.weights, query);
   const strongest = recorded.reduce((best, weight, at) => (weight > recorded[best] ? at : best), 0);
   const key = within(focus.key, k.rows) ?? strongest;
   const locked = within(focus.locked, k.rows);
-  const by = chosen(sort, SORTS) === "contribution" ? vector(k, locked ?? key) : null;
-  const order = dimensions(vector(q, query), by, held.rotary && pairs.value === true && q.columns % 2 === 0);
-  const last = questions.get(held);
-  if (last?.query === query && last.order.every((i, n) => i === order[n])) return { question: last, key, locked };
-  const question = { query, row: recomputed(held.parts, query), recorded, order };
-  questions.set(held, question);
-  return { question, key, locked };
+  const by = selected(sort, SORTS) === "contribution" ? vector(k, locked ?? key) : null;
+  const order = dimensions(vector(q, query), by, data.rotary && pairs.value === true && q.columns % 2 === 0);
+  const last = lastRow.get(data);
+  if (last?.query === query && last.order.every((i, n) => i === order[n])) return { queryRow: last, key, locked };
+  const queryRow = { query, row: recomputeRow(data.parts, query), recorded, order };
+  lastRow.set(data, queryRow);
+  return { queryRow, key, locked };
 }
 
-const questions = new WeakMap<Held, Question>(); // the last of each head
+const lastRow = new WeakMap<HeadData, QueryRow>(); // the last of each head
 
 export function vector({ data, columns }: Matrix, row: number): Float32Array {
   return data.subarray(row * columns, (row + 1) * columns);

@@ -5,18 +5,18 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { toggleLock, hoverOver } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
 import { t } from "../../i18n/i18n";
-import { body, type Drawing, head, ROW } from "./drawing";
-import type { Asked } from "./headData";
-import { brief } from "./format";
+import { tableBody, type HeadDrawing, tableHead, ROW } from "./drawing";
+import type { Selection } from "./headData";
+import { formatShort } from "./format";
 
 interface KeysProps {
-  readonly drawing: Drawing;
-  readonly asked: ReadonlySignal<Asked>;
+  readonly drawing: HeadDrawing;
+  readonly selection: ReadonlySignal<Selection>;
 }
 
-export function Keys({ drawing, asked }: KeysProps) {
-  const { held, question, columns } = drawing;
-  const { query, recorded } = question;
+export function KeyList({ drawing, selection }: KeysProps) {
+  const { data, queryRow, columns } = drawing;
+  const { query, recorded } = queryRow;
   const scroller = useRef<HTMLDivElement>(null);
   const height = useSignal(320);
   const band = useSignal(0); // rows reach over two heights from there
@@ -27,14 +27,14 @@ export function Keys({ drawing, asked }: KeysProps) {
     measured.observe(box);
     return () => measured.disconnect();
   }, []);
-  const count = held.keys.length;
+  const count = data.keys.length;
   const from = Math.min(count, Math.floor((band.value * height.value) / ROW));
   const to = Math.min(count, from + Math.ceil((2 * height.value) / ROW) + 1);
   const rows = Array.from({ length: to - from }, (_, i) => from + i);
-  const active = useComputed(() => `neuron-key-${asked.value.key}`);
+  const active = useComputed(() => `neuron-key-${selection.value.key}`);
 
   const walk = (by: number) => {
-    const at = Math.max(0, Math.min(count - 1, asked.peek().key + by));
+    const at = Math.max(0, Math.min(count - 1, selection.peek().key + by));
     const box = scroller.current;
     if (box && (at * ROW < box.scrollTop || (at + 1) * ROW > box.scrollTop + height.value))
       box.scrollTop = at * ROW - height.value / 2;
@@ -42,7 +42,7 @@ export function Keys({ drawing, asked }: KeysProps) {
   };
   const ask = (by: number) => {
     hoverOver(null, null, true);
-    lockedQuery.value = Math.max(0, Math.min(held.queries.length - 1, query + by));
+    lockedQuery.value = Math.max(0, Math.min(data.queries.length - 1, query + by));
   };
   const moves: Readonly<Record<string, () => void>> = {
     ArrowUp: () => walk(-1),
@@ -51,7 +51,7 @@ export function Keys({ drawing, asked }: KeysProps) {
     End: () => walk(count),
     ArrowLeft: () => ask(-1),
     ArrowRight: () => ask(1),
-    Enter: () => toggleLock(query, asked.peek().key),
+    Enter: () => toggleLock(query, selection.peek().key),
   };
   const under = (event: MouseEvent) => {
     const { top } = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -59,13 +59,13 @@ export function Keys({ drawing, asked }: KeysProps) {
   };
   return (
     <div class="neuron-across">
-      <svg width={columns.all} height={40} aria-hidden="true">
-        {head(drawing)}
+      <svg width={columns.total} height={40} aria-hidden="true">
+        {tableHead(drawing)}
       </svg>
       <div
         class="neuron-scroll"
         ref={scroller}
-        style={{ width: `${columns.all + 14}px` }}
+        style={{ width: `${columns.total + 14}px` }}
         onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height.value))}
       >
         <div
@@ -87,7 +87,7 @@ export function Keys({ drawing, asked }: KeysProps) {
             move();
           }}
         >
-          <Mark asked={asked} />
+          <FocusMark selection={selection} />
           {rows.map((at) => (
             <div
               key={at}
@@ -96,13 +96,13 @@ export function Keys({ drawing, asked }: KeysProps) {
               aria-selected={at === lockedKey.value}
               aria-setsize={count}
               aria-posinset={at + 1}
-              aria-label={`${held.keys[at]} ${brief(recorded[at], 4)}`}
-              title={held.keys[at]}
+              aria-label={`${data.keys[at]} ${formatShort(recorded[at], 4)}`}
+              title={data.keys[at]}
               style={{ top: `${at * ROW}px` }}
             />
           ))}
-          <svg style={{ top: `${from * ROW}px` }} width={columns.all} height={rows.length * ROW} aria-hidden="true">
-            {body(drawing, rows)}
+          <svg style={{ top: `${from * ROW}px` }} width={columns.total} height={rows.length * ROW} aria-hidden="true">
+            {tableBody(drawing, rows)}
           </svg>
         </div>
       </div>
@@ -111,8 +111,8 @@ export function Keys({ drawing, asked }: KeysProps) {
 }
 
 /** The ground of the key in focus, and a bar at the side of the one that is locked. */
-function Mark({ asked }: { asked: ReadonlySignal<Asked> }) {
-  const { key, locked } = asked.value;
+function FocusMark({ selection }: { selection: ReadonlySignal<Selection> }) {
+  const { key, locked } = selection.value;
   return (
     <>
       <div class="neuron-mark" style={{ top: `${key * ROW}px` }} />

@@ -9,63 +9,63 @@ import { focusKey, focusQuery, key, unit } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { neuron as about } from "../viewInfo";
 import { Choice, Toggle } from "../choice";
-import type { Drawn, StageProps } from "../view";
+import type { ViewRenderer, StageProps } from "../view";
 import { useWidth } from "../width";
 import { columnsOf, rangesOf } from "./drawing";
-import { asking, type Held, held, pairs, sort, SORTS } from "./headData";
-import { Keys } from "./keys";
+import { select, type HeadData, loadHead, pairs, sort, SORTS } from "./headData";
+import { KeyList } from "./keys";
 import "./neuron.css";
-import { difference } from "./format";
+import { formatDifference } from "./format";
 import { Pair } from "./pair";
 import { svg, table } from "./picture";
 
-export const neuron: Drawn = { Stage: Neuron, svg, table };
+export const neuron: ViewRenderer = { Stage: Neuron, svg, table };
 
 function Neuron({ trace }: StageProps) {
-  const { value, error } = useAsync(async () => ({ head: await held(trace) }), [trace]);
+  const { value, error } = useAsync(async () => ({ head: await loadHead(trace) }), [trace]);
   if (!value) return <p role={error ? "alert" : undefined}>{error ?? "…"}</p>;
-  return value.head ? <Head held={value.head} /> : <p>{t(about.why)}</p>;
+  return value.head ? <HeadView data={value.head} /> : <p>{t(about.missing)}</p>;
 }
 
-function Head({ held }: { held: Held }) {
+function HeadView({ data }: { data: HeadData }) {
   const [box, width] = useWidth(760);
-  const asked = useComputed(() => asking(held, { query: focusQuery.value, key: focusKey.value, locked: key.value }));
-  const question = useComputed(() => asked.value.question).value;
-  const columns = useMemo(() => columnsOf(width - 14, held), [width, held]);
-  const ranges = useMemo(() => rangesOf(held, question), [held, question]);
-  const drawing = { held, question, ranges, columns, shade: shade.value, inks: PAGE_COLOURS };
+  const selection = useComputed(() => select(data, { query: focusQuery.value, key: focusKey.value, locked: key.value }));
+  const queryRow = useComputed(() => selection.value.queryRow).value;
+  const columns = useMemo(() => columnsOf(width - 14, data), [width, data]);
+  const ranges = useMemo(() => rangesOf(data, queryRow), [data, queryRow]);
+  const drawing = { data, queryRow, ranges, columns, shade: shade.value, colours: PAGE_COLOURS };
   return (
     <div class="neuron" ref={box}>
       <div class="choices">
         <span class="choice">
-          {t({ ko: "질의", en: "query" })} {question.query} <b>{held.queries[question.query]}</b>
+          {t({ ko: "질의", en: "query" })} {queryRow.query} <b>{data.queries[queryRow.query]}</b>
         </span>
         <Choice title={{ ko: "차원", en: "dimensions" }} of={sort} options={SORTS} />
-        {held.rotary && (
+        {data.rotary && (
           <Toggle title={{ ko: "함께 도는 쌍끼리 (i, i + K/2)", en: "rotary pairs (i, i + K/2)" }} of={pairs} />
         )}
       </div>
-      <Keys drawing={drawing} asked={asked} />
-      <Pair drawing={drawing} asked={asked} />
-      <p>{checked(held, question)}</p>
+      <KeyList drawing={drawing} selection={selection} />
+      <Pair drawing={drawing} selection={selection} />
+      <p>{verdict(data, queryRow)}</p>
     </div>
   );
 }
 
 /** How many weights came out as recorded, and what is special about this head. */
-function checked({ block, parts, rotary, tolerance }: Held, { row, recorded }: ReturnType<typeof asking>["question"]) {
-  const apart = row.weights.map((weight, at) => Math.abs(weight - recorded[at]));
-  const right = apart.filter((one) => one <= tolerance).length;
-  const worst = difference(Math.max(...apart));
-  const all = right === apart.length;
+function verdict({ block, parts, rotary, tolerance }: HeadData, { row, recorded }: ReturnType<typeof select>["queryRow"]) {
+  const differences = row.weights.map((weight, at) => Math.abs(weight - recorded[at]));
+  const agreeing = differences.filter((one) => one <= tolerance).length;
+  const worst = formatDifference(Math.max(...differences));
+  const all = agreeing === differences.length;
   const shared = block.heads / block.key_heads;
   return (
     <>
       <b class={all ? "neuron-right" : "neuron-wrong"}>
         {all ? "✓ " : "✗ "}
         {t({
-          ko: `다시 계산한 가중치 ${apart.length}개 가운데 ${right}개가 기록과 같음 (가장 큰 |Δ| ${worst})`,
-          en: `${right} of ${apart.length} weights computed again agree with the trace (largest |Δ| ${worst})`,
+          ko: `다시 계산한 가중치 ${differences.length}개 가운데 ${agreeing}개가 기록과 같음 (가장 큰 |Δ| ${worst})`,
+          en: `${agreeing} of ${differences.length} weights computed again agree with the trace (largest |Δ| ${worst})`,
         })}
       </b>
       <small>

@@ -2,43 +2,43 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import { t } from "../../i18n/i18n";
-import { chart, HIGH } from "./chart";
-import type { Drawing } from "./drawing";
-import { type Asked, open, vector } from "./headData";
-import { brief, difference, full, scaleWritten } from "./format";
+import { chart, CHART_HEIGHT } from "./chart";
+import type { HeadDrawing } from "./drawing";
+import { type Selection, open, vector } from "./headData";
+import { formatShort, formatDifference, formatFull, scaleText } from "./format";
 import { products } from "./recompute";
 
-export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySignal<Asked> }) {
-  const { held, question, columns } = drawing;
-  const { query, row, recorded, order } = question;
-  const { q, k, muted } = held.parts;
-  const { key } = asked.value;
-  const apart = Math.abs(row.weights[key] - recorded[key]);
-  const right = apart <= held.tolerance;
+export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {
+  const { data, queryRow, columns } = drawing;
+  const { query, row, recorded, order } = queryRow;
+  const { q, k, muted } = data.parts;
+  const { key } = selection.value;
+  const difference = Math.abs(row.weights[key] - recorded[key]);
+  const agrees = difference <= data.tolerance;
   const steps: readonly (readonly [string, string] | false | null)[] = [
-    ["q·k", full(row.dots[key])],
-    [scaleWritten(held.parts), full(row.scaled[key])],
-    row.biases && [`+ b (${full(row.biases[key])})`, full(row.scores[key])],
-    [t({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? full(row.scores[key]) : "−∞"],
-    [`exp(· − ${brief(row.largest)}) ÷ ${brief(row.sum)}`, full(row.softmax[key])],
-    muted === true && [t({ ko: "× 0 (꺼진 머리)", en: "× 0 (muted head)" }), full(row.weights[key])],
-    [t({ ko: "기록된 가중치", en: "weight in the trace" }), full(recorded[key])],
+    ["q·k", formatFull(row.dots[key])],
+    [scaleText(data.parts), formatFull(row.scaled[key])],
+    row.biases && [`+ b (${formatFull(row.biases[key])})`, formatFull(row.scores[key])],
+    [t({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? formatFull(row.scores[key]) : "−∞"],
+    [`exp(· − ${formatShort(row.largest)}) ÷ ${formatShort(row.sum)}`, formatFull(row.softmax[key])],
+    muted === true && [t({ ko: "× 0 (꺼진 머리)", en: "× 0 (muted head)" }), formatFull(row.weights[key])],
+    [t({ ko: "기록된 가중치", en: "weight in the trace" }), formatFull(recorded[key])],
     [
-      right ? t({ ko: "✓ 같음", en: "✓ the same" }) : t({ ko: "✗ 다름", en: "✗ different" }),
-      `|Δ| ${difference(apart)} ${right ? "≤" : ">"} ${difference(held.tolerance)}`,
+      agrees ? t({ ko: "✓ 같음", en: "✓ the same" }) : t({ ko: "✗ 다름", en: "✗ different" }),
+      `|Δ| ${formatDifference(difference)} ${agrees ? "≤" : ">"} ${formatDifference(data.tolerance)}`,
     ],
   ];
   const { each, running } = products(vector(q, query), vector(k, key), order);
   return (
     <section class="neuron-pair">
       <h2>
-        {held.queries[query]} → {held.keys[key]}{" "}
+        {data.queries[query]} → {data.keys[key]}{" "}
         <button type="button" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
           {open.value ? "▾ " : "▸ "}
           {t({ ko: `차원 ${order.length}개의 수`, en: `numbers of ${order.length} dimensions` })}
         </button>
       </h2>
-      <dl class={right ? "neuron-right" : "neuron-wrong"}>
+      <dl class={agrees ? "neuron-right" : "neuron-wrong"}>
         {steps.map(
           (step) =>
             step && (
@@ -49,7 +49,7 @@ export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySign
             ),
         )}
       </dl>
-      <svg width={columns.all} height={HIGH} aria-hidden="true">
+      <svg width={columns.total} height={CHART_HEIGHT} aria-hidden="true">
         {chart(drawing, key)}
       </svg>
       {open.value && (
@@ -66,7 +66,7 @@ export function Pair({ drawing, asked }: { drawing: Drawing; asked: ReadonlySign
           <tbody>
             {order.map((i, n) => (
               <tr key={i}>
-                {[String(i), ...[vector(q, query)[i], vector(k, key)[i], each[n], running[n]].map(full)].map(
+                {[String(i), ...[vector(q, query)[i], vector(k, key)[i], each[n], running[n]].map(formatFull)].map(
                   (text, c) => (
                     <td key={c}>{text}</td>
                   ),

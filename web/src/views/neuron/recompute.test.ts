@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Matrix } from "../../trace/matrix";
-import { dimensions, type Parts, products, recomputed } from "./recompute";
+import { dimensions, type HeadParts, products, recomputeRow } from "./recompute";
 
 function matrixOf(rows: readonly (readonly number[])[]): Matrix {
   return { rows: rows.length, columns: rows[0].length, data: Float32Array.from(rows.flat()) };
@@ -13,7 +13,7 @@ const open = (rows: number, columns: number) => ({ columns, data: new Uint8Array
 
 describe("a query's weights", () => {
   it("on a worked example", () => {
-    const parts: Parts = {
+    const parts: HeadParts = {
       q: matrixOf([[1, 2]]),
       k: matrixOf([
         [3, 0.5],
@@ -24,18 +24,18 @@ describe("a query's weights", () => {
       bias: matrixOf([[0, 2.5, 1]]),
       mask: { columns: 3, data: Uint8Array.of(1, 1, 0) },
     };
-    const row = recomputed(parts, 0);
+    const row = recomputeRow(parts, 0);
     expect([...row.dots]).toEqual([4, -1, 2]);
     expect([...row.scaled]).toEqual([2, -0.5, 1]);
     expect([...row.scores]).toEqual([2, 2, 2]);
     expect(row.allowed).toEqual([true, true, false]);
     expect([row.largest, row.sum]).toEqual([2, 2]);
     expect([...row.weights]).toEqual([0.5, 0.5, 0]);
-    expect([...recomputed({ ...parts, muted: true }, 0).weights]).toEqual([0, 0, 0]);
+    expect([...recomputeRow({ ...parts, muted: true }, 0).weights]).toEqual([0, 0, 0]);
   });
 
   it("read their own row of q, bias and mask", () => {
-    const parts: Parts = {
+    const parts: HeadParts = {
       q: matrixOf([[9], [1]]),
       k: matrixOf([[1], [1]]),
       scale: 1,
@@ -45,21 +45,21 @@ describe("a query's weights", () => {
       ]),
       mask: { columns: 2, data: Uint8Array.of(0, 0, 1, 1) },
     };
-    expect(recomputed(parts, 1).weights[1]).toBeCloseTo(0.75, 6); // the logarithm was kept as float32
-    expect([...recomputed(parts, 0).weights]).toEqual([0, 0]); // a query that may see nothing
+    expect(recomputeRow(parts, 1).weights[1]).toBeCloseTo(0.75, 6); // the logarithm was kept as float32
+    expect([...recomputeRow(parts, 0).weights]).toEqual([0, 0]); // a query that may see nothing
   });
 
   it("sum to 1 however large the scores", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -5000, max: 5000 }), { minLength: 1, maxLength: 9 }), (keys) => {
-        const parts: Parts = {
+        const parts: HeadParts = {
           q: matrixOf([[1]]),
           k: matrixOf(keys.map((x) => [x])),
           scale: 1,
           bias: null,
           mask: open(1, keys.length),
         };
-        expect(recomputed(parts, 0).weights.reduce((a, b) => a + b)).toBeCloseTo(1, 12);
+        expect(recomputeRow(parts, 0).weights.reduce((a, b) => a + b)).toBeCloseTo(1, 12);
       }),
     );
   });

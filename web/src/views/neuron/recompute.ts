@@ -3,7 +3,7 @@
 import { type Matrix, rowOf, scaleScore as scaledBy } from "../../trace/matrix";
 
 /** What came before the softmax: one head of one layer. */
-export interface Parts {
+export interface HeadParts {
   readonly q: Matrix; // (T, K)
   readonly k: Matrix; // (S, K)
   readonly scale: number;
@@ -14,7 +14,7 @@ export interface Parts {
 }
 
 /** One number per key. */
-export interface Row {
+export interface RecomputedRow {
   readonly dots: Float64Array; // q·k
   readonly scaled: Float64Array; // × scale, below the cap
   readonly biases: Float64Array | null;
@@ -26,14 +26,14 @@ export interface Row {
   readonly weights: Float64Array; // all 0 of a muted head
 }
 
-export function recomputed(parts: Parts, query: number): Row {
+export function recomputeRow(parts: HeadParts, query: number): RecomputedRow {
   const { q, k, bias, mask, muted } = parts;
   const dots = Float64Array.from({ length: k.rows }, (_, key) => dot(rowOf(q, query), rowOf(k, key)));
   const scaled = dots.map((value) => scaledBy(value, parts));
   const biases = bias && Float64Array.from(rowOf(bias, query));
   const scores = biases ? scaled.map((value, key) => value + biases[key]) : scaled;
   const allowed = Array.from({ length: k.rows }, (_, key) => mask.data[query * mask.columns + key] === 1);
-  const largest = scores.reduce((most, score, key) => (allowed[key] ? Math.max(most, score) : most), -Infinity);
+  const largest = scores.reduce((max, score, key) => (allowed[key] ? Math.max(max, score) : max), -Infinity);
   const powers = scores.map((score, key) => (allowed[key] ? Math.exp(score - largest) : 0));
   const sum = powers.reduce((total, power) => total + power, 0);
   const softmax = sum > 0 ? powers.map((power) => power / sum) : powers;

@@ -1,24 +1,24 @@
 /** Five ideas for saying where a token stands, as note 002 climbs them, and what can be proved of the fifth. */
 
-import { cell, type Numbers, product, rotated, sinusoids, table } from "../calculation/arithmetic";
+import { valueAt, type Numbers, matmul, rotate, sinusoids, table } from "../calculation/arithmetic";
 
 /** Position p of n as a share: p / (n - 1). */
-export function share(p: number, n: number): number {
+export function normalisedPosition(p: number, n: number): number {
   return p / Math.max(n - 1, 1);
 }
 
 /** How many binary digits n positions need. */
-export function digitsFor(n: number): number {
+export function digitCount(n: number): number {
   return Math.max(1, Math.ceil(Math.log2(n)));
 }
 
 /** Position p in binary digits, the fastest first: (n, digits). */
-export function binary(n: number): Numbers {
-  return table(n, digitsFor(n), (p, j) => Math.floor(p / 2 ** j) % 2);
+export function binaryDigits(n: number): Numbers {
+  return table(n, digitCount(n), (p, j) => Math.floor(p / 2 ** j) % 2);
 }
 
 /** sin(pi p / 2^j), j = 1 ... d: the digits as turning dials. */
-export function dials(n: number, d: number): Numbers {
+export function sineDials(n: number, d: number): Numbers {
   return table(n, d, (p, j) => Math.sin((Math.PI * p) / 2 ** (j + 1)));
 }
 
@@ -28,7 +28,7 @@ export function frequency(i: number, d: number, base: number): number {
 }
 
 /** T(k), with PE(p + k) = PE(p) T(k) for every p: each pair turns by its own angle. */
-export function shift(k: number, d: number, base: number): Numbers {
+export function shiftMatrix(k: number, d: number, base: number): Numbers {
   return table(d, d, (row, column) => {
     if (row >> 1 !== column >> 1) return 0;
     const turn = k * frequency(row >> 1, d, base);
@@ -38,19 +38,19 @@ export function shift(k: number, d: number, base: number): Numbers {
 }
 
 /** The largest |PE(p + k) - PE(p) T(k)| over all p < n. */
-export function residual(n: number, d: number, base: number, k: number): number {
+export function shiftError(n: number, d: number, base: number, k: number): number {
   const pe = sinusoids(n + k, d, base);
-  const moved = product({ ...pe, rows: n, data: Array.from(pe.data).slice(0, n * d) }, shift(k, d, base));
+  const moved = matmul({ ...pe, rows: n, data: Array.from(pe.data).slice(0, n * d) }, shiftMatrix(k, d, base));
   let worst = 0;
-  for (let p = 0; p < n; p++) for (let i = 0; i < d; i++) worst = Math.max(worst, Math.abs(cell(moved, p, i) - cell(pe, p + k, i)));
+  for (let p = 0; p < n; p++) for (let i = 0; i < d; i++) worst = Math.max(worst, Math.abs(valueAt(moved, p, i) - valueAt(pe, p + k, i)));
   return worst;
 }
 
 /** The cosine of each two rows. */
-export function cosines(rows: Numbers): Numbers {
+export function cosineSimilarities(rows: Numbers): Numbers {
   const dot = (i: number, j: number) => {
     let sum = 0;
-    for (let k = 0; k < rows.columns; k++) sum += cell(rows, i, k) * cell(rows, j, k);
+    for (let k = 0; k < rows.columns; k++) sum += valueAt(rows, i, k) * valueAt(rows, j, k);
     return sum;
   };
   const norms = Array.from({ length: rows.rows }, (_, i) => Math.sqrt(dot(i, i)) || 1);
@@ -58,15 +58,15 @@ export function cosines(rows: Numbers): Numbers {
 }
 
 /** q·k of a turned query at p and a turned key at s, when both stand `by` places further. */
-export function movedDot(q: Numbers, k: Numbers, angles: ArrayLike<number>, p: number, s: number, by: number): number {
-  const straight = (x: Numbers, row: number) => rotated({ rows: 1, columns: x.columns, data: Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns) }, angles, [row], -1);
-  const [a, b] = [rotated(straight(q, p), angles, [p + by]), rotated(straight(k, s), angles, [s + by])];
+export function shiftedDotProduct(q: Numbers, k: Numbers, angles: ArrayLike<number>, p: number, s: number, by: number): number {
+  const straight = (x: Numbers, row: number) => rotate({ rows: 1, columns: x.columns, data: Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns) }, angles, [row], -1);
+  const [a, b] = [rotate(straight(q, p), angles, [p + by]), rotate(straight(k, s), angles, [s + by])];
   let sum = 0;
   for (let i = 0; i < a.columns; i++) sum += a.data[i] * b.data[i];
   return sum;
 }
 
-export interface ByDistance {
+export interface BiasByDistance {
   /** Key position minus query position, rising. */
   readonly distances: readonly number[];
   readonly values: readonly number[];
@@ -75,12 +75,12 @@ export interface ByDistance {
 }
 
 /** A bias of queries and keys as one number a distance. */
-export function byDistance(bias: Numbers): ByDistance {
+export function biasByDistance(bias: Numbers): BiasByDistance {
   const first = new Map<number, number>();
   let worst = 0;
   for (let t = 0; t < bias.rows; t++)
     for (let s = 0; s < bias.columns; s++) {
-      const value = cell(bias, t, s);
+      const value = valueAt(bias, t, s);
       const known = first.get(s - t);
       if (known === undefined) first.set(s - t, value);
       else worst = Math.max(worst, Math.abs(value - known));

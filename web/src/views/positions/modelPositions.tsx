@@ -9,30 +9,30 @@ import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
-import { names } from "../calculation/steps";
-import { number, small } from "../calculation/formatSum";
-import { type ByDistance, byDistance, cosines, movedDot } from "./encodingMath";
+import { pieceNames } from "../calculation/steps";
+import { formatNumber, formatDifference } from "../calculation/formatSum";
+import { type BiasByDistance, biasByDistance, cosineSimilarities, shiftedDotProduct } from "./encodingMath";
 import { Clocks, Table } from "./encodings";
 
-interface Owned {
+interface PositionData {
   readonly table: Numbers | null;
   readonly formula: Agreement | null;
   readonly segments: Numbers | null;
   readonly angles: Numbers | null;
-  readonly proof: Proof | null;
-  readonly biases: readonly ByDistance[];
+  readonly proof: ShiftProof | null;
+  readonly biases: readonly BiasByDistance[];
 }
 
 /** q·k of one pair, when both stand further and further along. */
-interface Proof {
+interface ShiftProof {
   readonly pair: string;
   readonly rows: readonly (readonly [by: number, dot: number])[];
 }
 
-const MOVES = [0, 1, 10, 100, 1000];
+const SHIFTS = [0, 1, 10, 100, 1000];
 
 /** Numbers with the names of their rows and columns, for export. */
-export interface Shown {
+export interface NamedTable {
   readonly title: string;
   readonly numbers: Numbers;
   readonly rows: readonly string[];
@@ -44,14 +44,14 @@ export function numbered(count: number, before = ""): readonly string[] {
 }
 
 /** The first that this model has of a table, angles (a pair a row) and biases (a distance a row). Throws where it has none. */
-export async function ownNumbers(trace: Trace, at: HeadLocation): Promise<Shown> {
-  const { table, angles, biases } = await owned(trace, at, [null, null]);
+export async function modelPositionTable(trace: Trace, at: HeadLocation): Promise<NamedTable> {
+  const { table, angles, biases } = await loadPositions(trace, at, [null, null]);
   if (table) return { title: "PE", numbers: table, rows: numbered(table.rows) };
   if (angles) {
     const count = angles.data.length;
     return { title: "θ", numbers: { rows: count, columns: 1, data: angles.data }, rows: numbered(count), columns: ["θ"] };
   }
-  if (biases.length === 0) throw new Error(nothing(trace, at));
+  if (biases.length === 0) throw new Error(noPositionsText(trace, at));
   const [{ distances }] = biases;
   return {
     title: t({ ko: "거리(키 − 질의)의 편향", en: "bias of a distance (key − query)" }),
@@ -61,7 +61,7 @@ export async function ownNumbers(trace: Trace, at: HeadLocation): Promise<Shown>
   };
 }
 
-async function owned(trace: Trace, at: HeadLocation, locked: readonly [number | null, number | null]): Promise<Owned> {
+async function loadPositions(trace: Trace, at: HeadLocation, locked: readonly [number | null, number | null]): Promise<PositionData> {
   const block = trace.block(at.block);
   const side = block.queries;
   const kind = trace.info.model.positions;
@@ -73,21 +73,21 @@ async function owned(trace: Trace, at: HeadLocation, locked: readonly [number | 
   const halves = kind.endsWith("halves");
   const formula = table && kind.startsWith("sinusoidal") ? agreement(sinusoids(table.rows, table.columns, 10000, halves), table, TOLERANCE[trace.dtype(`${side}.positions`)]) : null;
   const heads = Array.from({ length: trace.has(`${at.block}.${at.layer}.bias`) ? block.heads : 0 }, (_, head) => trace.bias({ ...at, head }));
-  const biases = (await Promise.all(heads)).flatMap((bias) => (bias ? [byDistance(bias)] : []));
-  const proof = angles && trace.hasVectors(at.block) ? await proofOf(trace, at, angles, locked) : null;
+  const biases = (await Promise.all(heads)).flatMap((bias) => (bias ? [biasByDistance(bias)] : []));
+  const proof = angles && trace.hasVectors(at.block) ? await shiftProof(trace, at, angles, locked) : null;
   return { table, formula, segments, angles, proof, biases };
 }
 
-async function proofOf(trace: Trace, at: HeadLocation, angles: Numbers, [lockedQuery, lockedKey]: readonly [number | null, number | null]): Promise<Proof> {
+async function shiftProof(trace: Trace, at: HeadLocation, angles: Numbers, [lockedQuery, lockedKey]: readonly [number | null, number | null]): Promise<ShiftProof> {
   const [q, k] = await Promise.all([trace.q(at), trace.k(at)]);
   const t = Math.min(lockedQuery ?? trace.queries(at).real.lastIndexOf(1), q.rows - 1);
   const s = Math.min(lockedKey ?? 0, k.rows - 1);
-  const pair = `${names(trace.queries(at))[t]} (${t}) · ${names(trace.keys(at))[s]} (${s})`;
-  return { pair, rows: MOVES.map((by) => [by, movedDot(q, k, angles.data, t, s, by)] as const) };
+  const pair = `${pieceNames(trace.queries(at))[t]} (${t}) · ${pieceNames(trace.keys(at))[s]} (${s})`;
+  return { pair, rows: SHIFTS.map((by) => [by, shiftedDotProduct(q, k, angles.data, t, s, by)] as const) };
 }
 
-export function Own({ trace }: { readonly trace: Trace }) {
-  const { value, error } = useAsync(() => owned(trace, focusedHead.value, [query.value, key.value]), [trace]);
+export function ModelPositions({ trace }: { readonly trace: Trace }) {
+  const { value, error } = useAsync(() => loadPositions(trace, focusedHead.value, [query.value, key.value]), [trace]);
   if (error) return <p role="alert">{error}</p>;
   if (!value) return null;
   const { table, formula, segments, angles, proof, biases } = value;
@@ -95,8 +95,8 @@ export function Own({ trace }: { readonly trace: Trace }) {
   return (
     <>
       <h2>{t({ ko: "이 모델의 위치", en: "the positions of this model" })}: {trace.info.model.positions}</h2>
-      {empty && <p>{nothing(trace, focusedHead.value)}</p>}
-      {table && <Added table={table} formula={formula} />}
+      {empty && <p>{noPositionsText(trace, focusedHead.value)}</p>}
+      {table && <AddedTable table={table} formula={formula} />}
       {segments && <Segments of={segments} />}
       {angles && <Rotary angles={angles} proof={proof} />}
       {biases.length > 0 && <Biases of={biases} />}
@@ -104,7 +104,7 @@ export function Own({ trace }: { readonly trace: Trace }) {
   );
 }
 
-function nothing(trace: Trace, { block }: HeadLocation): string {
+function noPositionsText(trace: Trace, { block }: HeadLocation): string {
   if (block === "cross")
     return t({ ko: "교차 주목은 위치를 모릅니다.", en: "Cross-attention knows no positions." });
   return trace.info.model.positions === "none"
@@ -112,13 +112,13 @@ function nothing(trace: Trace, { block }: HeadLocation): string {
     : t({ ko: "이 기록에는 위치가 없습니다.", en: "This trace holds no positions." });
 }
 
-function Added({ table, formula }: { readonly table: Numbers; readonly formula: Agreement | null }) {
-  const alike = useMemo(() => cosines(table), [table]);
+function AddedTable({ table, formula }: { readonly table: Numbers; readonly formula: Agreement | null }) {
+  const alike = useMemo(() => cosineSimilarities(table), [table]);
   return (
     <>
       {formula ? (
         <p class={formula.agrees ? "positions-good" : "positions-bad"} data-role="verdict">
-          {formula.agrees ? "✓" : "✗"} {t({ ko: "식으로 다시 계산함", en: "computed again from the formula" })} (|Δ| ≤ {small(formula.worst)})
+          {formula.agrees ? "✓" : "✗"} {t({ ko: "식으로 다시 계산함", en: "computed again from the formula" })} (|Δ| ≤ {formatDifference(formula.worst)})
         </p>
       ) : (
         <p>{t({ ko: "배운 표, 그 아래 두 위치의 코사인.", en: "A learned table; below, the cosine of each two positions." })}</p>
@@ -130,7 +130,7 @@ function Added({ table, formula }: { readonly table: Numbers; readonly formula: 
 }
 
 function Segments({ of }: { readonly of: Numbers }) {
-  const alike = of.rows > 1 ? number(cosines(of).data[1]) : "–";
+  const alike = of.rows > 1 ? formatNumber(cosineSimilarities(of).data[1]) : "–";
   return (
     <>
       <p>{t({ ko: `구간 (0과 1의 코사인 ${alike})`, en: `Segments (cosine of 0 and 1: ${alike})` })}</p>
@@ -139,12 +139,12 @@ function Segments({ of }: { readonly of: Numbers }) {
   );
 }
 
-function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: Proof | null }) {
+function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: ShiftProof | null }) {
   const all = Array.from(angles.data);
   return (
     <>
       <p>
-        {t({ ko: "짝 i가 한 칸에 도는 각 θᵢ (그림은 위치 3):", en: "What pair i turns a place, θᵢ (drawn: position 3):" })} {all.slice(0, 6).map((angle) => number(angle)).join(", ")} … ({all.length})
+        {t({ ko: "짝 i가 한 칸에 도는 각 θᵢ (그림은 위치 3):", en: "What pair i turns a place, θᵢ (drawn: position 3):" })} {all.slice(0, 6).map((angle) => formatNumber(angle)).join(", ")} … ({all.length})
       </p>
       <Clocks angles={all.slice(0, 12).map((angle) => 3 * angle)} />
       {proof && (
@@ -163,8 +163,8 @@ function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: P
             {proof.rows.map(([by, dot]) => (
               <tr key={by}>
                 <td>{by}</td>
-                <td>{number(dot, 6)}</td>
-                <td>{small(Math.abs(dot - proof.rows[0][1]))}</td>
+                <td>{formatNumber(dot, 6)}</td>
+                <td>{formatDifference(Math.abs(dot - proof.rows[0][1]))}</td>
               </tr>
             ))}
           </tbody>
@@ -174,20 +174,20 @@ function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: P
   );
 }
 
-function Biases({ of }: { readonly of: readonly ByDistance[] }) {
+function Biases({ of }: { readonly of: readonly BiasByDistance[] }) {
   const head = Math.min(focusedHead.value.head, of.length - 1);
   const { distances, values, worst } = of[head];
   const draw = useCallback<Draw>(
     (g, colours) => {
       const every = of.flatMap((one) => one.values);
-      const [least, most] = [Math.min(...every), Math.max(...every)];
+      const [min, max] = [Math.min(...every), Math.max(...every)];
       const [first, last] = [distances[0], distances[distances.length - 1]];
       const x = (distance: number) => 40 + (500 * (distance - first)) / (last - first || 1);
-      const y = (value: number) => 190 - (170 * (value - least)) / (most - least || 1);
+      const y = (value: number) => 190 - (170 * (value - min)) / (max - min || 1);
       g.font = `12px ${colours.font}`;
       g.fillStyle = colours.soft;
-      g.fillText(number(most, 2), 0, y(most) + 4);
-      g.fillText(number(least, 2), 0, y(least) + 4);
+      g.fillText(formatNumber(max, 2), 0, y(max) + 4);
+      g.fillText(formatNumber(min, 2), 0, y(min) + 4);
       for (const distance of [first, 0, last]) g.fillText(String(distance), x(distance) - 4, 208);
       of.forEach((one, i) => {
         g.strokeStyle = i === head ? headColours[1].colour : colours.line;
@@ -201,7 +201,7 @@ function Biases({ of }: { readonly of: readonly ByDistance[] }) {
   );
   const near = [-2, -1, 0, 1, 2].flatMap((distance) => {
     const at = distances.indexOf(distance);
-    return at < 0 ? [] : [`${distance}: ${number(values[at])}`];
+    return at < 0 ? [] : [`${distance}: ${formatNumber(values[at])}`];
   });
   return (
     <>
@@ -209,7 +209,7 @@ function Biases({ of }: { readonly of: readonly ByDistance[] }) {
         {t({ ko: `거리(키 − 질의)마다 더하는 수, 머리마다 한 줄 (굵은 것: ${head}):`, en: `What each distance (key − query) adds, one line a head (bold: ${head}):` })} {near.join(" · ")}
       </p>
       <Canvas width={560} height={212} draw={draw} label={near.join(", ")} />
-      <p>{t({ ko: `거리가 같으면 수도 같음: |Δ| ≤ ${small(worst)}`, en: `One number a distance: |Δ| ≤ ${small(worst)}` })}</p>
+      <p>{t({ ko: `거리가 같으면 수도 같음: |Δ| ≤ ${formatDifference(worst)}`, en: `One number a distance: |Δ| ≤ ${formatDifference(worst)}` })}</p>
     </>
   );
 }

@@ -3,13 +3,13 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { block } from "../../state/state";
 import { setting } from "../../state/settings";
-import { open } from "../../testing/fixtures";
-import { small } from "../../testing/testTrace";
+import { openFixture } from "../../testing/fixtures";
+import { testTrace } from "../../testing/testTrace";
 import { positions } from "./positions";
-import { RUNGS } from "./encodings";
+import { ENCODINGS } from "./encodings";
 
 const [rung, n, d] = ["rung", "n", "d"].map((name) => setting<number>("positions", name, 4));
-const OWN = RUNGS.length;
+const OWN = ENCODINGS.length;
 
 afterEach(() => {
   [rung.value, n.value, d.value, block.value] = [4, 64, 128, "encoder"];
@@ -22,12 +22,12 @@ describe("a rung", () => {
     [2, [["", 0, 1], ["0", 0, 0], ["1", 1, 0], ["2", 0, 1]]],
   ] as const)("%i has its own numbers", async (number, rows) => {
     [rung.value, n.value] = [number, 3];
-    expect(await positions.table?.(await small())).toEqual(rows);
+    expect(await positions.table?.(await testTrace())).toEqual(rows);
   });
 
   it.each([[3, 3, 3], [4, 3, 4], [5, 3, 3], [6, 4, 4]])("%i has %i rows of %i", async (number, rows, columns) => {
     [rung.value, n.value, d.value] = [number, 3, 4];
-    const found = (await positions.table?.(await small())) ?? [];
+    const found = (await positions.table?.(await testTrace())) ?? [];
     expect([found.length - 1, found[0].length - 1]).toEqual([rows, columns]);
   });
 });
@@ -35,7 +35,7 @@ describe("a rung", () => {
 describe("this model", () => {
   it("its table", async () => {
     rung.value = OWN;
-    const trace = await open("small");
+    const trace = await openFixture("small");
     const { rows, columns } = await trace.fullMatrix("source.positions");
     const found = (await positions.table?.(trace)) ?? [];
     expect([found.length - 1, found[0].length - 1]).toEqual([rows, columns]);
@@ -43,7 +43,7 @@ describe("this model", () => {
 
   it("its angles", async () => {
     [rung.value, block.value] = [OWN, "decoder"];
-    const trace = await open("small-llama");
+    const trace = await openFixture("small-llama");
     const found = (await positions.table?.(trace)) ?? [];
     expect(found[0]).toEqual(["", "θ"]);
     expect(found.slice(1).map(([, angle]) => angle)).toEqual([...(await trace.fullMatrix("rotary")).data]);
@@ -51,7 +51,7 @@ describe("this model", () => {
 
   it("its biases, a distance a row and a head a column", async () => {
     rung.value = OWN;
-    const trace = await open("small-t5");
+    const trace = await openFixture("small-t5");
     const found = (await positions.table?.(trace)) ?? [];
     const tokens = trace.queries({ sequence: 0, block: "encoder" }).pieces.length;
     expect(found.length - 1).toBe(2 * tokens - 1);
@@ -60,7 +60,7 @@ describe("this model", () => {
 
   it("that has none is not exported, and the menu says why", async () => {
     rung.value = OWN;
-    const none = small({ model: { ...(await small()).info.model, positions: "none" } });
+    const none = testTrace({ model: { ...(await testTrace()).info.model, positions: "none" } });
     await expect(positions.svg?.(await none)).rejects.toThrow(/위치가 없습니다|no positions/);
   });
 });

@@ -4,40 +4,40 @@ import { setting } from "../../state/settings";
 import { focusedHead } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
-import { drawn, rowsOf } from "../calculation/picture";
-import type { StageProps, Drawn } from "../view";
-import { numbered, Own, ownNumbers, type Shown } from "./modelPositions";
+import { matrixSvg, matrixTable } from "../calculation/picture";
+import type { StageProps, ViewRenderer } from "../view";
+import { numbered, ModelPositions, modelPositionTable, type NamedTable } from "./modelPositions";
 import "./positions.css";
-import { d, delta, n, p, RUNGS } from "./encodings";
+import { d, delta, n, p, ENCODINGS } from "./encodings";
 
-export const positions: Drawn = {
+export const positions: ViewRenderer = {
   Stage,
   svg: async (trace) => {
-    const found = await shown(trace);
-    return drawn(found.title, found);
+    const found = await displayedTable(trace);
+    return matrixSvg(found.title, found);
   },
-  table: async (trace) => rowsOf(await shown(trace)),
+  table: async (trace) => matrixTable(await displayedTable(trace)),
 };
 
 /** What is drawn of the rung, or what this model has: its table, its angles or its biases. Throws, in words, where it has none. */
-async function shown(trace: Trace): Promise<Shown> {
-  const chosen = RUNGS[Math.max(0, rung().value)];
-  if (!chosen) return ownNumbers(trace, focusedHead.value);
+async function displayedTable(trace: Trace): Promise<NamedTable> {
+  const chosen = ENCODINGS[Math.max(0, encodingSetting().value)];
+  if (!chosen) return modelPositionTable(trace, focusedHead.value);
   const numbers = chosen.numbers();
   return { title: t(chosen.title), numbers, rows: numbered(numbers.rows) };
 }
 
-const rung = () => setting<number>("positions", "rung", 4);
+const encodingSetting = () => setting<number>("positions", "rung", 4);
 
 function Stage({ trace }: StageProps) {
-  const at = Math.min(Math.max(0, rung().value), RUNGS.length);
-  const chosen = RUNGS[at];
+  const at = Math.min(Math.max(0, encodingSetting().value), ENCODINGS.length);
+  const chosen = ENCODINGS[at];
   return (
     <div class="positions">
       <ol class="positions-ladder" aria-label={t({ ko: "사다리", en: "ladder" })}>
-        {[...RUNGS.map(({ title }) => title), { ko: "이 모델", en: "this model" }].map((title, i) => (
+        {[...ENCODINGS.map(({ title }) => title), { ko: "이 모델", en: "this model" }].map((title, i) => (
           <li key={title.en}>
-            <button type="button" data-role="rung" aria-current={i === at ? "step" : undefined} onClick={() => (rung().value = i)}>
+            <button type="button" data-role="rung" aria-current={i === at ? "step" : undefined} onClick={() => (encodingSetting().value = i)}>
               {i + 1} · {t(title)}
             </button>
           </li>
@@ -48,7 +48,7 @@ function Stage({ trace }: StageProps) {
           <>
             <h2>{t(chosen.title)}</h2>
             {chosen.formula()}
-            <p>{t(chosen.said())}</p>
+            <p>{t(chosen.description())}</p>
             <p class="positions-sliders">
               <Slider label="n" of={n()} from={2} to={256} />
               {chosen.uses.includes("d") && <Slider label="d" of={d()} from={2} to={256} by={2} />}
@@ -59,7 +59,7 @@ function Stage({ trace }: StageProps) {
             <chosen.Picture />
           </>
         ) : (
-          <Own trace={trace} />
+          <ModelPositions trace={trace} />
         )}
       </div>
     </div>
