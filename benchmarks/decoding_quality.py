@@ -26,9 +26,9 @@ from jumok.decoding.inputs import GenerationInputs
 from jumok.evaluation.sequences import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
-from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
 from jumok.tasks.pipeline.generation import in_force
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 RESULTS = Path(__file__).parent / "results" / "decoding_quality.txt"
 ROWS = 32
@@ -65,26 +65,32 @@ def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
     yield "native int8", native(NativeModel(model, "int8"))
 
 
-def quality(begin: Begin, batches: list[PairBatch], loaded: Loaded, beam: int) -> Quality:
+def quality(begin: Begin, batches: list[Seq2SeqBatch], loaded: Pipeline, beam: int) -> Quality:
     """The loss and the outputs of every batch."""
     total, units = 0.0, 0
     outputs: list[str] = []
     for batch in batches:
         source, target = batch.source, batch.target
-        logits = begin(source.ids, source.real, target.ids.shape[1]).step_all(
-            target.ids
+        logits = begin(source.input_ids, source.attention_mask, target.input_ids.shape[1]).step_all(
+            target.input_ids
         )  # (B, T, V)
-        log_p = logits.log_softmax(-1).gather(-1, batch.wanted[..., None])[..., 0]  # (B, T)
-        total -= float(log_p.sum() if target.real is None else log_p[target.real].sum())
+        log_p = logits.log_softmax(-1).gather(-1, batch.labels[..., None])[..., 0]  # (B, T)
+        total -= float(
+            log_p.sum() if target.attention_mask is None else log_p[target.attention_mask].sum()
+        )
         units += batch.n_targets
         outputs += written(begin, batch, loaded, beam)
     return Quality(total / units, outputs)
 
 
-def written(begin: Begin, batch: PairBatch, loaded: Loaded, beam: int) -> list[str]:
+def written(begin: Begin, batch: Seq2SeqBatch, loaded: Pipeline, beam: int) -> list[str]:
     """What is written for each source."""
     assert isinstance(loaded.model, EncoderDecoder)
-    vocabulary, source, real = loaded.target_vocabulary, batch.source.ids, batch.source.real
+    vocabulary, source, real = (
+        loaded.target_vocabulary,
+        batch.source.input_ids,
+        batch.source.attention_mask,
+    )
     wanted = replace(loaded.recipe.decoding, beam=beam, n_best=1, sample=False)
     config = in_force(wanted, loaded.model)
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
@@ -112,7 +118,7 @@ def main() -> None:
         zip(dev.column("source")[: given.pairs], dev.column("target")[: given.pairs], strict=True),
         key=lambda pair: len(pair[0]),
     )
-    encode = PairEncoder(
+    encode = Seq2SeqEncoder(
         loaded.vocabulary, loaded.target_vocabulary, loaded.recipe.model.max_length
     )
     sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))

@@ -19,7 +19,7 @@ from turns import heading
 import jumok
 from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.pretrained import PretrainedVocabulary
 
 RESULTS = Path(__file__).parent / "results" / "real_checkpoint.txt"
@@ -69,7 +69,7 @@ def embedded(hidden: Tensor, real: Tensor) -> Tensor:
     return F.normalize((hidden * kept).sum(1) / kept.sum(1).clamp(min=1e-9), dim=-1)
 
 
-def by_jumok(loaded: Loaded, texts: list[str]) -> tuple[Tensor, list[list[int]]]:
+def by_jumok(loaded: Pipeline, texts: list[str]) -> tuple[Tensor, list[list[int]]]:
     """Embeddings and ids."""
     vocabulary = loaded.vocabulary
     assert isinstance(vocabulary, PretrainedVocabulary)

@@ -33,7 +33,7 @@ from jumok.device import release_memory
 from jumok.models import TextClassifier
 from jumok.models.config import TransformerConfig
 from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
-from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
@@ -78,7 +78,7 @@ class Job:
         torch.manual_seed(0)
         self.model: nn.Module = TextClassifier(config, 2)
 
-    def epoch(self, number: int) -> Batches[Texts]:
+    def epoch(self, number: int) -> LazyBatches[Texts]:
         """As many batches as anybody will take."""
 
         def make(rows: Tensor) -> Texts:
@@ -86,7 +86,7 @@ class Job:
             ids = torch.randint(VOCABULARY, (ROWS, LENGTH), generator=generator)
             return Texts(ids, ids[:, 0] % 2)
 
-        return Batches(list(torch.arange(64)[:, None].numpy()), make)  # type: ignore[arg-type]
+        return LazyBatches(list(torch.arange(64)[:, None].numpy()), make)  # type: ignore[arg-type]
 
     def loss(self, batch: Texts) -> Tensor:
         """Of the labels."""

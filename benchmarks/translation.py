@@ -15,7 +15,7 @@ from typing import Any
 from turns import heading
 
 import jumok
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import score, tables_of
 from jumok.tasks.runs.run import Run
 
@@ -41,7 +41,7 @@ def main() -> None:
     (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
 
-def scored(loaded: Loaded, split: str) -> dict[str, Any]:
+def scored(loaded: Pipeline, split: str) -> dict[str, Any]:
     """The scores of one test set, and the seconds it took to write and score."""
     begin = time.monotonic()
     (rows,) = tables_of(loaded.recipe, split).values()

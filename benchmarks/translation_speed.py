@@ -20,15 +20,15 @@ import torch
 from torch import nn
 from turns import Speeds, answer, heading, speed_lines, take_turns
 
-from jumok.tasks.inputs.seq2seq_encoder import PairBatch, Pairs
-from jumok.tasks.seq2seq import SequenceJob
+from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch
+from jumok.tasks.seq2seq import Seq2SeqJob
 
 RESULTS = Path(__file__).parent / "results" / "translation_speed.txt"
 PIECES, LONGEST, BATCH_TOKENS, PAIRS = 8000, 160, 4096, 20_000
 STEPS = 4  # a turn
 CPU, BF16, FP32 = torch.device("cpu"), torch.bfloat16, torch.float32
 
-Step = Callable[[PairBatch], None]
+Step = Callable[[Seq2SeqBatch], None]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Size:
 SIZES = (Size("3+3 d=256", 3, 256, 4, 1024, 1.7), Size("6+6 d=512", 6, 512, 8, 2048, 1.3))
 
 
-def job_of(size: Size, data: Path) -> SequenceJob:
+def job_of(size: Size, data: Path) -> Seq2SeqJob:
     """jumok's model and job on the first pairs of the corpus."""
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
@@ -59,7 +59,9 @@ def job_of(size: Size, data: Path) -> SequenceJob:
     from jumok.training.config import TrainingConfig
 
     train = load_splits(DataConfig(corpus="koen"), SEQUENCES, only=["train"]).train
-    pairs = Pairs(list(train.column("source")[:PAIRS]), list(train.column("target")[:PAIRS]))
+    pairs = SentencePairs(
+        list(train.column("source")[:PAIRS]), list(train.column("target")[:PAIRS])
+    )
     both = [*pairs.sources, *pairs.targets]
     vocabulary = SentencePieceVocabulary.train(both, VocabularyConfig(size=PIECES))
     model = ModelConfig(
@@ -79,10 +81,12 @@ def job_of(size: Size, data: Path) -> SequenceJob:
         model=model,
         training=TrainingConfig(steps=1, batch_tokens=BATCH_TOKENS),
     )
-    return SequenceJob(recipe, EncoderDecoder(model).train(), vocabulary, pairs, Pairs([], []), CPU)
+    return Seq2SeqJob(
+        recipe, EncoderDecoder(model).train(), vocabulary, pairs, SentencePairs([], []), CPU
+    )
 
 
-def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
+def ours(size: Size, job: Seq2SeqJob, dtype: torch.dtype) -> Step:
     """jumok's training step."""
     from jumok.device import tune_allocator
     from jumok.models.weights import named_weights
@@ -93,7 +97,7 @@ def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     parameters = named_weights(job.model)
     optimizer = Optimizer(parameters, job.recipe.training)
 
-    def step(batch: PairBatch) -> None:
+    def step(batch: Seq2SeqBatch) -> None:
         with autocast_model(job.model, CPU, dtype):
             loss = job.loss(batch) / batch.n_targets
         loss.backward()  # type: ignore[no-untyped-call]
@@ -103,7 +107,7 @@ def ours(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     return step
 
 
-def theirs(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
+def theirs(size: Size, job: Seq2SeqJob, dtype: torch.dtype) -> Step:
     """transformers' MarianMTModel in a plain loop with the fastest AdamW."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -127,14 +131,16 @@ def theirs(size: Size, job: SequenceJob, dtype: torch.dtype) -> Step:
     model = MarianMTModel(config).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
-    def step(batch: PairBatch) -> None:
-        real = batch.target.real
-        labels = batch.wanted if real is None else batch.wanted.masked_fill(~real, -100)
+    def step(batch: Seq2SeqBatch) -> None:
+        real = batch.target.attention_mask
+        labels = batch.labels if real is None else batch.labels.masked_fill(~real, -100)
         with torch.autocast("cpu", dtype, dtype != FP32):
             loss = model(
-                input_ids=batch.source.ids,
-                attention_mask=None if batch.source.real is None else batch.source.real.long(),
-                decoder_input_ids=batch.target.ids,
+                input_ids=batch.source.input_ids,
+                attention_mask=None
+                if batch.source.attention_mask is None
+                else batch.source.attention_mask.long(),
+                decoder_input_ids=batch.target.input_ids,
                 labels=labels,
             ).loss
         loss.backward()
@@ -151,7 +157,7 @@ class System:
 
     name: str
     size: Size
-    make: Callable[[Size, SequenceJob, torch.dtype], Step]
+    make: Callable[[Size, Seq2SeqJob, torch.dtype], Step]
     dtype: torch.dtype
 
 

@@ -14,22 +14,22 @@ from jumok.errors import InputError, StorageError
 from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextClassifier
 from jumok.processes import SINGLE_PROCESS
 from jumok.tasks.pipeline.origin import Origin
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from tests.interpret.random_models import loaded_of
 
 
 @pytest.fixture(scope="module")
-def classifier(review_run: Path) -> Loaded:
+def classifier(review_run: Path) -> Pipeline:
     return jumok.load(review_run)
 
 
 @pytest.fixture(scope="module")
-def writer(reading_run: Path) -> Loaded:
+def writer(reading_run: Path) -> Pipeline:
     return jumok.load(str(reading_run))
 
 
-def test_a_text_or_a_list_of_texts(classifier: Loaded) -> None:
+def test_a_text_or_a_list_of_texts(classifier: Pipeline) -> None:
     one = classifier("이 영화 재미있어요")
     assert isinstance(one, jumok.Prediction)
     assert one.text == "이 영화 재미있어요"
@@ -41,16 +41,16 @@ def test_a_text_or_a_list_of_texts(classifier: Loaded) -> None:
     assert classifier([]) == []
 
 
-def test_what_is_written_and_how_sure(writer: Loaded) -> None:
+def test_what_is_written_and_how_sure(writer: Pipeline) -> None:
     one = writer("삼 일 오")
-    assert isinstance(one, jumok.Rewriting)
+    assert isinstance(one, jumok.GeneratedText)
     assert one.score <= 0.0
     several = writer(["구", "삼 일 오"])
     assert several[1].output == one.output
     assert several[1].score == pytest.approx(one.score, abs=1e-4)
 
 
-def test_the_model_is_plain_and_at_rest(classifier: Loaded, writer: Loaded) -> None:
+def test_the_model_is_plain_and_at_rest(classifier: Pipeline, writer: Pipeline) -> None:
     assert isinstance(classifier.model, TextClassifier)
     assert isinstance(writer.model, EncoderDecoder)
     for loaded in (classifier, writer):
@@ -64,12 +64,12 @@ def test_the_model_is_plain_and_at_rest(classifier: Loaded, writer: Loaded) -> N
 # Tensors, as transformers takes them
 
 
-def rows(loaded: Loaded, texts: list[str]) -> list[list[int]]:
+def rows(loaded: Pipeline, texts: list[str]) -> list[list[int]]:
     return [[loaded.vocabulary.cls_id, *loaded.vocabulary.encode(text)] for text in texts]
 
 
 def padded(
-    loaded: Loaded, ids: list[list[int]], side: str, extra: int = 2
+    loaded: Pipeline, ids: list[list[int]], side: str, extra: int = 2
 ) -> tuple[Tensor, Tensor]:
     """input_ids and attention_mask, padding on one side, some of it everywhere."""
     width = max(map(len, ids)) + extra
@@ -86,7 +86,7 @@ TEXTS = ["이 영화 재미있어요", "별로", "결말이 정말 지루해요"
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_no_label(classifier: Loaded, side: str) -> None:
+def test_padding_changes_no_label(classifier: Pipeline, side: str) -> None:
     ids = rows(classifier, TEXTS)
     together = classifier.logits(*padded(classifier, ids, side))
     assert together.shape == (3, 2)
@@ -100,7 +100,7 @@ def test_padding_changes_no_label(classifier: Loaded, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_no_hidden_state(classifier: Loaded, side: str) -> None:
+def test_padding_changes_no_hidden_state(classifier: Pipeline, side: str) -> None:
     ids = rows(classifier, TEXTS)
     tokens, real = padded(classifier, ids, side)
     together = classifier.hidden_states(tokens, real)
@@ -111,7 +111,7 @@ def test_padding_changes_no_hidden_state(classifier: Loaded, side: str) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_padding_changes_no_next_token(writer: Loaded, side: str) -> None:
+def test_padding_changes_no_next_token(writer: Pipeline, side: str) -> None:
     vocabulary = writer.vocabulary
     ids = [[*vocabulary.encode(text), vocabulary.eos_id] for text in ("삼 일 오", "구", "일 이")]
     tokens, real = padded(writer, ids, side)
@@ -128,7 +128,7 @@ def test_padding_changes_no_next_token(writer: Loaded, side: str) -> None:
             torch.testing.assert_close(all_rows[row : row + 1], found, atol=1e-5, rtol=0)
 
 
-def test_the_score_is_that_of_the_logits(writer: Loaded) -> None:
+def test_the_score_is_that_of_the_logits(writer: Pipeline) -> None:
     vocabulary = writer.vocabulary
     answer = writer("삼 일 오")
     source = torch.tensor([[*vocabulary.encode("삼 일 오"), vocabulary.eos_id]])
@@ -140,13 +140,13 @@ def test_the_score_is_that_of_the_logits(writer: Loaded) -> None:
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
-def test_a_model_that_writes_wants_what_is_written(writer: Loaded, ask: str) -> None:
+def test_a_model_that_writes_wants_what_is_written(writer: Pipeline, ask: str) -> None:
     with pytest.raises(ValueError, match="needs decoder_input_ids; give them"):
         getattr(writer, ask)(torch.tensor([[5, 6]]))
 
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
-def test_ids_that_are_none_are_refused(classifier: Loaded, writer: Loaded, ask: str) -> None:
+def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, ask: str) -> None:
     size, own = len(classifier.vocabulary), len(writer.vocabulary)
     fine = torch.tensor([[5, 6]])
     for wrong in (size, -1):
@@ -176,29 +176,29 @@ def test_all_that_is_given_goes_to_the_model_s_device(ask: str) -> None:
     """The device meta computes no numbers, but refuses tensors of another device."""
     here = loaded_of("pairs")
     meta = torch.device("meta")
-    far = Loaded(copy.deepcopy(here.model), here.vocabulary, here.recipe, here.labels, meta)
+    far = Pipeline(copy.deepcopy(here.model), here.vocabulary, here.recipe, here.labels, meta)
     answer = getattr(far, ask)(torch.tensor([[5, 6, 7]]), None, torch.tensor([[0, 0, 1]]))
     assert answer.device == meta
 
 
-def test_a_model_without_a_head(classifier: Loaded) -> None:
+def test_a_model_without_a_head(classifier: Pipeline) -> None:
     assert isinstance(classifier.model, TextClassifier)
     encoder = classifier.model.encoder
     assert isinstance(encoder, Encoder)
-    bare = Loaded(encoder, classifier.vocabulary, classifier.recipe, (), torch.device("cpu"))
+    bare = Pipeline(encoder, classifier.vocabulary, classifier.recipe, (), torch.device("cpu"))
     ids = torch.tensor([[5, 6, 7]])
     with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; ask \.hidden_sta"):
         bare.logits(ids)
     assert torch.equal(bare.hidden_states(ids), classifier.hidden_states(ids))
 
 
-def test_a_head_may_have_logits_and_answer_no_texts(classifier: Loaded, writer: Loaded) -> None:
+def test_a_head_may_have_logits_and_answer_no_texts(classifier: Pipeline, writer: Pipeline) -> None:
     """ELECTRA's detector has a head of its own; of a T5Model only the towers came."""
     origin = Origin(Path(), "Theirs", {}, {}, {}, answers=False, rewrites=False)
     cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
     made = ReplacedTokenDetector(classifier.recipe.model)
-    detector = Loaded(made, None, classifier.recipe, (), cpu, origin=origin)
-    towers = Loaded(writer.model, writer.vocabulary, writer.recipe, (), cpu, origin=origin)
+    detector = Pipeline(made, None, classifier.recipe, (), cpu, origin=origin)
+    towers = Pipeline(writer.model, writer.vocabulary, writer.recipe, (), cpu, origin=origin)
     asked = [(each.has_logits, each.answers_texts) for each in (classifier, detector, towers)]
     assert asked == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
@@ -208,7 +208,7 @@ def test_a_head_may_have_logits_and_answer_no_texts(classifier: Loaded, writer: 
         detector("지루해요")
 
 
-def test_other_settings_change_nothing_else(writer: Loaded) -> None:
+def test_other_settings_change_nothing_else(writer: Pipeline) -> None:
     one = copy.copy(writer)
     one.processes = copy.copy(SINGLE_PROCESS)
     wide = one.with_decoding(["beam=7"])

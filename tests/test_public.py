@@ -15,7 +15,7 @@ PROMISED = {
     "Decoder",
     "Encoder",
     "EncoderDecoder",
-    "Loaded",
+    "Pipeline",
     "Prediction",
     "Trace",
     "TransformerConfig",
@@ -31,10 +31,10 @@ def test_the_public_names_are_sorted() -> None:
 
 
 def test_what_is_loaded_and_all_it_answers_with_is_public() -> None:
-    assert get_type_hints(jumok.load)["return"] is jumok.Loaded
+    assert get_type_hints(jumok.load)["return"] is jumok.Pipeline
     found = vars(importlib.import_module("jumok.tasks.pipeline.outputs")).items()
     answers = {name for name, kind in found if is_dataclass(kind) and hasattr(kind, "shown")}
-    assert answers == {"Estimate", "Prediction", "Rewriting", "Tagging"}
+    assert answers == {"RegressionOutput", "Prediction", "GeneratedText", "TokenClassification"}
     assert answers <= set(jumok.__all__)
 
 

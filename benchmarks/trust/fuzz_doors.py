@@ -21,7 +21,7 @@ from .fuzz_mutations import NASTY_TEXTS, Files
 
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
     from jumok.text.tokenizer import Vocabulary
 
 ODD_TEXTS = (
@@ -276,14 +276,14 @@ def _trace() -> "Trace":
 
 def state(files: Files) -> object:
     """What follows # in an address, and a Range header."""
-    from jumok.viewer.ranges import span
-    from jumok.viewer.security import Hosts
-    from jumok.viewer.view_state import State
+    from jumok.viewer.ranges import parse_range
+    from jumok.viewer.security import AllowedHosts
+    from jumok.viewer.view_state import ViewState
 
     text = _decoded(_only(files))
-    span(text, 1000)
-    Hosts.of("127.0.0.1", 8000).allow(text)
-    return State.parse(text)
+    parse_range(text, 1000)
+    AllowedHosts.of("127.0.0.1", 8000).allows(text)
+    return ViewState.parse(text)
 
 
 def pattern(files: Files) -> object:
@@ -294,7 +294,7 @@ def pattern(files: Files) -> object:
 
 
 @cache
-def _loaded(task: str) -> "Loaded":
+def _loaded(task: str) -> "Pipeline":
     from jumok.tasks.runs.load import load
 
     home = Path(tempfile.mkdtemp(prefix="fuzz-"))

@@ -96,7 +96,7 @@ def write_run(
     """
     import torch
 
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.registry import task_of
     from jumok.tasks.runs.run import Run
@@ -106,13 +106,13 @@ def write_run(
     source = folder.parent / f"{folder.name}.toml"
     source.write_text(recipe(task), encoding="utf-8")
     vocabulary = SentencePieceVocabulary.from_bytes(vocabulary_bytes(kind))
-    both = Vocabularies(vocabulary, vocabulary)
-    plan = both.fit(load_recipe(str(source), words))
+    both = TokenizerPair(vocabulary, vocabulary)
+    plan = both.apply_to(load_recipe(str(source), words))
     source.unlink()
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
     run = Run.begin(folder, plan, both)
-    run.write_model(task_of(plan).model(plan.model, labels), plan, labels, both.sums)
+    run.write_model(task_of(plan).model(plan.model, labels), plan, labels, both.checksums)
     return folder
 
 

@@ -161,7 +161,7 @@ def _begin(folder: Path) -> object:
 
     recipe.write_text(text("classification"), encoding="utf-8")
     plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
-    plan = vocabularies_of(folder).fit(plan)
+    plan = vocabularies_of(folder).apply_to(plan)
     return begin_from(folder, plan, task_of(plan).model(plan.model, ("no", "yes")), ("no", "yes"))
 
 

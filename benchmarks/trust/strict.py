@@ -28,7 +28,7 @@ from torch import Tensor
 from jumok.models.config import TransformerConfig
 from jumok.models.heads import TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup, init_process_group
-from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.config import TrainingConfig
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
@@ -91,7 +91,7 @@ class Reading:
         self.model = TextClassifier(MODEL, 2, "mean")
         self.moments: list[tuple[float, float]] = []  # seconds: of the clock, of the processor
 
-    def epoch(self, number: int) -> Batches[Reviews]:
+    def epoch(self, number: int) -> LazyBatches[Reviews]:
         """As many batches as a round takes."""
 
         def make(rows: NDArray[np.int64]) -> Reviews:
@@ -100,7 +100,7 @@ class Reading:
             return Reviews(ids, ids[:, 0] % 2)
 
         numbers = np.arange(BATCHES * (CONFIG.steps or 0))
-        return Batches(np.split(numbers, len(numbers)), make)
+        return LazyBatches(np.split(numbers, len(numbers)), make)
 
     def loss(self, batch: Reviews) -> Tensor:
         """The summed loss."""

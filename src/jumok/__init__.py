@@ -25,8 +25,13 @@ if TYPE_CHECKING:
         TransformerConfig,
     )
     from jumok.nn.hooks import record
-    from jumok.tasks.pipeline.outputs import Estimate, Prediction, Rewriting, Tagging
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.outputs import (
+        GeneratedText,
+        Prediction,
+        RegressionOutput,
+        TokenClassification,
+    )
+    from jumok.tasks.pipeline.pipeline import Pipeline
     from jumok.tasks.runs.load import load
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -36,15 +41,15 @@ __all__ = [
     "Decoder",
     "Encoder",
     "EncoderDecoder",
-    "Estimate",
+    "RegressionOutput",
     "JumokError",
     "LanguageModel",
-    "Loaded",
+    "Pipeline",
     "MaskedLanguageModel",
     "Prediction",
-    "Rewriting",
+    "GeneratedText",
     "SentencePieceVocabulary",
-    "Tagging",
+    "TokenClassification",
     "TextClassifier",
     "TokenClassifier",
     "Trace",
@@ -59,15 +64,15 @@ _HOMES = {
     "Decoder": "jumok.models",
     "Encoder": "jumok.models",
     "EncoderDecoder": "jumok.models",
-    "Estimate": "jumok.tasks.pipeline.outputs",
+    "RegressionOutput": "jumok.tasks.pipeline.outputs",
     "JumokError": "jumok.errors",
     "LanguageModel": "jumok.models",
-    "Loaded": "jumok.tasks.pipeline.pipeline",
+    "Pipeline": "jumok.tasks.pipeline.pipeline",
     "MaskedLanguageModel": "jumok.models",
     "Prediction": "jumok.tasks.pipeline.outputs",
-    "Rewriting": "jumok.tasks.pipeline.outputs",
+    "GeneratedText": "jumok.tasks.pipeline.outputs",
     "SentencePieceVocabulary": "jumok.text.sentencepiece",
-    "Tagging": "jumok.tasks.pipeline.outputs",
+    "TokenClassification": "jumok.tasks.pipeline.outputs",
     "TextClassifier": "jumok.models",
     "TokenClassifier": "jumok.models",
     "Trace": "jumok.interpret.trace",

@@ -15,7 +15,7 @@ from jumok.models import (
     TextClassifier,
     TokenClassifier,
 )
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
@@ -52,5 +52,5 @@ def subject(model: type[nn.Module], **measures: Any) -> Subject:
         made = model(config, len(labels), config.pooling)
     else:
         made = model(config, len(labels)) if labels else model(config)
-    loaded = Loaded(randomized(made), None, recipe, labels, torch.device("cpu"))
+    loaded = Pipeline(randomized(made), None, recipe, labels, torch.device("cpu"))
     return Subject(loaded, draw_samples(loaded), filler=5)

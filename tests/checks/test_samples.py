@@ -9,28 +9,28 @@ import jumok
 from jumok.checks import draw_samples, samples_of, some_texts
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from tests.checks.check_targets import subject
 
 
 @pytest.fixture(scope="module")
-def classifier(review_run: Path) -> Loaded:
+def classifier(review_run: Path) -> Pipeline:
     return jumok.load(review_run)
 
 
 @pytest.fixture(scope="module")
-def writer(reading_run: Path) -> Loaded:
+def writer(reading_run: Path) -> Pipeline:
     return jumok.load(reading_run)
 
 
-def test_development_texts_short_and_long(classifier: Loaded, writer: Loaded) -> None:
+def test_development_texts_short_and_long(classifier: Pipeline, writer: Pipeline) -> None:
     texts = some_texts(classifier)
     assert len(texts) == 4
     assert [len(text) for text in texts] == sorted(len(text) for text in texts)
     assert all("\t" in line for line in some_texts(writer))
 
 
-def test_a_text_as_the_task_reads_it(classifier: Loaded) -> None:
+def test_a_text_as_the_task_reads_it(classifier: Pipeline) -> None:
     (sample,) = samples_of(classifier, ["결말이 지루해요"])
     vocabulary = classifier.vocabulary
     assert sample.ids.tolist() == [vocabulary.cls_id, *vocabulary.encode("결말이 지루해요")]
@@ -38,7 +38,7 @@ def test_a_text_as_the_task_reads_it(classifier: Loaded) -> None:
     assert sample.target is None
 
 
-def test_a_source_with_its_target_or_what_the_model_writes(writer: Loaded) -> None:
+def test_a_source_with_its_target_or_what_the_model_writes(writer: Pipeline) -> None:
     vocabulary = writer.vocabulary
     given, own = samples_of(writer, ["삼 일\t3 1", "삼 일"])
     assert given.ids.tolist() == [*vocabulary.encode("삼 일"), vocabulary.eos_id]
@@ -48,7 +48,7 @@ def test_a_source_with_its_target_or_what_the_model_writes(writer: Loaded) -> No
     assert own.target.tolist() == [vocabulary.bos_id, *vocabulary.encode(writer("삼 일").output)]
 
 
-def test_drawn_ids_are_ordinary_and_the_same_every_time(classifier: Loaded) -> None:
+def test_drawn_ids_are_ordinary_and_the_same_every_time(classifier: Pipeline) -> None:
     samples, again = draw_samples(classifier), draw_samples(classifier)
     assert [len(sample.ids) for sample in samples] == [1, 3, 4, 16]
     drawn = torch.cat([sample.ids for sample in samples])

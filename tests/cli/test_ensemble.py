@@ -6,7 +6,7 @@ import pytest
 
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import score, tables_of
 from jumok.tasks.runs.train import train
@@ -25,7 +25,7 @@ def other_run(
     return sibling(reading_recipe, reading_run, tmp_path_factory.mktemp("other") / "run", *words)
 
 
-def together(*runs: Path) -> Loaded:
+def together(*runs: Path) -> Pipeline:
     first, *others = map(jumok.load, runs)
     return first.beside(others)
 
@@ -45,7 +45,7 @@ def test_two_runs_answer_as_one(
     done = call(capsys, "predict", reading_run, *TEXTS, "--with", other, "--json")
     assert (done.code, done.err) == (0, f"decoding max_length=24; with '{other}'\n")
     for row, answer in zip(done.rows, together(reading_run, other)(TEXTS), strict=True):
-        assert isinstance(answer, jumok.Rewriting)
+        assert isinstance(answer, jumok.GeneratedText)
         assert (row["text"], row["output"]) == (answer.text, answer.output)
         assert row["score"] == pytest.approx(answer.score, abs=1e-6)
     mixed = [row["score"] for row in done.rows]
@@ -163,7 +163,7 @@ def test_language_models_go_on_together_and_are_scored_one_by_one(
     words = ("--decoding", "max_length=6", "--json")
     done = call(capsys, "predict", runs[0], "이 영화", "--with", runs[1], *words)
     (answer,) = together(*runs).with_decoding(["max_length=6"])(["이 영화"])
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     assert done.rows[0]["score"] == pytest.approx(answer.score, abs=1e-6)
     own = tmp_path / "own.tsv"
     own.write_text("text\n이 영화 정말 재미있어요\n", encoding="utf-8")

@@ -90,7 +90,7 @@ def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
 
     gpt2(tmp_path / "gpt2")
     loaded = jumok.load(tmp_path / "gpt2").with_decoding(["max_length=2"])
-    assert isinstance(loaded("a b " * (MOST_IMPORTED_BYTES // 4)), jumok.Rewriting)
+    assert isinstance(loaded("a b " * (MOST_IMPORTED_BYTES // 4)), jumok.GeneratedText)
     for ask in (loaded, lambda text: jumok.trace(loaded, text)):
         with pytest.raises(InputError, match="a text of 131,073 bytes came, 131,072 are read"):
             ask("x" * (MOST_IMPORTED_BYTES + 1))

@@ -43,7 +43,7 @@ def test_the_log_probability_of_each_token(capsys: Capture, reading_run: Path) -
 def test_the_tokens_are_those_of_teacher_forcing(reading_run: Path) -> None:
     loaded = jumok.load(reading_run)
     answer = loaded("삼 일 오")
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     source = torch.tensor([[*loaded.vocabulary.encode("삼 일 오"), loaded.vocabulary.eos_id]])
     ids = [token.id for token in answer.tokens]
     given = torch.tensor([[loaded.vocabulary.bos_id, *ids[:-1]]])
@@ -152,6 +152,6 @@ def test_drafts_that_cannot_be(
 def test_an_alignment_wants_a_source(tmp_path: Path) -> None:
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"))
     answer = loaded.with_decoding(["max_length=2"])("이")
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     with pytest.raises(InputError, match="has no source that it looks at while it writes"):
         aligned(loaded, answer)

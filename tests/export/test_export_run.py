@@ -96,7 +96,7 @@ def test_a_writer(
     capsys.readouterr()
     exec(how_to_open(out).replace('"..."', '"삼 일 오"'), {})
     beam = load(reading_run).with_decoding(["beam=4", "early_stop=full"])
-    assert capsys.readouterr().out == f"{beam('삼 일 오').shown}\n"
+    assert capsys.readouterr().out == f"{beam('삼 일 오').display}\n"
 
 
 def test_a_language_model(tmp_path: Path) -> None:

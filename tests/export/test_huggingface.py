@@ -16,7 +16,7 @@ from jumok.errors import InputError, JumokError
 from jumok.export import export
 from jumok.export.onnx_session import exported_logits
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.train import train
@@ -59,7 +59,7 @@ precision = "float32"
 """
 
 
-def ours(run: Path) -> Loaded:
+def ours(run: Path) -> Pipeline:
     return jumok.load(run, device="cpu")
 
 

@@ -16,7 +16,7 @@ from jumok.export.onnx_session import exported_logits, speaking_for
 from jumok.export.samples import random_rows
 from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
 from jumok.nn.hooks import shared_copy
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
@@ -79,7 +79,7 @@ def test_whoever_answers_is_scored_as_the_model_is(
     measures = ModelConfig(**MEASURES | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
     model = drawn(task_of(recipe).model(measures, labels))
-    loaded = Loaded(model, vocabulary, recipe, labels, torch.device("cpu"))
+    loaded = Pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
     asked = ByNames(shared_copy(model))
     found = score(speaking_for(loaded, asked), table, "dev").scores

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.registry import task_of
 from tests.tasks.tiny_jobs import LABELS, pair_rows, reading_vocabulary, recipe, review_vocabulary
 from tests.tiny_runs import readings, reviews
@@ -29,7 +29,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @cache
-def loaded_of(kind: str, positions: str = "sinusoidal") -> Loaded:
+def loaded_of(kind: str, positions: str = "sinusoidal") -> Pipeline:
     """A model that knows nothing but is loud about it."""
     task, changes = KINDS[kind]
     sequences = task == "sequence_to_sequence"
@@ -42,7 +42,7 @@ def loaded_of(kind: str, positions: str = "sinusoidal") -> Loaded:
     with torch.no_grad():
         for weight in network.parameters():
             weight.copy_(torch.randn_like(weight) * (0.3 if weight.ndim > 1 else 0.5))
-    loaded = Loaded(network, vocabulary, plan, labels, torch.device("cpu"))
+    loaded = Pipeline(network, vocabulary, plan, labels, torch.device("cpu"))
     if isinstance(network, EncoderDecoder | LanguageModel):
         return loaded.with_decoding(["max_length=7"])
     return loaded

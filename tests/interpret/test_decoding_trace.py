@@ -17,10 +17,10 @@ from jumok.interpret.step_recorder import LIKELIEST, DecodingSteps
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError
 from jumok.native.build import kernel_path
-from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.causal_generation import prompt
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
 from tests import hf_folders as foreign_folders
 from tests.decoding.tiny_models import BOS, EOS, ChainWriter
@@ -45,7 +45,7 @@ every_setting = pytest.mark.parametrize("words", SETTINGS.values(), ids=SETTINGS
 
 
 @cache
-def loaded_of(kind: Kind) -> Loaded:
+def loaded_of(kind: Kind) -> Pipeline:
     """A model that knows nothing but is loud about it."""
     model = {"kind": "encoder_decoder" if kind == "sequence_to_sequence" else "decoder"}
     plan = recipe(kind, model | {"tie_embeddings": False})
@@ -56,15 +56,15 @@ def loaded_of(kind: Kind) -> Loaded:
     with torch.no_grad():
         for weight in network.parameters():
             weight.mul_(2.0 if weight.ndim > 1 else 1.0)
-    return Loaded(network, reading_vocabulary(), plan, (), torch.device("cpu"))
+    return Pipeline(network, reading_vocabulary(), plan, (), torch.device("cpu"))
 
 
-def log_p_after(loaded: Loaded, text: str, tokens: list[int]) -> Tensor:
+def log_p_after(loaded: Pipeline, text: str, tokens: list[int]) -> Tensor:
     """log-probabilities (n + 1, V) at every place of n tokens, all computed at once, uncached."""
     if isinstance(loaded.model, LanguageModel):
         ids = prompt(loaded, text)
         return loaded.logits(torch.tensor([[*ids, *tokens]]))[0, len(ids) - 1 :].log_softmax(-1)
-    encode = PairEncoder(loaded.vocabulary, loaded.target_vocabulary, 24)
+    encode = Seq2SeqEncoder(loaded.vocabulary, loaded.target_vocabulary, 24)
     source = torch.tensor(encode.sources([text])[0])[None]
     begun = torch.tensor([[loaded.target_vocabulary.bos_id, *tokens]])
     return loaded.logits(source, decoder_input_ids=begun)[0].log_softmax(-1)
@@ -96,7 +96,7 @@ def test_it_is_what_the_model_answers(kind: Kind, words: list[str], text: str) -
     loaded = loaded_of(kind)
     answer = loaded.with_decoding(words)(text)
     ids, decoding = write(loaded, text, words)
-    assert isinstance(answer, Rewriting)
+    assert isinstance(answer, GeneratedText)
     assert decoding.output == answer.output
     chosen = [step.chosen for step in decoding.steps if step.chosen is not None]
     assert [one.id for one in chosen][: len(ids)] == ids
@@ -178,14 +178,14 @@ def test_a_native_kernel_is_watched_too(reading_run: Path) -> None:
         plain, own = write(loaded, TEXTS[0], words), write(loaded, TEXTS[0], native)
         assert own[0] == plain[0]
         answer = loaded.with_decoding(native)(TEXTS[0])
-        assert isinstance(answer, Rewriting)
+        assert isinstance(answer, GeneratedText)
         assert own[1].output == answer.output
 
 
 def test_coverage_is_watched_too(reading_run: Path) -> None:
     loaded, words = load(reading_run, "cpu"), ["beam=3", "coverage=0.3"]
     answer = loaded.with_decoding(words)(TEXTS[0])
-    assert isinstance(answer, Rewriting)
+    assert isinstance(answer, GeneratedText)
     assert write(loaded, TEXTS[0], words)[1].output == answer.output
 
 
@@ -195,7 +195,7 @@ def test_an_imported_folder_writes_as_its_files_say(family: str, tmp_path: Path)
     getattr(foreign_folders, family)(tmp_path)
     loaded = load(tmp_path, "cpu")
     answer = loaded.with_decoding(["max_length=12"])(TEXTS[0])
-    assert isinstance(answer, Rewriting)
+    assert isinstance(answer, GeneratedText)
     _, decoding = write(loaded, TEXTS[0], ["max_length=12"])
     assert decoding.output == answer.output
 

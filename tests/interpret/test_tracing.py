@@ -21,7 +21,7 @@ from jumok.interpret.trace_writer import NO_PARAMETERS
 from jumok.interpret.tracing import trace
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier
 from jumok.nn.hooks import HookPoint, record
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from tests import hf_folders as foreign_folders
 from tests.interpret.random_models import KINDS, READINGS, REVIEWS, loaded_of, texts_of
 from tests.models.small_models import POSITIONS
@@ -47,7 +47,7 @@ def tensor(rows: tuple[Tokens, ...], name: str) -> Tensor:
     return torch.tensor([getattr(row, name) for row in rows])
 
 
-def asked(loaded: Loaded, made: Trace) -> dict[str, Any]:
+def asked(loaded: Pipeline, made: Trace) -> dict[str, Any]:
     """What to ask of `logits` or `hidden_states` to have the model read the same."""
     sides = made.info.sides
     if "source" not in sides:
@@ -62,7 +62,7 @@ def asked(loaded: Loaded, made: Trace) -> dict[str, Any]:
     return said
 
 
-def assert_true(loaded: Loaded, made: Trace) -> None:
+def assert_true(loaded: Pipeline, made: Trace) -> None:
     """What the trace holds is what the untouched model does, and the equations hold in it."""
     written_side = "target" if "target" in made.info.sides else "source"
     last = max(block.layers for block in made.info.blocks if block.queries == written_side)

@@ -25,23 +25,23 @@ from jumok.errors import InputError
 from jumok.models import LanguageModel
 from jumok.nn import AttentionMask
 from jumok.tasks.causal_lm import (
-    Documents,
-    LanguageModelJob,
-    TokenRows,
+    CausalLMJob,
+    PackedBatch,
+    TokenizedDocuments,
     score_documents,
 )
-from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.batches import LazyBatches
 from jumok.tasks.inputs.windows import WindowConfig
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import GenerativeTask
 from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
-from jumok.viewer.attention import draw
+from jumok.viewer.live_model import plot_attention
 from tests.tiny_runs import reviews
 
 CPU = torch.device("cpu")
@@ -73,14 +73,12 @@ def model(plan: Recipe) -> LanguageModel:
     return LanguageModel(plan.model).eval()
 
 
-def documents(texts: list[str]) -> Documents:
-    return Documents.of(texts, vocabulary())
+def documents(texts: list[str]) -> TokenizedDocuments:
+    return TokenizedDocuments.of(texts, vocabulary())
 
 
-def job(plan: Recipe, texts: list[str] = TEXTS) -> LanguageModelJob:
-    return LanguageModelJob(
-        plan, model(plan), vocabulary(), documents(texts), documents(texts), CPU
-    )
+def job(plan: Recipe, texts: list[str] = TEXTS) -> CausalLMJob:
+    return CausalLMJob(plan, model(plan), vocabulary(), documents(texts), documents(texts), CPU)
 
 
 @torch.inference_mode()
@@ -125,12 +123,12 @@ def test_in_one_stream_what_stands_before_a_document_matters() -> None:
     assert second("연기가 좋았어요") != pytest.approx(second("결말이 별로예요"), abs=1e-3)
 
 
-def windows(epoch: Batches[TokenRows]) -> frozenset[tuple[int, ...]]:
+def windows(epoch: LazyBatches[PackedBatch]) -> frozenset[tuple[int, ...]]:
     """What an epoch reads at once, in whatever order."""
     found = set()
     for batch in map(epoch.__getitem__, range(len(epoch))):
         apart = torch.arange(len(batch.ids))[:, None].expand_as(batch.ids)  # a window a row
-        numbers = apart if batch.windows is None else batch.windows
+        numbers = apart if batch.window_ids is None else batch.window_ids
         for row in zip(numbers.tolist(), batch.ids.tolist(), strict=True):
             for number, tokens in groupby(zip(*row, strict=True), key=itemgetter(0)):
                 if number >= 0:
@@ -151,7 +149,7 @@ def test_every_epoch_brings_every_token_once_in_other_windows() -> None:
                     int(token)
                     for batch in batches
                     for token in (
-                        batch.wanted if batch.counted is None else batch.wanted[batch.counted]
+                        batch.labels if batch.loss_mask is None else batch.labels[batch.loss_mask]
                     ).flatten()
                 )
             )
@@ -190,7 +188,7 @@ def test_each_token_of_a_long_document_is_scored_once_by_a_window(
 def test_how_letters_are_stored_changes_no_bits_per_byte() -> None:
     apart = unicodedata.normalize("NFD", LONG)
     assert apart != LONG
-    both = [Documents.of([text], vocabulary()) for text in (LONG, apart)]
+    both = [TokenizedDocuments.of([text], vocabulary()) for text in (LONG, apart)]
     assert len(both[0].rows.ids) == len(both[1].rows.ids)
     assert both[0].bytes == both[1].bytes == len(LONG.encode())
 
@@ -208,7 +206,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary() -> Non
 
 def test_the_answer_of_evaluate() -> None:
     plan = recipe()
-    loaded = Loaded(model(plan), vocabulary(), plan, (), CPU)
+    loaded = Pipeline(model(plan), vocabulary(), plan, (), CPU)
     table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
     scores = loaded.task.score(loaded, table, "test").scores
     assert list(scores)[:5] == ["task", "split", "n", "perplexity", "bits_per_byte"]
@@ -229,15 +227,15 @@ def test_a_row_alone_is_scored_as_among_others() -> None:
 # Continuing
 
 
-def go_on(loaded: Loaded, *texts: str) -> list[Rewriting]:
+def go_on(loaded: Pipeline, *texts: str) -> list[GeneratedText]:
     answers = loaded.answer(texts)
-    assert all(isinstance(answer, Rewriting) for answer in answers)
-    return cast(list[Rewriting], answers)
+    assert all(isinstance(answer, GeneratedText) for answer in answers)
+    return cast(list[GeneratedText], answers)
 
 
-def continuer(across: bool = False) -> Loaded:
+def continuer(across: bool = False) -> Pipeline:
     plan = recipe(across)
-    return Loaded(model(plan), vocabulary(), plan, (), CPU)
+    return Pipeline(model(plan), vocabulary(), plan, (), CPU)
 
 
 def test_a_continuation_is_what_greedy_by_hand_writes() -> None:
@@ -319,7 +317,7 @@ def test_several_models_write_together() -> None:
 
 def test_what_only_a_source_limits_is_not_in_force() -> None:
     loaded = continuer().with_decoding(["max_ratio=1.5"])
-    assert isinstance(loaded.task, Writing)
+    assert isinstance(loaded.task, GenerativeTask)
     assert "max_ratio" not in str(loaded.task.in_force(loaded))
 
 
@@ -327,9 +325,9 @@ def test_streamed_parts_are_the_answer() -> None:
     for text in ("이 영화", ""):
         for loaded in (continuer(), continuer().with_decoding(["stop=['가']", "max_length=40"])):
             parts: list[str] = []
-            assert isinstance(loaded.task, Writing)
+            assert isinstance(loaded.task, GenerativeTask)
             answer = loaded.task.stream(loaded, text, parts.append)
-            assert isinstance(answer, Rewriting)
+            assert isinstance(answer, GeneratedText)
             assert "".join(parts) == answer.output
             assert [answer] == go_on(loaded, text)
             assert "가" not in answer.output or not loaded.recipe.decoding.stop
@@ -398,11 +396,11 @@ def test_the_native_kernel_streams_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     wanted = go_on(loaded, *PROMPTS)
     with_native_alone(monkeypatch)
     native = loaded.with_decoding(["kernel=native"])
-    assert isinstance(native.task, Writing)
+    assert isinstance(native.task, GenerativeTask)
     for text, plain in zip(PROMPTS, wanted, strict=True):
         parts: list[str] = []
         answer = native.task.stream(native, text, parts.append)
-        assert isinstance(answer, Rewriting)
+        assert isinstance(answer, GeneratedText)
         assert "".join(parts) == answer.output == plain.output
         assert len(parts) > 1
         assert answer.score == pytest.approx(plain.score, rel=1e-4, abs=1e-4)
@@ -496,7 +494,7 @@ def test_it_learns_what_people_say_of_films(run: Path) -> None:
 
 
 def test_every_piece_of_a_text_looks_back(run: Path, tmp_path: Path) -> None:
-    path = draw(load(run), "이 영화 정말", tmp_path / "own.png", layer=0)
+    path = plot_attention(load(run), "이 영화 정말", tmp_path / "own.png", layer=0)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
@@ -518,11 +516,11 @@ def test_tokens_are_smoothed_for_learning_alone(smoothing: float) -> None:
     plan = replace(plan, training=replace(plan.training, label_smoothing=smoothing))
     learner = job(plan)
     batch = learner.epoch(0)[0]
-    assert batch.windows is not None
-    assert batch.counted is not None
-    mask = AttentionMask.from_segments(batch.windows, causal=True)
+    assert batch.window_ids is not None
+    assert batch.loss_mask is not None
+    mask = AttentionMask.from_segments(batch.window_ids, causal=True)
     logits = learner.model(batch.ids, mask, positions=batch.positions)  # (R, W, V)
-    wanted = batch.wanted.masked_fill(~batch.counted, -100)
+    wanted = batch.labels.masked_fill(~batch.loss_mask, -100)
     plain = F.cross_entropy(
         logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
     )

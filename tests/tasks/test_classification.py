@@ -73,7 +73,7 @@ def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
     )
     assert list(second.texts.texts) == texts == list(texts_of(cut, pieces=True))
     assert first.ids.ids.tolist() == second.ids.ids.tolist()
-    assert [LABELS[n] for n in second.wanted] == labels
+    assert [LABELS[n] for n in second.labels] == labels
 
 
 # An epoch
@@ -87,9 +87,11 @@ def seen(job_rows: list[tuple[str, str]], number: int, **training: object) -> li
     for index in range(len(epoch)):
         batch = epoch[index]
         for ids, real, label in zip(
-            batch.texts.ids,
-            torch.ones_like(batch.texts.ids) if batch.texts.real is None else batch.texts.real,
-            batch.wanted,
+            batch.texts.input_ids,
+            torch.ones_like(batch.texts.input_ids)
+            if batch.texts.attention_mask is None
+            else batch.texts.attention_mask,
+            batch.labels,
             strict=True,
         ):
             rows.append((int(label), *ids[real.bool()].tolist()))
@@ -115,7 +117,7 @@ def test_the_order_follows_from_seed_and_epoch() -> None:
 def test_batches_keep_the_budget() -> None:
     epoch = classification_job(ROWS, batch_tokens=40).epoch(0)
     batches = [epoch[index] for index in range(len(epoch))]
-    assert all(batch.texts.ids.numel() <= 40 for batch in batches)
+    assert all(batch.texts.input_ids.numel() <= 40 for batch in batches)
     assert sum(batch.n_targets for batch in batches) == len(ROWS)
     assert sum(batch.tokens for batch in batches) == len(encoder()([t for t, _ in ROWS]).ids)
 
@@ -169,10 +171,10 @@ def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     logits = outputs(job.model, batch.texts, job.vocabulary)
-    wanted = F.cross_entropy(logits, batch.wanted, reduction="sum", label_smoothing=smoothing)
+    wanted = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
     logits = answer_all(job.model, job.dev.ids, job.vocabulary, CPU)
-    plain = F.cross_entropy(logits, torch.from_numpy(job.dev.wanted))
+    plain = F.cross_entropy(logits, torch.from_numpy(job.dev.labels))
     assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
 
 
@@ -181,9 +183,9 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     job = classification_job(ROWS, augmentation=twice)
     job.model.eval()
     batch = job.epoch(0)[0]
-    assert batch.twice
+    assert batch.two_views
     logits = outputs(job.model, batch.texts, job.vocabulary)
-    plain = F.cross_entropy(logits, batch.wanted, reduction="sum")
+    plain = F.cross_entropy(logits, batch.labels, reduction="sum")
     apart = rdrop_kl(*logits.chunk(2))
     term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
@@ -196,7 +198,9 @@ def test_padding_learns_nothing() -> None:
         job = classification_job(ROWS, {"kind": kind})
         epoch = job.epoch(0)
         batch = next(
-            b for b in map(epoch.__getitem__, range(len(epoch))) if b.texts.real is not None
+            b
+            for b in map(epoch.__getitem__, range(len(epoch)))
+            if b.texts.attention_mask is not None
         )
         job.loss(batch).backward()  # type: ignore[no-untyped-call]
         table = job.model.get_parameter("encoder.embedding.tokens.weight")
@@ -228,11 +232,11 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
 def test_scores_and_probabilities() -> None:
     job = classification_job(ROWS)
     job.model.eval()
-    wanted = job.dev.wanted.tolist()
+    wanted = job.dev.labels.tolist()
     scores, probabilities = score_texts(job.model, job.dev.ids, wanted, job.vocabulary, CPU)
     assert scores.n == len(ROWS) == int(scores.confusion.sum())
     guessed = probabilities.argmax(-1).numpy()
-    assert scores.accuracy == np.mean(guessed == job.dev.wanted)
+    assert scores.accuracy == np.mean(guessed == job.dev.labels)
     torch.testing.assert_close(probabilities.sum(-1), torch.ones(len(ROWS)))
     dev = job.evaluate()
     log_p = probabilities.log()[torch.arange(len(ROWS)), torch.tensor(wanted)]

@@ -15,11 +15,11 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.models import MaskedLanguageModel
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.inputs.masking import MaskingConfig, Pieces
+from jumok.tasks.inputs.masking import MaskingConfig, PieceInfo
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.masked_lm import (
     MaskedBatch,
-    MaskedLanguageJob,
+    MaskedLMJob,
     _filled,
     hidden_once,
     read_blanks,
@@ -32,7 +32,7 @@ from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.losses import cross_entropy
-from jumok.viewer.attention import draw
+from jumok.viewer.live_model import plot_attention
 from tests.shared_data import shared_data
 from tests.tasks.tiny_jobs import CPU, SMALL, recipe, review_vocabulary
 from tests.tiny_runs import reviews
@@ -73,9 +73,7 @@ precision = "float32"
 """
 
 
-def job(
-    texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: object
-) -> MaskedLanguageJob:
+def job(texts: list[str], seed: int = 0, sampling: float = 0.0, **masking: object) -> MaskedLMJob:
     vocabulary = review_vocabulary()
     plan = recipe("masked_language_modeling", {}).with_vocabulary(len(vocabulary))
     plan = replace(
@@ -85,12 +83,10 @@ def job(
         augmentation=AugmentationConfig(subword_sampling=sampling, sampling_alpha=0.01),
     )
     torch.manual_seed(0)
-    return MaskedLanguageJob(
-        plan, MaskedLanguageModel(plan.model), vocabulary, texts, texts[:10], CPU
-    )
+    return MaskedLMJob(plan, MaskedLanguageModel(plan.model), vocabulary, texts, texts[:10], CPU)
 
 
-def batches(made: MaskedLanguageJob, number: int) -> list[MaskedBatch]:
+def batches(made: MaskedLMJob, number: int) -> list[MaskedBatch]:
     epoch = made.epoch(number)
     return [epoch[i] for i in range(len(epoch))]
 
@@ -119,16 +115,16 @@ def test_a_batch_holds_every_blank_and_what_stood_there(sampling: float) -> None
     vocabulary = made.vocabulary
     seen: list[str] = []
     for batch in batches(made, 0):
-        ids = batch.texts.ids.flatten()
-        if batch.texts.real is not None:
-            assert batch.texts.real.flatten()[batch.places].all()
+        ids = batch.texts.input_ids.flatten()
+        if batch.texts.attention_mask is not None:
+            assert batch.texts.attention_mask.flatten()[batch.positions].all()
         blanks = (ids == vocabulary.mask_id).nonzero().flatten()
-        assert set(blanks.tolist()) <= set(batch.places.tolist())
+        assert set(blanks.tolist()) <= set(batch.positions.tolist())
         restored = ids.clone()
-        restored[batch.places] = batch.wanted
-        seen += vocabulary.decode_batch(restored.view_as(batch.texts.ids).tolist())
-        assert batch.n_targets == len(batch.wanted) == len(batch.places)
-        assert batch.tokens == batch.texts.n_real
+        restored[batch.positions] = batch.labels
+        seen += vocabulary.decode_batch(restored.view_as(batch.texts.input_ids).tolist())
+        assert batch.n_targets == len(batch.labels) == len(batch.positions)
+        assert batch.tokens == batch.texts.n_tokens
     assert sorted(seen) == sorted(TEXTS)
 
 
@@ -140,9 +136,9 @@ def test_an_epoch_is_a_function_of_seed_and_number(sampling: float) -> None:
         made = job(TEXTS, seed, sampling)
         read, whole = [], []
         for batch in batches(made, number):
-            ids = batch.texts.ids
+            ids = batch.texts.input_ids
             read += ids.tolist()
-            restored = ids.flatten().index_copy(0, batch.places, batch.wanted)
+            restored = ids.flatten().index_copy(0, batch.positions, batch.labels)
             whole += restored.view_as(ids).tolist()
         pad = made.vocabulary.pad_id
         read, whole = ([[i for i in row if i != pad] for row in each] for each in (read, whole))
@@ -164,9 +160,9 @@ def test_the_loss_is_that_of_the_whole_model_at_the_blanks(smoothing: float) -> 
         made.recipe, training=replace(made.recipe.training, label_smoothing=smoothing)
     )
     for batch in batches(made, 0):
-        mask = AttentionMask.from_padding(batch.texts.real)
-        logits = made.model(batch.texts.ids, mask).flatten(0, 1)[batch.places]
-        wanted = cross_entropy(logits, batch.wanted, smoothing)
+        mask = AttentionMask.from_padding(batch.texts.attention_mask)
+        logits = made.model(batch.texts.input_ids, mask).flatten(0, 1)[batch.positions]
+        wanted = cross_entropy(logits, batch.labels, smoothing)
         torch.testing.assert_close(made.loss(batch), wanted, atol=1e-4, rtol=1e-5)
 
 
@@ -174,19 +170,19 @@ def test_scores_are_those_of_one_text_at_a_time() -> None:
     made = job(TEXTS, share=0.3)
     vocabulary, model = made.vocabulary, made.model.eval()
     rows = TextEncoder(vocabulary, SMALL["max_length"])(TEXTS)  # type: ignore[arg-type]
-    masked = hidden_once(rows, Pieces.of(vocabulary), made.recipe.masking)
+    masked = hidden_once(rows, PieceInfo.of(vocabulary), made.recipe.masking)
     found, guesses = score_masked(model, masked, vocabulary, CPU)
     loss, best = 0.0, []
     with torch.inference_mode():
         for i in range(len(rows)):
             here = slice(*rows.offsets[i : i + 2])
-            chosen = torch.from_numpy(masked.chosen[here])
+            chosen = torch.from_numpy(masked.mask[here])
             ids = torch.from_numpy(masked.rows[i].astype(np.int64))[None]
             logits = model(ids)[0][chosen]
             wanted = torch.from_numpy(rows[i].astype(np.int64))[chosen]
             loss += cross_entropy(logits, wanted).item()
             best += logits.argmax(-1).tolist()
-    assert found.tokens == int(masked.chosen.sum()) == len(best)
+    assert found.tokens == int(masked.mask.sum()) == len(best)
     assert guesses.tolist() == best
     assert abs(found.loss - loss / len(best)) < 1e-4  # sums of float32 in another order
     assert found.perplexity == math.exp(found.loss)
@@ -195,7 +191,7 @@ def test_scores_are_those_of_one_text_at_a_time() -> None:
 def test_the_seed_of_a_recipe_does_not_change_what_dev_hides() -> None:
     first, second = job(TEXTS, seed=0).dev, job(TEXTS, seed=7).dev
     assert np.array_equal(first.rows.ids, second.rows.ids)
-    assert np.array_equal(first.chosen, second.chosen)
+    assert np.array_equal(first.mask, second.mask)
 
 
 def test_it_learns_and_scores_the_same_again(run: Path) -> None:
@@ -276,7 +272,9 @@ def test_a_blank_is_never_filled_with_white_space() -> None:
     logs = np.full((1, len(vocabulary)), -9.0, np.float32)
     logs[0, vocabulary.id("\t")], logs[0, vocabulary.id("\n")] = -0.1, -0.2
     goes_on = next(
-        i for i in np.flatnonzero(pieces.ordinary & ~pieces.begins) if vocabulary.piece(i).strip()
+        i
+        for i in np.flatnonzero(pieces.maskable & ~pieces.starts_word)
+        if vocabulary.piece(i).strip()
     )
     logs[0, goes_on] = -1.0
     assert _filled(parts, logs, pieces, vocabulary) == (f"연기{vocabulary.piece(goes_on)}가", -1.0)
@@ -314,7 +312,7 @@ def test_texts_without_blanks_empty_long_or_strange_are_answered(run: Path) -> N
 
 
 def test_its_attention_can_be_drawn(run: Path, tmp_path: Path) -> None:
-    assert draw(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
+    assert plot_attention(jumok.load(run), "이 [MASK] 재미있어요", tmp_path / "blank.svg").is_file()
 
 
 def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
@@ -336,7 +334,7 @@ def test_blanks_among_characters() -> None:
     """Where the space is a piece it stays where it stood, and no blank becomes one."""
     config = VocabularyConfig(kind="char", size=60, character_coverage=1.0)
     vocabulary = SentencePieceVocabulary.train(["이 영화 정말 재미있다"] * 3, config)
-    encode, pieces = TextEncoder(vocabulary, 24), Pieces.of(vocabulary)
+    encode, pieces = TextEncoder(vocabulary, 24), PieceInfo.of(vocabulary)
 
     def read(text: str) -> list[str]:
         return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]

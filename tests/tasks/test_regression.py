@@ -34,7 +34,7 @@ LEARNING = {
 
 def test_scores_are_learnt_from_0_to_1() -> None:
     job = regression_job(ROWS)
-    wanted = [batch.wanted for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
+    wanted = [batch.labels for batch in map(job.epoch(0).__getitem__, range(len(job.epoch(0))))]
     found = sorted(float(score) for part in wanted for score in part)
     assert found == pytest.approx(sorted(score / 5 for *_, score in ROWS))
 
@@ -48,15 +48,15 @@ def test_the_loss_is_the_squared_error_of_all_texts() -> None:
 
 
 def test_texts_seen_twice_must_be_answered_alike() -> None:
-    assert not regression_job(ROWS, AugmentationConfig(token_dropout=0.5)).epoch(0)[0].twice
+    assert not regression_job(ROWS, AugmentationConfig(token_dropout=0.5)).epoch(0)[0].two_views
     job = regression_job(ROWS, AugmentationConfig(token_dropout=0.5, rdrop_alpha=3.0))
     job.model.eval()
     batch = job.epoch(0)[0]
-    assert batch.twice
-    n = len(batch.wanted) // 2
-    assert batch.wanted[:n].tolist() == batch.wanted[n:].tolist()
+    assert batch.two_views
+    n = len(batch.labels) // 2
+    assert batch.labels[:n].tolist() == batch.labels[n:].tolist()
     answered = outputs(job.model, batch.texts, job.vocabulary)[:, 0]
-    plain = F.mse_loss(answered, batch.wanted, reduction="sum")
+    plain = F.mse_loss(answered, batch.labels, reduction="sum")
     apart = F.mse_loss(answered[:n], answered[n:], reduction="sum")
     term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
@@ -100,7 +100,7 @@ def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None
     guessed, wanted = [answer.score for answer in answers], [row[2] for row in rows]
     assert scores["mse"] == pytest.approx(np.mean((np.array(guessed) - wanted) ** 2), rel=1e-4)
     assert scores["pearson"] == pytest.approx(np.corrcoef(guessed, wanted)[0, 1], abs=1e-4)
-    assert answers[0].shown == f"{guessed[0]:.4f}"
+    assert answers[0].display == f"{guessed[0]:.4f}"
     assert loaded("\t").text == "\t"
 
 

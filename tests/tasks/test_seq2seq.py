@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 from jumok.decoding import DecodingConfig
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder
-from jumok.tasks.pipeline.generation import Output, write_all
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
+from jumok.tasks.pipeline.generation import Generated, write_all
 from jumok.tasks.recipe.tables import AugmentationConfig
-from jumok.tasks.seq2seq import SequenceJob
+from jumok.tasks.seq2seq import Seq2SeqJob
 from jumok.text.ragged import Ragged
 from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, reading_vocabulary, sequence_job
@@ -23,18 +23,22 @@ ROWS = readings(40, 5)
 TWICE = AugmentationConfig(subword_sampling=1.0, sampling_alpha=0.01, rdrop_alpha=30.0)
 
 
-def batches(job: SequenceJob, number: int = 0) -> list[PairBatch]:
+def batches(job: Seq2SeqJob, number: int = 0) -> list[Seq2SeqBatch]:
     epoch = job.epoch(number)
     return [epoch[index] for index in range(len(epoch))]
 
 
-def padded_batch(job: SequenceJob) -> PairBatch:
-    return next(b for b in batches(job) if b.source.real is not None and b.target.real is not None)
+def padded_batch(job: Seq2SeqJob) -> Seq2SeqBatch:
+    return next(
+        b
+        for b in batches(job)
+        if b.source.attention_mask is not None and b.target.attention_mask is not None
+    )
 
 
 def test_a_source_ends_and_a_target_begins_and_ends() -> None:
     vocabulary = reading_vocabulary()
-    encode = PairEncoder(vocabulary, vocabulary, 24)
+    encode = Seq2SeqEncoder(vocabulary, vocabulary, 24)
     ids = vocabulary.encode("삼 일")
     assert encode.sources(["삼 일"])[0].tolist() == [*ids, vocabulary.eos_id]
     assert encode.targets(["삼 일"])[0].tolist() == [vocabulary.bos_id, *ids, vocabulary.eos_id]
@@ -45,7 +49,7 @@ def test_a_source_ends_and_a_target_begins_and_ends() -> None:
 def test_long_texts_are_cut_at_the_end() -> None:
     vocabulary = reading_vocabulary()
     text = "삼 일 오 " * 20
-    encode = PairEncoder(vocabulary, vocabulary, 8)
+    encode = Seq2SeqEncoder(vocabulary, vocabulary, 8)
     ids = vocabulary.encode(text)
     assert encode.sources([text])[0].tolist() == [*ids[:7], vocabulary.eos_id]
     target = encode.targets([text])[0].tolist()
@@ -63,10 +67,10 @@ def test_every_pair_once_an_epoch_one_token_apart(
     job = sequence_job(ROWS, augmentation=augmentation, batch_tokens=120, vocabulary=vocabulary)
     found, lengths = [], []
     for batch in batches(job):
-        assert batch.source.ids.numel() + batch.target.ids.numel() <= 120
-        assert batch.target.ids.shape == batch.wanted.shape
+        assert batch.source.input_ids.numel() + batch.target.input_ids.numel() <= 120
+        assert batch.target.input_ids.shape == batch.labels.shape
         for source, target, wanted in zip(
-            batch.source.ids, batch.target.ids, batch.wanted, strict=True
+            batch.source.input_ids, batch.target.input_ids, batch.labels, strict=True
         ):
             n = int((target != vocabulary.pad_id).sum())
             assert target[0] == vocabulary.bos_id
@@ -95,7 +99,7 @@ def test_only_a_share_is_sampled() -> None:
         ]
         pad, found = job.vocabulary.pad_id, [0, 0]
         for batch in batches(job):
-            for side, ids in enumerate((batch.source.ids, batch.target.ids)):
+            for side, ids in enumerate((batch.source.input_ids, batch.target.input_ids)):
                 found[side] += sum(tuple(row[row != pad].tolist()) not in best[side] for row in ids)
         return found
 
@@ -106,7 +110,7 @@ def test_only_a_share_is_sampled() -> None:
 def test_the_order_follows_from_seed_and_epoch() -> None:
     def order(seed: int, number: int) -> list[list[int]]:
         job = sequence_job(ROWS, batch_tokens=120, seed=seed)
-        return [batch.source.ids.tolist() for batch in batches(job, number)]
+        return [batch.source.input_ids.tolist() for batch in batches(job, number)]
 
     assert order(0, 0) == order(0, 0)
     assert order(0, 0) != order(0, 1)
@@ -118,13 +122,13 @@ def test_both_views_of_a_pair_stand_beside_its_own_target() -> None:
     vocabulary = job.vocabulary
     found, n_anew = [], 0
     for batch in batches(job):
-        n = len(batch.wanted) // 2
-        sides = (batch.source.ids, batch.wanted)
+        n = len(batch.labels) // 2
+        sides = (batch.source.input_ids, batch.labels)
         texts = [vocabulary.decode_batch(ids.tolist()) for ids in sides]
         pairs = list(zip(*texts, strict=True))
         assert pairs[:n] == pairs[n:]
-        assert torch.equal(batch.target.ids[:n], batch.target.ids[n:])
-        n_anew += int((batch.source.ids[:n] != batch.source.ids[n:]).any(-1).sum())
+        assert torch.equal(batch.target.input_ids[:n], batch.target.input_ids[n:])
+        n_anew += int((batch.source.input_ids[:n] != batch.source.input_ids[n:]).any(-1).sum())
         found += pairs[:n]
     assert sorted(found) == sorted(ROWS)
     assert n_anew > 0  # the views are two cuts of a source
@@ -135,11 +139,11 @@ def test_the_loss_is_that_of_real_tokens(smoothing: float) -> None:
     job = sequence_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = padded_batch(job)
-    assert batch.source.real is not None
-    assert batch.target.real is not None
-    mask = AttentionMask.from_padding(batch.source.real)
-    logits = job.model(batch.source.ids, batch.target.ids, mask)
-    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    assert batch.source.attention_mask is not None
+    assert batch.target.attention_mask is not None
+    mask = AttentionMask.from_padding(batch.source.attention_mask)
+    logits = job.model(batch.source.input_ids, batch.target.input_ids, mask)
+    wanted = batch.labels.masked_fill(~batch.target.attention_mask, -100)
     plain = F.cross_entropy(
         logits.transpose(1, 2), wanted, reduction="sum", label_smoothing=smoothing
     )
@@ -150,15 +154,15 @@ def test_pairs_seen_twice_must_be_foreseen_alike() -> None:
     job = sequence_job(ROWS, augmentation=TWICE)
     job.model.eval()
     batch = padded_batch(job)
-    assert batch.twice
-    assert batch.source.real is not None
-    assert batch.target.real is not None
-    mask = AttentionMask.from_padding(batch.source.real)
-    logits = job.model(batch.source.ids, batch.target.ids, mask)  # (B, T, V)
-    wanted = batch.wanted.masked_fill(~batch.target.real, -100)
+    assert batch.two_views
+    assert batch.source.attention_mask is not None
+    assert batch.target.attention_mask is not None
+    mask = AttentionMask.from_padding(batch.source.attention_mask)
+    logits = job.model(batch.source.input_ids, batch.target.input_ids, mask)  # (B, T, V)
+    wanted = batch.labels.masked_fill(~batch.target.attention_mask, -100)
     plain = F.cross_entropy(logits.transpose(1, 2), wanted, reduction="sum")
     once, again = logits.chunk(2)
-    real = batch.target.real.chunk(2)[0]  # the same in both halves
+    real = batch.target.attention_mask.chunk(2)[0]  # the same in both halves
     apart = rdrop_kl(once[real], again[real])
     term = 30 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
@@ -184,15 +188,15 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None
     rows = job.encode.sources(texts)
     config = DecodingConfig(beam=beam, max_ratio=1.5)
 
-    def write(sources: Ragged) -> list[list[Output]]:
+    def write(sources: Ragged) -> list[list[Generated]]:
         return write_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
 
     together = write(rows)
     assert len(together) == len(texts)
     for row, (output,) in zip(rows, together, strict=True):
         ((alone,),) = write(Ragged.from_lists([row.tolist()]))
-        assert output.written.ids == alone.written.ids
-        assert output.written.score == pytest.approx(alone.written.score, abs=1e-4)
+        assert output.written.ids == alone.hypothesis.ids
+        assert output.written.score == pytest.approx(alone.hypothesis.score, abs=1e-4)
         assert len(output.written.ids) <= min(24, len(row) * 3 // 2 + 10)
         assert output.text == alone.text == vocabulary.decode(output.written.ids)
 

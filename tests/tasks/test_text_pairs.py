@@ -17,10 +17,10 @@ from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, segments_of
-from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, segments_of
+from jumok.tasks.jobs.epoch_sampler import EpochSampler
 from jumok.tasks.pipeline.sequence_classification import (
-    KnownTexts,
+    LabelledTexts,
     TextBatch,
     answer_all,
     text_epoch,
@@ -29,7 +29,7 @@ from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.train import train
 from jumok.text.ragged import Ragged
-from jumok.viewer.attention import plot_attention
+from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import CPU, classification_job, pair_rows, recipe, review_vocabulary
 from tests.tiny_runs import REVIEWS
 
@@ -82,11 +82,11 @@ def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) 
 
 def test_lines_of_pairs() -> None:
     lines = ["가\t나", "", "\t나"]
-    assert Texts.of_lines(lines, paired=True) == Texts(["가", "", ""], ["나", "", "나"])
-    assert Texts.of_lines(lines, paired=False) == Texts(lines)
+    assert TextInputs.of_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
+    assert TextInputs.of_lines(lines, paired=False) == TextInputs(lines)
     for line in ("가", "가\t나\t다"):
         with pytest.raises(InputError, match="is no pair; give two texts with one TAB between"):
-            Texts.of_lines([line], paired=True)
+            TextInputs.of_lines([line], paired=True)
 
 
 # An epoch
@@ -96,12 +96,12 @@ def test_every_pair_once_with_its_own_label() -> None:
     job = classification_job(ROWS, SEGMENTS)
     rows = []
     for batch in batches(job):
-        real = batch.texts.real
-        for i, ids in enumerate(batch.texts.ids):
+        real = batch.texts.attention_mask
+        for i, ids in enumerate(batch.texts.input_ids):
             kept = ids if real is None else ids[real[i]]
-            rows.append((int(batch.wanted[i]), *kept.tolist()))
+            rows.append((int(batch.labels[i]), *kept.tolist()))
     train = job.train
-    wanted = [(int(n), *ids.tolist()) for n, ids in zip(train.wanted, train.ids, strict=True)]
+    wanted = [(int(n), *ids.tolist()) for n, ids in zip(train.labels, train.ids, strict=True)]
     assert sorted(rows) == sorted(wanted)
 
 
@@ -113,10 +113,10 @@ def test_augmentation_spares_what_parts_the_texts() -> None:
     vocabulary = job.vocabulary
     cuts = set()
     for batch in batches(job):
-        assert batch.twice
-        assert ((batch.texts.ids == vocabulary.sep_id).sum(-1) == 2).all()
-        assert (batch.texts.ids[:, 0] == vocabulary.cls_id).all()
-        cuts |= {tuple(row) for row in batch.texts.ids.tolist()}
+        assert batch.two_views
+        assert ((batch.texts.input_ids == vocabulary.sep_id).sum(-1) == 2).all()
+        assert (batch.texts.input_ids[:, 0] == vocabulary.cls_id).all()
+        cuts |= {tuple(row) for row in batch.texts.input_ids.tolist()}
         assert job.loss(batch).isfinite()
     assert len(cuts) > 1.9 * len(ROWS)  # the two views of a pair differ
 
@@ -127,13 +127,13 @@ def test_sampled_pairs_spell_the_same_texts() -> None:
     vocabulary = job.vocabulary
     spelled = []
     for batch in batches(job):
-        for ids, label in zip(batch.texts.ids, batch.wanted, strict=True):
+        for ids, label in zip(batch.texts.input_ids, batch.labels, strict=True):
             first, second = (ids == vocabulary.sep_id).nonzero().flatten().tolist()
             texts = vocabulary.decode_batch([ids[1:first].tolist(), ids[first:second].tolist()])
             spelled.append((*texts, int(label)))
     texts = job.train.texts
     assert texts.pairs is not None
-    wanted = zip(texts.texts, texts.pairs, job.train.wanted.tolist(), strict=True)
+    wanted = zip(texts.texts, texts.pairs, job.train.labels.tolist(), strict=True)
     assert sorted(spelled) == sorted(wanted)
 
 
@@ -316,16 +316,18 @@ def test_texts_alone_are_drawn_as_ever() -> None:
     """The order, the batches and the hidden tokens of an epoch, down to the bit."""
     rows = Ragged.from_lists([[5, *range(10, 11 + n % 7)] for n in range(50)])
     plan = recipe("classification", {}, batch_tokens=48).with_vocabulary(66)
-    known = KnownTexts(Texts([""] * 50), rows, np.arange(50) % 2)
+    known = LabelledTexts(TextInputs([""] * 50), rows, np.arange(50) % 2)
     total = hashlib.sha256()
     for augmentation in (
         AugmentationConfig(),
         AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
     ):
         plan = replace(plan, augmentation=augmentation)
-        epoch = text_epoch(Epochs(plan, review_vocabulary(), known.texts, rows, CPU), known, 1)
+        epoch = text_epoch(
+            EpochSampler(plan, review_vocabulary(), known.texts, rows, CPU), known, 1
+        )
         for index in range(len(epoch)):
             batch = epoch[index]
-            total.update(batch.texts.ids.numpy().astype("<i8").tobytes())
-            total.update(batch.wanted.numpy().astype("<i8").tobytes())
+            total.update(batch.texts.input_ids.numpy().astype("<i8").tobytes())
+            total.update(batch.labels.numpy().astype("<i8").tobytes())
     assert total.hexdigest()[:16] == "9bef223a51067c36"

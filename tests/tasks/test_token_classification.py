@@ -17,9 +17,9 @@ from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import score
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import (
-    UNTAGGED,
-    PiecedTexts,
-    TaggedTexts,
+    IGNORE_INDEX,
+    LabelledTokens,
+    TokenizedTexts,
     likeliest_tags,
     log_probabilities,
     of_characters,
@@ -27,7 +27,7 @@ from jumok.tasks.token_classification import (
 )
 from jumok.training.losses import rdrop_kl
 from jumok.training.trainer import Trainer
-from jumok.viewer.attention import plot_attention
+from jumok.viewer.live_model import plot_attention
 from tests.tasks.tiny_jobs import CPU, TAGS, tag_rows, tag_vocabulary, tagging_job
 from tests.tiny_runs import REVIEWS
 
@@ -39,40 +39,40 @@ def table(rows: list[tuple[str, str]]) -> Table:
     return Table.from_columns({"text": texts, "tags": tags})
 
 
-def tagged(kind: str, max_length: int = 64) -> TaggedTexts:
+def tagged(kind: str, max_length: int = 64) -> LabelledTokens:
     assert kind in ("char", "unigram")
     vocabulary = tag_vocabulary("char" if kind == "char" else "unigram")
-    return TaggedTexts.of_table(table(ROWS), TextEncoder(vocabulary, max_length))
+    return LabelledTokens.from_table(table(ROWS), TextEncoder(vocabulary, max_length))
 
 
 def test_every_character_is_a_piece_with_its_tag() -> None:
     data = tagged("char")
-    for row, (_, tags) in zip(data.numbers(TAGS), ROWS, strict=True):
-        assert row[0] == UNTAGGED  # [CLS]
+    for row, (_, tags) in zip(data.label_ids(TAGS), ROWS, strict=True):
+        assert row[0] == IGNORE_INDEX  # [CLS]
         assert [TAGS[i] for i in row[1:]] == tags.split(" ")
-    assert of_characters(data.of_pieces(), data.texts) == data.wanted
+    assert of_characters(data.piece_tags(), data.texts) == data.tags
 
 
 def test_pieces_that_straddle_a_border_lose_it() -> None:
     data = tagged("unigram")
-    numbers = data.numbers(TAGS)
+    numbers = data.label_ids(TAGS)
     assert numbers.lengths.tolist() == data.texts.ids.lengths.tolist()
-    assert (numbers.ids == UNTAGGED).sum() >= len(ROWS)
-    laid = of_characters(data.of_pieces(), data.texts)
-    assert [len(tags) for tags in laid] == [len(tags) for tags in data.wanted]
-    assert laid != data.wanted
+    assert (numbers.ids == IGNORE_INDEX).sum() >= len(ROWS)
+    laid = of_characters(data.piece_tags(), data.texts)
+    assert [len(tags) for tags in laid] == [len(tags) for tags in data.tags]
+    assert laid != data.tags
 
 
 def test_what_a_model_does_not_read_is_outside() -> None:
     data = tagged("char", max_length=4)
-    laid = of_characters(data.of_pieces(), data.texts)
-    for tags, wanted in zip(laid, data.wanted, strict=True):
+    laid = of_characters(data.piece_tags(), data.texts)
+    for tags, wanted in zip(laid, data.tags, strict=True):
         assert tags == [*wanted[:3], *["O"] * (len(wanted) - 3)]
 
 
 def test_no_text_and_no_character() -> None:
     encode = TextEncoder(tag_vocabulary(), 16)
-    texts = PiecedTexts.of(["", " "], encode)
+    texts = TokenizedTexts.encode(["", " "], encode)
     assert [list(spans) for spans in texts.spans] == [[], [(0, 1)]]
     assert of_characters([[], ["O"]], texts) == [[], ["O"]]
 
@@ -88,14 +88,18 @@ def test_tags_stay_beside_their_pieces() -> None:
     units = 0
     for index in range(len(epoch)):
         batch = epoch[index]
-        assert batch.twice
-        n = len(batch.wanted) // 2
-        assert torch.equal(batch.wanted[:n], batch.wanted[n:])
-        assert not torch.equal(batch.texts.ids[:n], batch.texts.ids[n:])
-        real = torch.ones_like(batch.wanted) if batch.texts.real is None else batch.texts.real
-        rows = zip(batch.wanted, real.bool(), strict=True)
+        assert batch.two_views
+        n = len(batch.labels) // 2
+        assert torch.equal(batch.labels[:n], batch.labels[n:])
+        assert not torch.equal(batch.texts.input_ids[:n], batch.texts.input_ids[n:])
+        real = (
+            torch.ones_like(batch.labels)
+            if batch.texts.attention_mask is None
+            else batch.texts.attention_mask
+        )
+        rows = zip(batch.labels, real.bool(), strict=True)
         assert {tuple(row[there].tolist()) for row, there in rows} <= wanted
-        assert (batch.wanted[~real.bool()] == UNTAGGED).all()
+        assert (batch.labels[~real.bool()] == IGNORE_INDEX).all()
         units += batch.n_targets
         assert job.loss(batch).isfinite()
     assert units == 2 * sum(len(text) for text, _ in ROWS)
@@ -118,8 +122,8 @@ def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
     logits = outputs(job.model, batch.texts).flatten(0, 1)
     wanted = F.cross_entropy(
         logits,
-        batch.wanted.flatten(),
-        ignore_index=UNTAGGED,
+        batch.labels.flatten(),
+        ignore_index=IGNORE_INDEX,
         reduction="sum",
         label_smoothing=smoothing,
     )
@@ -133,13 +137,13 @@ def test_texts_seen_twice_must_be_tagged_alike() -> None:
     job = tagging_job(ROWS, AugmentationConfig(token_dropout=0.4, rdrop_alpha=3.0))
     job.model.eval()
     batch = job.epoch(0)[0]
-    assert batch.twice
+    assert batch.two_views
     logits = outputs(job.model, batch.texts)  # (B, T, L)
     plain = F.cross_entropy(
-        logits.flatten(0, 1), batch.wanted.flatten(), ignore_index=UNTAGGED, reduction="sum"
+        logits.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
     )
     once, again = logits.chunk(2)
-    tagged = batch.wanted.chunk(2)[0] != UNTAGGED  # the same in both halves
+    tagged = batch.labels.chunk(2)[0] != IGNORE_INDEX  # the same in both halves
     apart = rdrop_kl(once[tagged], again[tagged])
     term = 3.0 * apart
     assert term > 1e-4 * plain  # ten times what rounding may do to the sum
@@ -168,7 +172,7 @@ def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
     dev = job.evaluate()
     assert (dev.metric, dev.score) == ("entity_f1", 1.0)
     log_p = log_probabilities(job.model, job.dev.texts.ids, job.vocabulary, CPU)
-    assert likeliest_tags(job.dev.texts, log_p, TAGS) == job.dev.wanted
+    assert likeliest_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
 
 
 # A run
@@ -216,7 +220,7 @@ def test_a_run_names_what_it_finds(run: Path) -> None:
             assert answer.text[entity.start : entity.end] == entity.text
     kinds = {entity.text: entity.type for entity in answers[0].entities}
     assert kinds == {"영희": "PS", "제주 공항": "LC"}
-    assert answers[0].shown == "[영희 PS]가 [제주 공항 LC]에 가요"
+    assert answers[0].display == "[영희 PS]가 [제주 공항 LC]에 가요"
 
 
 def test_a_text_in_parts_is_named_by_its_own_characters(run: Path) -> None:
@@ -249,9 +253,9 @@ def test_sampled_pieces_are_refused() -> None:
 
 
 def test_the_vocabulary_is_learnt_from_the_texts() -> None:
-    from jumok.tasks.token_classification import TokenTagging
+    from jumok.tasks.token_classification import TokenClassificationTask
 
     recipe = load_recipe("klue-ner")
-    texts = TokenTagging().texts(recipe, table(ROWS))
+    texts = TokenClassificationTask().texts(recipe, table(ROWS))
     assert list(texts) == [text for text, _ in ROWS]
     assert set(chain.from_iterable(tags.split(" ") for _, tags in ROWS)) == set(TAGS)

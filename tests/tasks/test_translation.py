@@ -15,12 +15,12 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.tokenizer_pair import learn
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import GenerativeTask
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import score, tables_of
 from jumok.tasks.runs.train import resume, train
-from jumok.tasks.seq2seq import SequenceToSequence
+from jumok.tasks.seq2seq import Seq2SeqTask
 from tests.shared_data import shared_data
 from tests.tiny_runs import readings, write_readings
 
@@ -38,7 +38,7 @@ def two_sided_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def two_sided(two_sided_run: Path) -> Loaded:
+def two_sided(two_sided_run: Path) -> Pipeline:
     return jumok.load(two_sided_run)
 
 
@@ -49,7 +49,7 @@ def copy_of(run: Path, folder: Path) -> Path:
 # Two vocabularies
 
 
-def test_each_side_has_its_vocabulary(two_sided: Loaded, two_sided_run: Path) -> None:
+def test_each_side_has_its_vocabulary(two_sided: Pipeline, two_sided_run: Path) -> None:
     source, target = two_sided.vocabulary, two_sided.target_vocabulary
     assert (len(source), len(target)) == (29, 28)
     assert "3" not in "".join(source.piece(i) for i in range(len(source)))
@@ -61,17 +61,17 @@ def test_each_side_has_its_vocabulary(two_sided: Loaded, two_sided_run: Path) ->
     assert config["model"]["target_vocabulary_size"] == 28
 
 
-def test_the_target_and_the_output_share_a_table(two_sided: Loaded) -> None:
+def test_the_target_and_the_output_share_a_table(two_sided: Pipeline) -> None:
     model = two_sided.model
     assert isinstance(model, EncoderDecoder)
     assert model.output.weight is model.decoder.embedding.tokens.weight
     assert model.output.weight is not model.encoder.embedding.tokens.weight
 
 
-def test_it_answers_in_the_target_vocabulary(two_sided: Loaded) -> None:
+def test_it_answers_in_the_target_vocabulary(two_sided: Pipeline) -> None:
     texts = [source for source, _ in readings(5, 3)]
     for answer in two_sided([*texts, ""]):
-        assert isinstance(answer, jumok.Rewriting)
+        assert isinstance(answer, jumok.GeneratedText)
         assert set(answer.output) <= set("0123456789 ")
 
 
@@ -155,7 +155,7 @@ def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: P
 # The settings in force
 
 
-def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: Loaded) -> None:
+def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: Pipeline) -> None:
     results = json.loads((two_sided_run / "results.json").read_text())
     said = (
         "beam=3 length_penalty=0.6 length_norm='power' early_stop='likely' "
@@ -166,14 +166,14 @@ def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: 
     assert '"kind": "dev"' in records
 
 
-def test_settings_are_laid_over_those_of_the_recipe(two_sided: Loaded) -> None:
+def test_settings_are_laid_over_those_of_the_recipe(two_sided: Pipeline) -> None:
     texts = [source for source, _ in readings(8, 4)]
     greedy = two_sided.with_decoding(["beam=1", "length_penalty=1.0"])
     wide = two_sided.with_decoding(["beam=8", "length_penalty=0.0"])
     assert two_sided.recipe.decoding.beam == 3
     for first, second in zip(greedy(texts), wide(texts), strict=True):
-        assert isinstance(first, jumok.Rewriting)
-        assert isinstance(second, jumok.Rewriting)
+        assert isinstance(first, jumok.GeneratedText)
+        assert isinstance(second, jumok.GeneratedText)
         assert second.score >= first.score - 1e-4  # a wider search finds no less likely text
 
 
@@ -188,7 +188,7 @@ def test_settings_are_laid_over_those_of_the_recipe(two_sided: Loaded) -> None:
     ],
 )
 def test_settings_that_are_not_known_are_refused(
-    two_sided: Loaded, word: str, sentence: str
+    two_sided: Pipeline, word: str, sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
         two_sided.with_decoding([word])
@@ -199,11 +199,11 @@ def test_a_classifier_has_no_settings(review_run: Path) -> None:
         jumok.load(review_run).with_decoding(["beam=2"])
 
 
-def test_several_answers_the_best_first(two_sided: Loaded) -> None:
+def test_several_answers_the_best_first(two_sided: Pipeline) -> None:
     (best,) = two_sided(["삼 일 오"])
-    assert isinstance(best, jumok.Rewriting)
+    assert isinstance(best, jumok.GeneratedText)
     (answer,) = two_sided.with_decoding(["n_best=3"])(["삼 일 오"])
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     assert answer.n_best is not None
     assert len(answer.n_best) == 3
     ranks = [each.rank for each in answer.n_best]
@@ -214,13 +214,13 @@ def test_several_answers_the_best_first(two_sided: Loaded) -> None:
     assert best.n_best is None
 
 
-def test_streamed_is_whole(two_sided: Loaded) -> None:
+def test_streamed_is_whole(two_sided: Pipeline) -> None:
     greedy = two_sided.with_decoding(["beam=1"])
-    assert isinstance(greedy.task, Writing)
+    assert isinstance(greedy.task, GenerativeTask)
     for text, _ in readings(5, 6):
         parts: list[str] = []
         answer = greedy.task.stream(greedy, text, parts.append)
-        assert "".join(parts) == answer.shown
+        assert "".join(parts) == answer.display
         assert answer == greedy(text)
 
 
@@ -228,7 +228,7 @@ def test_a_loop_is_told(reading_run: Path) -> None:
     """One figure alone is allowed, twenty-three of it demanded: the answer tells, scores count."""
     loaded = jumok.load(reading_run).with_decoding(["max_length=24", "pattern='3{23}'"])
     answer = loaded("삼 일")
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     assert answer.loop == "from token 1 on, 1 tokens repeat 22.0 times"
     table = Table.from_columns({"source": ["삼 일", "사 일"], "target": ["3월", "4월"]})
     assert score(loaded, table, "own").scores["loops"] == 2
@@ -247,10 +247,10 @@ def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: 
     both, turned = one.beside([other])(texts), other.beside([one])(texts)
     for answers in zip(alone, twice, both, turned, strict=True):
         first, again, mixed, mixed_again = answers
-        assert isinstance(first, jumok.Rewriting)
-        assert isinstance(again, jumok.Rewriting)
-        assert isinstance(mixed, jumok.Rewriting)
-        assert isinstance(mixed_again, jumok.Rewriting)
+        assert isinstance(first, jumok.GeneratedText)
+        assert isinstance(again, jumok.GeneratedText)
+        assert isinstance(mixed, jumok.GeneratedText)
+        assert isinstance(mixed_again, jumok.GeneratedText)
         assert again.output == first.output
         assert again.score == pytest.approx(first.score, abs=1e-4)  # log of a mean of equals
         assert mixed.score == pytest.approx(mixed_again.score, abs=1e-4)
@@ -258,7 +258,7 @@ def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: 
 
 
 def test_runs_that_cannot_write_together(
-    reading_run: Path, two_sided: Loaded, review_run: Path
+    reading_run: Path, two_sided: Pipeline, review_run: Path
 ) -> None:
     with pytest.raises(InputError, match=r"have other vocabularies; train one with"):
         jumok.load(reading_run).beside([two_sided])
@@ -305,16 +305,16 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("JUMOK_DATA", str(shared_data()))
     words = ["data.train_rows=300", "data.dev_rows=20", "vocabulary.size=800"]
     recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
-    task = SequenceToSequence()
+    task = Seq2SeqTask()
     splits = load_splits(recipe.data, task.columns(recipe))
     vocabularies = learn(recipe, splits.train)
-    recipe = vocabularies.fit(recipe)
+    recipe = vocabularies.apply_to(recipe)
     model = task.model(recipe.model, ())
     job = task.job(recipe, model, vocabularies, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
-    assert batch.twice == name.startswith("multi30k")
-    padded = batch.source.ids.numel() + batch.target.ids.numel()
-    assert padded <= recipe.training.batch_tokens * (2 if batch.twice else 1)
+    assert batch.two_views == name.startswith("multi30k")
+    padded = batch.source.input_ids.numel() + batch.target.input_ids.numel()
+    assert padded <= recipe.training.batch_tokens * (2 if batch.two_views else 1)
     assert torch.isfinite(job.loss(batch) / batch.n_targets)
     assert recipe.decoding.beam == 5
 
@@ -333,13 +333,13 @@ def test_every_test_set_of_a_corpus_has_its_score(monkeypatch: pytest.MonkeyPatc
 
 
 def test_korean_is_scored_over_morphemes_as_well(
-    two_sided: Loaded,
+    two_sided: Pipeline,
 ) -> None:
     pytest.importorskip("mecab_ko")
     table = Table.from_columns({"source": ["삼 일"], "target": ["3 1"]})
     recipe = two_sided.recipe
     korean = replace(recipe, data=replace(recipe.data, target_language="ko"))
-    loaded = Loaded(
+    loaded = Pipeline(
         two_sided.model,
         two_sided.vocabulary,
         korean,

@@ -13,18 +13,22 @@ from jumok.config_io import from_dict
 from jumok.data.config import DataConfig
 from jumok.data.table import Table
 from jumok.models import EncoderDecoder
-from jumok.tasks.classification import Classification, ClassificationJob
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
-from jumok.tasks.pipeline.sequence_classification import KnownTexts
+from jumok.tasks.classification import ClassificationJob, ClassificationTask
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
+from jumok.tasks.pipeline.sequence_classification import LabelledTexts
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
     RegressionConfig,
 )
-from jumok.tasks.regression import Regression, RegressionJob, scored
-from jumok.tasks.seq2seq import Pairs, SequenceJob
-from jumok.tasks.token_classification import TaggedTexts, TaggingJob, TokenTagging
+from jumok.tasks.regression import RegressionJob, RegressionTask, scored
+from jumok.tasks.seq2seq import SentencePairs, Seq2SeqJob
+from jumok.tasks.token_classification import (
+    LabelledTokens,
+    TokenClassificationJob,
+    TokenClassificationTask,
+)
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from tests.tiny_runs import readings, reviews
@@ -55,11 +59,11 @@ def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
     )
 
 
-def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> KnownTexts:
+def labelled(rows: Sequence[tuple[str, ...]], encode: TextEncoder) -> LabelledTexts:
     """Texts, or pairs of them, and their labels."""
     *columns, labels = zip(*rows, strict=True)
     wanted = np.array([LABELS.index(label) for label in labels], dtype=np.int64)
-    return KnownTexts(Texts(*columns), encode(*columns), wanted)
+    return LabelledTexts(TextInputs(*columns), encode(*columns), wanted)
 
 
 def pair_rows(n: int, seed: int) -> list[tuple[str, str, str]]:
@@ -81,7 +85,7 @@ def classification_job(
     plan = recipe("classification", model or {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    built = Classification().model(plan.model, LABELS)
+    built = ClassificationTask().model(plan.model, LABELS)
     data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
     return ClassificationJob(plan, built, vocabulary, data, data, CPU)
 
@@ -110,7 +114,7 @@ def regression_job(
     texts, pairs, scores = zip(*rows, strict=True)
     table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
     data = scored(table, plan, vocabulary)
-    return RegressionJob(plan, Regression().model(plan.model, ()), vocabulary, data, data, CPU)
+    return RegressionJob(plan, RegressionTask().model(plan.model, ()), vocabulary, data, data, CPU)
 
 
 PEOPLE, PLACES = ("철수", "영희", "김민준"), ("서울", "부산역", "제주 공항")
@@ -149,7 +153,7 @@ def tagging_job(
     rows: Sequence[tuple[str, str]],
     augmentation: AugmentationConfig | None = None,
     **training: Any,
-) -> TaggingJob:
+) -> TokenClassificationJob:
     """A tagger of characters, the rows both to learn from and to be scored on."""
     vocabulary = tag_vocabulary()
     plan = recipe("tagging", {}, **training).with_vocabulary(len(vocabulary))
@@ -157,9 +161,9 @@ def tagging_job(
     torch.manual_seed(0)
     texts, tags = zip(*rows, strict=True)
     table = Table.from_columns({"text": texts, "tags": tags})
-    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, plan.model.max_length))
-    model = TokenTagging().model(plan.model, TAGS)
-    return TaggingJob(plan, model, vocabulary, data, data, TAGS, CPU)
+    data = LabelledTokens.from_table(table, TextEncoder(vocabulary, plan.model.max_length))
+    model = TokenClassificationTask().model(plan.model, TAGS)
+    return TokenClassificationJob(plan, model, vocabulary, data, data, TAGS, CPU)
 
 
 def sequence_job(
@@ -169,12 +173,12 @@ def sequence_job(
     seed: int = 0,
     vocabulary: SentencePieceVocabulary | None = None,
     **training: Any,
-) -> SequenceJob:
+) -> Seq2SeqJob:
     """A model that writes, the rows both to learn from and to be scored on."""
     vocabulary = vocabulary or reading_vocabulary()
     kind = {"kind": "encoder_decoder"} | (model or {})
     plan = recipe("sequence_to_sequence", kind, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    pairs = Pairs([source for source, _ in rows], [target for _, target in rows])
-    return SequenceJob(plan, EncoderDecoder(plan.model), vocabulary, pairs, pairs, CPU)
+    pairs = SentencePairs([source for source, _ in rows], [target for _, target in rows])
+    return Seq2SeqJob(plan, EncoderDecoder(plan.model), vocabulary, pairs, pairs, CPU)

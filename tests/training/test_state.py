@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from jumok.tasks.recipe.task_spec import CHOICES
+from jumok.tasks.recipe.task_spec import TASK_SPECS
 from jumok.training.better import is_better
 
 HIGHER = {
@@ -22,7 +22,9 @@ HIGHER = {
 
 
 def test_every_metric_has_a_direction() -> None:
-    assert {metric for choices in CHOICES.values() for metric in choices.metrics} == HIGHER.keys()
+    assert {
+        metric for choices in TASK_SPECS.values() for metric in choices.metrics
+    } == HIGHER.keys()
 
 
 @pytest.mark.parametrize(("metric", "higher"), HIGHER.items())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import permutation
-from jumok.tasks.inputs.batches import Batches
+from jumok.tasks.inputs.batches import LazyBatches
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
 
@@ -58,7 +58,7 @@ class Circle:
         cuts = np.cumsum([batch] * (n // batch) if isinstance(batch, int) else batch)
         self.cuts = [cut for cut in cuts if cut < n]
 
-    def epoch(self, number: int) -> Batches[Points]:
+    def epoch(self, number: int) -> LazyBatches[Points]:
         n = len(self.train.side)
         order = permutation(n, 0, number) if self.shuffle else np.arange(n)
 
@@ -66,7 +66,7 @@ class Circle:
             rows = torch.from_numpy(chosen)
             return Points(self.train.at[rows], self.train.side[rows])
 
-        return Batches(np.split(order, self.cuts), make)
+        return LazyBatches(np.split(order, self.cuts), make)
 
     def loss(self, batch: Points) -> Tensor:
         return cross_entropy(self.model(batch.at), batch.side)

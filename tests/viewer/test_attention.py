@@ -5,55 +5,57 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
-from jumok.viewer.attention import draw
+from jumok.viewer.live_model import plot_attention
 from tests.interpret.random_models import loaded_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.fixture(scope="module")
-def classifier(review_run: Path) -> Loaded:
+def classifier(review_run: Path) -> Pipeline:
     return load(review_run, device="cpu")
 
 
 @pytest.fixture(scope="module")
-def writer(reading_run: Path) -> Loaded:
+def writer(reading_run: Path) -> Pipeline:
     return load(reading_run, device="cpu")
 
 
 @pytest.mark.parametrize("head", [None, 0])
 def test_an_encoder_looks_at_its_own_text(
-    classifier: Loaded, tmp_path: Path, head: int | None
+    classifier: Pipeline, tmp_path: Path, head: int | None
 ) -> None:
-    path = draw(classifier, "정말 재미있어요 ㅋㅋ", tmp_path / "own.png", layer=0, head=head)
+    path = plot_attention(
+        classifier, "정말 재미있어요 ㅋㅋ", tmp_path / "own.png", layer=0, head=head
+    )
     assert path.read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("head", [None, 0])
-def test_a_decoder_looks_at_the_source(writer: Loaded, tmp_path: Path, head: int | None) -> None:
-    path = draw(writer, "세 시", tmp_path / "cross.png", head=head)
+def test_a_decoder_looks_at_the_source(writer: Pipeline, tmp_path: Path, head: int | None) -> None:
+    path = plot_attention(writer, "세 시", tmp_path / "cross.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("head", [None, 0])
 def test_a_decoder_that_writes_nothing(tmp_path: Path, head: int | None) -> None:
     """The classifier of note 002: its target is [BOS] alone."""
-    path = draw(loaded_of("note 002"), "재미있어요", tmp_path / "own.png", head=head)
+    path = plot_attention(loaded_of("note 002"), "재미있어요", tmp_path / "own.png", head=head)
     assert path.read_bytes().startswith(PNG)
 
 
-def test_drawing_leaves_the_model_as_it_was(classifier: Loaded, tmp_path: Path) -> None:
+def test_drawing_leaves_the_model_as_it_was(classifier: Pipeline, tmp_path: Path) -> None:
     before = classifier("재미있어요")
-    draw(classifier, "재미있어요", tmp_path / "own.png")
+    plot_attention(classifier, "재미있어요", tmp_path / "own.png")
     assert classifier("재미있어요") == before
 
 
 @pytest.mark.parametrize("place", [{"layer": 9}, {"head": 99}])
 def test_a_layer_or_head_that_is_not_there_is_refused(
-    classifier: Loaded, tmp_path: Path, place: dict[str, int]
+    classifier: Pipeline, tmp_path: Path, place: dict[str, int]
 ) -> None:
     with pytest.raises(InputError, match="count from 0"):
-        draw(classifier, "재미있어요", tmp_path / "own.png", **place)
+        plot_attention(classifier, "재미있어요", tmp_path / "own.png", **place)
     assert not (tmp_path / "own.png").exists()

@@ -12,12 +12,12 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel
 from jumok.tasks.inputs.masking import special_ids
-from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, is_told_segments, segments_of
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, is_told_segments, segments_of
 from jumok.tasks.pipeline.causal_generation import prompt
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import tables_of
 from jumok.text.ragged import Ids
 
@@ -27,7 +27,7 @@ AMONG = 100  # rows the texts are chosen from
 CHARACTERS = 2_000  # of a text; some corpora are one text alone
 
 
-def some_texts(loaded: Loaded) -> list[str]:
+def some_texts(loaded: Pipeline) -> list[str]:
     """A few development texts of a run, short and long ones; a TAB parts the texts of a pair.
 
     Raises InputError when the data are not here.
@@ -39,7 +39,7 @@ def some_texts(loaded: Loaded) -> list[str]:
     return list(dict.fromkeys(lines[place] for place in places))
 
 
-def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
+def samples_of(loaded: Pipeline, lines: Sequence[str]) -> list[Sample]:
     """The lines as the model's task reads them. Raises InputError without a vocabulary.
 
     Behind a TAB stands the second text of a pair, or what is written for a source; without it
@@ -50,7 +50,7 @@ def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
     if isinstance(model, LanguageModel):
         return [Sample(torch.tensor(prompt(loaded, line)[:longest])) for line in lines]
     if isinstance(model, EncoderDecoder):
-        encode = PairEncoder(vocabulary, loaded.target_vocabulary, longest)
+        encode = Seq2SeqEncoder(vocabulary, loaded.target_vocabulary, longest)
         sources, _, targets = zip(*(line.partition("\t") for line in lines), strict=True)
         written = [t or _written(loaded, s) for s, t in zip(sources, targets, strict=True)]
         read, begun = encode.sources(sources), encode.targets(written)
@@ -66,7 +66,7 @@ def samples_of(loaded: Loaded, lines: Sequence[str]) -> list[Sample]:
     return [Sample(row, marks, begin) for row, marks in zip(ids, segments, strict=True)]
 
 
-def draw_samples(loaded: Loaded, seed: int = 0) -> list[Sample]:
+def draw_samples(loaded: Pipeline, seed: int = 0) -> list[Sample]:
     """Ids drawn at random, no special ones: one token, a few, many, as many as the model holds."""
     config = loaded.recipe.model
     most = min(config.max_length, LONGEST)
@@ -90,7 +90,7 @@ def draw_samples(loaded: Loaded, seed: int = 0) -> list[Sample]:
     return samples
 
 
-def _ordinary(loaded: Loaded, size: int) -> Tensor:
+def _ordinary(loaded: Pipeline, size: int) -> Tensor:
     """The ids that are no special pieces.
 
     Without a vocabulary nobody says which these are: then the middle half of all, for every
@@ -105,21 +105,21 @@ def _ordinary(loaded: Loaded, size: int) -> Tensor:
     return ordinary.nonzero()[:, 0]
 
 
-def _lines(table: Table, columns: Sequence[str], loaded: Loaded) -> list[str]:
+def _lines(table: Table, columns: Sequence[str], loaded: Pipeline) -> list[str]:
     """The first rows as lines: a text, two texts, or a source and its target."""
     rows = table.slice(0, AMONG)
     if columns == SEQUENCES:
         cells = zip(*(rows.column(name) for name in SEQUENCES), strict=True)
         return ["\t".join(pair) for pair in cells]
-    texts = Texts.of_table(rows, loaded.recipe.data.pieces)
+    texts = TextInputs.of_table(rows, loaded.recipe.data.pieces)
     if texts.pairs is not None:
         return ["\t".join(pair) for pair in zip(texts.texts, texts.pairs, strict=True)]
     return [text[:CHARACTERS] for text in texts.texts]
 
 
-def _written(loaded: Loaded, source: str) -> str:
+def _written(loaded: Pipeline, source: str) -> str:
     answer = loaded(source)
-    assert isinstance(answer, Rewriting)  # an encoder-decoder writes
+    assert isinstance(answer, GeneratedText)  # an encoder-decoder writes
     return answer.output
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumok.data.packing import pad
 from jumok.models import EncoderDecoderClassifier, TextClassifier
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 Answers = list[Tensor]  # one a sample, float32 on the CPU: (L,) of a text, (n, V) of its n tokens
 
@@ -33,7 +33,7 @@ class Subject:
     The first `n_texts` samples come from real texts, the others were drawn at random.
     """
 
-    loaded: Loaded
+    loaded: Pipeline
     samples: Sequence[Sample]
     n_texts: int = 0
     filler: int = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from jumok.checks import Change, Equality, Outcome, Subject
     from jumok.native import WeightPrecision
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -61,7 +61,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _subject(loaded: "Loaded", texts: list[str]) -> "Subject":
+def _subject(loaded: "Pipeline", texts: list[str]) -> "Subject":
     """The model and its inputs, which are described on stderr."""
     from jumok.checks import Subject, draw_samples, samples_of, some_texts
     from jumok.errors import JumokError

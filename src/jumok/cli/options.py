@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 Words = Annotated[
     list[str] | None,
@@ -30,7 +30,7 @@ Along = Annotated[
 ]
 
 
-def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()) -> "Loaded":
+def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = ()) -> "Pipeline":
     """A run, or an ensemble of several runs, which averages their probabilities.
 
     The decoding overrides are applied first: they may remove a setting that ensembles reject.
@@ -58,18 +58,18 @@ def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, A
 
 
 def overridden(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     words: Sequence[str],
     others: Sequence[Path] | None = None,
     precision: str | None = None,
-) -> "Loaded":
+) -> "Pipeline":
     """The model with decoding overrides; the effective settings are printed to stderr."""
-    from jumok.tasks.pipeline.task import Writing
+    from jumok.tasks.pipeline.task import GenerativeTask
 
     if words:
         loaded = loaded.with_decoding(words)
     told = []
-    if isinstance(loaded.task, Writing):
+    if isinstance(loaded.task, GenerativeTask):
         told.append(f"decoding {loaded.task.in_force(loaded)}{loaded.rules}")
     said = besides(others, precision)
     if "with" in said:

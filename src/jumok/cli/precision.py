@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 Precise = Annotated[
     str | None,
@@ -17,7 +17,7 @@ Precise = Annotated[
 ]
 
 
-def reading_in(loaded: "Loaded", precision: str | None) -> "Loaded":
+def reading_in(loaded: "Pipeline", precision: str | None) -> "Pipeline":
     """The model as it is, or one whose encoder reads in `precision` (`jumok.inference.optimized`).
 
     Raises InputError for other words, and for models that have no such encoder.

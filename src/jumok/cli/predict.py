@@ -15,8 +15,8 @@ from jumok.cli.options import Along, Words, load_with, overridden
 from jumok.cli.precision import Precise, reading_in
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.outputs import Answer
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.outputs import Output
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -79,7 +79,7 @@ def predict(
                 _stream(loaded, text)
             continue
         for answer in _answers(loaded, part):
-            line = _json(loaded, answer, tokens, alignment) if as_json else answer.shown
+            line = _json(loaded, answer, tokens, alignment) if as_json else answer.display
             sys.stdout.write(line + "\n")
             _tell_loop(answer)
         sys.stdout.flush()
@@ -87,22 +87,22 @@ def predict(
         print(f"draft: {loaded.draft}", file=sys.stderr)
 
 
-def _json(loaded: "Loaded", answer: "Answer", tokens: bool, alignment: bool) -> str:
+def _json(loaded: "Pipeline", answer: "Output", tokens: bool, alignment: bool) -> str:
     """A prediction as one line of JSON, with tokens and alignment if requested."""
     from jumok.config_io import to_dict
-    from jumok.tasks.pipeline.outputs import Rewriting
+    from jumok.tasks.pipeline.outputs import GeneratedText
 
     tree = to_dict(answer)
     if not tokens:
         tree.pop("tokens", None)
-    if alignment and isinstance(answer, Rewriting):
+    if alignment and isinstance(answer, GeneratedText):
         from jumok.tasks.told import aligned
 
         tree |= to_dict(aligned(loaded, answer))
     return json.dumps(tree, ensure_ascii=False)
 
 
-def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
+def _answers(loaded: "Pipeline", texts: list[str]) -> "Iterator[Output]":
     """Predictions for texts; those before an invalid text are returned before it raises."""
     from jumok.errors import InputError
 
@@ -113,7 +113,7 @@ def _answers(loaded: "Loaded", texts: list[str]) -> "Iterator[Answer]":
             yield from loaded.answer([text])
 
 
-def _for_n_best(loaded: "Loaded", words: list[str], n: int) -> list[str]:
+def _for_n_best(loaded: "Pipeline", words: list[str], n: int) -> list[str]:
     """Decoding overrides for n outputs; the beam is widened if it is narrower."""
     _refuse_unwritten(loaded, "--n-best")
     search = loaded.with_decoding(words).recipe.decoding
@@ -134,18 +134,18 @@ def _refuse_options(texts: list[str], known: list[str]) -> None:
             )
 
 
-def _refuse_unwritten(loaded: "Loaded", options: str) -> None:
+def _refuse_unwritten(loaded: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
     from jumok.errors import InputError
-    from jumok.tasks.recipe.task_spec import WRITING
+    from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
-    if loaded.recipe.task not in WRITING:
+    if loaded.recipe.task not in GENERATIVE_TASKS:
         raise InputError(
             f"{options} needs a model that generates text, got task {loaded.recipe.task}"
         )
 
 
-def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
+def _refuse_telling(loaded: "Pipeline", as_json: bool) -> None:
     """Raises InputError for --tokens and --alignment without --json or without generated text."""
     from jumok.errors import InputError
 
@@ -154,7 +154,7 @@ def _refuse_telling(loaded: "Loaded", as_json: bool) -> None:
         raise InputError("--tokens and --alignment need JSON output; add --json")
 
 
-def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:
+def _refuse_stream(loaded: "Pipeline", as_json: bool) -> None:
     """Raises InputError for settings that cannot be streamed."""
     from jumok.errors import InputError
 
@@ -170,26 +170,26 @@ def _refuse_stream(loaded: "Loaded", as_json: bool) -> None:
         )
 
 
-def _stream(loaded: "Loaded", text: str) -> None:
+def _stream(loaded: "Pipeline", text: str) -> None:
     """Generate for one text and print each part as it is decoded."""
-    from jumok.tasks.pipeline.task import Writing
+    from jumok.tasks.pipeline.task import GenerativeTask
 
     def show(part: str) -> None:
         sys.stdout.write(part)
         sys.stdout.flush()
 
-    assert isinstance(loaded.task, Writing)  # checked with the options
+    assert isinstance(loaded.task, GenerativeTask)  # checked with the options
     loaded.check_length([text])
     answer = loaded.task.stream(loaded, text, show)
     show("\n")
     _tell_loop(answer)
 
 
-def _tell_loop(answer: "Answer") -> None:
+def _tell_loop(answer: "Output") -> None:
     """Report on stderr if the output repeats itself."""
-    from jumok.tasks.pipeline.outputs import Rewriting
+    from jumok.tasks.pipeline.outputs import GeneratedText
 
-    if isinstance(answer, Rewriting) and answer.loop is not None:
+    if isinstance(answer, GeneratedText) and answer.loop is not None:
         print(f"jumok: the output for {answer.text[:40]!r} repeats: {answer.loop}", file=sys.stderr)
 
 

@@ -159,11 +159,11 @@ def _show_answers(run: "Run", console: "Console") -> None:
     if not texts:
         return
     for text, answer in zip(texts, loaded.answer(texts), strict=True):
-        console.print(f"  {escape(text)}\n    [bold]{escape(answer.shown)}[/bold]")
-    from jumok.viewer.attention import draw
+        console.print(f"  {escape(text)}\n    [bold]{escape(answer.display)}[/bold]")
+    from jumok.viewer.live_model import plot_attention
 
     try:
-        picture = draw(loaded, texts[0], run.folder / "attention.png")
+        picture = plot_attention(loaded, texts[0], run.folder / "attention.png")
     except JumokError as error:
         console.print(f"Attention plot failed: {escape(str(error))}")
     else:

@@ -10,8 +10,8 @@ from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import named_weights
 from jumok.tasks.pipeline.origin import told
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
 _KOREAN = {
     "classification": "글 하나(또는 두 글)에 레이블 하나를 붙이는",
@@ -24,7 +24,7 @@ _KOREAN = {
 
 
 def card(
-    loaded: Loaded,
+    loaded: Pipeline,
     results: Mapping[str, Any],
     outcome: Outcome,
     *,
@@ -59,7 +59,7 @@ def results_of(folder: Path) -> dict[str, Any]:
     return run.results() if run.finished else {}
 
 
-def _about(loaded: Loaded, to: str, numbers: str) -> Iterator[str]:
+def _about(loaded: Pipeline, to: str, numbers: str) -> Iterator[str]:
     recipe, model = loaded.recipe, loaded.recipe.model
     size = sum(weight.numel() for weight in named_weights(loaded.model).values())
     origin = loaded.origin
@@ -102,7 +102,7 @@ def _scores(scores: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(k, v) for k, v in scores.items() if isinstance(v, float) and k not in times]
 
 
-def _data(loaded: Loaded) -> Iterator[str]:
+def _data(loaded: Pipeline) -> Iterator[str]:
     data = loaded.recipe.data
     yield "## Data and licences\n"
     for name in (*([data.corpus] if data.corpus else []), *data.extra):
@@ -119,7 +119,7 @@ def _data(loaded: Loaded) -> Iterator[str]:
     )
 
 
-def _reading(loaded: Loaded, to: str) -> Iterator[str]:
+def _reading(loaded: Pipeline, to: str) -> Iterator[str]:
     """What stands around the pieces of a text."""
     if loaded.origin is not None:
         yield "What stands around the pieces of a text, the tokenizer's own files say.\n"
@@ -135,9 +135,9 @@ def _reading(loaded: Loaded, to: str) -> Iterator[str]:
             yield "A text is read as [CLS] and its pieces, a pair as [CLS] a [SEP] b [SEP].\n"
 
 
-def _writing(loaded: Loaded, to: str) -> Iterator[str]:
+def _writing(loaded: Pipeline, to: str) -> Iterator[str]:
     """What the model keeps to when it writes, and the folder does not hold."""
-    if loaded.recipe.task not in WRITING:
+    if loaded.recipe.task not in GENERATIVE_TASKS:
         return
     if loaded.origin is None:
         unsaid = left_out(loaded.recipe.decoding)
@@ -151,7 +151,7 @@ def _writing(loaded: Loaded, to: str) -> Iterator[str]:
         )
 
 
-def _korean(loaded: Loaded, results: Mapping[str, Any], to: str) -> Iterator[str]:
+def _korean(loaded: Pipeline, results: Mapping[str, Any], to: str) -> Iterator[str]:
     recipe = loaded.recipe
     scores = ", ".join(f"{name} {value:.4f}" for name, value in _scores(results))
     yield "## 요약\n"

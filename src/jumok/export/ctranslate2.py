@@ -11,7 +11,7 @@ from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 TOLERANCE = 1e-4  # of log p: other kernels, other orders of sums
@@ -24,7 +24,7 @@ class CTranslate2:
 
     libraries: tuple[str, ...] = ("ctranslate2",)
 
-    def obstacle(self, loaded: Loaded) -> str | None:
+    def obstacle(self, loaded: Pipeline) -> str | None:
         """What CTranslate2 cannot express of this model."""
         if not loaded.answers_texts:
             return f"a {loaded.architecture} has no head that writes; train one with model.init"
@@ -32,7 +32,7 @@ class CTranslate2:
 
     def write(
         self,
-        loaded: Loaded,
+        loaded: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
@@ -54,15 +54,15 @@ class CTranslate2:
             )
         return Outcome(compared, cost)
 
-    def convert(self, loaded: Loaded, folder: Path) -> None:
+    def convert(self, loaded: Pipeline, folder: Path) -> None:
         """`model.bin`, `config.json` and the pieces of the vocabularies."""
         twin_of(loaded).convert(folder, "float32")
 
-    def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
+    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
         """Of log p of every token: of the texts read, or of those written for the sources."""
         return twin_of(loaded).difference(folder, samples.rows)
 
-    def opening(self, loaded: Loaded) -> str:
+    def opening(self, loaded: Pipeline) -> str:
         """CTranslate2, and pieces as the vocabulary cuts them."""
         vocabulary = loaded.vocabulary
         if not isinstance(vocabulary, SentencePieceVocabulary):

@@ -14,8 +14,8 @@ from jumok.export.report import Outcome
 from jumok.export.samples import random_samples, samples_of
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.export.target import Quantization, Target, Tell, refuse_missing
-from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
 from jumok.text.pretrained import PretrainedVocabulary
 
@@ -76,7 +76,7 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
-def refuse(target: Target, loaded: Loaded) -> None:
+def refuse(target: Target, loaded: Pipeline) -> None:
     """Raises InputError when the model cannot be exported so, or what that needs is missing."""
     reason = target.obstacle(loaded)
     if reason is not None:
@@ -84,7 +84,7 @@ def refuse(target: Target, loaded: Loaded) -> None:
     refuse_missing(target.libraries)
 
 
-def exported_difference(loaded: Loaded, to: str) -> float:
+def exported_difference(loaded: Pipeline, to: str) -> float:
     """How far the model would be from itself once exported: max |a - b| / max(1, max |b|).
 
     It is written to a folder that is removed again, and asked about random ids. Raises InputError
@@ -98,10 +98,10 @@ def exported_difference(loaded: Loaded, to: str) -> float:
         return target.difference(loaded, Path(folder), samples)
 
 
-def _save_vocabularies(loaded: Loaded, folder: Path) -> None:
+def _save_vocabularies(loaded: Pipeline, folder: Path) -> None:
     """The files a person needs to cut texts; none when the model has none."""
     try:
-        both = Vocabularies(loaded.vocabulary, loaded.target_vocabulary)
+        both = TokenizerPair(loaded.vocabulary, loaded.target_vocabulary)
     except InputError:
         return
     if isinstance(both.source, PretrainedVocabulary):

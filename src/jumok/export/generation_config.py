@@ -7,7 +7,7 @@ from typing import Any
 
 from jumok.decoding.config import DecodingConfig
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 _IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 _STOPS = {"likely": False, "full": True, "exact": "never"}
@@ -22,7 +22,7 @@ _UNSAID = ("n_best", "length_norm", "coverage", "prefix", "allowed", "forbidden"
 _DEFAULTS = {field.name: field.default for field in fields(DecodingConfig)}
 
 
-def generation(loaded: Loaded, config: Mapping[str, Any]) -> dict[str, Any]:
+def generation(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
     """What generation_config.json says beside this config.json, as far as transformers can."""
     ids = {key: config[key] for key in _IDS if key in config}
     if not isinstance(loaded.model, EncoderDecoder | LanguageModel):

@@ -39,7 +39,7 @@ from jumok.pretrained.save import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.special_tokens import filler, target_begin
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import original
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.pretrained.export import CLASSIFYING, CONTINUING, READING, tokenizer_files
@@ -74,7 +74,7 @@ class HuggingFace:
 
     libraries: tuple[str, ...] = ("transformers",)
 
-    def obstacle(self, loaded: Loaded) -> str | None:
+    def obstacle(self, loaded: Pipeline) -> str | None:
         """What no family of transformers can say."""
         if loaded.origin is not None:
             return None
@@ -88,7 +88,7 @@ class HuggingFace:
 
     def write(
         self,
-        loaded: Loaded,
+        loaded: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
@@ -109,7 +109,7 @@ class HuggingFace:
         compared.refuse_other_numbers()
         return Outcome(compared)
 
-    def convert(self, loaded: Loaded, folder: Path) -> None:
+    def convert(self, loaded: Pipeline, folder: Path) -> None:
         """The files alone."""
         if loaded.origin is not None:
             _write_back(loaded, folder)
@@ -124,13 +124,13 @@ class HuggingFace:
         write_atomically(folder / "model.safetensors", weights)
         _write_tokenizer(loaded, folder)
 
-    def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
+    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
         """Of the logits of padded batches, over real tokens."""
         model = _opened(folder, None if loaded.origin is None else loaded.origin.architecture)
         batches = _batches(loaded, samples.rows)
         return difference(_both(loaded, model, *batch) for batch in batches)
 
-    def opening(self, loaded: Loaded) -> str:
+    def opening(self, loaded: Pipeline) -> str:
         """transformers."""
         kind = _KINDS.get(type(loaded.model))
         name = "AutoModel" if kind is None or not loaded.has_logits else _CLASSES[kind]
@@ -144,7 +144,7 @@ class HuggingFace:
         return "\n".join(lines)
 
 
-def _expressed(loaded: Loaded) -> HFModel:
+def _expressed(loaded: Pipeline) -> HFModel:
     config = loaded.recipe.model
     vocabulary = loaded.target_vocabulary
     ids = {"pad": filler(vocabulary)}
@@ -159,7 +159,7 @@ def _expressed(loaded: Loaded) -> HFModel:
     )
 
 
-def _write_back(loaded: Loaded, folder: Path) -> None:
+def _write_back(loaded: Pipeline, folder: Path) -> None:
     """An imported checkpoint as it came."""
     assert loaded.origin is not None
     found, kept = original(loaded.origin.folder)
@@ -181,7 +181,7 @@ def _tokenizer_class(vocabulary: Vocabulary) -> dict[str, str]:
     return {"tokenizer_class": class_name(vocabulary.facts, vocabulary.files.table(CONFIG))}
 
 
-def _write_tokenizer(loaded: Loaded, folder: Path) -> None:
+def _write_tokenizer(loaded: Pipeline, folder: Path) -> None:
     vocabulary = loaded.vocabulary
     if isinstance(vocabulary, PretrainedVocabulary):
         vocabulary.save(folder)
@@ -217,7 +217,7 @@ def _opened(folder: Path, architecture: str | None) -> Any:
     return model.eval()
 
 
-def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+def _batches(loaded: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
     """ids and mask (B, S) int64, and for an encoder-decoder what its decoder is given (B, 5)."""
     generator = torch.Generator().manual_seed(0)
     size = loaded.recipe.model.output_size
@@ -232,7 +232,7 @@ def _batches(loaded: Loaded, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Ten
         yield ids, real, given if isinstance(loaded.model, EncoderDecoder) else None
 
 
-def _pad_id(loaded: Loaded) -> int:
+def _pad_id(loaded: Pipeline) -> int:
     """What transformers takes for padding."""
     if loaded.origin is not None:
         return ConfigReader(loaded.origin.config).token_id("pad_token_id") or 0
@@ -241,7 +241,7 @@ def _pad_id(loaded: Loaded) -> int:
 
 @torch.inference_mode()
 def _both(
-    loaded: Loaded, model: Any, ids: Tensor, real: Tensor, given: Tensor | None
+    loaded: Pipeline, model: Any, ids: Tensor, real: Tensor, given: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """The real numbers of ours and of theirs: logits, or hidden states without a head."""
     asked = {"input_ids": ids, "attention_mask": real}
@@ -258,7 +258,7 @@ def _both(
     return ours, theirs
 
 
-def _same_ids(loaded: Loaded, folder: Path, samples: Samples) -> Iterator[Searched]:
+def _same_ids(loaded: Pipeline, folder: Path, samples: Samples) -> Iterator[Searched]:
     """Whether AutoTokenizer cuts the development texts as our vocabulary does.
 
     Where two cuts are exactly equally likely, SentencePiece and the tokenizers library may each

@@ -24,7 +24,7 @@ from jumok.models import (
     TextClassifier,
 )
 from jumok.models.weights import named_weights
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import score
 from jumok.text.ragged import Ragged
 
@@ -38,7 +38,7 @@ class Onnx:
 
     libraries: tuple[str, ...] = ("onnx", "onnxruntime", "onnxscript")
 
-    def obstacle(self, loaded: Loaded) -> str | None:
+    def obstacle(self, loaded: Pipeline) -> str | None:
         """Models with a decoder write token by token, which one graph does not."""
         model = loaded.model
         if isinstance(model, EncoderDecoder | LanguageModel | Decoder):
@@ -60,7 +60,7 @@ class Onnx:
 
     def write(
         self,
-        loaded: Loaded,
+        loaded: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
@@ -79,7 +79,7 @@ class Onnx:
             cost = samples.cost(_scoring(loaded, plain), _scoring(loaded, graph))
         return Outcome(compared, cost)
 
-    def _written(self, loaded: Loaded, graph: Path, samples: Samples, tell: Tell) -> Compared:
+    def _written(self, loaded: Pipeline, graph: Path, samples: Samples, tell: Tell) -> Compared:
         tell("writing the graph")
         write_graph(loaded.model, graph)
         tell(f"comparing {samples.shown}")
@@ -89,15 +89,15 @@ class Onnx:
         compared.refuse_other_numbers()
         return compared
 
-    def convert(self, loaded: Loaded, folder: Path) -> None:
+    def convert(self, loaded: Pipeline, folder: Path) -> None:
         """`model.onnx`."""
         write_graph(loaded.model, folder / GRAPH)
 
-    def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
+    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
         """Of the logits of padded batches, over real tokens."""
         return difference(both_answers(loaded.model, exported_logits(folder), samples.rows))
 
-    def opening(self, loaded: Loaded) -> str:
+    def opening(self, loaded: Pipeline) -> str:
         """onnxruntime, and the ids that the model reads."""
         asked = ByNames(loaded.model)
         types = "" if len(asked.inputs) == 2 else ', "token_type_ids": 0 * ids'
@@ -130,7 +130,7 @@ def both_answers(
         yield theirs, ours
 
 
-def _scoring(loaded: Loaded, graph: Path) -> Callable[[Table], Scores]:
+def _scoring(loaded: Pipeline, graph: Path) -> Callable[[Table], Scores]:
     """What scores the graph as its task scores the model."""
 
     def scores(table: Table) -> Scores:

@@ -14,7 +14,7 @@ from jumok.export.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
 from jumok.nn.hooks import shared_copy
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 Speaker = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 """input_ids, attention_mask and token_type_ids (B, T) to what a model answers."""
@@ -62,7 +62,7 @@ def exported_logits(folder: Path) -> Session:
     return Session(folder / GRAPH)
 
 
-def speaking_for(loaded: Loaded, speaker: Speaker) -> Loaded:
+def speaking_for(loaded: Pipeline, speaker: Speaker) -> Pipeline:
     """The same task and vocabulary, answered by a session: to be scored like the model itself."""
 
     def answer(

@@ -21,7 +21,7 @@ from jumok.export.same_texts import searched
 from jumok.export.samples import Scores, lists, numbers_of, read
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.inputs.batches import in_order_of_length, padded
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 
 AT_ONCE = 1_024  # tokens of a batch
@@ -46,7 +46,7 @@ class Twin(Protocol):
         """How good the conversion is on the rows of a table."""
 
 
-def twin_of(loaded: Loaded) -> Twin:
+def twin_of(loaded: Pipeline) -> Twin:
     """The twin of an encoder-decoder or a language model."""
     model = loaded.model
     assert isinstance(model, EncoderDecoder | LanguageModel)
@@ -63,7 +63,7 @@ def twin_of(loaded: Loaded) -> Twin:
 class _Translator:
     """An encoder-decoder: rows are sources."""
 
-    loaded: Loaded
+    loaded: Pipeline
     model: EncoderDecoder
     words: Words
 
@@ -108,7 +108,12 @@ class _Translator:
         for batch in in_order_of_length(rows, AT_ONCE):
             texts = padded([rows[i] for i in batch], 0, _CPU)
             answers = generate_seq2seq(
-                self.model, texts.ids, texts.real, config, bos_id=self._begin, end_id=self._end
+                self.model,
+                texts.input_ids,
+                texts.attention_mask,
+                config,
+                bos_id=self._begin,
+                end_id=self._end,
             )
             written |= {int(i): best.ids for i, (best,) in zip(batch, answers, strict=True)}
         return [written[i] for i in range(len(rows))]
@@ -129,7 +134,7 @@ class _Translator:
 class _Generator:
     """A language model: rows are texts, the beginnings of which are gone on from."""
 
-    loaded: Loaded
+    loaded: Pipeline
     model: LanguageModel
     words: Words
 
@@ -150,7 +155,7 @@ class _Generator:
         config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
         end = self.words.target.index(self.words.end)
         texts = padded(prompts, 0, _CPU)
-        ours = generate_lm(self.model, texts.ids, texts.real, config, end_id=end)
+        ours = generate_lm(self.model, texts.input_ids, texts.attention_mask, config, end_id=end)
         converted = Converted(folder, self.words, "float32", reads=False)
 
         def log_p(number: int, written: Sequence[int]) -> list[float]:

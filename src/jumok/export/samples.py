@@ -11,11 +11,11 @@ from jumok.data.table import Table
 from jumok.errors import InputError, JumokError
 from jumok.export.report import Cost, Unmeasured
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
-from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import target_begin
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.inputs.windows import framed
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import tables_of
 from jumok.text.ragged import Ragged
 
@@ -44,7 +44,7 @@ class Samples:
         return Cost(self.measured, before(self.development), after(self.development))
 
 
-def samples_of(loaded: Loaded) -> Samples:
+def samples_of(loaded: Pipeline) -> Samples:
     """The first rows of the recipe's development set; random ids when that cannot be read."""
     try:
         (table,) = tables_of(loaded.recipe, "dev", loaded.labels).values()
@@ -65,11 +65,11 @@ def part(n: int, of: int) -> str:
     return f"the first {n:,} of {of:,} rows of dev" if n < of else f"all {of:,} rows of dev"
 
 
-def read(loaded: Loaded, table: Table) -> Ragged:
+def read(loaded: Pipeline, table: Table) -> Ragged:
     """The rows of a table as the model reads them; of an encoder-decoder the sources."""
     vocabulary, longest = loaded.vocabulary, loaded.recipe.model.max_length
     if isinstance(loaded.model, EncoderDecoder):
-        encode = PairEncoder(vocabulary, loaded.target_vocabulary, longest)
+        encode = Seq2SeqEncoder(vocabulary, loaded.target_vocabulary, longest)
         return encode.sources(table.column("source"))
     if isinstance(loaded.model, LanguageModel):
         rows = Ragged.from_lists(vocabulary.encode_batch(list(table.column("text"))))
@@ -77,7 +77,7 @@ def read(loaded: Loaded, table: Table) -> Ragged:
     return TextEncoder(vocabulary, longest).of_table(table, loaded.recipe.data.pieces)
 
 
-def random_samples(loaded: Loaded, n: int, reason: str) -> Samples:
+def random_samples(loaded: Pipeline, n: int, reason: str) -> Samples:
     """Rows of random ids, the end at the end of a source and nowhere else.
 
     The reason tells why there is nothing better.

@@ -7,11 +7,11 @@ from torch import nn
 
 from jumok.models import TextClassifier
 from jumok.nn.hooks import shared_copy
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import RegressionConfig
 
 
-def on_the_scale_of_the_data(loaded: Loaded) -> Loaded:
+def on_the_scale_of_the_data(loaded: Pipeline) -> Pipeline:
     """The same answers, given by the model alone: [regression] is part of its last maps.
 
     Scores from 0 to 5 are learnt as 0 to 1, so 5 w and 5 b stand in the place of w and b. Other

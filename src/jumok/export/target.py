@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from jumok.errors import InputError
 from jumok.export.report import Outcome
 from jumok.export.samples import Samples
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 Quantization = Literal["int8"]
 Tell = Callable[[str], None]
@@ -22,12 +22,12 @@ class Target(Protocol):
     def libraries(self) -> tuple[str, ...]:
         """What must be installed, as Python imports it."""
 
-    def obstacle(self, loaded: Loaded) -> str | None:
+    def obstacle(self, loaded: Pipeline) -> str | None:
         """Why this model cannot be exported so, in a sentence; None when it can."""
 
     def write(
         self,
-        loaded: Loaded,
+        loaded: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
@@ -38,13 +38,13 @@ class Target(Protocol):
         Raises JumokError when it is not.
         """
 
-    def convert(self, loaded: Loaded, folder: Path) -> None:
+    def convert(self, loaded: Pipeline, folder: Path) -> None:
         """Write the model in float32 into a folder, and nothing else."""
 
-    def difference(self, loaded: Loaded, folder: Path, samples: Samples) -> float:
+    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
         """How far the numbers of the model in `folder` are from ours: max|a-b| / max(1, max|b|)."""
 
-    def opening(self, loaded: Loaded) -> str:
+    def opening(self, loaded: Pipeline) -> str:
         """How a person opens the folder: Python for its README."""
 
 

@@ -14,15 +14,15 @@ from jumok.decoding import DecodingConfig, Hypothesis, StepResult
 from jumok.errors import InputError
 from jumok.interpret.schema import Decoding, Method
 from jumok.interpret.step_recorder import DecodingSteps
-from jumok.tasks.causal_lm import LanguageModeling
-from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.causal_lm import CausalLMTask
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.causal_generation import prompt, write_on
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Writing
-from jumok.tasks.seq2seq import SequenceToSequence
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.tasks.seq2seq import Seq2SeqTask
 
 
-def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[int], Decoding]:
+def write(loaded: Pipeline, text: str, words: Sequence[str] = ()) -> tuple[list[int], Decoding]:
     """What a model writes for a text, [BOS] and [EOS] aside, and how it came to each token.
 
     It is what `loaded(text)` answers, or what `loaded.with_decoding(words)(text)` does:
@@ -36,26 +36,26 @@ def write(loaded: Loaded, text: str, words: Sequence[str] = ()) -> tuple[list[in
     if words:
         loaded = loaded.with_decoding(words)
     _refuse_silent(loaded)
-    assert isinstance(loaded.task, Writing)  # what is silent was refused
+    assert isinstance(loaded.task, GenerativeTask)  # what is silent was refused
     seen, config = DecodingSteps(), loaded.task.in_force(loaded)
-    if isinstance(loaded.task, SequenceToSequence):
+    if isinstance(loaded.task, Seq2SeqTask):
         ((best, *_),) = loaded.task.write(loaded, [text], callback=seen)
         n_given = 1
     else:
         ids = prompt(loaded, text)
         ((best, *_),) = write_on(loaded, [ids], callback=seen)
         n_given = len(ids)
-    return best.written.ids, Decoding(
+    return best.hypothesis.ids, Decoding(
         method=_method(config),
         settings=dataclasses.asdict(config),
         prompt=n_given,
-        steps=seen.steps(best.written, loaded.target_vocabulary),
+        steps=seen.steps(best.hypothesis, loaded.target_vocabulary),
         output=best.text,
         text=text,
     )
 
 
-def given(loaded: Loaded, text: str, target: str) -> Decoding:
+def given(loaded: Pipeline, text: str, target: str) -> Decoding:
     """How likely a model finds each token of a target it did not choose, by one forward pass.
 
     The target of a sequence-to-sequence model ends with [EOS], its last step; that of a language
@@ -64,7 +64,7 @@ def given(loaded: Loaded, text: str, target: str) -> Decoding:
     model holds.
     """
     _refuse_silent(loaded)
-    if isinstance(loaded.task, SequenceToSequence):
+    if isinstance(loaded.task, Seq2SeqTask):
         log_p, tokens, n_given = _translated(loaded, text, target)
     else:
         log_p, tokens, n_given = _continued(loaded, text, target)
@@ -89,17 +89,17 @@ Led = tuple[Tensor, list[int], int]
 """Log-probabilities (T, V) before each token of a target, its tokens, how many were given first."""
 
 
-def _translated(loaded: Loaded, text: str, target: str) -> Led:
+def _translated(loaded: Pipeline, text: str, target: str) -> Led:
     """The target of a sequence-to-sequence model: [BOS] is given, [EOS] wanted."""
     vocabulary, room = loaded.target_vocabulary, loaded.recipe.model.max_length
-    encode = PairEncoder(loaded.vocabulary, vocabulary, room)
+    encode = Seq2SeqEncoder(loaded.vocabulary, vocabulary, room)
     begin, *tokens = encode.targets([target])[0].tolist()
     source = encode.sources([text])[0].tolist()
     logits = loaded.logits(_batch(source), decoder_input_ids=_batch([begin, *tokens[:-1]]))
     return logits[0].log_softmax(-1).cpu(), tokens, 1
 
 
-def _continued(loaded: Loaded, text: str, target: str) -> Led:
+def _continued(loaded: Pipeline, text: str, target: str) -> Led:
     """The target of a language model: what goes on from the text."""
     ids, tokens = prompt(loaded, text), loaded.vocabulary.encode(target)
     read = [*ids, *tokens[:-1]]
@@ -135,9 +135,9 @@ def _method(config: DecodingConfig) -> Method:
     return "beam" if config.beam > 1 else "greedy"
 
 
-def _refuse_silent(loaded: Loaded) -> None:
+def _refuse_silent(loaded: Pipeline) -> None:
     """Raises InputError for a model that writes nothing."""
-    if not isinstance(loaded.task, SequenceToSequence | LanguageModeling):
+    if not isinstance(loaded.task, Seq2SeqTask | CausalLMTask):
         raise InputError(
             f"a model of the task {loaded.recipe.task} writes nothing; give one of "
             "sequence_to_sequence or language_modeling"

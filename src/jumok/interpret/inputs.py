@@ -9,8 +9,8 @@ from jumok.interpret.schema import Decoding, Side
 from jumok.interpret.sequences import begin_row, continued_row, given_row, read_row, written_row
 from jumok.interpret.tokens import Row
 from jumok.models import EncoderDecoderClassifier
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Asked:
         )
 
 
-def ask(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | None) -> Asked:
+def ask(loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None) -> Asked:
     """The rows of texts, and of the targets that are given or else written."""
     task = loaded.recipe.task
-    if targets is not None and task not in WRITING:
+    if targets is not None and task not in GENERATIVE_TASKS:
         raise InputError(f"a model of the task {task} writes nothing; leave the target out")
     if task == "language_modeling":
         return _continued(loaded, texts, targets)
@@ -50,7 +50,7 @@ def ask(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | None) -> 
 
 
 def _rewritten(
-    loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | None
+    loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None
 ) -> tuple[tuple[Row, ...], Decoding | None]:
     """The rows of what is written for sources: [BOS] and all tokens but the end."""
     if targets is not None:
@@ -63,7 +63,7 @@ def _rewritten(
     return tuple(written_row(loaded, ids) for ids, _ in answers), answers[0][1]
 
 
-def _continued(loaded: Loaded, texts: Sequence[str], targets: Sequence[str] | None) -> Asked:
+def _continued(loaded: Pipeline, texts: Sequence[str], targets: Sequence[str] | None) -> Asked:
     """The rows of a language model: each text, and how it goes on; the newest tokens it holds."""
     most = loaded.recipe.model.max_length
     decoding: Decoding | None = None

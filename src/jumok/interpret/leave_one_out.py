@@ -16,14 +16,14 @@ from jumok.interpret.schema import Classification, Explained, Tokens, TraceInfo,
 from jumok.interpret.trace import Trace
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.pipeline.outputs import Prediction
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 
 MOST_WORDS = 64  # of a sequence that are deleted
 LEAST_WORDS = 3  # for a correlation
 
 
 def explained(
-    loaded: Loaded, texts: Sequence[str], logits: Tensor, trace: Trace, *, words: bool
+    loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, words: bool
 ) -> TraceInfo:
     """The header of a trace with the answers (B, L), and what each word did to them.
 
@@ -57,7 +57,7 @@ def explained(
 
 
 def without_each(
-    loaded: Loaded, text: str, spans: Sequence[tuple[int, int]]
+    loaded: Pipeline, text: str, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
     """The probabilities of all labels for the text without each of the words, all at once."""
     answers = loaded.answer([without(text, span) for span in spans]) if spans else []
@@ -85,7 +85,7 @@ def without(text: str, span: tuple[int, int]) -> str:
     return text[:begin] + text[end:]
 
 
-def attention_paid(loaded: Loaded, trace: Trace, sequence: int) -> NDArray[np.float64]:
+def attention_paid(loaded: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
     """How much attention is paid to each source token in the end, (S,): 1 in all.
 
     The mean over the heads of the last layer, of the rows that are pooled to one vector: the
@@ -104,7 +104,7 @@ def attention_paid(loaded: Loaded, trace: Trace, sequence: int) -> NDArray[np.fl
 
 
 def _agreement(
-    loaded: Loaded,
+    loaded: Pipeline,
     trace: Trace,
     sequence: int,
     probabilities: Sequence[float],

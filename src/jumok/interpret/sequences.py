@@ -19,10 +19,10 @@ from jumok.tasks.inputs.special_tokens import (
     framed_texts,
     target_begin,
 )
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts, is_told_segments, segments_of
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, is_told_segments, segments_of
 from jumok.tasks.masked_lm import read_blanks
 from jumok.tasks.pipeline.causal_generation import prompt
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary, piece_of
@@ -39,7 +39,7 @@ class _Cut:
     spans: Sequence[Span]
 
 
-def read_row(loaded: Loaded, text: str) -> Row:
+def read_row(loaded: Pipeline, text: str) -> Row:
     """What an encoder reads of a text, or of a pair parted by a TAB."""
     vocabulary, most = loaded.vocabulary, loaded.recipe.model.max_length
     task = loaded.recipe.task
@@ -58,7 +58,7 @@ def read_row(loaded: Loaded, text: str) -> Row:
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
 
 
-def given_row(loaded: Loaded, target: str) -> Row:
+def given_row(loaded: Pipeline, target: str) -> Row:
     """What a decoder reads of a target that is given: all but the end."""
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
     row = _framed(
@@ -67,7 +67,7 @@ def given_row(loaded: Loaded, target: str) -> Row:
     return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
 
 
-def written_row(loaded: Loaded, ids: Sequence[int]) -> Row:
+def written_row(loaded: Pipeline, ids: Sequence[int]) -> Row:
     """What a decoder reads of its own answer: [BOS] and the ids it wrote.
 
     The last id of an answer that was cut off where the model is full is never read.
@@ -84,7 +84,7 @@ def begin_row(vocabulary: Vocabulary) -> Row:
     return Row("", [target_begin(vocabulary)], [None])
 
 
-def continued_row(loaded: Loaded, text: str, more: Sequence[int]) -> Row:
+def continued_row(loaded: Pipeline, text: str, more: Sequence[int]) -> Row:
     """A text as a language model reads it, and the ids that go on from it."""
     vocabulary = loaded.vocabulary
     ids = prompt(loaded, text)
@@ -106,9 +106,9 @@ def continued_row(loaded: Loaded, text: str, more: Sequence[int]) -> Row:
     )
 
 
-def _cut_texts(loaded: Loaded, text: str) -> list[_Cut]:
+def _cut_texts(loaded: Pipeline, text: str) -> list[_Cut]:
     """The pieces of a text, or of the two texts of a pair."""
-    lines = Texts.of_lines([text], loaded.recipe.paired)
+    lines = TextInputs.of_lines([text], loaded.recipe.paired)
     first = _cut(lines.texts[0], loaded.vocabulary)
     if lines.pairs is None:
         return [first]
@@ -142,7 +142,7 @@ def _framed(texts: Sequence[_Cut], frame: Framing) -> Row:
     )
 
 
-def _segments(loaded: Loaded, ids: Sequence[int]) -> list[int] | None:
+def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
     """Which text of a pair each token belongs to, as the model is told; None where it is not."""
     config = loaded.recipe.model
     if config.n_segments < 2:

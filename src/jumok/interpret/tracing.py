@@ -36,19 +36,19 @@ from jumok.models import (
 )
 from jumok.nn.hooks import shared_copy
 from jumok.nn.masks import AttentionMask
-from jumok.tasks.inputs.batches import PaddedIds
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.inputs.batches import PaddedBatch
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import outputs
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.tokenizer import piece_of
 
 LIKELIEST = 10  # tokens told after each token of a decoder
 
-Batch = Mapping[Side, PaddedIds]
+Batch = Mapping[Side, PaddedBatch]
 
 
 def trace(
-    model: Loaded | nn.Module,
+    model: Pipeline | nn.Module,
     text: str | Sequence[str],
     target: str | Sequence[str] | None = None,
     decode: Mapping[str, object] | None = None,
@@ -76,7 +76,7 @@ def trace(
             f"{len(texts)} texts and {len(targets or [])} targets came; give one text or more, "
             "and a target for each or none"
         )
-    if not isinstance(model, Loaded):
+    if not isinstance(model, Pipeline):
         if tokenizer is None or decode or mute or pad_to:
             raise InputError(
                 f"a {type(model).__name__} came, which jumok.load did not give; a model of "
@@ -93,7 +93,7 @@ def trace(
     batch = {side: _padded(rows, own.device) for side, rows in sides.items()}
     with torch.inference_mode(), collect.watch(own.model) as seen:
         logits = _answer(own, batch)
-    lengths = {side: padded.ids.shape[1] for side, padded in batch.items()}
+    lengths = {side: padded.input_ids.shape[1] for side, padded in batch.items()}
     seen |= collect.constants(own.model, lengths)
     weights, notes = collect.parameters(own.model), asked.notes
     if 4 * sum(x.numel() for x in weights.values()) > SMALL:
@@ -132,9 +132,9 @@ def _several(texts: str | Sequence[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def _own(loaded: Loaded, decode: Mapping[str, object]) -> Loaded:
+def _own(loaded: Pipeline, decode: Mapping[str, object]) -> Pipeline:
     """The same model in modules of its own, writing with the plain kernel: it can be watched."""
-    if loaded.recipe.task in WRITING:
+    if loaded.recipe.task in GENERATIVE_TASKS:
         words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()]
         own = loaded.with_decoding([*words, "kernel=plain", "precision=float32"])
     elif decode:
@@ -147,7 +147,7 @@ def _own(loaded: Loaded, decode: Mapping[str, object]) -> Loaded:
     return own
 
 
-def _family(loaded: Loaded) -> str:
+def _family(loaded: Pipeline) -> str:
     """Whose model it is."""
     if loaded.origin is None:
         return "jumok"
@@ -167,7 +167,7 @@ def _computed(path: Path, size: int, changed: int) -> str:
     return sha256_of(path)
 
 
-def _sides(loaded: Loaded, asked: Asked, pad_to: int | None) -> dict[Side, tuple[Tokens, ...]]:
+def _sides(loaded: Pipeline, asked: Asked, pad_to: int | None) -> dict[Side, tuple[Tokens, ...]]:
     """The rows of both sides as tokens, those of a side padded to one length."""
     sides: dict[Side, tuple[Tokens, ...]] = {}
     for side, rows in asked.rows.items():
@@ -178,41 +178,41 @@ def _sides(loaded: Loaded, asked: Asked, pad_to: int | None) -> dict[Side, tuple
     return sides
 
 
-def _padded(rows: Sequence[Tokens], device: torch.device) -> PaddedIds:
+def _padded(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
     """The ids of tokens as a model takes them."""
     ids = torch.tensor([row.ids for row in rows], device=device)
     real = torch.tensor([row.real for row in rows], dtype=torch.bool, device=device)
-    return PaddedIds(ids, None if bool(real.all()) else real)
+    return PaddedBatch(ids, None if bool(real.all()) else real)
 
 
-def _answer(loaded: Loaded, batch: Batch) -> Tensor:
+def _answer(loaded: Pipeline, batch: Batch) -> Tensor:
     """What the model says: (B, L), (B, T, L) or (B, T, V); hidden states where it has no head."""
     model = loaded.model
     if isinstance(model, TextClassifier | EncoderDecoderClassifier):
         return outputs(model, batch["source"], loaded.vocabulary)
     if isinstance(model, EncoderDecoder):
         source, target = batch["source"], batch["target"]
-        mask = AttentionMask.from_padding(source.real)
-        past = AttentionMask.from_padding(target.real, causal=True)
-        memory = model.encode(source.ids, mask)
-        hidden = model.decode(target.ids, memory, mask, past)
+        mask = AttentionMask.from_padding(source.attention_mask)
+        past = AttentionMask.from_padding(target.attention_mask, causal=True)
+        memory = model.encode(source.input_ids, mask)
+        hidden = model.decode(target.input_ids, memory, mask, past)
         return model.output(hidden) if loaded.has_logits else hidden
     if isinstance(model, LanguageModel | Decoder):
         row = batch["target"]
-        past = AttentionMask.from_padding(row.real, causal=True)
-        return model(row.ids, past)  # type: ignore[no-any-return]
+        past = AttentionMask.from_padding(row.attention_mask, causal=True)
+        return model(row.input_ids, past)  # type: ignore[no-any-return]
     row = batch["source"]
-    return model(row.ids, AttentionMask.from_padding(row.real))  # type: ignore[no-any-return]
+    return model(row.input_ids, AttentionMask.from_padding(row.attention_mask))  # type: ignore[no-any-return]
 
 
-def _scores(loaded: Loaded, logits: Tensor) -> tuple[float, ...]:
+def _scores(loaded: Pipeline, logits: Tensor) -> tuple[float, ...]:
     """The answers (B, 1) of a regression model on the scale of its data."""
     scale = loaded.recipe.regression
     return tuple((logits[:, 0].double() * scale.span + scale.lowest).tolist())
 
 
 def _next(
-    loaded: Loaded, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
+    loaded: Pipeline, logits: Tensor, sides: Mapping[Side, tuple[Tokens, ...]]
 ) -> tuple[tuple[Candidate, ...], ...] | None:
     """The likeliest tokens after each real one of the first target."""
     if not (loaded.has_logits and isinstance(loaded.model, EncoderDecoder | LanguageModel)):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jumok.errors import InputError
-from jumok.tasks.recipe.task_spec import CHOICES, WRITING, TaskName
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS, TASK_SPECS, TaskName
 
 if TYPE_CHECKING:
     from jumok.tasks.recipe.recipe import Recipe
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Tables, and keys of [augmentation], that mean nothing to some tasks: who reads them, and what to
 # say to the others.
 READ_BY: Mapping[str, tuple[tuple[TaskName, ...], str]] = {
-    "decoding": (WRITING, "which writes nothing"),
+    "decoding": (GENERATIVE_TASKS, "which writes nothing"),
     "windows": (("language_modeling",), "which reads no windows"),
     "masking": (("masked_language_modeling",), "which guesses nothing hidden"),
     "regression": (("regression",), "which learns no scores"),
@@ -31,7 +31,7 @@ AUGMENTED: Mapping[str, tuple[TaskName, ...]] = {
 
 def refuse_strangers(recipe: "Recipe") -> None:
     """Raises InputError for a metric or a model that is of another task."""
-    choices = CHOICES[recipe.task]
+    choices = TASK_SPECS[recipe.task]
     if recipe.metric is not None and recipe.metric not in choices.metrics:
         raise InputError(
             f"metric {recipe.metric} is not one of {recipe.task}; "
@@ -54,7 +54,7 @@ def refuse_unread(recipe: "Recipe") -> None:
         given = getattr(recipe, table)
         if given != type(given)() and recipe.task not in readers:
             raise InputError(f"[{table}] came with the task {recipe.task}, {reason}; leave it out")
-    read = CHOICES[recipe.task].columns
+    read = TASK_SPECS[recipe.task].columns
     for column in ("text", "pair", "label", "score", "tags", "source", "target"):
         if getattr(recipe.data, column) and column not in read:
             raise InputError(

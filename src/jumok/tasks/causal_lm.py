@@ -27,12 +27,12 @@ from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import ANSWERING_TOKENS, Batches
+from jumok.tasks.inputs.batches import ANSWERING_TOKENS, LazyBatches
 from jumok.tasks.inputs.special_tokens import filler
 from jumok.tasks.inputs.windows import Windows, framed, joined
 from jumok.tasks.pipeline.causal_generation import continued, streamed
-from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
@@ -41,26 +41,26 @@ from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.outputs import Rewriting
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.outputs import GeneratedText
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
-class TokenRows:
+class PackedBatch:
     """Rows of tokens (R, W), the token wanted after each, and where a prediction counts."""
 
     ids: Tensor  # (R, W)
-    wanted: Tensor  # (R, W)
-    windows: Tensor | None  # (R, W): who attends to whom; None when each row is one window
+    labels: Tensor  # (R, W)
+    window_ids: Tensor | None  # (R, W): who attends to whom; None when each row is one window
     positions: Tensor | None  # (R, W); None when they count from 0
-    counted: Tensor | None  # (R, W) bool; None when all count
+    loss_mask: Tensor | None  # (R, W) bool; None when all count
     tokens: int  # real ones
     n_targets: int  # that count
 
 
 @dataclass(frozen=True)
-class Documents:
+class TokenizedDocuments:
     """The ids of texts, each between [BOS] and [EOS], and their bytes (UTF-8, letters composed)."""
 
     rows: Ragged
@@ -73,13 +73,13 @@ class Documents:
         return int((self.rows.ids[inside] == id_).sum())
 
     @classmethod
-    def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "Documents":
+    def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "TokenizedDocuments":
         """Texts as a language model reads them."""
         rows = framed(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
         return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
 
 
-class LanguageModelJob:
+class CausalLMJob:
     """What a trainer needs to train a language model by a recipe."""
 
     def __init__(
@@ -87,14 +87,14 @@ class LanguageModelJob:
         recipe: Recipe,
         model: LanguageModel,
         vocabulary: Vocabulary,
-        train: Documents,
-        dev: Documents,
+        train: TokenizedDocuments,
+        dev: TokenizedDocuments,
         device: torch.device,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.train, self.dev, self.device = train, dev, device
 
-    def epoch(self, number: int) -> Batches[TokenRows]:
+    def epoch(self, number: int) -> LazyBatches[PackedBatch]:
         """Every token once, in windows that stand elsewhere in long documents every time."""
         seed, width = self.recipe.seed, self.recipe.model.max_length
         documents, texts = self.train.rows, None
@@ -103,13 +103,13 @@ class LanguageModelJob:
             documents, texts = joined(documents), documents.offsets[:-1]
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "windows", number)))
         first = rng.integers(1, width + 1, len(documents))
-        windows = Windows.on(documents, width, first=first, texts=texts)
+        windows = Windows.over(documents, width, first=first, texts=texts)
         order = permutation(len(windows), derive_seed(seed, "order of windows"), number)
         return batches(
             windows, order, width, self.recipe.training.batch_tokens, self.vocabulary, self.device
         )
 
-    def loss(self, batch: TokenRows) -> Tensor:
+    def loss(self, batch: PackedBatch) -> Tensor:
         """Cross-entropy of each next token, summed over those that count."""
         return foresee(self.model, batch, self.recipe.training.label_smoothing)
 
@@ -122,7 +122,7 @@ class LanguageModelJob:
         return DevResult(scores.loss, float(getattr(scores, metric)), metric)
 
 
-class LanguageModeling:
+class CausalLMTask:
     """The task: texts alone, each token from those before it."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -141,19 +141,19 @@ class LanguageModeling:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
-    ) -> LanguageModelJob:
+    ) -> CausalLMJob:
         """What a trainer needs."""
         assert isinstance(model, LanguageModel)
         train, dev = (
-            Documents.of(table.column("text"), vocabularies.source)
+            TokenizedDocuments.of(table.column("text"), vocabularies.source)
             for table in (splits.train, splits.dev)
         )
-        return LanguageModelJob(recipe, model, vocabularies.source, train, dev, device)
+        return CausalLMJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK].
 
         Raises InputError for runs that write together: these are scores of one model.
@@ -164,7 +164,7 @@ class LanguageModeling:
                 f"{1 + len(loaded.others)} language models that write together came, and "
                 "perplexity is that of one; score each by itself, without --with"
             )
-        documents = Documents.of(table.column("text"), loaded.vocabulary)
+        documents = TokenizedDocuments.of(table.column("text"), loaded.vocabulary)
         found = score_documents(
             loaded.model,
             documents,
@@ -174,7 +174,7 @@ class LanguageModeling:
             loaded.processes,
         )
         unknown = documents.count(unk_id(loaded.vocabulary))
-        return Scored(
+        return EvaluationResult(
             {
                 "task": loaded.recipe.task,
                 "split": split,
@@ -187,18 +187,20 @@ class LanguageModeling:
             }
         )
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> "list[Rewriting]":
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> "list[GeneratedText]":
         """How each text goes on: the continuation alone."""
         return continued(loaded, texts)
 
-    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
         """What the recipe says: a text may grow beyond what the model holds at once.
 
         It has no source whose length could limit it.
         """
         return replace(loaded.recipe.decoding, max_ratio=0.0)
 
-    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> "Rewriting":
+    def stream(
+        self, loaded: "Pipeline", text: str, on_text: Callable[[str], None]
+    ) -> "GeneratedText":
         """The continuation of one text, its parts given out as soon as they are certain."""
         return streamed(loaded, text, on_text)
 
@@ -210,49 +212,49 @@ def batches(
     batch_tokens: int,
     vocabulary: Vocabulary,
     device: torch.device,
-) -> Batches[TokenRows]:
+) -> LazyBatches[PackedBatch]:
     """The windows, packed in this order into rows of one width, so many tokens at a time."""
     rows = pack(windows.lengths, order, width)
     n_rows = max(batch_tokens // width, 1)
     plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 
-    def make(numbers: NDArray[np.int64]) -> TokenRows:
-        box = windows.filled([rows[i] for i in numbers], width, filler(vocabulary))
-        counted = box.counted
+    def make(numbers: NDArray[np.int64]) -> PackedBatch:
+        box = windows.to_rows([rows[i] for i in numbers], width, filler(vocabulary))
+        counted = box.loss_mask
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
             return torch.from_numpy(array).to(device)
 
-        return TokenRows(
+        return PackedBatch(
             ids=tensor(box.ids),
-            wanted=tensor(box.wanted),
-            windows=None if box.whole else tensor(box.windows),
-            positions=None if box.whole else tensor(box.positions),
-            counted=None if counted.all() else tensor(counted),
-            tokens=int((box.windows >= 0).sum()),
+            labels=tensor(box.labels),
+            window_ids=None if box.unpacked else tensor(box.window_ids),
+            positions=None if box.unpacked else tensor(box.positions),
+            loss_mask=None if counted.all() else tensor(counted),
+            tokens=int((box.window_ids >= 0).sum()),
             n_targets=int(counted.sum()),
         )
 
-    return Batches(plan, make)
+    return LazyBatches(plan, make)
 
 
-def foresee(model: LanguageModel, batch: TokenRows, label_smoothing: float = 0.0) -> Tensor:
+def foresee(model: LanguageModel, batch: PackedBatch, label_smoothing: float = 0.0) -> Tensor:
     """-log p of the tokens that count, summed: ()."""
     mask = CAUSAL
-    if batch.windows is not None:
-        mask = AttentionMask.from_segments(batch.windows, causal=True)
+    if batch.window_ids is not None:
+        mask = AttentionMask.from_segments(batch.window_ids, causal=True)
     hidden = model.decoder(batch.ids, mask, positions=batch.positions)  # (R, W, D)
-    if batch.counted is None:
-        hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
+    if batch.loss_mask is None:
+        hidden, wanted = hidden.flatten(0, 1), batch.labels.flatten()
     else:
-        hidden, wanted = hidden[batch.counted], batch.wanted[batch.counted]  # (N, D), (N,)
+        hidden, wanted = hidden[batch.loss_mask], batch.labels[batch.loss_mask]  # (N, D), (N,)
     return fused_linear_cross_entropy(hidden, model.output, wanted, label_smoothing=label_smoothing)
 
 
 @torch.inference_mode()
 def score_documents(
     model: LanguageModel,
-    documents: Documents,
+    documents: TokenizedDocuments,
     recipe: Recipe,
     vocabulary: Vocabulary,
     device: torch.device,
@@ -263,7 +265,7 @@ def score_documents(
     across = recipe.windows.across_documents
     rows = joined(documents.rows) if across else documents.rows
     texts = documents.rows.offsets[:-1] if across else None
-    windows = Windows.on(rows, width, int(width * overlap), texts=texts)
+    windows = Windows.over(rows, width, int(width * overlap), texts=texts)
     order = np.arange(len(windows))
     parts = batches(windows, order, width, ANSWERING_TOKENS, vocabulary, device)
 
@@ -272,7 +274,7 @@ def score_documents(
         return foresee(model, batch).item(), batch.n_targets
 
     nats, tokens = 0.0, 0
-    for loss, units in in_turns(range(len(parts)), score, processes, PLAIN):
+    for loss, units in in_turns(range(len(parts)), score, processes, JSON_CODEC):
         nats += loss
         tokens += units
     return LanguageModelScores(len(documents.rows), tokens, documents.bytes, nats)

@@ -15,18 +15,18 @@ from jumok.data.table import Table
 from jumok.evaluation import ClassificationScores, calibration_error, score_labels
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import Batches
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
-from jumok.tasks.jobs.epoch_sampler import Epochs
+from jumok.tasks.inputs.batches import LazyBatches
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
+from jumok.tasks.jobs.epoch_sampler import EpochSampler
 from jumok.tasks.pipeline.outputs import Prediction
 from jumok.tasks.pipeline.sequence_classification import (
-    KnownTexts,
+    LabelledTexts,
     TextBatch,
     answer_all,
     outputs,
     text_epoch,
 )
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
@@ -36,10 +36,10 @@ from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Mistake
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
-SHOWN = 30  # mistakes in a report
+MAX_EXAMPLES = 30  # mistakes in a report
 
 
 class ClassificationJob:
@@ -50,24 +50,24 @@ class ClassificationJob:
         recipe: Recipe,
         model: nn.Module,
         vocabulary: Vocabulary,
-        train: KnownTexts,
-        dev: KnownTexts,
+        train: LabelledTexts,
+        dev: LabelledTexts,
         device: torch.device,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.device = device
         self.train, self.dev = train, dev
-        self.epochs = Epochs(recipe, vocabulary, train.texts, train.ids, device)
+        self.epochs = EpochSampler(recipe, vocabulary, train.texts, train.ids, device)
 
-    def epoch(self, number: int) -> Batches[TextBatch]:
+    def epoch(self, number: int) -> LazyBatches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
         return text_epoch(self.epochs, self.train, number)
 
     def loss(self, batch: TextBatch) -> Tensor:
         """Cross-entropy of the labels, summed over the texts; of texts seen twice R-Drop's."""
         logits = outputs(self.model, batch.texts, self.vocabulary)  # (B, L)
-        loss = cross_entropy(logits, batch.wanted, self.recipe.training.label_smoothing)
-        if batch.twice:
+        loss = cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
+        if batch.two_views:
             weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             loss = loss + weight * rdrop_kl(*logits.chunk(2))
         return loss
@@ -75,14 +75,14 @@ class ClassificationJob:
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean loss."""
         logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
-        wanted = torch.from_numpy(self.dev.wanted)
+        wanted = torch.from_numpy(self.dev.labels)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
-        scores = score_labels(self.dev.wanted.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
+        scores = score_labels(self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
         metric = self.recipe.score
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
-class Classification:
+class ClassificationTask:
     """The task: one label a text, or a pair of texts."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class Classification:
 
     def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts, of pairs all the first ones before all the others."""
-        yield from Texts.of_table(train, recipe.data.pieces)
+        yield from TextInputs.of_table(train, recipe.data.pieces)
 
     def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a head, or note 002's encoder-decoder."""
@@ -103,7 +103,7 @@ class Classification:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
     ) -> ClassificationJob:
@@ -115,20 +115,20 @@ class Classification:
         )
         return ClassificationJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Accuracy, macro F1, how far certainty is from being right, the surest mistakes."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         labels = loaded.labels
         data = labelled(table, loaded.recipe.data.pieces, encode, labels)
-        wanted = data.wanted.tolist()
+        wanted = data.labels.tolist()
         found, probabilities = score_texts(
             loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device, loaded.processes
         )
         sure, guessed = probabilities.max(-1)
         right = guessed == torch.tensor(wanted)
         wrong = (~right).nonzero().flatten().tolist()
-        worst = sorted(wrong, key=lambda i: -float(sure[i]))[:SHOWN]
-        return Scored(
+        worst = sorted(wrong, key=lambda i: -float(sure[i]))[:MAX_EXAMPLES]
+        return EvaluationResult(
             {
                 "task": loaded.recipe.task,
                 "split": split,
@@ -146,7 +146,7 @@ class Classification:
             ],
         )
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Prediction]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[Prediction]:
         """The probabilities of all labels, a text, or a pair parted by a TAB, at a time."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         rows = encode.of_lines(texts, loaded.recipe.paired)
@@ -163,12 +163,14 @@ def _prediction(text: str, probabilities: list[float], labels: Sequence[str]) ->
     return Prediction(text, labels[best], probabilities[best], by_label)
 
 
-def labelled(table: Table, pieces: bool, encode: TextEncoder, labels: Sequence[str]) -> KnownTexts:
+def labelled(
+    table: Table, pieces: bool, encode: TextEncoder, labels: Sequence[str]
+) -> LabelledTexts:
     """The rows of a table, and for each cell under "label" the number of that name in `labels`."""
     numbers = {label: number for number, label in enumerate(labels)}
     wanted = [numbers[label] for label in table.column("label")]
     ids = encode.of_table(table, pieces)
-    return KnownTexts(Texts.of_table(table, pieces), ids, np.array(wanted, dtype=np.int64))
+    return LabelledTexts(TextInputs.of_table(table, pieces), ids, np.array(wanted, dtype=np.int64))
 
 
 def score_texts(

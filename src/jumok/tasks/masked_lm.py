@@ -24,16 +24,16 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import (
     ANSWERING_TOKENS,
-    Batches,
-    PaddedIds,
+    LazyBatches,
+    PaddedBatch,
     in_order_of_length,
     padded,
 )
 from jumok.tasks.inputs.masking import (
-    SPACE,
-    Masked,
+    SPACE_MARKER,
+    MaskedRows,
     MaskingConfig,
-    Pieces,
+    PieceInfo,
     hide,
     spaces_apart,
     spelled,
@@ -41,10 +41,10 @@ from jumok.tasks.inputs.masking import (
 )
 from jumok.tasks.inputs.special_tokens import cut_side, filler
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.jobs.subword_sampling import Cut, sampled
-from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.pretrained import PretrainedVocabulary
@@ -56,45 +56,45 @@ from jumok.training.losses import cross_entropy
 from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
-BLANK = "[MASK]"  # what a person types where a piece is to be filled in
-SHOWN = 30  # texts in a report
-BROKEN = "\N{REPLACEMENT CHARACTER}"  # what some bytes of a letter are shown as
+MASK = "[MASK]"  # what a person types where a piece is to be filled in
+MAX_EXAMPLES = 30  # texts in a report
+REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # what some bytes of a letter are shown as
 
 
 @dataclass(frozen=True)
 class MaskedBatch:
     """Texts of like length with blanks: where these are in the (B * T) tokens, and the truth."""
 
-    texts: PaddedIds
-    places: Tensor  # (M,) int64
-    wanted: Tensor  # (M,) int64
+    texts: PaddedBatch
+    positions: Tensor  # (M,) int64
+    labels: Tensor  # (M,) int64
 
     @property
     def tokens(self) -> int:
         """Real tokens."""
-        return self.texts.n_real
+        return self.texts.n_tokens
 
     @property
     def n_targets(self) -> int:
         """Masked tokens."""
-        return len(self.wanted)
+        return len(self.labels)
 
     @classmethod
     def of(
-        cls, masked: Masked, examples: NDArray[np.int64], pad_id: int, device: torch.device
+        cls, masked: MaskedRows, examples: NDArray[np.int64], pad_id: int, device: torch.device
     ) -> "MaskedBatch":
         """The named rows as one rectangle."""
         rows, offsets = masked.rows, masked.rows.offsets
         texts = padded([rows[i] for i in examples], pad_id, device)
         tokens = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in examples])
-        chosen = masked.chosen[tokens]
+        chosen = masked.mask[tokens]
         places = np.flatnonzero(chosen)
-        if texts.real is not None:
-            places = np.flatnonzero(texts.real.cpu().numpy())[places]
-        wanted = masked.truth[tokens[chosen]].astype(np.int64)
+        if texts.attention_mask is not None:
+            places = np.flatnonzero(texts.attention_mask.cpu().numpy())[places]
+        wanted = masked.labels[tokens[chosen]].astype(np.int64)
         return cls(texts, torch.from_numpy(places).to(device), torch.from_numpy(wanted).to(device))
 
 
@@ -112,7 +112,7 @@ class MaskedScores:
         return math.exp(min(self.loss, 700.0))  # where floats end
 
 
-class MaskedLanguageJob:
+class MaskedLMJob:
     """What a trainer needs to train a masked language model by a recipe."""
 
     def __init__(
@@ -127,10 +127,10 @@ class MaskedLanguageJob:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.train, self.device = train, device
         self.encode = TextEncoder(vocabulary, recipe.model.max_length)
-        self.pieces = Pieces.of(vocabulary)
+        self.pieces = PieceInfo.of(vocabulary)
         self.dev = hidden_once(self.encode(dev), self.pieces, recipe.masking)
 
-    def epoch(self, number: int) -> Batches[MaskedBatch]:
+    def epoch(self, number: int) -> LazyBatches[MaskedBatch]:
         """Batches of like length, in the order and with the blanks of this epoch."""
         seed = self.recipe.seed
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "masking", number)))
@@ -139,13 +139,13 @@ class MaskedLanguageJob:
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         plan = bucketed(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
         pad_id = filler(self.vocabulary)
-        return Batches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
+        return LazyBatches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
 
     def loss(self, batch: MaskedBatch) -> Tensor:
         """Cross-entropy of what was masked, summed."""
         hidden, output = look(self.model, batch)
         smoothing = self.recipe.training.label_smoothing
-        return fused_linear_cross_entropy(hidden, output, batch.wanted, label_smoothing=smoothing)
+        return fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Perplexity of the development texts, masked the same way every time."""
@@ -157,7 +157,7 @@ class MaskedLanguageJob:
         augmentation = self.recipe.augmentation
         if not augmentation.subword_sampling:
             return self.encode(self.train)
-        cut = Cut(
+        cut = SubwordSampling(
             augmentation.subword_sampling,
             augmentation.sampling_alpha,
             derive_seed(self.recipe.seed, "sampling", number),
@@ -165,7 +165,7 @@ class MaskedLanguageJob:
         return self.encode.framed(sampled(self.train, self.vocabulary, cut))
 
 
-class MaskedLanguageModeling:
+class MaskedLMTask:
     """The task: texts, parts of them hidden, to be guessed from the rest."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -184,24 +184,24 @@ class MaskedLanguageModeling:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
-    ) -> MaskedLanguageJob:
+    ) -> MaskedLMJob:
         """What a trainer needs."""
         train, dev = (table.column("text") for table in (splits.train, splits.dev))
-        return MaskedLanguageJob(recipe, model, vocabularies.source, train, dev, device)
+        return MaskedLMJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Loss, perplexity and accuracy of what was masked, always in the same places."""
         recipe, vocabulary = loaded.recipe, loaded.vocabulary
         texts = table.column("text")
         rows = TextEncoder(vocabulary, recipe.model.max_length)(texts)
-        masked = hidden_once(rows, Pieces.of(vocabulary), recipe.masking)
+        masked = hidden_once(rows, PieceInfo.of(vocabulary), recipe.masking)
         found, guesses = score_masked(
             loaded.model, masked, vocabulary, loaded.device, loaded.processes
         )
-        return Scored(
+        return EvaluationResult(
             {
                 "task": recipe.task,
                 "split": split,
@@ -215,29 +215,29 @@ class MaskedLanguageModeling:
         )
 
     @torch.inference_mode()
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
         """Every [MASK] typed in a text filled with the likeliest piece that fits its spaces.
 
         After a space a piece that begins a word is chosen, elsewhere one that goes on; several
         blanks of a text are filled apart from one another. The score sums their log p.
         """
         vocabulary, device = loaded.vocabulary, loaded.device
-        pieces = Pieces.of(vocabulary)
+        pieces = PieceInfo.of(vocabulary)
         encode = TextEncoder(vocabulary, loaded.recipe.model.max_length)
-        blanked = [text.split(BLANK) for text in texts]
+        blanked = [text.split(MASK) for text in texts]
         rows = read_blanks(texts, encode)
-        filled: list[Rewriting | None] = [None] * len(texts)
+        filled: list[GeneratedText | None] = [None] * len(texts)
         for batch in in_order_of_length(rows, ANSWERING_TOKENS):
             ids = padded([rows[i] for i in batch], filler(vocabulary), device)
-            logits = loaded.model(ids.ids, AttentionMask.from_padding(ids.real))
-            for i, row, found in zip(batch, ids.ids, logits, strict=True):
+            logits = loaded.model(ids.input_ids, AttentionMask.from_padding(ids.attention_mask))
+            for i, row, found in zip(batch, ids.input_ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
                 output, score = _filled(blanked[i], here.cpu().numpy(), pieces, vocabulary)
-                filled[i] = Rewriting(texts[i], output, score)
+                filled[i] = GeneratedText(texts[i], output, score)
         return [answer for answer in filled if answer is not None]
 
 
-def hidden_once(rows: Ragged, pieces: Pieces, masking: MaskingConfig) -> Masked:
+def hidden_once(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> MaskedRows:
     """The rows masked the same way in every run, whatever its seed: so that scores compare."""
     return hide(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
 
@@ -245,16 +245,16 @@ def hidden_once(rows: Ragged, pieces: Pieces, masking: MaskingConfig) -> Masked:
 def look(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """What the model thinks of the masked tokens alone, (M, D), and the map to the vocabulary."""
     assert isinstance(model, MaskedLanguageModel)
-    mask = AttentionMask.from_padding(batch.texts.real)
-    hidden = model.encoder(batch.texts.ids, mask)  # (B, T, D)
-    chosen = hidden.flatten(0, 1).index_select(0, batch.places)  # (M, D)
+    mask = AttentionMask.from_padding(batch.texts.attention_mask)
+    hidden = model.encoder(batch.texts.input_ids, mask)  # (B, T, D)
+    chosen = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
     return model.transform(chosen), model.output
 
 
 @torch.inference_mode()
 def score_masked(
     model: nn.Module,
-    masked: Masked,
+    masked: MaskedRows,
     vocabulary: Vocabulary,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
@@ -265,23 +265,23 @@ def score_masked(
         batch = MaskedBatch.of(masked, rows, filler(vocabulary), device)
         hidden, output = look(model, batch)
         logits = output(hidden)  # (M, V)
-        return cross_entropy(logits, batch.wanted).item(), logits.argmax(-1).tolist()
+        return cross_entropy(logits, batch.labels).item(), logits.argmax(-1).tolist()
 
     loss = 0.0
-    guesses = np.empty(int(masked.chosen.sum()), dtype=np.int64)
-    ends = np.cumsum(masked.chosen)  # how many are chosen up to each token
+    guesses = np.empty(int(masked.mask.sum()), dtype=np.int64)
+    ends = np.cumsum(masked.mask)  # how many are chosen up to each token
     plan = in_order_of_length(masked.rows, ANSWERING_TOKENS)
-    for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, PLAIN), strict=True):
+    for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, JSON_CODEC), strict=True):
         loss += nats
         start = 0
         for i in rows:
             begin, end = masked.rows.offsets[i : i + 2]
-            n = int(masked.chosen[begin:end].sum())
+            n = int(masked.mask[begin:end].sum())
             if n:
                 guesses[ends[end - 1] - n : ends[end - 1]] = best[start : start + n]
             start += n
     n = max(len(guesses), 1)
-    right = int((guesses == masked.truth[masked.chosen]).sum())
+    right = int((guesses == masked.labels[masked.mask]).sum())
     return MaskedScores(len(guesses), loss / n, right / n), guesses
 
 
@@ -296,7 +296,7 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     apart = spaces_apart(vocabulary)
     rows = []
     for text in texts:
-        parts = text.split(BLANK)
+        parts = text.split(MASK)
         ids: list[int] = []
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
@@ -312,7 +312,7 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
 
 
 def _filled(
-    parts: Sequence[str], logs: NDArray[np.float32], pieces: Pieces, vocabulary: Vocabulary
+    parts: Sequence[str], logs: NDArray[np.float32], pieces: PieceInfo, vocabulary: Vocabulary
 ) -> tuple[str, float]:
     """The parts of a text with the likeliest pieces between them: logs (blanks read, V) of log p.
 
@@ -321,12 +321,12 @@ def _filled(
     output, score = parts[0], 0.0
     unread = len(parts) - 1 - len(logs) if cut_side(vocabulary) == "left" else 0
     for number, (before, after) in enumerate(pairwise(parts), -unread):
-        piece = BLANK
+        piece = MASK
         if 0 <= number < len(logs):
             adjoins = not before and number > -unread  # another blank
             begins = not adjoins and word_begins_behind(before, vocabulary)
             begins &= not spaces_apart(vocabulary)
-            fitting = pieces.begins if begins else pieces.ordinary & ~pieces.begins
+            fitting = pieces.starts_word if begins else pieces.maskable & ~pieces.starts_word
             piece, log = _likeliest(logs[number], fitting, vocabulary)
             score += log
         output += piece + after
@@ -343,7 +343,7 @@ def _likeliest(
     places = np.flatnonzero(fitting)
     for best in places[np.argsort(-log[places], kind="stable")]:
         word = spelled(vocabulary, int(best))
-        if word.strip() and BROKEN not in word:
+        if word.strip() and REPLACEMENT_CHARACTER not in word:
             return word, float(log[best])
     raise InputError(
         "the vocabulary has no piece that fits a blank here, inside a word or at the beginning of "
@@ -355,7 +355,7 @@ def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
     """The ids of a text that goes on where another ended, if the vocabulary has such a piece."""
     if not ids or isinstance(vocabulary, PretrainedVocabulary):
         return ids  # an imported tokeniser cuts what follows a blank by its own rules
-    word = vocabulary.piece(ids[0]).removeprefix(SPACE)
+    word = vocabulary.piece(ids[0]).removeprefix(SPACE_MARKER)
     if not word:
         return ids[1:]
     try:
@@ -364,17 +364,19 @@ def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
         return ids
 
 
-def _examples(masked: Masked, guesses: NDArray[np.int64], vocabulary: Vocabulary) -> list[Example]:
+def _examples(
+    masked: MaskedRows, guesses: NDArray[np.int64], vocabulary: Vocabulary
+) -> list[Example]:
     """The first texts as they were read, as they were, and as the model would have them."""
-    n = int(masked.rows.offsets[min(SHOWN, len(masked.rows))])
-    chosen = masked.chosen[:n]
-    filled = masked.truth[:n].copy()
+    n = int(masked.rows.offsets[min(MAX_EXAMPLES, len(masked.rows))])
+    chosen = masked.mask[:n]
+    filled = masked.labels[:n].copy()
     filled[chosen] = guesses[: int(chosen.sum())]
     found = []
     for begin, end in zip(masked.rows.offsets[:-1], masked.rows.offsets[1:], strict=True):
         if end > n:
             break
-        rows = (masked.rows.ids[begin:end], masked.truth[begin:end], filled[begin:end])
+        rows = (masked.rows.ids[begin:end], masked.labels[begin:end], filled[begin:end])
         found.append(Example(*(_spelled(row, vocabulary) for row in rows)))
     return found
 
@@ -384,4 +386,4 @@ def _spelled(ids: NDArray[np.int32], vocabulary: Vocabulary) -> str:
     if isinstance(vocabulary, PretrainedVocabulary):
         return vocabulary.decode([int(i) for i in ids], keep_special=True)
     shown = [vocabulary.piece(int(i)) for i in ids if i != vocabulary.cls_id]
-    return "".join(shown).replace(SPACE, " ").strip()
+    return "".join(shown).replace(SPACE_MARKER, " ").strip()

@@ -1,21 +1,21 @@
 """The tasks there are, by the name a recipe gives."""
 
-from jumok.tasks.causal_lm import LanguageModeling
-from jumok.tasks.classification import Classification
-from jumok.tasks.masked_lm import MaskedLanguageModeling
+from jumok.tasks.causal_lm import CausalLMTask
+from jumok.tasks.classification import ClassificationTask
+from jumok.tasks.masked_lm import MaskedLMTask
 from jumok.tasks.pipeline.task import Task
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.regression import Regression
-from jumok.tasks.seq2seq import SequenceToSequence
-from jumok.tasks.token_classification import TokenTagging
+from jumok.tasks.regression import RegressionTask
+from jumok.tasks.seq2seq import Seq2SeqTask
+from jumok.tasks.token_classification import TokenClassificationTask
 
 TASKS: dict[str, Task] = {
-    "classification": Classification(),
-    "regression": Regression(),
-    "tagging": TokenTagging(),
-    "sequence_to_sequence": SequenceToSequence(),
-    "language_modeling": LanguageModeling(),
-    "masked_language_modeling": MaskedLanguageModeling(),
+    "classification": ClassificationTask(),
+    "regression": RegressionTask(),
+    "tagging": TokenClassificationTask(),
+    "sequence_to_sequence": Seq2SeqTask(),
+    "language_modeling": CausalLMTask(),
+    "masked_language_modeling": MaskedLMTask(),
 }
 
 

@@ -18,18 +18,18 @@ from jumok.data.table import Table
 from jumok.evaluation import score_numbers
 from jumok.models import TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import Batches
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
-from jumok.tasks.jobs.epoch_sampler import Epochs
-from jumok.tasks.pipeline.outputs import Estimate
+from jumok.tasks.inputs.batches import LazyBatches
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
+from jumok.tasks.jobs.epoch_sampler import EpochSampler
+from jumok.tasks.pipeline.outputs import RegressionOutput
 from jumok.tasks.pipeline.sequence_classification import (
-    KnownTexts,
+    LabelledTexts,
     TextBatch,
     answer_all,
     outputs,
     text_epoch,
 )
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
@@ -37,8 +37,8 @@ from jumok.text.tokenizer import Vocabulary
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 
 class RegressionJob:
@@ -49,16 +49,16 @@ class RegressionJob:
         recipe: Recipe,
         model: nn.Module,
         vocabulary: Vocabulary,
-        train: KnownTexts,
-        dev: KnownTexts,
+        train: LabelledTexts,
+        dev: LabelledTexts,
         device: torch.device,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.device = device
         self.train, self.dev = train, dev
-        self.epochs = Epochs(recipe, vocabulary, train.texts, train.ids, device)
+        self.epochs = EpochSampler(recipe, vocabulary, train.texts, train.ids, device)
 
-    def epoch(self, number: int) -> Batches[TextBatch]:
+    def epoch(self, number: int) -> LazyBatches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
         return text_epoch(self.epochs, self.train, number)
 
@@ -68,8 +68,8 @@ class RegressionJob:
         For numbers R-Drop's divergence of the two answers is the square of their difference.
         """
         answered = outputs(self.model, batch.texts, self.vocabulary)[:, 0].float()  # (B,)
-        loss = F.mse_loss(answered, batch.wanted, reduction="sum")
-        if batch.twice:
+        loss = F.mse_loss(answered, batch.labels, reduction="sum")
+        if batch.two_views:
             weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             once, again = answered.chunk(2)
             loss = loss + weight * F.mse_loss(once, again, reduction="sum")
@@ -78,13 +78,13 @@ class RegressionJob:
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean squared error as scaled."""
         answered = answers(self.model, self.dev.ids, self.vocabulary, self.device, processes)
-        loss = float(np.mean((answered - self.dev.wanted) ** 2))
+        loss = float(np.mean((answered - self.dev.labels) ** 2))
         metric = self.recipe.score
-        scores = score_numbers(self.dev.wanted.tolist(), answered.tolist())
+        scores = score_numbers(self.dev.labels.tolist(), answered.tolist())
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
-class Regression:
+class RegressionTask:
     """The task: one number a text, or a pair of texts."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class Regression:
 
     def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts, of pairs all the first ones before all the others."""
-        yield from Texts.of_table(train)
+        yield from TextInputs.of_table(train)
 
     def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""
@@ -103,7 +103,7 @@ class Regression:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
     ) -> RegressionJob:
@@ -113,13 +113,13 @@ class Regression:
         )
         return RegressionJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Pearson's and Spearman's correlation, and the mean squared error of the scores."""
         wanted = np.array(table.numbers("score")[:])
         rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length).of_table(table)
         guessed = estimates(loaded, rows)
         found = score_numbers(wanted, guessed)
-        return Scored(
+        return EvaluationResult(
             {
                 "task": loaded.recipe.task,
                 "split": split,
@@ -130,22 +130,25 @@ class Regression:
             }
         )
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Estimate]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[RegressionOutput]:
         """The score of each text, or pair parted by a TAB, on the scale of the data."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         guessed = estimates(loaded, encode.of_lines(texts, loaded.recipe.paired))
-        return [Estimate(text, score) for text, score in zip(texts, guessed.tolist(), strict=True)]
+        return [
+            RegressionOutput(text, score)
+            for text, score in zip(texts, guessed.tolist(), strict=True)
+        ]
 
 
-def scored(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> KnownTexts:
+def scored(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> LabelledTexts:
     """The rows of a table and their scores, scaled as they are learnt."""
     ids = TextEncoder(vocabulary, recipe.model.max_length).of_table(table)
     scale = recipe.regression
     wanted = (np.array(table.numbers("score")[:]) - scale.lowest) / scale.span
-    return KnownTexts(Texts.of_table(table), ids, wanted.astype(np.float32))
+    return LabelledTexts(TextInputs.of_table(table), ids, wanted.astype(np.float32))
 
 
-def estimates(loaded: "Loaded", rows: Ragged) -> NDArray[np.float64]:
+def estimates(loaded: "Pipeline", rows: Ragged) -> NDArray[np.float64]:
     """The score of every row, (n,), in the order of the rows, on the scale of the data."""
     answered = answers(loaded.model, rows, loaded.vocabulary, loaded.device, loaded.processes)
     scale = loaded.recipe.regression

@@ -21,14 +21,14 @@ from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import ANSWERING_TOKENS, Batches, in_order_of_length
-from jumok.tasks.inputs.seq2seq_encoder import PairBatch, PairEncoder, Pairs
+from jumok.tasks.inputs.batches import ANSWERING_TOKENS, LazyBatches, in_order_of_length
+from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import filler
-from jumok.tasks.jobs.subword_sampling import Cut
-from jumok.tasks.pipeline.distributed_map import PLAIN, in_turns
-from jumok.tasks.pipeline.generation import Output, greedily, in_force, write_all
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.jobs.subword_sampling import SubwordSampling
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
+from jumok.tasks.pipeline.generation import Generated, greedily, in_force, write_all
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.told import rewriting
@@ -39,13 +39,13 @@ from jumok.training.job import DevResult
 from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
-SHOWN = 30  # examples in a report
+MAX_EXAMPLES = 30  # examples in a report
 
 
-class SequenceJob:
+class Seq2SeqJob:
     """What a trainer needs to train an encoder-decoder by a recipe."""
 
     def __init__(
@@ -53,8 +53,8 @@ class SequenceJob:
         recipe: Recipe,
         model: EncoderDecoder,
         vocabulary: Vocabulary,
-        train: Pairs,
-        dev: Pairs,
+        train: SentencePairs,
+        dev: SentencePairs,
         device: torch.device,
         target_vocabulary: Vocabulary | None = None,
     ) -> None:
@@ -62,11 +62,11 @@ class SequenceJob:
         self.target_vocabulary = target_vocabulary or vocabulary
         self.device = device
         self.train, self.dev = train, dev
-        self.encode = PairEncoder(vocabulary, self.target_vocabulary, recipe.model.max_length)
+        self.encode = Seq2SeqEncoder(vocabulary, self.target_vocabulary, recipe.model.max_length)
         self.train_ids = self.encode.sources(train.sources), self.encode.targets(train.targets)
         self.dev_ids = self.encode.sources(dev.sources), self.encode.targets(dev.targets)
 
-    def epoch(self, number: int) -> Batches[PairBatch]:
+    def epoch(self, number: int) -> LazyBatches[Seq2SeqBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
         seed = self.recipe.seed
         twice = self.recipe.augmentation.rdrop_alpha > 0
@@ -76,7 +76,7 @@ class SequenceJob:
         order = permutation(len(targets), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
-        return Batches(plan, lambda examples: self._batch(sources, targets, examples))
+        return LazyBatches(plan, lambda examples: self._batch(sources, targets, examples))
 
     def _sources(self, number: int, view: int) -> Ragged:
         """The training sources as an epoch sees them, a function of its number and the view."""
@@ -87,37 +87,37 @@ class SequenceJob:
         cut = self._cut("target", number, 0)
         return self.train_ids[1] if cut is None else self.encode.targets(self.train.targets, cut)
 
-    def _cut(self, side: str, number: int, view: int) -> Cut | None:
+    def _cut(self, side: str, number: int, view: int) -> SubwordSampling | None:
         augmentation = self.recipe.augmentation
         if not augmentation.subword_sampling:
             return None
         seed = derive_seed(self.recipe.seed, side, number, view)
-        return Cut(augmentation.subword_sampling, augmentation.sampling_alpha, seed)
+        return SubwordSampling(augmentation.subword_sampling, augmentation.sampling_alpha, seed)
 
-    def loss(self, batch: PairBatch) -> Tensor:
+    def loss(self, batch: Seq2SeqBatch) -> Tensor:
         """Cross-entropy of each next token, summed over the real target tokens.
 
         Of pairs seen twice R-Drop's term is added.
         """
         return self._loss(batch, self.recipe.training.label_smoothing)
 
-    def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
+    def _loss(self, batch: Seq2SeqBatch, smoothing: float) -> Tensor:
         """Only real tokens are projected to the vocabulary, a small model's largest product."""
-        memory_mask = AttentionMask.from_padding(batch.source.real)
-        memory = self.model.encode(batch.source.ids, memory_mask)
-        hidden = self.model.decode(batch.target.ids, memory, memory_mask)  # (B, T, D)
-        real = batch.target.real
+        memory_mask = AttentionMask.from_padding(batch.source.attention_mask)
+        memory = self.model.encode(batch.source.input_ids, memory_mask)
+        hidden = self.model.decode(batch.target.input_ids, memory, memory_mask)  # (B, T, D)
+        real = batch.target.attention_mask
         if real is None:
-            hidden, wanted = hidden.flatten(0, 1), batch.wanted.flatten()
+            hidden, wanted = hidden.flatten(0, 1), batch.labels.flatten()
         else:
-            hidden, wanted = hidden[real], batch.wanted[real]  # (tokens, D), (tokens,)
+            hidden, wanted = hidden[real], batch.labels[real]  # (tokens, D), (tokens,)
         return fused_linear_cross_entropy(
             hidden,
             self.model.output,
             wanted,
             label_smoothing=smoothing,
             # a pair counts as its two texts
-            rdrop_alpha=self.recipe.augmentation.rdrop_alpha if batch.twice else 0.0,
+            rdrop_alpha=self.recipe.augmentation.rdrop_alpha if batch.two_views else 0.0,
         )
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
@@ -131,7 +131,7 @@ class SequenceJob:
             return self._loss(batch, 0.0).item(), batch.n_targets
 
         plan = in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS)
-        losses = in_turns(plan, lose, processes, PLAIN)
+        losses = in_turns(plan, lose, processes, JSON_CODEC)
         total, units = sum(loss for loss, _ in losses), sum(n for _, n in losses)
         outputs = write_all(
             self.model,
@@ -148,11 +148,11 @@ class SequenceJob:
 
     def _batch(
         self, views: Sequence[Ragged], targets: Ragged, examples: NDArray[np.int64]
-    ) -> PairBatch:
+    ) -> Seq2SeqBatch:
         return self.encode.batch(views, targets, examples, self.device)
 
 
-class SequenceToSequence:
+class Seq2SeqTask:
     """The task: a source is read, a target is written."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -172,17 +172,17 @@ class SequenceToSequence:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
-    ) -> SequenceJob:
+    ) -> Seq2SeqJob:
         """What a trainer needs."""
         assert isinstance(model, EncoderDecoder)
-        train, dev = Pairs.of(splits.train), Pairs.of(splits.dev)
+        train, dev = SentencePairs.from_table(splits.train), SentencePairs.from_table(splits.dev)
         source, target = vocabularies.source, vocabularies.target
-        return SequenceJob(recipe, model, source, train, dev, device, target)
+        return Seq2SeqJob(recipe, model, source, train, dev, device, target)
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Exact match, BLEU and chrF, how many answers loop, examples with wrong ones first."""
         sources, targets = list(table.column("source")), list(table.column("target"))
         answers = self.answer(loaded, sources)
@@ -193,7 +193,7 @@ class SequenceToSequence:
         triples = [Example(*triple) for triple in zip(sources, composed, outputs, strict=True)]
         wrong = [example for example in triples if example.output != example.target]
         right = [example for example in triples if example.output == example.target]
-        return Scored(
+        return EvaluationResult(
             {
                 "task": loaded.recipe.task,
                 "split": split,
@@ -201,22 +201,24 @@ class SequenceToSequence:
                 "loops": sum(answer.loop is not None for answer in answers),
                 "decoding": f"{self.in_force(loaded)}{loaded.rules}",
             },
-            examples=[*wrong[: SHOWN // 2], *right[: SHOWN // 2]],
+            examples=[*wrong[: MAX_EXAMPLES // 2], *right[: MAX_EXAMPLES // 2]],
         )
 
-    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
         """How answers are written."""
         assert isinstance(loaded.model, EncoderDecoder)
         return in_force(loaded.recipe.decoding, loaded.model)
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
         """What is written for each text."""
         outputs = self.write(loaded, texts)
         return [
             rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
         ]
 
-    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+    def stream(
+        self, loaded: "Pipeline", text: str, on_text: Callable[[str], None]
+    ) -> GeneratedText:
         """The answer to one text; its parts are given out as soon as they are certain."""
         stops = loaded.recipe.decoding.stop
         streams = TextStreamer(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
@@ -226,15 +228,15 @@ class SequenceToSequence:
 
     def write(
         self,
-        loaded: "Loaded",
+        loaded: "Pipeline",
         texts: Sequence[str],
         on_token: OnToken | None = None,
         callback: StepCallback | None = None,
-    ) -> list[list[Output]]:
+    ) -> list[list[Generated]]:
         """All that is written for each text, the best first; an `callback` is for a single one."""
         assert isinstance(loaded.model, EncoderDecoder)
         reading, writing = loaded.vocabulary, loaded.target_vocabulary
-        sources = PairEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
+        sources = Seq2SeqEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
         return write_all(
             loaded.model,
             sources,

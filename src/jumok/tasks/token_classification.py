@@ -1,4 +1,4 @@
-"""Tagging: a tag for each character of a text, such as who and where the names in it are.
+"""TokenClassification: a tag for each character of a text, such as who and where the names in it are.
 
 The model tags pieces. A piece is learnt with the first tag in it that is not O, and its tag is
 laid on all of its characters again; which tags follow which is put right by `bio.likeliest`. With
@@ -27,17 +27,17 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import (
     ANSWERING_TOKENS,
-    Batches,
-    PaddedIds,
+    LazyBatches,
+    PaddedBatch,
     in_order_of_length,
     padded,
 )
 from jumok.tasks.inputs.special_tokens import around, cut_side, filler
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
-from jumok.tasks.jobs.epoch_sampler import Epochs
-from jumok.tasks.pipeline.distributed_map import TENSORS, in_turns
-from jumok.tasks.pipeline.outputs import Named, Tagging
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
+from jumok.tasks.jobs.epoch_sampler import EpochSampler
+from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, in_turns
+from jumok.tasks.pipeline.outputs import NamedEntity, TokenClassification
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.offsets import Span, offsets
@@ -49,11 +49,11 @@ from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
-SHOWN = 30  # examples in a report
-UNTAGGED = -1  # of [CLS], padding and pieces of no characters
+MAX_EXAMPLES = 30  # examples in a report
+IGNORE_INDEX = -1  # of [CLS], padding and pieces of no characters
 
 
 @dataclass(frozen=True)
@@ -63,23 +63,23 @@ class TagBatch:
     With `twice` the second half are the texts of the first half, augmented in another way.
     """
 
-    texts: PaddedIds
-    wanted: Tensor
-    twice: bool = False
+    texts: PaddedBatch
+    labels: Tensor
+    two_views: bool = False
 
     @property
     def tokens(self) -> int:
         """Real tokens."""
-        return self.texts.n_real
+        return self.texts.n_tokens
 
     @property
     def n_targets(self) -> int:
         """Tagged pieces."""
-        return int((self.wanted != UNTAGGED).sum())
+        return int((self.labels != IGNORE_INDEX).sum())
 
 
 @dataclass(frozen=True)
-class PiecedTexts:
+class TokenizedTexts:
     """Texts, the ids a model reads of them, and the characters that some of the ids stand for.
 
     [CLS] stands for none, nor does the space that a vocabulary may put before a text, nor what an
@@ -89,10 +89,10 @@ class PiecedTexts:
     texts: Sequence[str]
     ids: Ragged
     spans: Sequence[Sequence[Span]]
-    places: Sequence[Sequence[int]]
+    positions: Sequence[Sequence[int]]
 
     @classmethod
-    def of(cls, texts: Sequence[str], encode: TextEncoder) -> "PiecedTexts":
+    def encode(cls, texts: Sequence[str], encode: TextEncoder) -> "TokenizedTexts":
         """The texts as `encode` reads them. Raises InputError when its vocabulary rewrites one."""
         ids = encode(texts)
         before, behind = around(encode.vocabulary)
@@ -106,44 +106,44 @@ class PiecedTexts:
         places = [[before + at for at, (i, j) in enumerate(row) if i < j] for row in kept]
         return cls(texts, ids, [[(i, j) for i, j in row if i < j] for row in kept], places)
 
-    def of_row(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+    def at_pieces(self, row: NDArray[np.float32], number: int) -> NDArray[np.float32]:
         """What a model says to the ids of a row (T, L), of those that stand for characters."""
-        return row[self.places[number]]
+        return row[self.positions[number]]
 
 
 @dataclass(frozen=True)
-class TaggedTexts:
+class LabelledTokens:
     """Texts and the tags wanted for their characters."""
 
-    texts: PiecedTexts
-    wanted: Sequence[Sequence[str]]
+    texts: TokenizedTexts
+    tags: Sequence[Sequence[str]]
 
     @classmethod
-    def of_table(cls, table: Table, encode: TextEncoder) -> "TaggedTexts":
+    def from_table(cls, table: Table, encode: TextEncoder) -> "LabelledTokens":
         """The rows of a table."""
-        texts = PiecedTexts.of(list(table.column("text")), encode)
+        texts = TokenizedTexts.encode(list(table.column("text")), encode)
         return cls(texts, [tags.split(" ") for tags in table.column("tags")])
 
-    def of_pieces(self) -> list[list[str]]:
+    def piece_tags(self) -> list[list[str]]:
         """The tags to be learnt: of the pieces that stand for characters."""
         return [
             bio.of_pieces(tags, spans)
-            for tags, spans in zip(self.wanted, self.texts.spans, strict=True)
+            for tags, spans in zip(self.tags, self.texts.spans, strict=True)
         ]
 
-    def numbers(self, tags: Sequence[str]) -> Ragged:
+    def label_ids(self, tags: Sequence[str]) -> Ragged:
         """The numbers of the tags to be learnt, row by row like the ids, or UNTAGGED."""
         numbers = {tag: number for number, tag in enumerate(tags)}
         ids = self.texts.ids
-        wanted = Ragged(np.full_like(ids.ids, UNTAGGED), ids.offsets)
+        wanted = Ragged(np.full_like(ids.ids, IGNORE_INDEX), ids.offsets)
         for number, (row, places) in enumerate(
-            zip(self.of_pieces(), self.texts.places, strict=True)
+            zip(self.piece_tags(), self.texts.positions, strict=True)
         ):
             wanted[number][places] = [numbers[tag] for tag in row]
         return wanted
 
 
-class TaggingJob:
+class TokenClassificationJob:
     """What a trainer needs to train a tagger by a recipe."""
 
     def __init__(
@@ -151,34 +151,34 @@ class TaggingJob:
         recipe: Recipe,
         model: nn.Module,
         vocabulary: Vocabulary,
-        train: TaggedTexts,
-        dev: TaggedTexts,
+        train: LabelledTokens,
+        dev: LabelledTokens,
         tags: Sequence[str],
         device: torch.device,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.tags, self.device = tags, device
         self.dev = dev
-        self.wanted, self.dev_wanted = train.numbers(tags), dev.numbers(tags)
+        self.wanted, self.dev_wanted = train.label_ids(tags), dev.label_ids(tags)
         texts = train.texts
-        self.epochs = Epochs(recipe, vocabulary, Texts(texts.texts), texts.ids, device)
+        self.epochs = EpochSampler(recipe, vocabulary, TextInputs(texts.texts), texts.ids, device)
 
-    def epoch(self, number: int) -> Batches[TagBatch]:
+    def epoch(self, number: int) -> LazyBatches[TagBatch]:
         """Batches of like length, in an order and with the hidden tokens of this epoch."""
 
-        def batch(texts: PaddedIds, rows: NDArray[np.int64]) -> TagBatch:
-            wanted = padded([self.wanted[i] for i in rows], UNTAGGED, self.device).ids
-            return TagBatch(texts, wanted, self.epochs.twice)
+        def batch(texts: PaddedBatch, rows: NDArray[np.int64]) -> TagBatch:
+            wanted = padded([self.wanted[i] for i in rows], IGNORE_INDEX, self.device).input_ids
+            return TagBatch(texts, wanted, self.epochs.two_views)
 
         return self.epochs.batches(number, batch)
 
     def loss(self, batch: TagBatch) -> Tensor:
         """Cross-entropy of the tags, summed over the pieces; of texts seen twice R-Drop's too."""
-        tagged = batch.wanted != UNTAGGED  # (B, T)
+        tagged = batch.labels != IGNORE_INDEX  # (B, T)
         logits = outputs(self.model, batch.texts)[tagged]  # (N, L)
         smoothing = self.recipe.training.label_smoothing
-        loss = cross_entropy(logits, batch.wanted[tagged], smoothing)
-        if batch.twice:
+        loss = cross_entropy(logits, batch.labels[tagged], smoothing)
+        if batch.two_views:
             weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
             loss = loss + weight * rdrop_kl(*logits.chunk(2))
         return loss
@@ -191,17 +191,17 @@ class TaggingJob:
         total, n = 0.0, 0
         for number, row in enumerate(found):
             wanted = self.dev_wanted[number]
-            places = np.flatnonzero(wanted != UNTAGGED)
+            places = np.flatnonzero(wanted != IGNORE_INDEX)
             total -= float(row[places, wanted[places]].sum())
             n += len(places)
         texts = self.dev.texts
         guessed = likeliest_tags(texts, found, self.tags)
-        rows = (without_spaces(tags, texts.texts) for tags in (self.dev.wanted, guessed))
+        rows = (without_spaces(tags, texts.texts) for tags in (self.dev.tags, guessed))
         score = score_tags(*rows).macro_f1
         return DevResult(total / max(n, 1), score, self.recipe.score)
 
 
-class TokenTagging:
+class TokenClassificationTask:
     """The task: a tag for each character."""
 
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
@@ -220,16 +220,20 @@ class TokenTagging:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
-    ) -> TaggingJob:
+    ) -> TokenClassificationJob:
         """What a trainer needs."""
         encode = TextEncoder(vocabularies.source, recipe.model.max_length)
-        train, dev = (TaggedTexts.of_table(table, encode) for table in (splits.train, splits.dev))
-        return TaggingJob(recipe, model, vocabularies.source, train, dev, splits.labels, device)
+        train, dev = (
+            LabelledTokens.from_table(table, encode) for table in (splits.train, splits.dev)
+        )
+        return TokenClassificationJob(
+            recipe, model, vocabularies.source, train, dev, splits.labels, device
+        )
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """F1 of whole entities and of characters' tags, as KLUE counts them (Park et al. 2021).
 
         `entity_f1` is the mean F1 of the types of entities, each right only with its type and from
@@ -238,14 +242,14 @@ class TokenTagging:
         is tagged with counts nowhere.
         """
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
-        data = TaggedTexts.of_table(table, encode)
+        data = LabelledTokens.from_table(table, encode)
         texts = data.texts
         guessed = tags_in(loaded, texts)
-        best = of_characters(data.of_pieces(), texts)
-        rows = (without_spaces(tags, texts.texts) for tags in (data.wanted, guessed, best))
+        best = of_characters(data.piece_tags(), texts)
+        rows = (without_spaces(tags, texts.texts) for tags in (data.tags, guessed, best))
         wanted, ours, reachable = rows
         found, reached = score_tags(wanted, ours), score_tags(wanted, reachable)
-        return Scored(
+        return EvaluationResult(
             {
                 "task": loaded.recipe.task,
                 "split": split,
@@ -255,13 +259,13 @@ class TokenTagging:
                 "character_f1": character_f1(wanted, ours),
                 "reachable_f1": reached.macro_f1,
             },
-            examples=_examples(texts.texts, data.wanted, guessed),
+            examples=_examples(texts.texts, data.tags, guessed),
         )
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> list[Tagging]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[TokenClassification]:
         """The entities of each text, with the places of their characters."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
-        found = tags_in(loaded, PiecedTexts.of(texts, encode))
+        found = tags_in(loaded, TokenizedTexts.encode(texts, encode))
         return [named(text, tags) for text, tags in zip(texts, found, strict=True)]
 
 
@@ -272,9 +276,9 @@ def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
     return offsets(text, vocabulary.pieces(text))
 
 
-def outputs(model: nn.Module, texts: PaddedIds) -> Tensor:
+def outputs(model: nn.Module, texts: PaddedBatch) -> Tensor:
     """Logits (B, T, L) of a batch."""
-    return model(texts.ids, AttentionMask.from_padding(texts.real))  # type: ignore[no-any-return]
+    return model(texts.input_ids, AttentionMask.from_padding(texts.attention_mask))  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()
@@ -293,24 +297,24 @@ def log_probabilities(
 
     plan = in_order_of_length(rows, ANSWERING_TOKENS)
     found: dict[int, NDArray[np.float32]] = {}
-    for batch, part in zip(plan, in_turns(plan, answer, processes, TENSORS), strict=True):
+    for batch, part in zip(plan, in_turns(plan, answer, processes, TENSOR_CODEC), strict=True):
         for i, row in zip(batch, part["log_p"].numpy(), strict=True):
             found[int(i)] = row[: rows.lengths[i]]
     return [found[i] for i in range(len(rows))]
 
 
 def likeliest_tags(
-    texts: PiecedTexts, log_p: Sequence[NDArray[np.float32]], tags: Sequence[str]
+    texts: TokenizedTexts, log_p: Sequence[NDArray[np.float32]], tags: Sequence[str]
 ) -> list[list[str]]:
     """The tags of all characters, from log p (T, L) of those of the ids, valid row by row."""
     of_pieces = [
-        [tags[number] for number in bio.likeliest(texts.of_row(row, i), tags)]
+        [tags[number] for number in bio.likeliest(texts.at_pieces(row, i), tags)]
         for i, row in enumerate(log_p)
     ]
     return of_characters(of_pieces, texts)
 
 
-def tags_in(loaded: "Loaded", texts: PiecedTexts) -> list[list[str]]:
+def tags_in(loaded: "Pipeline", texts: TokenizedTexts) -> list[list[str]]:
     """The tags that a model gives to the characters of texts."""
     log_p = log_probabilities(
         loaded.model, texts.ids, loaded.vocabulary, loaded.device, loaded.processes
@@ -318,7 +322,7 @@ def tags_in(loaded: "Loaded", texts: PiecedTexts) -> list[list[str]]:
     return likeliest_tags(texts, log_p, loaded.labels)
 
 
-def of_characters(of_pieces: Sequence[Sequence[str]], texts: PiecedTexts) -> list[list[str]]:
+def of_characters(of_pieces: Sequence[Sequence[str]], texts: TokenizedTexts) -> list[list[str]]:
     """The tags of all characters, from those of the pieces."""
     rows = zip(of_pieces, texts.spans, texts.texts, strict=True)
     return [bio.of_characters(tags, spans, text) for tags, spans, text in rows]
@@ -348,15 +352,15 @@ def character_f1(wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str
     return score_labels(wanted_numbers, guessed_numbers, len(numbers)).macro_f1
 
 
-def named(text: str, tags: Sequence[str]) -> Tagging:
+def named(text: str, tags: Sequence[str]) -> TokenClassification:
     """The answer that the tags of a text's characters are.
 
     >>> named("서울에", ["B-LC", "I-LC", "O"]).entities
-    (Named(type='LC', start=0, end=2, text='서울'),)
+    (NamedEntity(type='LC', start=0, end=2, text='서울'),)
     """
     found = sorted(entities(tags), key=lambda entity: entity.start)
-    return Tagging(
-        text, tuple(Named(kind, start, stop, text[start:stop]) for kind, start, stop in found)
+    return TokenClassification(
+        text, tuple(NamedEntity(kind, start, stop, text[start:stop]) for kind, start, stop in found)
     )
 
 
@@ -367,5 +371,5 @@ def _examples(
     order = sorted(range(len(texts)), key=lambda i: list(wanted[i]) == list(guessed[i]))
     return [
         Example(texts[i], named(texts[i], wanted[i]).shown, named(texts[i], guessed[i]).shown)
-        for i in order[:SHOWN]
+        for i in order[:MAX_EXAMPLES]
     ]

@@ -10,33 +10,33 @@ from jumok.decoding.alignment import align
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.inputs.seq2seq_encoder import PairEncoder
+from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.pipeline.generation import Output
-from jumok.tasks.pipeline.outputs import Candidate, Rewriting, Token
+from jumok.tasks.pipeline.generation import Generated
+from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
 from jumok.text.tokenizer import Vocabulary, piece_of
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 DECIMALS = 6  # of a weight
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignedOutput:
     """The pieces of a source as they were read, and for each written token its weights on them."""
 
     source: tuple[str, ...]  # (S)
     alignment: tuple[tuple[float, ...], ...]  # (T, S); each row sums to 1
 
 
-def rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriting:
+def rewriting(loaded: "Pipeline", text: str, outputs: Sequence[Generated]) -> GeneratedText:
     """The answer to a text, made of all outputs that were written for it."""
     candidates = tuple(
-        Candidate(each.text, each.written.score, each.written.rank) for each in outputs
+        Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in outputs
     )
-    best = outputs[0].written
-    return Rewriting(
+    best = outputs[0].hypothesis
+    return GeneratedText(
         text,
         outputs[0].text,
         best.score,
@@ -46,17 +46,18 @@ def rewriting(loaded: "Loaded", text: str, outputs: Sequence[Output]) -> Rewriti
     )
 
 
-def _tokens(vocabulary: Vocabulary, written: Hypothesis) -> tuple[Token, ...]:
+def _tokens(vocabulary: Vocabulary, written: Hypothesis) -> tuple[GeneratedToken, ...]:
     """The tokens of what was written, the [EOS] that ended it among them."""
     ids, log_p = written.ids, written.log_probabilities
     if len(log_p) > len(ids):
         ids = [*ids, vocabulary.eos_id]
     return tuple(
-        Token(piece_of(vocabulary, id_), id_, log) for id_, log in zip(ids, log_p, strict=True)
+        GeneratedToken(piece_of(vocabulary, id_), id_, log)
+        for id_, log in zip(ids, log_p, strict=True)
     )
 
 
-def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
+def aligned(loaded: "Pipeline", answer: GeneratedText) -> AlignedOutput:
     """What each token of the best output looked at: cross-attention, the mean of layers and heads.
 
     By one more pass over the finished output, of the run itself where others write along. Raises
@@ -68,7 +69,7 @@ def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
             "writes; ask one of sequence_to_sequence for alignments"
         )
     reading, writing = loaded.vocabulary, loaded.target_vocabulary
-    encode = PairEncoder(reading, writing, loaded.recipe.model.max_length)
+    encode = Seq2SeqEncoder(reading, writing, loaded.recipe.model.max_length)
     source = encode.sources([answer.text])[0]
     (found,) = align(
         loaded.model,
@@ -78,6 +79,6 @@ def aligned(loaded: "Loaded", answer: Rewriting) -> Aligned:
         bos_id=target_begin(writing),
     )
     rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
-    return Aligned(
+    return AlignedOutput(
         tuple(piece_of(reading, id_) for id_ in source), tuple(tuple(row) for row in rows)
     )

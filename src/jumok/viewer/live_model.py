@@ -1,22 +1,25 @@
 """A model behind a page: asked for one trace after another."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from jumok.fonts import save_figure
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Writing
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import GenerativeTask
+from jumok.viewer.figures.options import FigureOptions, Head
 from jumok.viewer.request_schema import ModelCard, TraceRequest
 
 
-class Live:
+class LiveModel:
     """A loaded model as the page's server wants it; watching one request touches no other.
 
     `decode` is laid over the recipe's own decoding, and what a request asks for over both; a target
     that is given is not written, so nothing is laid.
     """
 
-    def __init__(self, loaded: Loaded, decode: Mapping[str, object] | None = None) -> None:
+    def __init__(self, loaded: Pipeline, decode: Mapping[str, object] | None = None) -> None:
         self._loaded = loaded
         self._decode = dict(decode or {})
         recipe = loaded.recipe
@@ -25,16 +28,16 @@ class Live:
             task=recipe.task,
             kind=recipe.model.kind,
             pairs=recipe.paired,
-            writes=isinstance(loaded.task, Writing),
+            writes=isinstance(loaded.task, GenerativeTask),
             traces=True,
             max_length=recipe.model.max_length,
         )
 
     def trace(self, wanted: TraceRequest) -> bytes:
         """The file of a new trace. Raises JumokError for what the model cannot be asked."""
-        return self.traced(wanted).to_bytes()
+        return self.make_trace(wanted).to_bytes()
 
-    def traced(self, wanted: TraceRequest) -> Trace:
+    def make_trace(self, wanted: TraceRequest) -> Trace:
         """A new trace."""
         one, own = len(wanted.texts) == 1, self._decode if wanted.target is None else {}
         return trace(
@@ -44,3 +47,15 @@ class Live:
             decode=own | dict(wanted.decode or {}),
             mute=wanted.mute,
         )
+
+
+def plot_attention(
+    pipeline: Pipeline, text: str, path: Path, layer: int = -1, head: Head | None = None
+) -> Path:
+    """Plot the attention of a model on `text` to `path`; see `default_kind` for the figure."""
+    from jumok.viewer.figures.figure import default_kind, draw_figure
+
+    traced = trace(pipeline, text, explain=False)
+    kind = default_kind(traced, head)
+    save_figure(draw_figure(traced, FigureOptions(figure=kind, layer=layer, head=head)), path)
+    return path

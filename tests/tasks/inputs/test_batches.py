@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from jumok.tasks.inputs.batches import Batches, in_order_of_length, padded
+from jumok.tasks.inputs.batches import LazyBatches, in_order_of_length, padded
 from jumok.text.ragged import Ragged
 
 CPU = torch.device("cpu")
@@ -12,17 +12,17 @@ CPU = torch.device("cpu")
 def test_padded_ids() -> None:
     rows = [np.array([5, 6, 7], np.int32), np.array([8], np.int32)]
     box = padded(rows, pad_id=3, device=CPU)
-    assert box.ids.tolist() == [[5, 6, 7], [8, 3, 3]]
-    assert box.ids.dtype == torch.int64
-    assert box.real is not None
-    assert box.real.tolist() == [[True, True, True], [True, False, False]]
-    assert box.n_real == 4
+    assert box.input_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
+    assert box.input_ids.dtype == torch.int64
+    assert box.attention_mask is not None
+    assert box.attention_mask.tolist() == [[True, True, True], [True, False, False]]
+    assert box.n_tokens == 4
 
 
 def test_rows_of_one_length_need_no_mask() -> None:
     box = padded([np.array([5, 6], np.int32)] * 3, pad_id=0, device=CPU)
-    assert box.real is None
-    assert box.n_real == 6
+    assert box.attention_mask is None
+    assert box.n_tokens == 6
 
 
 def test_batches_are_made_when_asked_for() -> None:
@@ -32,7 +32,7 @@ def test_batches_are_made_when_asked_for() -> None:
         made.append(examples.tolist())
         return int(examples.sum())
 
-    batches = Batches([np.array([0, 2]), np.array([1])], make)
+    batches = LazyBatches([np.array([0, 2]), np.array([1])], make)
     assert len(batches) == 2
     assert made == []
     assert (batches[1], batches[0]) == (1, 2)

@@ -6,16 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.tasks.inputs.masking import Masked, MaskingConfig, Pieces, hide
+from jumok.tasks.inputs.masking import MaskedRows, MaskingConfig, PieceInfo, hide
 from jumok.text.ragged import Ragged
 from tests.tasks.tiny_jobs import review_vocabulary
 
 V, SPECIAL, MASK = 100, 10, 6
-PIECES = Pieces(np.arange(V) >= SPECIAL, (np.arange(V) >= SPECIAL) & (np.arange(V) % 3 == 0), MASK)
+PIECES = PieceInfo(
+    np.arange(V) >= SPECIAL, (np.arange(V) >= SPECIAL) & (np.arange(V) % 3 == 0), MASK
+)
 CLS = 5
 
 
-def hidden(rows: list[list[int]], seed: int = 0, **config: object) -> Masked:
+def hidden(rows: list[list[int]], seed: int = 0, **config: object) -> MaskedRows:
     masking = MaskingConfig(**config)  # type: ignore[arg-type]
     return hide(Ragged.from_lists(rows), PIECES, masking, np.random.default_rng(seed))
 
@@ -28,7 +30,7 @@ def words(row: list[int]) -> list[list[int]]:
         if piece < SPECIAL:
             fresh = True
             continue
-        if fresh or PIECES.begins[piece]:
+        if fresh or PIECES.starts_word[piece]:
             found.append([])
         found[-1].append(place)
         fresh = False
@@ -46,8 +48,8 @@ def test_what_is_hidden(rows: list[list[int]], seed: int, share: float, whole: b
     assert masked.rows.offsets.tolist() == Ragged.from_lists(rows).offsets.tolist()
     for number, row in enumerate(rows):
         here = slice(*masked.rows.offsets[number : number + 2])
-        chosen, read = masked.chosen[here], masked.rows.ids[here]
-        assert masked.truth[here].tolist() == row
+        chosen, read = masked.mask[here], masked.rows.ids[here]
+        assert masked.labels[here].tolist() == row
         ordinary = np.array(row) >= SPECIAL
         assert not chosen[~ordinary].any()  # what is special is never chosen
         assert (read == row)[~chosen].all()  # and what is not chosen stays
@@ -65,7 +67,7 @@ def test_what_is_hidden(rows: list[list[int]], seed: int, share: float, whole: b
 
 def test_eight_of_ten_are_masks_one_another_and_one_the_same() -> None:
     masked = hidden([[CLS, *range(10, 100)] * 20] * 20, share=0.5)
-    read, truth = masked.rows.ids[masked.chosen], masked.truth[masked.chosen]
+    read, truth = masked.rows.ids[masked.mask], masked.labels[masked.mask]
     n = len(read)
     assert n == 18_000
     bound = 4 * (0.25 / n) ** 0.5  # four standard errors and more
@@ -79,7 +81,7 @@ def test_eight_of_ten_are_masks_one_another_and_one_the_same() -> None:
 
 def test_every_token_is_as_likely_to_be_hidden() -> None:
     masked = hidden([[CLS, *range(20, 40)]] * 4_000, share=0.25)
-    often = masked.chosen.reshape(4_000, 21)[:, 1:].mean(0)
+    often = masked.mask.reshape(4_000, 21)[:, 1:].mean(0)
     np.testing.assert_allclose(often, 0.25, atol=4 * (0.25 * 0.75 / 4_000) ** 0.5)
 
 
@@ -87,7 +89,7 @@ def test_on_average_whole_words_are_no_larger_a_share() -> None:
     """Words of one to four pieces, a third of the tokens: what is beyond and short evens out."""
     row = [CLS, 12, 13, 14, 15, 18, 21, 22, 23, 25, 27, 28, 30, 31, 32, 33, 36]
     masked = hidden([row] * 2_000, share=0.3, whole_words=True)
-    share = masked.chosen.sum() / (2_000 * (len(row) - 1))
+    share = masked.mask.sum() / (2_000 * (len(row) - 1))
     assert abs(share - 0.3) < 0.03
 
 
@@ -95,18 +97,18 @@ def test_the_same_numbers_hide_the_same() -> None:
     rows = [[CLS, *range(10, 10 + n)] for n in range(1, 60)]
     first, again, other = (hidden(rows, seed, whole_words=True) for seed in (1, 1, 2))
     assert np.array_equal(first.rows.ids, again.rows.ids)
-    assert np.array_equal(first.chosen, again.chosen)
-    assert not np.array_equal(first.chosen, other.chosen)
+    assert np.array_equal(first.mask, again.mask)
+    assert not np.array_equal(first.mask, other.mask)
 
 
 def test_nothing_to_hide() -> None:
-    assert hidden([]).chosen.shape == (0,)
-    assert not hidden([[CLS], [], [CLS, 3, 1]], whole_words=True).chosen.any()
+    assert hidden([]).mask.shape == (0,)
+    assert not hidden([[CLS], [], [CLS, 3, 1]], whole_words=True).mask.any()
 
 
 def test_an_eojeol_is_what_stands_between_spaces() -> None:
     vocabulary = review_vocabulary()
-    pieces = Pieces.of(vocabulary)
+    pieces = PieceInfo.of(vocabulary)
     ids = [vocabulary.cls_id, *vocabulary.encode("이야기가 정말 재미있어요")]
     row = Ragged.from_lists([ids])
     seen = set()
@@ -118,7 +120,7 @@ def test_an_eojeol_is_what_stands_between_spaces() -> None:
             np.random.default_rng(seed),
         )
         said = "".join(
-            vocabulary.piece(i) for i, chosen in zip(ids, masked.chosen, strict=True) if chosen
+            vocabulary.piece(i) for i, chosen in zip(ids, masked.mask, strict=True) if chosen
         )
         seen.add(said)
     assert seen == {"▁이야기가", "▁정말", "▁재미있어요"}
@@ -132,19 +134,19 @@ def test_what_a_vocabulary_cannot_spell_stands_within_its_eojeol() -> None:
     row, config = Ragged.from_lists([ids]), MaskingConfig(share=0.05, whole_words=True)
     seen = set()
     for seed in range(40):
-        masked = hide(row, Pieces.of(vocabulary), config, np.random.default_rng(seed))
-        assert not masked.chosen[unknown]
-        seen.add((bool(masked.chosen[unknown - 1]), bool(masked.chosen[unknown + 1])))
+        masked = hide(row, PieceInfo.of(vocabulary), config, np.random.default_rng(seed))
+        assert not masked.mask[unknown]
+        seen.add((bool(masked.mask[unknown - 1]), bool(masked.mask[unknown + 1])))
     assert seen == {(True, True), (False, False)}
 
 
 def test_all_special_pieces_are_known() -> None:
     vocabulary = review_vocabulary()
-    pieces = Pieces.of(vocabulary)
-    special = {vocabulary.piece(int(i)) for i in np.flatnonzero(~pieces.ordinary)}
+    pieces = PieceInfo.of(vocabulary)
+    special = {vocabulary.piece(int(i)) for i in np.flatnonzero(~pieces.maskable)}
     assert special == {"[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]"}
     assert pieces.mask_id == vocabulary.mask_id
-    assert not pieces.begins[~pieces.ordinary].any()
+    assert not pieces.starts_word[~pieces.maskable].any()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])

@@ -31,8 +31,8 @@ def test_the_beginning_is_read_and_that_is_told_once(
     if isinstance(first, jumok.Prediction) and isinstance(second, jumok.Prediction):
         assert first.probabilities == second.probabilities
     else:
-        assert isinstance(first, jumok.Rewriting)
-        assert isinstance(second, jumok.Rewriting)
+        assert isinstance(first, jumok.GeneratedText)
+        assert isinstance(second, jumok.GeneratedText)
         assert first.output == second.output
     loaded([LONG])
     assert told.messages == [
@@ -60,7 +60,7 @@ def test_a_language_model_reads_the_end_of_what_it_goes_on_with(
     loaded = jumok.load(write_run(tmp_path / "run", "language_modeling"), device="cpu")
     loaded = loaded.with_decoding(["max_length=3"])
     answer = loaded(LONG)
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     assert answer.text == LONG
     assert not told.messages  # nothing is cut: the window slides
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jumok.data.packing import pack
 from jumok.errors import InputError
-from jumok.tasks.inputs.windows import Rows, WindowConfig, Windows, framed, joined
+from jumok.tasks.inputs.windows import WindowConfig, WindowRows, Windows, framed, joined
 from jumok.text.ragged import Ragged
 
 BOS, EOS, PAD = 2, 3, 0
@@ -21,9 +21,9 @@ def documents(contents: list[list[int]]) -> Ragged:
     return Ragged(np.arange(100, 100 + len(rows.ids), dtype=np.int32), rows.offsets)
 
 
-def filled(windows: Windows, width: int) -> Rows:
+def filled(windows: Windows, width: int) -> WindowRows:
     rows = pack(windows.lengths, np.arange(len(windows)), width)
-    return windows.filled(rows, width, PAD)
+    return windows.to_rows(rows, width, PAD)
 
 
 @given(texts, st.integers(1, 12), st.data())
@@ -35,14 +35,14 @@ def test_every_token_is_foreseen_exactly_once(
     first = data.draw(
         st.none() | st.lists(st.integers(1, width), min_size=len(rows), max_size=len(rows))
     )
-    windows = Windows.on(rows, width, overlap, None if first is None else np.array(first))
+    windows = Windows.over(rows, width, overlap, None if first is None else np.array(first))
     box = filled(windows, width)
-    wanted = sorted(box.wanted[box.counted].tolist())
+    wanted = sorted(box.labels[box.loss_mask].tolist())
     assert wanted == sorted(id_ for row in rows for id_ in row[1:].tolist())
-    real = box.windows >= 0
-    assert (box.wanted[real] == box.ids[real] + 1).all()  # the token that stands behind it
+    real = box.window_ids >= 0
+    assert (box.labels[real] == box.ids[real] + 1).all()  # the token that stands behind it
     assert (box.ids[~real] == PAD).all()
-    assert not box.counted[~real].any()
+    assert not box.loss_mask[~real].any()
 
 
 @given(texts, st.integers(1, 12), st.data())
@@ -51,48 +51,48 @@ def test_context_is_the_document_or_the_overlap_at_least(
 ) -> None:
     rows = documents(contents)
     overlap = data.draw(st.integers(0, width - 1))
-    windows = Windows.on(rows, width, overlap)
+    windows = Windows.over(rows, width, overlap)
     assert windows.lengths.max() <= width
     starts = set(rows.offsets.tolist())
-    for begin, known in zip(windows.begins.tolist(), windows.known.tolist(), strict=True):
+    for begin, known in zip(windows.starts.tolist(), windows.context_lengths.tolist(), strict=True):
         assert known >= overlap if begin not in starts else known == 0
 
 
 def test_a_document_that_fits_is_one_window_and_the_rest_of_its_row_is_padding() -> None:
-    windows = Windows.on(documents([[5, 6], [7]]), width=6)
+    windows = Windows.over(documents([[5, 6], [7]]), width=6)
     box = filled(windows, 6)
     assert box.ids.tolist() == [[100, 101, 102, 104, 105, PAD]]
-    assert box.wanted.tolist() == [[101, 102, 103, 105, 106, PAD]]
-    assert box.windows.tolist() == [[0, 0, 0, 1, 1, -1]]
+    assert box.labels.tolist() == [[101, 102, 103, 105, 106, PAD]]
+    assert box.window_ids.tolist() == [[0, 0, 0, 1, 1, -1]]
     assert box.positions.tolist() == [[0, 1, 2, 0, 1, 0]]
-    assert not box.whole
+    assert not box.unpacked
 
 
 def test_windows_of_a_long_document_fill_their_rows() -> None:
-    windows = Windows.on(documents([[5] * 10]), width=4, overlap=2)
+    windows = Windows.over(documents([[5] * 10]), width=4, overlap=2)
     box = filled(windows, 4)
-    assert box.whole
+    assert box.unpacked
     assert box.ids[:, 0].tolist() == [100, 102, 104, 106, 107]  # the last one reaches back
-    assert box.counted.sum(1).tolist() == [4, 2, 2, 2, 1]
+    assert box.loss_mask.sum(1).tolist() == [4, 2, 2, 2, 1]
 
 
 def test_nothing_is_foreseen_of_a_document_of_one_token() -> None:
-    assert len(Windows.on(Ragged.from_lists([[2], []]), width=4)) == 0
+    assert len(Windows.over(Ragged.from_lists([[2], []]), width=4)) == 0
 
 
 def test_one_stream_reads_over_the_ends_of_documents() -> None:
-    windows = Windows.on(joined(documents([[5], [6]])), width=4)
+    windows = Windows.over(joined(documents([[5], [6]])), width=4)
     assert filled(windows, 4).ids.tolist() == [[100, 101, 102, 103], [101, 102, 103, 104]]
 
 
 def test_what_begins_a_text_is_given_and_its_end_foreseen() -> None:
     """Told by the place: where both are one token, an empty text is two of it."""
     rows = framed(Ragged.from_lists([[5], [], [6]]), EOS, EOS)
-    windows = Windows.on(joined(rows), width=3, texts=rows.offsets[:-1])
+    windows = Windows.over(joined(rows), width=3, texts=rows.offsets[:-1])
     box = filled(windows, 3)
-    assert box.wanted[box.counted].tolist() == [5, EOS, EOS, 6, EOS]
-    apart = filled(Windows.on(rows, width=3), 3)
-    assert sorted(apart.wanted[apart.counted].tolist()) == [EOS, EOS, EOS, 5, 6]
+    assert box.labels[box.loss_mask].tolist() == [5, EOS, EOS, 6, EOS]
+    apart = filled(Windows.over(rows, width=3), 3)
+    assert sorted(apart.labels[apart.loss_mask].tolist()) == [EOS, EOS, EOS, 5, 6]
 
 
 @pytest.mark.parametrize("overlap", [-0.1, 1.0])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.seq2seq import SequenceJob
+from jumok.tasks.seq2seq import Seq2SeqJob
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import CPU, classification_job, sequence_job
 from tests.tiny_runs import readings, reviews
@@ -20,7 +20,7 @@ LEARNING = {
 }
 
 
-def by_heart(job: ClassificationJob | SequenceJob, folder: Path) -> float:
+def by_heart(job: ClassificationJob | Seq2SeqJob, folder: Path) -> float:
     """The mean loss on the examples once they were learnt."""
     trainer = Trainer(job, job.recipe.training, folder, seed=0, device=CPU, metadata={})
     trainer.fit()

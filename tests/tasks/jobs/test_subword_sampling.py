@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jumok.tasks.jobs.subword_sampling import Cut, sampled
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
 from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import reviews
 
@@ -14,7 +14,10 @@ TEXTS = [" ".join(text for text, _ in reviews(20, seed)) for seed in range(N)]  
 def anew(share: float, seed: int) -> list[bool]:
     """Of which texts another cut than the best one came; each must spell its text."""
     vocabulary = review_vocabulary()
-    rows = [row.tolist() for row in sampled(TEXTS, vocabulary, Cut(share, alpha=0.0, seed=seed))]
+    rows = [
+        row.tolist()
+        for row in sampled(TEXTS, vocabulary, SubwordSampling(share, alpha=0.0, seed=seed))
+    ]
     assert vocabulary.decode_batch(rows) == TEXTS
     return [row != best for row, best in zip(rows, vocabulary.encode_batch(TEXTS), strict=True)]
 

@@ -10,7 +10,7 @@ from jumok.errors import InputError
 from jumok.inference import optimize
 from jumok.native import KernelError, build, library
 from jumok.pretrained import memory_map as mapped
-from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
@@ -26,7 +26,7 @@ def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, se
     plain = loaded.with_decoding([search]).answer(SPOKEN)
     words = [search, "kernel=native", f"precision={precision}"]
     native = loaded.with_decoding(words).answer(SPOKEN)
-    same = sum(a.shown == b.shown for a, b in zip(native, plain, strict=True))
+    same = sum(a.display == b.display for a, b in zip(native, plain, strict=True))
     assert same >= (len(SPOKEN) if precision == "float32" else 10)  # of 12; the run knows little
     if precision == "float32":  # the order of sums differs, nothing else
         for ours, theirs in zip(native, plain, strict=True):
@@ -47,7 +47,7 @@ def test_less_precision_needs_no_compiler(
     assert small.kernels.plain(loaded.model) is copy
     asked: list[object] = []
     copy.get_submodule("decoder").register_forward_hook(lambda *given: asked.append(given))
-    same = sum(a.shown == b.shown for a, b in zip(small.answer(SPOKEN), plain, strict=True))
+    same = sum(a.display == b.display for a, b in zip(small.answer(SPOKEN), plain, strict=True))
     assert same >= 10  # of 12; the run knows little
     assert asked
     assert next(loaded.model.parameters()).dtype is torch.float32
@@ -83,13 +83,13 @@ def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.Monke
 def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
     for answer in loaded.answer(SPOKEN):
-        assert set(answer.shown) <= set("123 ")
-        assert len(answer.shown) >= 3
+        assert set(answer.display) <= set("123 ")
+        assert len(answer.display) >= 3
 
 
 def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(['choices=["3 1 5", "7"]', "beam=3"])
-    assert {answer.shown for answer in loaded.answer(["삼 일 오", "칠"])} == {"3 1 5", "7"}
+    assert {answer.display for answer in loaded.answer(["삼 일 오", "칠"])} == {"3 1 5", "7"}
 
 
 def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
 def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
     config: DecodingConfig, setting: str | None
 ) -> None:
-    kernels = Kernels(config)
+    kernels = DecoderBackends(config)
     if setting is None:
         kernels.refuse_missing(torch.device("cuda"))
         return

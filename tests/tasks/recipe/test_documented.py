@@ -14,14 +14,14 @@ from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
     RegressionConfig,
-    VocabularyChoice,
+    VocabularyRecipe,
 )
 from jumok.training.config import TrainingConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 TABLES: dict[str, type] = {
     "data": DataConfig,
-    "vocabulary": VocabularyChoice,
+    "vocabulary": VocabularyRecipe,
     "model": ModelConfig,
     "augmentation": AugmentationConfig,
     "training": TrainingConfig,

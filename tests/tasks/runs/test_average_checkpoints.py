@@ -53,7 +53,7 @@ def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
     assert results["before"]["n"] == 30
     assert finished.run.results() == results
     answer = jumok.load(tmp_path / "mean")("삼 일")
-    assert isinstance(answer, jumok.Rewriting)
+    assert isinstance(answer, jumok.GeneratedText)
     for name in ("recipe.toml", "vocabulary.model"):
         assert (tmp_path / "mean" / name).read_bytes() == (kept_run / name).read_bytes()
     mean, kept = (
@@ -92,7 +92,7 @@ def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> Non
     found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
     for name, weight in named_weights(early.model).items():
         assert torch.equal(weight, found[name])
-    assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.Rewriting)
+    assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.GeneratedText)
     with pytest.raises(CheckpointError, match=r"step-5: cannot be used .* resume the run"):
         jumok.load(kept_run / "checkpoints/step-5")
     moved = tmp_path / "run"

@@ -21,22 +21,22 @@ from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import read_row
 from jumok.models.weights import named_weights
-from jumok.tasks.inputs.masking import Pieces, special_ids, word_begins_behind
+from jumok.tasks.inputs.masking import PieceInfo, special_ids, word_begins_behind
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.epoch_sampler import _with_token_dropout
 from jumok.tasks.masked_lm import _filled, read_blanks
-from jumok.tasks.pipeline.outputs import Rewriting
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.outputs import GeneratedText
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import task_of
 from jumok.tasks.runs.evaluate import score
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
 from jumok.tasks.runs.initialize_from import begin_from, vocabularies_of
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.token_classification import (
-    PiecedTexts,
-    TaggedTexts,
+    LabelledTokens,
+    TokenizedTexts,
     likeliest_tags,
     named,
     of_characters,
@@ -187,7 +187,7 @@ def test_one_label_is_a_score(made: Made) -> None:
 def test_names_are_found_where_their_numbers_are(made: Made) -> None:
     loaded = jumok.load(made("tokens"), device="cpu")
     texts = [text for text, _ in tag_rows(6, 3)]
-    read = PiecedTexts.of(texts, TextEncoder(loaded.vocabulary, 38))
+    read = TokenizedTexts.encode(texts, TextEncoder(loaded.vocabulary, 38))
     numbers = [their_logits(made("tokens"), text).log_softmax(-1).numpy() for text in texts]
     wanted = likeliest_tags(read, numbers, TAGS)
     assert loaded(texts) == [named(text, tags) for text, tags in zip(texts, wanted, strict=True)]
@@ -299,10 +299,10 @@ def test_a_text_goes_on_as_theirs_does(copied: Made, settings: dict[str, Any]) -
 def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> None:
     """Where pieces are bytes, where a model has rows that no piece stands for."""
     loaded = jumok.load(made(name), device="cpu").with_decoding([f"beam={beam}"])
-    assert isinstance(loaded, Loaded)
+    assert isinstance(loaded, Pipeline)
     digits = "[0-9](?: [0-9])*"
     for answer in loaded.with_decoding([f'pattern="{digits}"']).answer(SPOKEN):
-        assert isinstance(answer, Rewriting)
+        assert isinstance(answer, GeneratedText)
         assert re.fullmatch(digits, answer.output)
     [one] = loaded.with_decoding(['choices=["3 1", "5"]']).answer(SPOKEN[:1])
     assert one.output in ("3 1", "5")  # type: ignore[union-attr]
@@ -333,7 +333,7 @@ def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) ->
     plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
     for words, wanted in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
         for answer in loaded.with_decoding(words).answer(SPOKEN):
-            assert isinstance(answer, Rewriting)
+            assert isinstance(answer, GeneratedText)
             assert answer.tokens[0].id == 7
             text = vocabulary.decode([token.id for token in answer.tokens[1:]])
             assert answer.output.startswith(plain)
@@ -401,7 +401,7 @@ def test_settings_that_make_no_sense(
 # Ids
 
 
-def sides(loaded: Loaded, rows: list[list[int]], side: str) -> tuple[Tensor, Tensor]:
+def sides(loaded: Pipeline, rows: list[list[int]], side: str) -> tuple[Tensor, Tensor]:
     """Rows of ids filled up on one side, and which of them are real."""
     width = max(map(len, rows)) + 2
     ids, real = [], []
@@ -508,7 +508,7 @@ def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: s
     first, again = jumok.load(made(name), device="cpu"), jumok.load(out, device="cpu")
     texts = SPOKEN if again.recipe.task == "sequence_to_sequence" else [*TEXTS, "이 [MASK] 영화"]
     for one, other in zip(first.answer(texts), again.answer(texts), strict=True):
-        assert one.shown == other.shown
+        assert one.display == other.display
         scores = (getattr(each, "score", 0.0) for each in (one, other))
         assert next(scores) == pytest.approx(next(scores), abs=1e-4)  # roundings in other memory
     assert again.recipe.name == "온-것-1"
@@ -674,7 +674,7 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             f'{split} = "{root / folder / split}.{suffix}"\n' for split in ("train", "dev", "test")
         )
         text = f'task = "{task}"\n[data]\n{files}\n[model]\nkind = "{kind}"\n{TRAINING}'
-        if task in WRITING:
+        if task in GENERATIVE_TASKS:
             text += "[decoding]\nmax_length = 6\n"
         found[task] = root / f"{task}.toml"
         found[task].write_text(text, encoding="utf-8")
@@ -720,11 +720,11 @@ def test_a_training_begins_from_it(
     assert (tmp_path / "run" / "vocabulary" / "facts.json").is_file()
     texts = SPOKEN if task == "sequence_to_sequence" else TEXTS[:3]
     if same_task:
-        if task in WRITING:
+        if task in GENERATIVE_TASKS:
             start = start.with_decoding(["max_length=6"])
         start.constraints.clear()  # which its own folder asks for
         if name != "gpt2":
-            assert [a.shown for a in run(texts)] == [a.shown for a in start(texts)]
+            assert [a.display for a in run(texts)] == [a.display for a in start(texts)]
     else:
         assert len(run(texts)) == len(texts)
     assert resume(tmp_path / "run").results == finished.results
@@ -741,11 +741,11 @@ def test_imported_or_not_it_is_the_same_beginning(
         recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
         vocabularies = vocabularies_of(folder)
         assert vocabularies.joint == recipe.vocabulary.joint
-        recipe = vocabularies.fit(recipe)
+        recipe = vocabularies.apply_to(recipe)
         torch.manual_seed(0)
         model = task_of(recipe).model(recipe.model, TAGS)
         taken = begin_from(folder, recipe, model, TAGS)
-        found.append((taken.taken, taken.fresh, taken.left, named_weights(model)))
+        found.append((taken.loaded, taken.new, taken.skipped, named_weights(model)))
     (*first, own), (*second, others) = found
     assert first == second
     assert all(torch.equal(own[key], others[key]) for key in own)
@@ -774,14 +774,14 @@ def test_a_model_with_a_head_begins_from_towers_alone(
         folder = tmp_path / "out"
         import_checkpoint(made(name), folder)
     recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
-    recipe = vocabularies_of(folder).fit(recipe)
+    recipe = vocabularies_of(folder).apply_to(recipe)
     model = task_of(recipe).model(recipe.model, LABELS)
     taken = begin_from(folder, recipe, model, LABELS)
     before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
-    assert set(taken.taken) == {f"{tower}.{key}" for key in before}
+    assert set(taken.loaded) == {f"{tower}.{key}" for key in before}
     assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
-    assert set(taken.fresh) <= {"output.weight", "output.bias"}
-    assert taken.left == ()
+    assert set(taken.new) <= {"output.weight", "output.bias"}
+    assert taken.skipped == ()
 
 
 def test_a_training_resumes_from_its_own_files(
@@ -886,9 +886,9 @@ def test_tags_lie_on_their_pieces_where_somebody_typed_a_special_one(made: Made)
     text = "이 [MASK] 정말 [SEP] 재미있어요"
     (ids,) = (row.tolist() for row in TextEncoder(vocabulary, 38)([text]))
     assert vocabulary.mask_id not in ids
-    read = PiecedTexts.of([text], TextEncoder(vocabulary, 38))
-    assert list(read.places[0]) == list(range(1, len(ids) - 1))
-    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+    read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 38))
+    assert list(read.positions[0]) == list(range(1, len(ids) - 1))
+    for place, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
         if ids[place] != vocabulary.unk_id:
             assert vocabulary.piece(ids[place]).removeprefix("##") == text[start:stop]
     assert read.spans[0][-1][1] == len(text)
@@ -911,9 +911,9 @@ def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
     vocabulary = jumok.load(made("tokens"), device="cpu").vocabulary
     text, tags = "제주 공항 에 간 김 철수", "B-LC I-LC I-LC I-LC I-LC O O O O O B-PS I-PS I-PS I-PS"
     table = Table.from_columns({"text": [text], "tags": [tags]})
-    data = TaggedTexts.of_table(table, TextEncoder(vocabulary, 38))
+    data = LabelledTokens.from_table(table, TextEncoder(vocabulary, 38))
     assert (2, 3) not in data.texts.spans[0]  # the space stands in no piece
-    assert of_characters(data.of_pieces(), data.texts) == [tags.split(" ")]
+    assert of_characters(data.piece_tags(), data.texts) == [tags.split(" ")]
 
 
 def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
@@ -939,10 +939,10 @@ def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
 def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> None:
     """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
     vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
-    pieces = Pieces.of(vocabulary)
+    pieces = PieceInfo.of(vocabulary)
     assert word_begins_behind(f"가요 {before}", vocabulary)
     assert not word_begins_behind("가요", vocabulary)
-    logs = np.zeros((1, len(pieces.ordinary)), np.float32)
+    logs = np.zeros((1, len(pieces.maskable)), np.float32)
     inside = vocabulary.id("##요")
     logs[0, inside] = 9.0
     filled, _ = _filled([f"가요 {before}", "가"], logs, pieces, vocabulary)
@@ -957,9 +957,9 @@ def test_where_the_beginning_is_cut_answers_lie_on_the_end(copied: Made) -> None
     path.write_text(json.dumps(json.loads(path.read_text()) | {"truncation_side": "left"}))
     vocabulary = jumok.load(folder, device="cpu").vocabulary
     text = "철수가 서울에 가요 " * 4
-    read = PiecedTexts.of([text], TextEncoder(vocabulary, 8))
+    read = TokenizedTexts.encode([text], TextEncoder(vocabulary, 8))
     assert read.spans[0][-1][1] == len(text.rstrip())
-    for place, (start, stop) in zip(read.places[0], read.spans[0], strict=True):
+    for place, (start, stop) in zip(read.positions[0], read.spans[0], strict=True):
         piece = vocabulary.piece(int(read.ids[0][place]))
         assert piece in (f"##{text[start:stop]}", text[start:stop], "[UNK]")
 
@@ -995,5 +995,5 @@ def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made)
     found = score(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
     assert found["unknown"] == 0
     [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).answer(["이 영화"])
-    assert isinstance(answer, Rewriting)
+    assert isinstance(answer, GeneratedText)
     assert "가" in answer.output

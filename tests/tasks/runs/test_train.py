@@ -10,7 +10,7 @@ import sentencepiece
 import jumok
 from jumok.data.load import load_splits
 from jumok.errors import InputError
-from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.evaluate import score
 from jumok.tasks.runs.examples import examples
@@ -127,7 +127,7 @@ def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
 def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
-    only = Vocabularies(vocabulary, vocabulary)
+    only = TokenizerPair(vocabulary, vocabulary)
     run = Run.begin(tmp_path / "깊은" / "곳", recipe, only)
     assert run.recipe() == recipe
     assert run.vocabularies().source.fingerprint == vocabulary.fingerprint

@@ -14,43 +14,47 @@ from jumok.text.ragged import Ragged
 
 ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
 
-B = TypeVar("B")
+BatchT = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class PaddedIds:
+class PaddedBatch:
     """ids (B, T) int64 on the model's device; real (B, T) bool, None when nothing is padding."""
 
-    ids: Tensor
-    real: Tensor | None
+    input_ids: Tensor
+    attention_mask: Tensor | None
 
     @property
-    def n_real(self) -> int:
+    def n_tokens(self) -> int:
         """How many of the ids are real tokens."""
-        return self.ids.numel() if self.real is None else int(self.real.sum())
+        return (
+            self.input_ids.numel()
+            if self.attention_mask is None
+            else int(self.attention_mask.sum())
+        )
 
 
 def padded(
     rows: Sequence[Row], pad_id: int, device: torch.device, *, left: bool = False
-) -> PaddedIds:
+) -> PaddedBatch:
     """The rows as one rectangle on the device."""
     box = pad(rows, pad_id, left=left)
     real = None if box.real.all() else torch.from_numpy(box.real).to(device)
-    return PaddedIds(torch.from_numpy(box.ids).to(device), real)
+    return PaddedBatch(torch.from_numpy(box.ids).to(device), real)
 
 
 @dataclass(frozen=True)
-class Batches(Generic[B]):
+class LazyBatches(Generic[BatchT]):
     """The batches of one epoch: which examples each holds, and how it is made of them."""
 
-    plan: Sequence[NDArray[np.int64]]
-    make: Callable[[NDArray[np.int64]], B]
+    index_batches: Sequence[NDArray[np.int64]]
+    build: Callable[[NDArray[np.int64]], BatchT]
 
     def __len__(self) -> int:
-        return len(self.plan)
+        return len(self.index_batches)
 
-    def __getitem__(self, index: int) -> B:
-        return self.make(self.plan[index])
+    def __getitem__(self, index: int) -> BatchT:
+        return self.build(self.index_batches[index])
 
 
 def in_order_of_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:

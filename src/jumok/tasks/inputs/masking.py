@@ -20,10 +20,10 @@ from jumok.text.ragged import Ids, Ragged
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.tokenizer import Vocabulary, unk_id
 
-HIDDEN, OTHER = 0.8, 0.1  # of the chosen; the rest stay as they are
-SPACE = "▁"  # what a piece begins with that begins a word
-BYTE_SPACE = "Ġ"  # the same where pieces are made of bytes
-INSIDE = "##"  # what a piece of WordPiece begins with that begins none
+P_MASK, P_RANDOM = 0.8, 0.1  # of the chosen; the rest stay as they are
+SPACE_MARKER = "▁"  # what a piece begins with that begins a word
+BYTE_SPACE_MARKER = "Ġ"  # the same where pieces are made of bytes
+CONTINUATION_PREFIX = "##"  # what a piece of WordPiece begins with that begins none
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -42,7 +42,7 @@ class MaskingConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class PieceInfo:
     """What masking must know of a vocabulary: (V,) each.
 
     >>> from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
@@ -53,13 +53,15 @@ class Pieces:
     ([False, True, True, True, True], [False, True, False, True, False])
     """
 
-    ordinary: Bools  # may be hidden, or stand in another's place
-    begins: Bools  # begins a word
+    maskable: Bools  # may be hidden, or stand in another's place
+    starts_word: Bools  # begins a word
     mask_id: int
-    unk_inside: int = -1  # [UNK], where it may stand in the midst of a word; -1: it stands alone
+    word_internal_unk: int = (
+        -1
+    )  # [UNK], where it may stand in the midst of a word; -1: it stands alone
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "Pieces":
+    def of(cls, vocabulary: Vocabulary) -> "PieceInfo":
         """The pieces of a vocabulary; InputError when it has no [MASK]."""
         ordinary = np.ones(model_size(vocabulary), dtype=np.bool_)
         ordinary[list(special_ids(vocabulary))] = False
@@ -74,15 +76,17 @@ class Pieces:
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class MaskedRows:
     """Rows as a model reads them, which of their tokens were chosen, and the rows as they were."""
 
     rows: Ragged
-    chosen: Bools  # (tokens of all rows,)
-    truth: Ids  # (tokens of all rows,)
+    mask: Bools  # (tokens of all rows,)
+    labels: Ids  # (tokens of all rows,)
 
 
-def hide(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.Generator) -> Masked:
+def hide(
+    rows: Ragged, pieces: PieceInfo, config: MaskingConfig, rng: np.random.Generator
+) -> MaskedRows:
     """Choose `config.share` of the ordinary tokens of each row and hide them.
 
     >>> ordinary, begins = np.arange(100) > 9, np.arange(100) % 2 == 0  # even ids begin words
@@ -99,28 +103,30 @@ def hide(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.Gen
     chosen = _choose(rows, pieces, config, rng)
     n = int(chosen.sum())
     fate = rng.random(n)
-    others = np.flatnonzero(pieces.ordinary)
+    others = np.flatnonzero(pieces.maskable)
     other = others[rng.integers(len(others), size=n)]
     truth = rows.ids[chosen]
     ids = rows.ids.copy()
     ids[chosen] = np.where(
-        fate < HIDDEN, pieces.mask_id, np.where(fate < HIDDEN + OTHER, other, truth)
+        fate < P_MASK, pieces.mask_id, np.where(fate < P_MASK + P_RANDOM, other, truth)
     )
-    return Masked(Ragged(ids, rows.offsets), chosen, rows.ids)
+    return MaskedRows(Ragged(ids, rows.offsets), chosen, rows.ids)
 
 
-def _choose(rows: Ragged, pieces: Pieces, config: MaskingConfig, rng: np.random.Generator) -> Bools:
+def _choose(
+    rows: Ragged, pieces: PieceInfo, config: MaskingConfig, rng: np.random.Generator
+) -> Bools:
     """Which tokens are chosen: the words of a row in random order, up to its share.
 
     Without `whole_words` every token is a word. The word that crosses the share is taken when
     half of it or more lies within; the first one always. Gives (tokens of all rows,).
     """
-    ordinary = pieces.ordinary[rows.ids]
+    ordinary = pieces.maskable[rows.ids]
     owner = np.repeat(np.arange(len(rows)), rows.lengths)  # the row of each token
     first = np.ones_like(ordinary)  # of each word
     if config.whole_words:  # what is special stands by itself, and so does what follows it
-        special = ~ordinary & (rows.ids != pieces.unk_inside)
-        first = pieces.begins[rows.ids] | special
+        special = ~ordinary & (rows.ids != pieces.word_internal_unk)
+        first = pieces.starts_word[rows.ids] | special
         first[1:] |= special[:-1]
         first[rows.offsets[:-1][rows.lengths > 0]] = True
     word = np.cumsum(first) - 1  # the word of each token
@@ -143,8 +149,8 @@ def begins_word(vocabulary: Vocabulary, id_: int) -> bool:
     """Whether a piece begins a word: it holds the space before it, or lacks WordPiece's ##."""
     piece = vocabulary.piece(id_)
     if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece":
-        return not piece.startswith(INSIDE)
-    return piece.startswith((SPACE, BYTE_SPACE))
+        return not piece.startswith(CONTINUATION_PREFIX)
+    return piece.startswith((SPACE_MARKER, BYTE_SPACE_MARKER))
 
 
 def word_begins_behind(text: str, vocabulary: Vocabulary) -> bool:
@@ -176,9 +182,9 @@ def spelled(vocabulary: Vocabulary, id_: int) -> str:
     """What a piece writes, without the space before it."""
     piece = vocabulary.piece(id_)
     if not isinstance(vocabulary, PretrainedVocabulary):
-        return piece.removeprefix(SPACE)
+        return piece.removeprefix(SPACE_MARKER)
     if vocabulary.kind == "wordpiece":
-        return piece.removeprefix(INSIDE)
+        return piece.removeprefix(CONTINUATION_PREFIX)
     return vocabulary.decode([id_]).strip()
 
 

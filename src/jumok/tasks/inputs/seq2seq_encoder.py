@@ -13,44 +13,48 @@ from torch import Tensor
 
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
-from jumok.tasks.inputs.batches import PaddedIds, padded
+from jumok.tasks.inputs.batches import PaddedBatch, padded
 from jumok.tasks.inputs.special_tokens import filler, framed_sources, framed_targets
-from jumok.tasks.jobs.subword_sampling import Cut, sampled
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SentencePairs:
     """Sources and the targets wanted for them."""
 
     sources: Sequence[str]
     targets: Sequence[str]
 
     @classmethod
-    def of(cls, table: Table) -> "Pairs":
+    def from_table(cls, table: Table) -> "SentencePairs":
         """The pairs of a table with the columns `source` and `target`."""
         return cls(list(table.column("source")), list(table.column("target")))
 
 
 @dataclass(frozen=True)
-class PairEncoder:
+class Seq2SeqEncoder:
     """Texts to ids: a source ends with [EOS]; a target stands between [BOS] and [EOS].
 
     Both sides may share one vocabulary. Imported ones have frames of their own.
     """
 
-    reading: Vocabulary
-    writing: Vocabulary
+    source_tokenizer: Vocabulary
+    target_tokenizer: Vocabulary
     max_length: int
 
-    def sources(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
+    def sources(self, texts: Sequence[str], cut: SubwordSampling | None = None) -> Ragged:
         """pieces [EOS], cut at the model's length."""
-        return framed_sources(self.reading, _pieces(texts, self.reading, cut), self.max_length)
+        return framed_sources(
+            self.source_tokenizer, _pieces(texts, self.source_tokenizer, cut), self.max_length
+        )
 
-    def targets(self, texts: Sequence[str], cut: Cut | None = None) -> Ragged:
+    def targets(self, texts: Sequence[str], cut: SubwordSampling | None = None) -> Ragged:
         """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-        return framed_targets(self.writing, _pieces(texts, self.writing, cut), self.max_length)
+        return framed_targets(
+            self.target_tokenizer, _pieces(texts, self.target_tokenizer, cut), self.max_length
+        )
 
     def batch(
         self,
@@ -58,39 +62,41 @@ class PairEncoder:
         targets: Ragged,
         examples: NDArray[np.int64],
         device: torch.device,
-    ) -> "PairBatch":
+    ) -> "Seq2SeqBatch":
         """The batch of these examples; with two `views` of the sources each pair is in it twice."""
         rows = [targets[i] for _ in views for i in examples]
         sources = [rows[i] for rows in views for i in examples]
-        return PairBatch(
-            source=padded(sources, filler(self.reading), device),
-            target=padded([row[:-1] for row in rows], filler(self.writing), device),
-            wanted=padded([row[1:] for row in rows], filler(self.writing), device).ids,
-            twice=len(views) > 1,
+        return Seq2SeqBatch(
+            source=padded(sources, filler(self.source_tokenizer), device),
+            target=padded([row[:-1] for row in rows], filler(self.target_tokenizer), device),
+            labels=padded(
+                [row[1:] for row in rows], filler(self.target_tokenizer), device
+            ).input_ids,
+            two_views=len(views) > 1,
         )
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class Seq2SeqBatch:
     """Pairs of like length: what is read, what is written so far, and what comes next."""
 
-    source: PaddedIds  # (B, S)
-    target: PaddedIds  # (B, T): [BOS] and the target
-    wanted: Tensor  # (B, T): the target and [EOS]
-    twice: bool = False  # the second half are the pairs of the first half again
+    source: PaddedBatch  # (B, S)
+    target: PaddedBatch  # (B, T): [BOS] and the target
+    labels: Tensor  # (B, T): the target and [EOS]
+    two_views: bool = False  # the second half are the pairs of the first half again
 
     @property
     def tokens(self) -> int:
         """Real tokens of both sides."""
-        return self.source.n_real + self.target.n_real
+        return self.source.n_tokens + self.target.n_tokens
 
     @property
     def n_targets(self) -> int:
         """Real target tokens."""
-        return self.target.n_real
+        return self.target.n_tokens
 
 
-def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: Cut | None) -> Ragged:
+def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling | None) -> Ragged:
     if cut is None:
         return encode_cached(texts, vocabulary)
     return sampled(texts, vocabulary, cut)

@@ -1,4 +1,4 @@
-"""Texts to the ids an encoder reads: a text alone, or two of them side by side."""
+"""TextInputs to the ids an encoder reads: a text alone, or two of them side by side."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from jumok.text.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextInputs:
     r"""What a model is asked about: texts, or pairs of them.
 
-    >>> texts = Texts.of_lines(["비가 온다\t날이 맑다"], paired=True)
+    >>> texts = TextInputs.of_lines(["비가 온다\t날이 맑다"], paired=True)
     >>> texts.texts, texts.pairs, texts.shown(0)
     (['비가 온다'], ['날이 맑다'], '비가 온다 / 날이 맑다')
     """
@@ -26,13 +26,13 @@ class Texts:
     pairs: Sequence[str] | None = None  # the second text of each pair
 
     @classmethod
-    def of_table(cls, table: Table, pieces: bool = False) -> "Texts":
+    def of_table(cls, table: Table, pieces: bool = False) -> "TextInputs":
         """The texts of a table, and those under "pair" where it has such a column."""
         paired = "pair" in table.column_names
         return cls(texts_of(table, pieces), table.column("pair") if paired else None)
 
     @classmethod
-    def of_lines(cls, lines: Sequence[str], paired: bool) -> "Texts":
+    def of_lines(cls, lines: Sequence[str], paired: bool) -> "TextInputs":
         """A text a line, or a pair parted by a TAB; an empty line is a pair of empty texts.
 
         Raises InputError for a line with more texts or fewer.
@@ -58,7 +58,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class TextEncoder:
-    """Texts to the ids a model reads: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
+    """TextInputs to the ids a model reads: [CLS] and the pieces, or [CLS] a [SEP] b [SEP] of a pair.
 
     Of texts longer than the model holds the beginning is read. Of a pair the longer text is cut
     until both fit (Devlin et al. 2019, appendix A.2). An imported vocabulary has frames of its own.
@@ -74,14 +74,14 @@ class TextEncoder:
 
     def of_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
         """The ids of each line: a text, or a pair with a TAB between its texts."""
-        texts = Texts.of_lines(lines, paired)
+        texts = TextInputs.of_lines(lines, paired)
         return self(texts.texts, texts.pairs)
 
     def of_table(self, table: Table, pieces: bool = False) -> Ragged:
         """The ids of a table's texts or pairs; its texts are `pieces` or not."""
         if pieces:
             return self.of_pieces(table.pieces("text"))
-        texts = Texts.of_table(table)
+        texts = TextInputs.of_table(table)
         return self(texts.texts, texts.pairs)
 
     def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:

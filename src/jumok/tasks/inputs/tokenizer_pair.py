@@ -17,8 +17,8 @@ from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.special_tokens import model_size
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import VocabularyChoice
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.recipe.tables import VocabularyRecipe
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import task_of
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
@@ -30,14 +30,14 @@ _FACTS = "facts.json"  # in it: what the tokeniser's files alone do not tell
 
 
 @dataclass(frozen=True)
-class Vocabularies:
+class TokenizerPair:
     """The vocabulary of what is read and that of what is written; the same one when joint."""
 
     source: Vocabulary
     target: Vocabulary
 
     @classmethod
-    def both(cls, imported: PretrainedVocabulary) -> "Vocabularies":
+    def from_pretrained(cls, imported: PretrainedVocabulary) -> "TokenizerPair":
         """The two sides of an imported tokeniser, most often one."""
         return cls(imported, imported.target)
 
@@ -53,18 +53,18 @@ class Vocabularies:
         return prints if self.joint else prints | {"target_vocabulary": self.target.fingerprint}
 
     @property
-    def sums(self) -> dict[str, str]:
+    def checksums(self) -> dict[str, str]:
         """What config.json keeps: the fingerprints, and of an imported one its identity too."""
         if not isinstance(self.source, PretrainedVocabulary):
             return self.fingerprints
         return self.fingerprints | {"vocabulary_identity": self.source.identity}
 
-    def fit(self, recipe: Recipe) -> Recipe:
+    def apply_to(self, recipe: Recipe) -> Recipe:
         """The recipe with the sizes of these vocabularies in its model."""
         target = None if self.joint else model_size(self.target)
         return recipe.with_vocabulary(model_size(self.source), target)
 
-    def refuse(self, recipe: Recipe) -> None:
+    def check(self, recipe: Recipe) -> None:
         """Raises InputError for a recipe that asks of them what they cannot do."""
         imported = isinstance(self.source, PretrainedVocabulary)
         if imported and recipe.augmentation.subword_sampling:
@@ -80,7 +80,7 @@ class Vocabularies:
             "mask_id": recipe.augmentation.token_dropout > 0
             or recipe.task == "masked_language_modeling",
             "sep_id": recipe.paired and (not imported or recipe.model.n_segments > 1),
-            "eos_id": recipe.task in WRITING,
+            "eos_id": recipe.task in GENERATIVE_TASKS,
             "bos_id": recipe.task == "language_modeling",
         }
         for name, needed in wanted.items():
@@ -98,13 +98,13 @@ class Vocabularies:
                 vocabulary.save(folder / name)
 
     @classmethod
-    def existing(cls, folder: Path, *, joint: bool) -> "Vocabularies | None":
+    def load(cls, folder: Path, *, joint: bool) -> "TokenizerPair | None":
         """Those in the folder of a run; None when there are none.
 
         Raises InputError when one of two is missing, or a file is none of a vocabulary.
         """
         if (folder / IMPORTED).is_dir():
-            return cls.both(read_imported(folder))
+            return cls.from_pretrained(read_imported(folder))
         if not (folder / SOURCE).is_file():
             return None
         source = SentencePieceVocabulary.load(folder / SOURCE)
@@ -153,10 +153,10 @@ def is_that_of(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "v
     return (config.get(f"{name}_sha256"), identity) == (vocabulary.fingerprint, vocabulary.identity)
 
 
-def stated(choice: VocabularyChoice) -> list[str]:
+def stated(choice: VocabularyRecipe) -> list[str]:
     """The keys of a [vocabulary] table that are not at their default; `joint` says how many.
 
-    >>> stated(VocabularyChoice(size=4_000, kind="bpe"))
+    >>> stated(VocabularyRecipe(size=4_000, kind="bpe"))
     ['vocabulary.kind', 'vocabulary.size']
     """
     return [
@@ -166,21 +166,21 @@ def stated(choice: VocabularyChoice) -> list[str]:
     ]
 
 
-def learn(recipe: Recipe, train: Table) -> Vocabularies:
+def learn(recipe: Recipe, train: Table) -> TokenizerPair:
     """The vocabularies a recipe names, or those learnt from the training rows."""
     choice = recipe.vocabulary
     if choice.joint:
         only = _named_or_learnt(choice, task_of(recipe).texts(recipe, train))
-        return Vocabularies(only, only)
+        return TokenizerPair(only, only)
     own = replace(choice, file=choice.target_file, size=choice.target_size or choice.size)
     source = _named_or_learnt(choice, train.column("source"))
     try:
-        return Vocabularies(source, _named_or_learnt(own, train.column("target")))
+        return TokenizerPair(source, _named_or_learnt(own, train.column("target")))
     except InputError as error:
         raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
 
 
-def _named_or_learnt(choice: VocabularyChoice, texts: Iterable[str]) -> SentencePieceVocabulary:
+def _named_or_learnt(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceVocabulary:
     if choice.file:
         return SentencePieceVocabulary.load(choice.file)
     return SentencePieceVocabulary.train(texts, choice)

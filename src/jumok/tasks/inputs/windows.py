@@ -40,13 +40,17 @@ class Windows:
     """
 
     documents: Ragged
-    begins: Offsets  # (n,) where each stands in `documents.ids`
+    starts: Offsets  # (n,) where each stands in `documents.ids`
     lengths: Offsets  # (n,) tokens read
-    known: Offsets  # (n,) tokens at its beginning whose successors an earlier window has foreseen
-    given: NDArray[np.bool_]  # of each token: whether it begins a text, which nobody foresees
+    context_lengths: (
+        Offsets  # (n,) tokens at its beginning whose successors an earlier window has foreseen
+    )
+    is_document_start: NDArray[
+        np.bool_
+    ]  # of each token: whether it begins a text, which nobody foresees
 
     @classmethod
-    def on(
+    def over(
         cls,
         documents: Ragged,
         width: int,
@@ -77,21 +81,23 @@ class Windows:
         return cls(documents, begins_at, ends - begins, done - begins, given)
 
     def __len__(self) -> int:
-        return len(self.begins)
+        return len(self.starts)
 
-    def filled(self, rows: Sequence[Sequence[int]], width: int, pad_id: int) -> "Rows":
+    def to_rows(self, rows: Sequence[Sequence[int]], width: int, pad_id: int) -> "WindowRows":
         """The windows of these numbers, end to end in rows of one width."""
         numbers = np.array([number for row in rows for number in row], dtype=np.int64)
         places = np.cumsum([0, *map(len, rows)])
         local = [list(range(a, b)) for a, b in pairwise(places.tolist())]
         read = self._of(self.documents.ids, numbers, later=0)
         wanted = self._of(self.documents.ids, numbers, later=1)
-        given = self._of(self.given, numbers, later=1)
+        given = self._of(self.is_document_start, numbers, later=1)
         box = packed(local, read, width, pad_id)
-        known = np.append(self.known[numbers], width)  # the last is for padding, number -1
+        known = np.append(
+            self.context_lengths[numbers], width
+        )  # the last is for padding, number -1
         counted = box.positions >= known[box.texts]
         counted &= packed(local, given, width, 0).ids == 0
-        return Rows(
+        return WindowRows(
             box.ids,
             packed(local, wanted, width, pad_id).ids,
             box.texts,
@@ -101,23 +107,25 @@ class Windows:
 
     def _of(self, tokens: NDArray[Any], numbers: NDArray[np.int64], later: int) -> list[Ids]:
         """What stands for the tokens of some windows, or so many places later."""
-        begins = self.begins[numbers] + later
+        begins = self.starts[numbers] + later
         stretches = zip(begins.tolist(), self.lengths[numbers].tolist(), strict=True)
         return [tokens[begin : begin + length] for begin, length in stretches]
 
 
 @dataclass(frozen=True)
-class Rows:
+class WindowRows:
     """Windows end to end in rows of one width: R rows, W tokens."""
 
     ids: NDArray[np.int64]  # (R, W)
-    wanted: NDArray[np.int64]  # (R, W): the token after each
-    windows: NDArray[np.int64]  # (R, W): the number of the window a token stands in, -1 on padding
+    labels: NDArray[np.int64]  # (R, W): the token after each
+    window_ids: NDArray[
+        np.int64
+    ]  # (R, W): the number of the window a token stands in, -1 on padding
     positions: NDArray[np.int64]  # (R, W): beginning at 0 with every window
-    counted: NDArray[np.bool_]  # (R, W): what is foreseen here and nowhere else
+    loss_mask: NDArray[np.bool_]  # (R, W): what is foreseen here and nowhere else
 
     @property
-    def whole(self) -> bool:
+    def unpacked(self) -> bool:
         """Whether each row is one window, without padding."""
         return bool((self.positions[:, -1] == self.positions.shape[1] - 1).all())
 

@@ -10,54 +10,56 @@ from numpy.typing import NDArray
 
 from jumok.data.packing import bucketed
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import Batches, PaddedIds, padded
+from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, padded
 from jumok.tasks.inputs.masking import special_ids
 from jumok.tasks.inputs.special_tokens import filler
-from jumok.tasks.inputs.text_encoder import TextEncoder, Texts
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.jobs.subword_sampling import replaced, sample
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary, unk_id
 
-B = TypeVar("B")
+BatchT = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class Epochs:
+class EpochSampler:
     """All epochs of some texts; each is a pure function of its number and the recipe's seed."""
 
     recipe: Recipe
     vocabulary: Vocabulary
-    texts: Texts
+    texts: TextInputs
     ids: Ragged  # what a model reads of them
     device: torch.device
 
     @property
-    def twice(self) -> bool:
+    def two_views(self) -> bool:
         """Whether a batch holds its texts twice, augmented in two ways, as R-Drop wants them."""
         return self.recipe.augmentation.rdrop_alpha > 0
 
-    def batches(self, number: int, make: Callable[[PaddedIds, NDArray[np.int64]], B]) -> Batches[B]:
+    def batches(
+        self, number: int, make: Callable[[PaddedBatch, NDArray[np.int64]], BatchT]
+    ) -> LazyBatches[BatchT]:
         """The batches of an epoch, texts of like length together.
 
         Each is made of its ids and of which texts they are, (B,); seen twice, a text of the first
         half stands at the same place of the second half again.
         """
         seed = self.recipe.seed
-        views = [self._augmented(number, view) for view in range(1 + self.twice)]
+        views = [self._augment(number, view) for view in range(1 + self.two_views)]
         order = permutation(len(self.ids), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         lengths = np.stack([rows.lengths for rows in views], -1)  # (n, views)
         plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
 
-        def batch(examples: NDArray[np.int64]) -> B:
+        def batch(examples: NDArray[np.int64]) -> BatchT:
             both = [rows[i] for rows in views for i in examples]
             ids = padded(both, filler(self.vocabulary), self.device)
             return make(ids, np.tile(examples, len(views)))
 
-        return Batches(plan, batch)
+        return LazyBatches(plan, batch)
 
-    def _augmented(self, number: int, view: int) -> Ragged:
+    def _augment(self, number: int, view: int) -> Ragged:
         """The texts as an epoch sees them: a pure function of its number and the view."""
         augmentation, seed = self.recipe.augmentation, self.recipe.seed
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "augmentation", number, view)))

@@ -15,20 +15,20 @@ SAMPLED_TOGETHER = 8_192  # texts; lists of ids take ten times the memory of row
 
 
 @dataclass(frozen=True)
-class Cut:
+class SubwordSampling:
     """How texts are cut at random: which share of them, how boldly, by which seed."""
 
-    share: float  # of the texts; the others are cut the best way
+    ratio: float  # of the texts; the others are cut the best way
     alpha: float  # as `Vocabulary.sample_batch` has it
     seed: int
 
 
-def sampled(texts: Sequence[str], vocabulary: Vocabulary, cut: Cut) -> Ragged:
+def sampled(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling) -> Ragged:
     """The ids of each text, a share of them cut at random: a pure function of its arguments."""
-    if cut.share >= 1.0:
+    if cut.ratio >= 1.0:
         return sample(texts, vocabulary, cut.alpha, cut.seed)
     rng = np.random.Generator(np.random.Philox(derive_seed(cut.seed, "chosen")))
-    chosen = np.flatnonzero(rng.random(len(texts)) < cut.share)
+    chosen = np.flatnonzero(rng.random(len(texts)) < cut.ratio)
     others = sample([texts[int(i)] for i in chosen], vocabulary, cut.alpha, cut.seed)
     return replaced(encode_cached(texts, vocabulary), chosen, others)
 

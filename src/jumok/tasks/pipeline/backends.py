@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=nn.Module)
 
 
-class Kernels:
+class DecoderBackends:
     """What a request's settings write with, each model's copy made when it is first asked for."""
 
     def __init__(self, config: DecodingConfig) -> None:

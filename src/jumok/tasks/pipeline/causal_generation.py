@@ -21,19 +21,19 @@ from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.models import LanguageModel
 from jumok.tasks.inputs.batches import padded
 from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.pipeline.backends import Kernels
-from jumok.tasks.pipeline.generation import Output
-from jumok.tasks.pipeline.outputs import Rewriting
+from jumok.tasks.pipeline.backends import DecoderBackends
+from jumok.tasks.pipeline.generation import Generated
+from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.told import rewriting
 from jumok.text.streaming import shared
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 ROWS = 32  # written at once
 
 
-def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
+def continued(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
     """The continuation alone of each text, as the recipe's [decoding] says.
 
     Texts of like length are written together; those that say nothing apart from the others where
@@ -49,7 +49,7 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     if config.constrains_start:
         behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
     order = sorted(range(len(texts)), key=lambda i: (behind[i], len(prompts[i])))
-    answers: dict[int, Rewriting] = {}
+    answers: dict[int, GeneratedText] = {}
     while order:
         part = [i for i in order[:at_once] if behind[i] == behind[order[0]]]
         if not _pads(loaded, prompts[part[-1]]):  # the longest of them
@@ -61,7 +61,7 @@ def continued(loaded: "Loaded", texts: Sequence[str]) -> list[Rewriting]:
     return [answers[i] for i in range(len(texts))]
 
 
-def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rewriting:
+def streamed(loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> GeneratedText:
     """The continuation of one text, its parts given out as soon as they are certain."""
     ids = prompt(loaded, text)
     stops = loaded.recipe.decoding.stop
@@ -72,7 +72,7 @@ def streamed(loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Rew
     return rewriting(loaded, text, several)
 
 
-def prompt(loaded: "Loaded", text: str) -> list[int]:
+def prompt(loaded: "Pipeline", text: str) -> list[int]:
     """[BOS] and the text; of one stream of documents the text alone, which may stand anywhere."""
     ids = loaded.vocabulary.encode(text)
     if ids and loaded.recipe.windows.across_documents:
@@ -82,11 +82,11 @@ def prompt(loaded: "Loaded", text: str) -> list[int]:
 
 @torch.inference_mode()
 def write_on(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
-) -> list[list[Output]]:
+) -> list[list[Generated]]:
     """The `n_best` continuations of some prompts; an `callback` looks on at one alone.
 
     They are of one length, or fit the model's window with all that may follow.
@@ -95,8 +95,8 @@ def write_on(
     box = padded(prompts, 0, loaded.device, left=True)
     found = generate_lm(
         model,
-        box.ids,
-        box.real,
+        box.input_ids,
+        box.attention_mask,
         loaded.recipe.decoding,
         end_id=loaded.vocabulary.eos_id,
         vocabulary=loaded.vocabulary,
@@ -105,18 +105,18 @@ def write_on(
         on_token=on_token,
         begin=partial(_begin, loaded.kernels),
         callback=callback,
-        draft=_draft(loaded, box.ids.shape[1]),
+        draft=_draft(loaded, box.input_ids.shape[1]),
     )
     return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
 
 
-def _models(loaded: "Loaded") -> list[LanguageModel]:
+def _models(loaded: "Pipeline") -> list[LanguageModel]:
     """The model, and those that write along."""
     return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
 
 
 def _begin(
-    kernels: Kernels, model: LanguageModel, padding: Tensor | None, room: int
+    kernels: DecoderBackends, model: LanguageModel, padding: Tensor | None, room: int
 ) -> IncrementalDecoder:
     """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
     model = kernels.plain(model)
@@ -127,14 +127,14 @@ def _begin(
     )
 
 
-def _pads(loaded: "Loaded", longest: Sequence[int]) -> bool:
+def _pads(loaded: "Pipeline", longest: Sequence[int]) -> bool:
     """Whether prompts up to this one may be padded: no window slides, and the writer knows how."""
     window = min(model.decoder.embedding.max_length for model in _models(loaded))
     most = len(longest) + loaded.recipe.decoding.max_length - 1
     return not loaded.kernels.native and most <= window
 
 
-def _draft(loaded: "Loaded", n_given: int) -> DraftModel | None:
+def _draft(loaded: "Pipeline", n_given: int) -> DraftModel | None:
     """Who guesses, where so many tokens and all that may follow fit its window and the model's.
 
     Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
@@ -148,11 +148,13 @@ def _draft(loaded: "Loaded", n_given: int) -> DraftModel | None:
     return draft if n_given + loaded.recipe.decoding.max_length <= min(windows) else None
 
 
-def _outputs(loaded: "Loaded", ids: Sequence[int], several: Sequence[Hypothesis]) -> list[Output]:
+def _outputs(
+    loaded: "Pipeline", ids: Sequence[int], several: Sequence[Hypothesis]
+) -> list[Generated]:
     """What each continuation adds to the prompt: a space before its first word is its own."""
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
     stops = loaded.recipe.decoding.stop
     return [
-        Output(truncate_at_stop(whole[shared(before, whole) :], stops), written)
+        Generated(truncate_at_stop(whole[shared(before, whole) :], stops), written)
         for whole, written in zip(wholes, several, strict=True)
     ]

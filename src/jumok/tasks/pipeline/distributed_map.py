@@ -10,42 +10,45 @@ from torch import Tensor
 from jumok import safetensors_io as tensorfile
 from jumok.processes import ProcessGroup, raise_together
 
-P = TypeVar("P")
-R = TypeVar("R")
+PartT = TypeVar("P")
+ResultT = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Letter(Generic[R]):
+class Codec(Generic[ResultT]):
     """How a result becomes bytes for the others, and is itself again; nothing is lost."""
 
-    pack: Callable[[R], bytes]
-    unpack: Callable[[bytes], R]
+    encode: Callable[[ResultT], bytes]
+    decode: Callable[[bytes], ResultT]
 
 
-TENSORS: Letter[Mapping[str, Tensor]] = Letter(tensorfile.serialize, tensorfile.deserialize)
-PLAIN: Letter[Any] = Letter(lambda value: json.dumps(value).encode(), json.loads)
+TENSOR_CODEC: Codec[Mapping[str, Tensor]] = Codec(tensorfile.serialize, tensorfile.deserialize)
+JSON_CODEC: Codec[Any] = Codec(lambda value: json.dumps(value).encode(), json.loads)
 
 
 def in_turns(
-    parts: Sequence[P], work: Callable[[P], R], processes: ProcessGroup, letter: Letter[R]
-) -> list[R]:
+    parts: Sequence[PartT],
+    work: Callable[[PartT], ResultT],
+    processes: ProcessGroup,
+    letter: Codec[ResultT],
+) -> list[ResultT]:
     """`work` of every part, in their order; of W processes each does every W-th.
 
     A part is worked on as it would be alone, so the results are the same bits however many there
     are.
 
     >>> from jumok.processes import SINGLE_PROCESS
-    >>> in_turns([1, 2, 3], lambda n: n * n, SINGLE_PROCESS, PLAIN)
+    >>> in_turns([1, 2, 3], lambda n: n * n, SINGLE_PROCESS, JSON_CODEC)
     [1, 4, 9]
     """
     if processes.size == 1:
         return [work(part) for part in parts]
     with raise_together(processes):
-        mine = [letter.pack(work(part)) for part in parts[processes.rank :: processes.size]]
+        mine = [letter.encode(work(part)) for part in parts[processes.rank :: processes.size]]
     packed = processes.all_gather_bytes(b"".join(len(one).to_bytes(8, "big") + one for one in mine))
     turns = [_cut(theirs) for theirs in packed]
     size = processes.size
-    return [letter.unpack(turns[i % size][i // size]) for i in range(len(parts))]
+    return [letter.decode(turns[i % size][i // size]) for i in range(len(parts))]
 
 
 def _cut(data: bytes) -> list[bytes]:

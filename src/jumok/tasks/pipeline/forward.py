@@ -24,7 +24,7 @@ from jumok.nn.masks import AttentionMask, positions_from_mask
 from jumok.tasks.inputs.special_tokens import target_begin
 
 if TYPE_CHECKING:
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _Asked:
 
 @torch.inference_mode()
 def logits(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     token_type_ids: Tensor | None = None,
@@ -80,7 +80,7 @@ def logits(
 
 @torch.inference_mode()
 def hidden_states(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     input_ids: Tensor,
     attention_mask: Tensor | None = None,
     token_type_ids: Tensor | None = None,
@@ -106,7 +106,7 @@ def hidden_states(
 
 
 def _asked(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     input_ids: Tensor,
     attention_mask: Tensor | None,
     token_type_ids: Tensor | None,
@@ -120,7 +120,7 @@ def _asked(
 
 
 def _given(
-    loaded: "Loaded",
+    loaded: "Pipeline",
     input_ids: Tensor,
     token_type_ids: Tensor | None,
     decoder_input_ids: Tensor | None,

@@ -29,25 +29,25 @@ from jumok.models import EncoderDecoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import ANSWERING_TOKENS, in_order_of_length, padded
 from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.pipeline.backends import Kernels
-from jumok.tasks.pipeline.distributed_map import Letter, in_turns
+from jumok.tasks.pipeline.backends import DecoderBackends
+from jumok.tasks.pipeline.distributed_map import Codec, in_turns
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
-_WRITTEN: Letter[list[list[Hypothesis]]] = Letter(
+_WRITTEN: Codec[list[list[Hypothesis]]] = Codec(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
     lambda data: [[Hypothesis(**one) for one in row] for row in json.loads(data)],
 )
 
 
 @dataclass(frozen=True)
-class Output:
+class Generated:
     """One text that was written, and how."""
 
     text: str
-    written: Hypothesis
+    hypothesis: Hypothesis
 
 
 def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
@@ -60,7 +60,7 @@ def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) ->
 
     Before a training, that is, and not when its first answers are to be scored.
     """
-    if recipe.task not in WRITING:
+    if recipe.task not in GENERATIVE_TASKS:
         return
     config, behind = recipe.decoding, recipe.task == "language_modeling"
     if isinstance(model, EncoderDecoder):
@@ -82,12 +82,12 @@ def write_all(
     *,
     others: Sequence[EncoderDecoder] = (),
     draft: DraftModel | None = None,
-    kernels: Kernels | None = None,
+    kernels: DecoderBackends | None = None,
     constraints: Sequence[Processor] = (),
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
     processes: ProcessGroup = SINGLE_PROCESS,
-) -> list[list[Output]]:
+) -> list[list[Generated]]:
     """The `n_best` outputs for every source, the best first, in the order of the sources.
 
     `pad_id` fills sources, `vocabulary` is that of the targets. `others` write along, by the mean
@@ -95,7 +95,7 @@ def write_all(
     the same settings, None: made here. `constraints` hold beside what the settings say. `on_token`
     and `callback` are for a single source.
     """
-    kernels = kernels or Kernels(config)
+    kernels = kernels or DecoderBackends(config)
     config = in_force(config, model)
     rows = config.n_best if config.sample else config.beam
 
@@ -110,8 +110,8 @@ def write_all(
         source = padded([sources[i] for i in batch], pad_id, device)
         return generate_seq2seq(
             model,
-            source.ids,
-            source.real,
+            source.input_ids,
+            source.attention_mask,
             config,
             bos_id=target_begin(vocabulary),
             end_id=vocabulary.eos_id,
@@ -126,12 +126,12 @@ def write_all(
 
     at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # tokens of sources
     plan = in_order_of_length(sources, at_once)
-    outputs: list[list[Output]] = [[] for _ in range(len(sources))]
+    outputs: list[list[Generated]] = [[] for _ in range(len(sources))]
     for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
         for i, several in zip(batch, answers, strict=True):
             texts = vocabulary.decode_batch([written.ids for written in several])
             outputs[i] = [
-                Output(truncate_at_stop(text, config.stop), written)
+                Generated(truncate_at_stop(text, config.stop), written)
                 for text, written in zip(texts, several, strict=True)
             ]
     return outputs

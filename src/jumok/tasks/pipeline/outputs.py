@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 
-class Answer(Protocol):
+class Output(Protocol):
     """One answer to one text, a dataclass: `--json` prints its fields, those not None."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -14,7 +14,7 @@ class Answer(Protocol):
         """What was asked."""
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The answer for a person to read, on one line unless it holds line breaks itself."""
 
 
@@ -28,13 +28,13 @@ class Prediction:
     probabilities: dict[str, float]
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The answer on one line."""
         return f"{self.label}\t{self.probability:.4f}"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RegressionOutput:
     """The score of a text, on the scale of the data it was learnt from."""
 
     text: str
@@ -47,7 +47,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedEntity:
     """A part of a text that names something of a type: `text` is its characters start:end."""
 
     type: str
@@ -57,15 +57,15 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Tagging:
+class TokenClassification:
     """The entities of a text, in order.
 
-    >>> Tagging("서울에 간다", (Named("LC", 0, 2, "서울"),)).shown
+    >>> TokenClassification("서울에 간다", (NamedEntity("LC", 0, 2, "서울"),)).shown
     '[서울 LC]에 간다'
     """
 
     text: str
-    entities: tuple[Named, ...]
+    entities: tuple[NamedEntity, ...]
 
     @property
     def shown(self) -> str:
@@ -87,7 +87,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Token:
+class GeneratedToken:
     """One token that was written, and the logarithm of the probability it was given."""
 
     piece: str
@@ -96,7 +96,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Rewriting:
+class GeneratedText:
     """What was written for a text, and its log-probability (natural, summed over the tokens).
 
     `n_best` are all outputs where several were asked for: of a beam the best first, draws in the
@@ -109,7 +109,7 @@ class Rewriting:
     score: float
     n_best: tuple[Candidate, ...] | None = None
     loop: str | None = None
-    tokens: tuple[Token, ...] = field(default=(), compare=False, repr=False)
+    tokens: tuple[GeneratedToken, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def shown(self) -> str:

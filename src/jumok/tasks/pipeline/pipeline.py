@@ -15,18 +15,18 @@ from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.pipeline import forward as from_ids
-from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.origin import Origin, folder_constraints, told
-from jumok.tasks.pipeline.outputs import Answer
+from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.task_spec import WRITING
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import task_of
 from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, check_length
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.tokenizer import Vocabulary
 
 
-class Loaded:
+class Pipeline:
     """A model in eval mode with its vocabulary and recipe; call it with a text, or several.
 
     `.model` is the plain module, `.vocabulary` the vocabulary (asking for one that is not there is
@@ -55,7 +55,7 @@ class Loaded:
         self.others: tuple[nn.Module, ...] = ()  # that write along
         self.draft: DraftModel | None = None  # that guesses ahead
         self.weights_path: Path | None = None  # the file they were read from, where it is one
-        self.kernels = Kernels(recipe.decoding)
+        self.kernels = DecoderBackends(recipe.decoding)
         self.constraints = _constraints(origin, recipe)
 
     @property
@@ -110,16 +110,16 @@ class Loaded:
         return self._target_vocabulary
 
     @overload
-    def __call__(self, texts: str) -> Answer: ...  # type: ignore[overload-overlap]  # a str is one
+    def __call__(self, texts: str) -> Output: ...  # type: ignore[overload-overlap]  # a str is one
     @overload
-    def __call__(self, texts: Sequence[str]) -> list[Answer]: ...
-    def __call__(self, texts: str | Sequence[str]) -> Answer | list[Answer]:
-        """A Prediction, Estimate, Tagging or Rewriting for each text, in order."""
+    def __call__(self, texts: Sequence[str]) -> list[Output]: ...
+    def __call__(self, texts: str | Sequence[str]) -> Output | list[Output]:
+        """A Prediction, RegressionOutput, TokenClassification or GeneratedText for each text, in order."""
         if isinstance(texts, str):
             return self.answer([texts])[0]
         return self.answer(list(texts))
 
-    def answer(self, texts: Sequence[str]) -> list[Answer]:
+    def answer(self, texts: Sequence[str]) -> list[Output]:
         """One answer a text, in order; an empty text is answered too.
 
         Raises InputError for a text that is too long, before any is answered.
@@ -151,7 +151,7 @@ class Loaded:
         for text in texts:
             check_length(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
 
-    def with_decoding(self, words: Sequence[str]) -> "Loaded":
+    def with_decoding(self, words: Sequence[str]) -> "Pipeline":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
 
         Raises InputError for a key that is not known, when the model writes nothing, and for
@@ -159,21 +159,21 @@ class Loaded:
         """
         return self._with(self.recipe.with_decoding(words), self.others)
 
-    def renewed(self) -> "Loaded":
+    def renewed(self) -> "Pipeline":
         """The same model once its weights were changed: what was made of the old ones is let go."""
         return self._with(self.recipe, self.others)
 
-    def beside(self, others: Sequence["Loaded"]) -> "Loaded":
+    def beside(self, others: Sequence["Pipeline"]) -> "Pipeline":
         """One that writes by the mean of the probabilities of this model and of the others.
 
         Raises InputError when they do not read and write with the same vocabularies, for models
         that do not write, or not all the same way, for others that hold less, and for coverage.
         """
         for each in (self, *others):
-            if each.recipe.task not in WRITING or type(each.model) is not type(self.model):
+            if each.recipe.task not in GENERATIVE_TASKS or type(each.model) is not type(self.model):
                 raise InputError(
                     f"a run of the task {each.recipe.task} cannot write along with one of "
-                    f"{self.recipe.task}; give runs of {' or all of '.join(WRITING)}"
+                    f"{self.recipe.task}; give runs of {' or all of '.join(GENERATIVE_TASKS)}"
                 )
             self._refuse_other_vocabularies(each)
             holds, longest = each.recipe.model.max_length, self.recipe.model.max_length
@@ -185,16 +185,16 @@ class Loaded:
         models = [model for each in others for model in (each.model, *each.others)]
         return self._with(self.recipe, [*self.others, *models])
 
-    def drafted_by(self, small: "Loaded") -> "Loaded":
+    def drafted_by(self, small: "Pipeline") -> "Pipeline":
         """One that writes what this model writes, while a smaller one guesses ahead.
 
         Raises InputError for models that do not write, or not with the same vocabularies, for a
         draft that holds less, and where more than one answer is written to a text.
         """
-        if type(small.model) is not type(self.model) or self.recipe.task not in WRITING:
+        if type(small.model) is not type(self.model) or self.recipe.task not in GENERATIVE_TASKS:
             raise InputError(
                 f"a run of the task {small.recipe.task} cannot guess for one of the task "
-                f"{self.recipe.task}; give two runs of {' or two of '.join(WRITING)}"
+                f"{self.recipe.task}; give two runs of {' or two of '.join(GENERATIVE_TASKS)}"
             )
         self._refuse_other_vocabularies(small)
         decoding, longest = self.recipe.decoding, self.recipe.model.max_length
@@ -213,13 +213,13 @@ class Loaded:
         drafted.draft = DraftModel(small.model)
         return drafted
 
-    def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Loaded":
+    def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Pipeline":
         """One that answers with what `change` makes of its model, and of those that write along."""
         other = self._with(self.recipe, [change(model) for model in self.others])
         other.model = change(self.model)
         return other
 
-    def _refuse_other_vocabularies(self, other: "Loaded") -> None:
+    def _refuse_other_vocabularies(self, other: "Pipeline") -> None:
         """Raises InputError when another run does not read and write with the same ones."""
         if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
@@ -229,7 +229,7 @@ class Loaded:
                 "train one with vocabulary.file naming the other's"
             )
 
-    def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Loaded":
+    def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Pipeline":
         """The same model by another recipe of its task; its fast copies are to be made anew.
 
         Raises InputError for several models and coverage, which looks at the attention of one.
@@ -242,7 +242,7 @@ class Loaded:
             )
         other = copy.copy(self)
         other.recipe, other.others = recipe, tuple(others)
-        other.kernels = Kernels(recipe.decoding)
+        other.kernels = DecoderBackends(recipe.decoding)
         other.constraints = _constraints(self.origin, recipe)
         return other
 

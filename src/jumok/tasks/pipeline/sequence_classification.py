@@ -15,15 +15,15 @@ from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import (
     ANSWERING_TOKENS,
-    Batches,
-    PaddedIds,
+    LazyBatches,
+    PaddedBatch,
     in_order_of_length,
     padded,
 )
 from jumok.tasks.inputs.special_tokens import filler, target_begin
-from jumok.tasks.inputs.text_encoder import Texts, is_told_segments, segments_of
-from jumok.tasks.jobs.epoch_sampler import Epochs
-from jumok.tasks.pipeline.distributed_map import TENSORS, in_turns
+from jumok.tasks.inputs.text_encoder import TextInputs, is_told_segments, segments_of
+from jumok.tasks.jobs.epoch_sampler import EpochSampler
+from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, in_turns
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
@@ -35,41 +35,41 @@ class TextBatch:
     With `twice` the second half are the texts of the first half, augmented in another way.
     """
 
-    texts: PaddedIds
-    wanted: Tensor
-    twice: bool = False
+    texts: PaddedBatch
+    labels: Tensor
+    two_views: bool = False
 
     @property
     def tokens(self) -> int:
         """Real tokens."""
-        return self.texts.n_real
+        return self.texts.n_tokens
 
     @property
     def n_targets(self) -> int:
         """Texts."""
-        return len(self.wanted)
+        return len(self.labels)
 
 
 @dataclass(frozen=True)
-class KnownTexts:
+class LabelledTexts:
     """Texts, the ids a model reads of them, and what is wanted: int64 labels or float32 scores."""
 
-    texts: Texts
+    texts: TextInputs
     ids: Ragged
-    wanted: NDArray[Any]  # (n,)
+    labels: NDArray[Any]  # (n,)
 
 
-def text_epoch(epochs: Epochs, train: KnownTexts, number: int) -> Batches[TextBatch]:
+def text_epoch(epochs: EpochSampler, train: LabelledTexts, number: int) -> LazyBatches[TextBatch]:
     """The batches of an epoch, with what is wanted for each text."""
-    wanted = torch.from_numpy(train.wanted)
+    wanted = torch.from_numpy(train.labels)
 
-    def batch(texts: PaddedIds, rows: NDArray[np.int64]) -> TextBatch:
-        return TextBatch(texts, wanted[rows].to(epochs.device), epochs.twice)
+    def batch(texts: PaddedBatch, rows: NDArray[np.int64]) -> TextBatch:
+        return TextBatch(texts, wanted[rows].to(epochs.device), epochs.two_views)
 
     return epochs.batches(number, batch)
 
 
-def outputs(model: nn.Module, texts: PaddedIds, vocabulary: Vocabulary) -> Tensor:
+def outputs(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Tensor:
     """What the model says to a batch, (B, L); it learns from [SEP] which token is of which text.
 
     A decoder, where there is one, is given [BOS] as in note 002.
@@ -78,11 +78,13 @@ def outputs(model: nn.Module, texts: PaddedIds, vocabulary: Vocabulary) -> Tenso
     table = model.encoder.embedding.segments  # of RoBERTa one row: all texts are of segment 0
     n_segments = 0 if table is None else table.num_embeddings
     told = is_told_segments(vocabulary, n_segments, getattr(model, "pooling", "first"))
-    segments = segments_of(texts.ids, vocabulary.sep_id) if told else None
+    segments = segments_of(texts.input_ids, vocabulary.sep_id) if told else None
     if isinstance(model, EncoderDecoderClassifier):
-        begin = torch.full((len(texts.ids), 1), target_begin(vocabulary), device=texts.ids.device)
-        return model(texts.ids, begin, texts.real, segments=segments)  # type: ignore[no-any-return]
-    return model(texts.ids, texts.real, segments=segments)  # type: ignore[no-any-return]
+        begin = torch.full(
+            (len(texts.input_ids), 1), target_begin(vocabulary), device=texts.input_ids.device
+        )
+        return model(texts.input_ids, begin, texts.attention_mask, segments=segments)  # type: ignore[no-any-return]
+    return model(texts.input_ids, texts.attention_mask, segments=segments)  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()
@@ -100,7 +102,7 @@ def answer_all(
         return {"outputs": outputs(model, texts, vocabulary).float().cpu()}
 
     plan = in_order_of_length(rows, ANSWERING_TOKENS)
-    parts = in_turns(plan, answer, processes, TENSORS)
+    parts = in_turns(plan, answer, processes, TENSOR_CODEC)
     if not parts:
         return torch.empty(0, 0)
     found = torch.cat([part["outputs"] for part in parts])

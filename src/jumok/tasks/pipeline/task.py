@@ -10,19 +10,19 @@ from torch import nn
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.decoding.config import DecodingConfig
-from jumok.tasks.pipeline.outputs import Answer
+from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.job import TrainingJob
 from jumok.training.reporting.report import Example, Mistake
 
 if TYPE_CHECKING:
-    from jumok.tasks.inputs.tokenizer_pair import Vocabularies
-    from jumok.tasks.pipeline.pipeline import Loaded
+    from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
+    from jumok.tasks.pipeline.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
-class Scored:
+class EvaluationResult:
     """`scores` is the answer of `jumok evaluate`; the rest goes into the report."""
 
     scores: dict[str, Any]
@@ -47,25 +47,25 @@ class Task(Protocol):
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabularies: "Vocabularies",
+        vocabularies: "TokenizerPair",
         splits: Splits,
         device: torch.device,
     ) -> TrainingJob[Any]:
         """What a trainer needs."""
 
-    def score(self, loaded: "Loaded", table: Table, split: str) -> Scored:
+    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """The scores of a model on the rows of a table."""
 
-    def answer(self, loaded: "Loaded", texts: Sequence[str]) -> Sequence[Answer]:
+    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> Sequence[Output]:
         """One answer a text, in order; an empty text is answered too."""
 
 
 @runtime_checkable
-class Writing(Protocol):
+class GenerativeTask(Protocol):
     """A task whose answers are written token by token, as `recipe.decoding` says."""
 
-    def in_force(self, loaded: "Loaded") -> DecodingConfig:
+    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
         """How answers are written: what the recipe says, as far as the model can."""
 
-    def stream(self, loaded: "Loaded", text: str, on_text: Callable[[str], None]) -> Answer:
+    def stream(self, loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> Output:
         """The answer to one text; its parts are given out as soon as they are certain."""

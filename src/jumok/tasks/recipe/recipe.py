@@ -19,9 +19,9 @@ from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
     RegressionConfig,
-    VocabularyChoice,
+    VocabularyRecipe,
 )
-from jumok.tasks.recipe.task_spec import CHOICES, WRITING, Metric, TaskName
+from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS, TASK_SPECS, Metric, TaskName
 from jumok.training.config import TrainingConfig
 
 
@@ -36,7 +36,7 @@ class Recipe:
     seed: int = 0
     device: str = "auto"
     data: DataConfig = field(default_factory=DataConfig)
-    vocabulary: VocabularyChoice = field(default_factory=VocabularyChoice)
+    vocabulary: VocabularyRecipe = field(default_factory=VocabularyRecipe)
     model: ModelConfig = field(default_factory=ModelConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     regression: RegressionConfig = field(default_factory=RegressionConfig)
@@ -60,7 +60,7 @@ class Recipe:
     @property
     def score(self) -> Metric:
         """What the best weights are chosen by."""
-        return self.metric or CHOICES[self.task].metrics[0]
+        return self.metric or TASK_SPECS[self.task].metrics[0]
 
     def with_vocabulary(self, size: int, target_size: int | None = None) -> "Recipe":
         """The same recipe once the size of its vocabulary is known, or of both."""
@@ -79,7 +79,7 @@ class Recipe:
 
     def with_decoding(self, words: Sequence[str]) -> "Recipe":
         """The same recipe, `key=value` words laid over its [decoding] table."""
-        if self.task not in WRITING:
+        if self.task not in GENERATIVE_TASKS:
             raise InputError(f"a model of the task {self.task} writes nothing; leave decoding out")
         decoding = from_dict(
             DecodingConfig, apply_overrides(to_dict(self.decoding), words), "decoding"

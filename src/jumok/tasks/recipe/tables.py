@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.pooling import Pooler, Pooling
-from jumok.tasks.recipe.task_spec import Kind
+from jumok.tasks.recipe.task_spec import ModelKind
 from jumok.text.sentencepiece import VocabularyConfig
 
 
@@ -14,14 +14,14 @@ from jumok.text.sentencepiece import VocabularyConfig
 class ModelConfig(TransformerConfig):
     """The [model] table: the measures of the Transformer, and which kind it is."""
 
-    kind: Kind = "encoder"
+    kind: ModelKind = "encoder"
     pooling: Pooling = "mean"  # of an encoder that classifies
     pooler: Pooler = "none"  # a layer of its own behind the pooling: "tanh" in BERT
     init: str = ""  # a run or checkpoint to begin from: its vocabulary, measures, towers' weights
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularyChoice(VocabularyConfig):
+class VocabularyRecipe(VocabularyConfig):
     """The [vocabulary] table: a SentencePiece model that exists, or how one is trained."""
 
     file: str = ""  # an existing .model: pieces of `data.pieces` need the one that cut them

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["encoder", "decoder", "encoder_decoder"]
+ModelKind = Literal["encoder", "decoder", "encoder_decoder"]
 TaskName = Literal[
     "classification",
     "regression",
@@ -28,25 +28,25 @@ Metric = Literal[
 
 
 @dataclass(frozen=True)
-class Choices:
+class TaskSpec:
     """What a recipe may choose for a task; the first of each is what is chosen for it."""
 
-    kinds: tuple[Kind, ...]  # of model
+    kinds: tuple[ModelKind, ...]  # of model
     metrics: tuple[Metric, ...]  # what the best weights are chosen by
     columns: tuple[str, ...]  # of data, those that it may read
 
 
-CHOICES: Mapping[TaskName, Choices] = {
-    "classification": Choices(
+TASK_SPECS: Mapping[TaskName, TaskSpec] = {
+    "classification": TaskSpec(
         ("encoder", "encoder_decoder"), ("accuracy", "macro_f1"), ("text", "pair", "label")
     ),
-    "regression": Choices(("encoder",), ("pearson", "spearman"), ("text", "pair", "score")),
-    "tagging": Choices(("encoder",), ("entity_f1",), ("text", "tags")),
-    "sequence_to_sequence": Choices(
+    "regression": TaskSpec(("encoder",), ("pearson", "spearman"), ("text", "pair", "score")),
+    "tagging": TaskSpec(("encoder",), ("entity_f1",), ("text", "tags")),
+    "sequence_to_sequence": TaskSpec(
         ("encoder_decoder",), ("exact_match", "bleu", "chrf"), ("source", "target")
     ),
-    "language_modeling": Choices(("decoder",), ("bits_per_byte", "perplexity"), ("text",)),
-    "masked_language_modeling": Choices(("encoder",), ("perplexity",), ("text",)),
+    "language_modeling": TaskSpec(("decoder",), ("bits_per_byte", "perplexity"), ("text",)),
+    "masked_language_modeling": TaskSpec(("encoder",), ("perplexity",), ("text",)),
 }
 
-WRITING: tuple[TaskName, ...] = ("sequence_to_sequence", "language_modeling")
+GENERATIVE_TASKS: tuple[TaskName, ...] = ("sequence_to_sequence", "language_modeling")

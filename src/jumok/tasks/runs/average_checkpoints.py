@@ -13,16 +13,16 @@ from torch import Tensor
 from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, named_weights
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.train import Finished
+from jumok.tasks.runs.train import TrainingResult
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 
 
-def average(folder: Path, last: int, out: Path) -> Finished:
+def average(folder: Path, last: int, out: Path) -> TrainingResult:
     """A new run in `out` with the mean of the last `last` checkpoints of the run in `folder`.
 
     It is scored on the development split, as is what the run itself came to. The weights averaged
@@ -53,7 +53,7 @@ def average(folder: Path, last: int, out: Path) -> Finished:
         "versions": versions(),
     }
     averaged.write_json(averaged.results_path, results)
-    return Finished(averaged, results)
+    return TrainingResult(averaged, results)
 
 
 def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -93,9 +93,9 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
     return found
 
 
-def _write(run: Run, loaded: Loaded, out: Path) -> Run:
+def _write(run: Run, loaded: Pipeline, out: Path) -> Run:
     """The run in its new folder: the same recipe and vocabularies, other weights."""
     vocabularies = run.vocabularies()
     averaged = Run.begin(out, run.recipe(), vocabularies)
-    averaged.write_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.sums)
+    averaged.write_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.checksums)
     return averaged

@@ -11,14 +11,14 @@ from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import task_of
 
 
 @torch.inference_mode()
-def score(loaded: Loaded, table: Table, split: str) -> Scored:
+def score(loaded: Pipeline, table: Table, split: str) -> EvaluationResult:
     """The scores of a model on the rows of a table, in float32.
 
     Raises InputError when there are none, and for an imported model that answers no texts.

@@ -30,7 +30,7 @@ from jumok.pretrained.state_dict import PretrainedModel, model_from_hf
 from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
-    Vocabularies,
+    TokenizerPair,
     is_that_of,
     read_foreign,
     read_imported,
@@ -45,9 +45,9 @@ from jumok.tasks.runs.run import FORMAT, Run
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.training.config import TrainingConfig
 
-CARRIED = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
+UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
 
-TASKS: Mapping[str, TaskName] = {
+TASK_BY_HEAD: Mapping[str, TaskName] = {
     "text_classifier": "classification",
     "token_classifier": "tagging",
     "masked_language_model": "masked_language_modeling",
@@ -60,17 +60,17 @@ TASKS: Mapping[str, TaskName] = {
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedCheckpoint:
     """A foreign checkpoint in our words: everything `jumok.load` needs."""
 
     recipe: Recipe
     model: nn.Module
     labels: tuple[str, ...]
-    vocabularies: Vocabularies | None
+    vocabularies: TokenizerPair | None
     origin: Origin
 
 
-def open_foreign(folder: Path) -> Imported:
+def open_foreign(folder: Path) -> ImportedCheckpoint:
     """The checkpoint in a foreign folder, its weights mapped, not copied, in float32.
 
     Raises InputError for what we do not read, StorageError for what cannot be read.
@@ -82,7 +82,7 @@ def open_foreign(folder: Path) -> Imported:
     return _imported(found.architecture, found.model.float(), vocabulary, origin, folder)
 
 
-def open_imported(run: Run) -> Imported:
+def open_imported(run: Run) -> ImportedCheckpoint:
     """A checkpoint that `jumok import` has brought into a folder of ours.
 
     What its recipe.toml says of everything but the model holds as it stands there. Raises
@@ -121,7 +121,7 @@ def open_imported(run: Run) -> Imported:
     return replace(imported, recipe=recipe)
 
 
-def import_checkpoint(folder: Path, out: Path) -> Imported:
+def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
     """Bring the checkpoint in `folder` into the new folder `out`, in our format.
 
     Weights keep their dtype, the tokeniser its very files. Raises InputError when `out` holds
@@ -143,7 +143,7 @@ def _write(
     checkpoint: HFCheckpoint,
     found: PretrainedModel,
     vocabulary: PretrainedVocabulary | None,
-    imported: Imported,
+    imported: ImportedCheckpoint,
 ) -> None:
     """The files of an imported run into its folder."""
     origin = run.folder / FOLDER
@@ -154,7 +154,7 @@ def _write(
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
     carried = tensorfile.serialize(_apart(found.unused))
-    write_atomically(origin / CARRIED, carried)
+    write_atomically(origin / UNUSED_TENSORS, carried)
     facts = {
         "from": name_of(checkpoint.folder),
         "commit": commit_of(checkpoint.folder),
@@ -162,14 +162,15 @@ def _write(
         "architecture": found.architecture.class_name,
         "tying": found.architecture.config.tying,
         "names": dict(found.names),
-        "sha256": dict(checkpoint.checksums) | {CARRIED: hashlib.sha256(carried).hexdigest()},
+        "sha256": dict(checkpoint.checksums)
+        | {UNUSED_TENSORS: hashlib.sha256(carried).hexdigest()},
     }
     run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in named_weights(found.model).items()}
     tied = json.dumps(tied_weights(found.model), sort_keys=True)
     data = tensorfile.serialize(_apart(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
-    sums = imported.vocabularies.sums if imported.vocabularies else {}
+    sums = imported.vocabularies.checksums if imported.vocabularies else {}
     run.write_json(
         run.config_path,
         {
@@ -186,15 +187,15 @@ def _write(
 
 
 @dataclass(frozen=True)
-class _Facts:
+class ImportMetadata:
     """What origin.json tells that the other files do not."""
 
     names: Mapping[str, str]  # what each tensor that came is called in the family's table
     tying: Tying
-    sums: Mapping[str, str]  # SHA-256 of the files that came, and of what was carried
+    checksums: Mapping[str, str]  # SHA-256 of the files that came, and of what was carried
 
 
-def _facts(folder: Path) -> _Facts:
+def _facts(folder: Path) -> ImportMetadata:
     path = folder / "origin.json"
     facts = read_json(path)
     names, tying, sums = facts.get("names"), facts.get("tying"), facts.get("sha256")
@@ -203,17 +204,17 @@ def _facts(folder: Path) -> _Facts:
             f"{path}: the names of the tensors, their sums, or which of them are tied, are not as "
             "written; restore the file, or import the checkpoint again"
         )
-    return _Facts(names, tying, sums)  # type: ignore[arg-type]  # they are
+    return ImportMetadata(names, tying, sums)  # type: ignore[arg-type]  # they are
 
 
 def _are_texts(table: object) -> bool:
     return isinstance(table, dict) and all(type(text) is str for text in table.values())
 
 
-def _refuse_others(folder: Path, facts: _Facts) -> None:
+def _refuse_others(folder: Path, facts: ImportMetadata) -> None:
     """Raises InputError for files beside origin.json that are not those it was written with."""
-    for name in ("config.json", "generation_config.json", CARRIED):
-        if name in facts.sums and sha256_of(folder / name) != facts.sums[name]:
+    for name in ("config.json", "generation_config.json", UNUSED_TENSORS):
+        if name in facts.checksums and sha256_of(folder / name) != facts.checksums[name]:
             raise InputError(
                 f"{folder / name} is damaged or of another checkpoint than origin.json; restore "
                 "the run's own files, or import the checkpoint again"
@@ -233,7 +234,7 @@ def original(folder: Path) -> tuple[PretrainedModel, Path]:
     described = described.with_tying(facts.tying)
     model = described.build_on_meta()
     assign_weights(model, Run(folder.parent).read_weights())
-    carried = tensorfile.read_tensors(folder / CARRIED)
+    carried = tensorfile.read_tensors(folder / UNUSED_TENSORS)
     return PretrainedModel(described, model, facts.names, carried), folder
 
 
@@ -286,9 +287,9 @@ def _imported(
     vocabulary: PretrainedVocabulary | None,
     origin: Origin,
     folder: Path,
-) -> Imported:
-    vocabularies = None if vocabulary is None else Vocabularies.both(vocabulary)
-    task = TASKS[described.head.kind]
+) -> ImportedCheckpoint:
+    vocabularies = None if vocabulary is None else TokenizerPair.from_pretrained(vocabulary)
+    task = TASK_BY_HEAD[described.head.kind]
     if task == "classification" and len(described.labels) == 1:
         task = "regression"
     writes = described.head.kind in ("encoder_decoder", "language_model")
@@ -303,7 +304,7 @@ def _imported(
     )
     if not joint:
         recipe = replace(recipe, vocabulary=replace(recipe.vocabulary, joint=False))
-    return Imported(recipe, model, described.labels, vocabularies, origin)
+    return ImportedCheckpoint(recipe, model, described.labels, vocabularies, origin)
 
 
 def _model_config(described: HFArchitecture) -> ModelConfig:

@@ -12,7 +12,7 @@ from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.pretrained.foreign import is_hf_folder
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.tokenizer_pair import Vocabularies, read_foreign
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_foreign
 from jumok.tasks.recipe.inherited_config import refuse_other_measures
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
@@ -24,28 +24,28 @@ SHOWN = 8  # names in a line
 
 
 @dataclass(frozen=True)
-class Taken:
+class LoadReport:
     """Which weights came from a run, which of the model begin anew, which of the run were left.
 
-    >>> print(Taken(Path("runs/mlm-ko"), ("encoder.a", "encoder.b"), ("output.bias",), ()))
+    >>> print(LoadReport(Path("runs/mlm-ko"), ("encoder.a", "encoder.b"), ("output.bias",), ()))
     2 of 3 weights from runs/mlm-ko; begun anew: output.bias
     """
 
     folder: Path
-    taken: tuple[str, ...]
-    fresh: tuple[str, ...]
-    left: tuple[str, ...]
+    loaded: tuple[str, ...]
+    new: tuple[str, ...]
+    skipped: tuple[str, ...]
 
     def __str__(self) -> str:
         """All of it on one line."""
-        n = len(self.taken)
+        n = len(self.loaded)
         return (
-            f"{n} of {n + len(self.fresh)} weights from {self.folder}"
-            f"{_listed('begun anew', self.fresh)}{_listed('not taken', self.left)}"
+            f"{n} of {n + len(self.new)} weights from {self.folder}"
+            f"{_listed('begun anew', self.new)}{_listed('not taken', self.skipped)}"
         )
 
 
-def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> Taken:
+def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> LoadReport:
     """Copy into the model what it shares with the run in `folder`.
 
     The towers' weights go by their names; the head's are taken only when task, kind of model,
@@ -76,10 +76,10 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
             own[name].copy_(theirs[name])
     fresh = tuple(name for name in own if name not in taken)
     left = tuple(sorted(theirs.keys() - set(taken)))
-    return Taken(folder, taken, fresh, left)
+    return LoadReport(folder, taken, fresh, left)
 
 
-def vocabularies_of(folder: Path) -> Vocabularies:
+def vocabularies_of(folder: Path) -> TokenizerPair:
     """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
     if not is_hf_folder(folder):
         return Run.existing(folder).vocabularies()
@@ -88,7 +88,7 @@ def vocabularies_of(folder: Path) -> Vocabularies:
     found = read_foreign(folder, read_json(folder / "config.json"), generation)
     if found is None:
         raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
-    return Vocabularies.both(found)
+    return TokenizerPair.from_pretrained(found)
 
 
 def _refuse_other_tables(

@@ -14,15 +14,15 @@ from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
     TARGET,
-    Vocabularies,
+    TokenizerPair,
     is_that_of,
     read_imported,
 )
 from jumok.tasks.pipeline.origin import FOLDER
-from jumok.tasks.pipeline.pipeline import Loaded
+from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import task_of
-from jumok.tasks.runs.import_checkpoint import Imported, open_foreign, open_imported
+from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_foreign, open_imported
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.tokenizer import Vocabulary
@@ -30,7 +30,7 @@ from jumok.training.checkpoints.checkpoint import parse_step
 from jumok.training.checkpoints.store import CHECKPOINT_NAME, CHECKPOINTS, CheckpointStore
 
 
-def load(folder: str | Path, device: str = "auto") -> Loaded:
+def load(folder: str | Path, device: str = "auto") -> Pipeline:
     """A trained run, an imported checkpoint or a folder in the format of Hugging Face.
 
     RUN/checkpoints/step-N is the finished run as it was after N steps: the running average of its
@@ -82,12 +82,12 @@ def load(folder: str | Path, device: str = "auto") -> Loaded:
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
     model = task_of(recipe).model(recipe.model, labels)
     load_weights(model, weights)
-    loaded = Loaded(model, source, recipe, labels, find_device(device), target)
+    loaded = Pipeline(model, source, recipe, labels, find_device(device), target)
     loaded.weights_path = run.weights_path
     return loaded
 
 
-def _as_it_was(folder: Path, device: str) -> Loaded:
+def _as_it_was(folder: Path, device: str) -> Pipeline:
     """A finished run with the weights of one of its checkpoints.
 
     Raises CheckpointError when that is absent, damaged, or of another run.
@@ -104,10 +104,10 @@ def _as_it_was(folder: Path, device: str) -> Loaded:
     return loaded
 
 
-def _loaded(imported: Imported, device: str, weights: Path) -> Loaded:
+def _loaded(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipeline:
     """The model of a checkpoint; one in several files has no file of weights."""
     both = imported.vocabularies
-    loaded = Loaded(
+    loaded = Pipeline(
         imported.model,
         both.source if both else None,
         imported.recipe,
@@ -123,7 +123,7 @@ def _loaded(imported: Imported, device: str, weights: Path) -> Loaded:
 def _vocabularies(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:
     """The vocabulary in a run's folder and, where the target has its own, that one too."""
     if (folder / IMPORTED).is_dir():
-        both = Vocabularies.both(read_imported(folder))
+        both = TokenizerPair.from_pretrained(read_imported(folder))
         return both.source, None if joint else both.target
     names = [SOURCE] if joint else [SOURCE, TARGET]
     found = [

@@ -15,7 +15,7 @@ from jumok.config_io import from_dict, read_toml, to_dict
 from jumok.errors import InputError
 from jumok.models.weights import named_weights, tied_weights
 from jumok.safe_json import MAX_BYTES, read_json
-from jumok.tasks.inputs.tokenizer_pair import Vocabularies
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe
 
 FORMAT = 1  # of config.json
@@ -74,7 +74,7 @@ class Run:
                 )
 
     @classmethod
-    def begin(cls, folder: Path, recipe: Recipe, vocabularies: Vocabularies) -> "Run":
+    def begin(cls, folder: Path, recipe: Recipe, vocabularies: TokenizerPair) -> "Run":
         """A new run in `folder`; its recipe is written last, and then it is one.
 
         Raises InputError when a run is there already.
@@ -117,9 +117,9 @@ class Run:
         tree["training"] = {k: v for k, v in training.items() if k not in _CHANGEABLE}
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
-    def vocabularies(self) -> Vocabularies:
+    def vocabularies(self) -> TokenizerPair:
         """The vocabulary the run was trained with, or the two of them."""
-        found = Vocabularies.existing(self.folder, joint=self.recipe().vocabulary.joint)
+        found = TokenizerPair.load(self.folder, joint=self.recipe().vocabulary.joint)
         if found is None:
             raise InputError(f"{self.folder} has no vocabulary; restore the run's own files")
         return found

@@ -14,48 +14,48 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.seeding import derive_seed
-from jumok.tasks.inputs.tokenizer_pair import Vocabularies, learn, stated
-from jumok.tasks.pipeline.backends import Kernels
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, learn, stated
+from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import refuse_settings
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import task_of
 from jumok.tasks.room import refuse_beyond_memory
-from jumok.tasks.runs.initialize_from import Taken, begin_from, vocabularies_of
+from jumok.tasks.runs.initialize_from import LoadReport, begin_from, vocabularies_of
 from jumok.training.job import TrainingJob
 from jumok.training.layer_decay import frozen_parameters
 
 
 @dataclass(frozen=True)
-class Prepared:
+class TrainingSetup:
     """All that a new training begins with."""
 
     splits: Splits
-    vocabularies: Vocabularies
+    vocabularies: TokenizerPair
     model: nn.Module
-    taken: Taken | None
+    load_report: LoadReport | None
     job: TrainingJob[Any]
 
 
-def prepare(recipe: Recipe, device: torch.device) -> Prepared:
+def prepare(recipe: Recipe, device: torch.device) -> TrainingSetup:
     """Everything up to the first step; nothing is written.
 
     Raises InputError or KernelError for what cannot be trained, or not be scored in the end.
     """
-    Kernels(recipe.decoding).refuse_missing(device)
+    DecoderBackends(recipe.decoding).refuse_missing(device)
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     vocabularies = new_vocabularies(recipe, splits.train)
-    vocabularies.refuse(recipe)
+    vocabularies.check(recipe)
     model = new_model(recipe, vocabularies, splits.labels, device)
     refuse_settings(recipe, model, vocabularies.target)
     frozen_parameters(
         named_weights(model), recipe.training.freeze
     )  # refuses words that mean no weight
     taken = begin_weights(recipe, model, splits.labels)
-    job = job_of(vocabularies.fit(recipe), model, vocabularies, splits, device)
-    return Prepared(splits, vocabularies, model, taken, job)
+    job = job_of(vocabularies.apply_to(recipe), model, vocabularies, splits, device)
+    return TrainingSetup(splits, vocabularies, model, taken, job)
 
 
-def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
+def new_vocabularies(recipe: Recipe, train: Table) -> TokenizerPair:
     """Those of the run a recipe begins from, or those it names or has learnt.
 
     What the recipe says of a vocabulary beside a run to begin from is told to count for nothing.
@@ -81,7 +81,7 @@ def new_vocabularies(recipe: Recipe, train: Table) -> Vocabularies:
 def job_of(
     recipe: Recipe,
     model: nn.Module,
-    vocabularies: Vocabularies,
+    vocabularies: TokenizerPair,
     splits: Splits,
     device: torch.device,
 ) -> TrainingJob[Any]:
@@ -90,19 +90,19 @@ def job_of(
 
 
 def new_model(
-    recipe: Recipe, vocabularies: Vocabularies, labels: tuple[str, ...], device: torch.device
+    recipe: Recipe, vocabularies: TokenizerPair, labels: tuple[str, ...], device: torch.device
 ) -> nn.Module:
     """The model of a recipe on a device; its first weights follow from the seed.
 
     Raises InputError, before it is made, for one that no memory here holds.
     """
     torch.manual_seed(derive_seed(recipe.seed, "weights"))
-    config = vocabularies.fit(recipe).model
+    config = vocabularies.apply_to(recipe).model
     refuse_beyond_memory(config, learns=recipe.training)
     return task_of(recipe).model(config, labels).to(device)
 
 
-def begin_weights(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> Taken | None:
+def begin_weights(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> LoadReport | None:
     """The weights of the run that a recipe begins from, if it names one."""
     if not recipe.model.init:
         return None

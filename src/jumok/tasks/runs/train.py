@@ -25,12 +25,12 @@ from jumok.processes import (
     is_elastic,
     raise_together,
 )
-from jumok.tasks.pipeline.pipeline import Loaded
-from jumok.tasks.pipeline.task import Scored
+from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.registry import task_of
 from jumok.tasks.runs.evaluate import score, tell_bad_rows
-from jumok.tasks.runs.initialize_from import Taken
+from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.setup import begin_weights, job_of, new_model, prepare
 from jumok.training.checkpoints.checkpoint import Checkpoint
@@ -44,14 +44,14 @@ from jumok.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class Finished:
+class TrainingResult:
     """A finished run and what `results.json` says of it."""
 
     run: Run
     results: dict[str, Any]
 
 
-def train(recipe: Recipe, folder: Path) -> Finished:
+def train(recipe: Recipe, folder: Path) -> TrainingResult:
     """Train anew in `folder`; of many processes (torchrun) every one calls this.
 
     Raises InputError when a run is there already, or for what cannot be trained: bad data, a
@@ -74,7 +74,7 @@ def train(recipe: Recipe, folder: Path) -> Finished:
         return _train(begun, device, processes, None, begin)
 
 
-def resume(folder: Path) -> Finished:
+def resume(folder: Path) -> TrainingResult:
     """Go on with the run in `folder` from its newest sound checkpoint, or from the start.
 
     With any number of processes, whatever it was before. A finished run is answered with its
@@ -91,7 +91,7 @@ def resume(folder: Path) -> Finished:
                 f"{folder} is a mean of checkpoints and has none of its own; go on with the run "
                 "it was made of"
             )
-        return Finished(run, results)
+        return TrainingResult(run, results)
     device = find_device(recipe.device)
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as held:
         return _resume(run, recipe, device, processes, held, begin)
@@ -110,10 +110,10 @@ def _resume(
     processes: ProcessGroup,
     held: ExitStack,
     begin: float,
-) -> Finished:
+) -> TrainingResult:
     """Go on from the newest checkpoint; a finished run has its results already."""
     if processes.all_gather_floats([run.finished])[0][0]:
-        return Finished(run, run.results())
+        return TrainingResult(run, run.results())
     with raise_together(processes):
         check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
         if processes.rank == 0:
@@ -123,33 +123,33 @@ def _resume(
         begun = _shared(run, device, begins=checkpoint is None)
     with raise_together(processes):
         if checkpoint is None and processes.rank == 0:
-            _tell_beginning(run, begun.taken)
+            _tell_beginning(run, begun.load_report)
     return _train(begun, device, processes, checkpoint, begin)
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _StartedRun:
     """A run, and all that its training begins with or goes on with."""
 
     run: Run
     recipe: Recipe
     splits: Splits
     model: nn.Module
-    taken: Taken | None
+    load_report: LoadReport | None
     job: TrainingJob[Any] | None = None  # made already
 
 
-def _begun(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _Begun:
+def _begun(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _StartedRun:
     """A new run in `folder`, which is locked as long as `held` is open."""
     Run(folder).refuse_existing()
     new = prepare(recipe, device)
     held.enter_context(run_lock(folder))
     run = Run.begin(folder, recipe, new.vocabularies)
-    _tell_beginning(run, new.taken)
-    return _Begun(run, recipe, new.splits, new.model, new.taken, new.job)
+    _tell_beginning(run, new.load_report)
+    return _StartedRun(run, recipe, new.splits, new.model, new.load_report, new.job)
 
 
-def _shared(run: Run, device: torch.device, *, begins: bool) -> _Begun:
+def _shared(run: Run, device: torch.device, *, begins: bool) -> _StartedRun:
     """A run that is there already; with the weights it begins from where it has none of its own.
 
     Those may be gone when it goes on from a checkpoint.
@@ -158,22 +158,22 @@ def _shared(run: Run, device: torch.device, *, begins: bool) -> _Begun:
     splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
     model = new_model(recipe, run.vocabularies(), splits.labels, device)
     taken = begin_weights(recipe, model, splits.labels) if begins else None
-    return _Begun(run, recipe, splits, model, taken)
+    return _StartedRun(run, recipe, splits, model, taken)
 
 
 def _train(
-    begun: _Begun,
+    begun: _StartedRun,
     device: torch.device,
     processes: ProcessGroup,
     checkpoint: Checkpoint | None,
     begin: float,
-) -> Finished:
+) -> TrainingResult:
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
     run, splits, model = begun.run, begun.splits, begun.model
     if processes.rank == 0:
         tell_bad_rows(splits.tables.values())
     vocabularies = run.vocabularies()
-    recipe = vocabularies.fit(begun.recipe)
+    recipe = vocabularies.apply_to(begun.recipe)
     facts = {
         "recipe": run.recipe_fingerprint(),
         **vocabularies.fingerprints,
@@ -195,10 +195,10 @@ def _train(
         )
     progress = trainer.fit()
     source, target = vocabularies.source, vocabularies.target
-    loaded = Loaded(model, source, recipe, splits.labels, device, target, processes=processes)
+    loaded = Pipeline(model, source, recipe, splits.labels, device, target, processes=processes)
     with raise_together(processes):
         if processes.rank == 0:
-            run.write_model(model, recipe, splits.labels, vocabularies.sums)
+            run.write_model(model, recipe, splits.labels, vocabularies.checksums)
     with raise_together(processes):  # apart, as all exchange what they score
         scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before
@@ -211,7 +211,7 @@ def _train(
         if processes.rank == 0:
             _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
             run.write_json(run.results_path, results)  # last: a run with results is finished
-    return Finished(run, results)
+    return TrainingResult(run, results)
 
 
 def _refuse_other_facts(
@@ -228,7 +228,7 @@ def _refuse_other_facts(
             )
 
 
-def _tell_beginning(run: Run, taken: Taken | None) -> None:
+def _tell_beginning(run: Run, taken: LoadReport | None) -> None:
     """What was taken from another run: on stderr, and in the run for its results."""
     if taken is not None:
         print(taken, file=sys.stderr)
@@ -254,7 +254,11 @@ def _fingerprint(splits: Splits, pieces: bool) -> str:
 
 
 def _results(
-    recipe: Recipe, model: nn.Module, progress: TrainerState, scored: list[Scored], seconds: float
+    recipe: Recipe,
+    model: nn.Module,
+    progress: TrainerState,
+    scored: list[EvaluationResult],
+    seconds: float,
 ) -> dict[str, Any]:
     first, *others = [part.scores for part in scored]
     return {
@@ -283,7 +287,7 @@ def _publish(
     recipe: Recipe,
     history: MetricsLog,
     results: dict[str, Any],
-    scored: Scored,
+    scored: EvaluationResult,
     labels: tuple[str, ...],
 ) -> None:
     history.write_summaries(recipe.name)
