@@ -103,9 +103,9 @@ class Watched(Trainer[Texts]):
 
     peak_of_steps = 0.0
 
-    def _evaluate(self, line) -> None:  # type: ignore[no-untyped-def]
+    def evaluate(self, line) -> None:  # type: ignore[no-untyped-def]
         self.peak_of_steps = resident("VmHWM")
-        super()._evaluate(line)
+        super().evaluate(line)
 
 
 def resident(word: str) -> float:

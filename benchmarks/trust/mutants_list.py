@@ -45,22 +45,22 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/build": ("decoding/test_build.py", "decoding/constraints/test_constraint.py"),
     "decoding/stopping": ("decoding/test_generate.py", "decoding/test_beam.py"),
     "decoding/processors": ("decoding/test_processors.py",),
-    "storage": ("test_storage.py", "training/test_checkpoint.py"),
+    "storage": ("test_storage.py", "training/checkpoints/test_store.py"),
     "tensorfile": ("test_tensorfile.py",),
-    "training/checkpoint_store": ("training/test_checkpoint.py", "training/test_torture.py"),
-    "training/checkpoint": ("training/test_checkpoint.py", "training/test_torture.py"),
-    "training/manifest": ("training/test_checkpoint.py", "training/test_torture.py"),
-    "training/behind": ("training/test_behind.py",),
+    "training/checkpoint_store": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/checkpoint": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/manifest": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/behind": ("training/checkpoints/test_async_writer.py",),
     "training/lock": ("training/test_lock.py",),
-    "training/average": ("training/test_average.py",),
+    "training/average": ("training/test_ema.py",),
     "training/optimizer": ("training/test_optimizer.py",),
-    "training/randomness": ("training/test_randomness.py",),
+    "training/randomness": ("test_seeding.py",),
     "training/schedules": ("training/test_schedules.py",),
     "training/bad_steps": ("training/test_trainer.py",),
     "training/trainer": ("training/test_trainer.py",),
-    "training/better": ("training/test_better.py",),
+    "training/better": ("training/test_state.py",),
     "training/backward": ("training/test_trainer.py",),
-    "training/objectives": ("training/test_objectives.py",),
+    "training/objectives": ("training/test_losses.py",),
     "models/heads": ("models/test_heads.py",),
     "decoding/alignment": ("decoding/incremental/test_decoder.py",),
     "tasks/augmentation": ("tasks/test_augmentation.py",),
@@ -778,13 +778,13 @@ COMMITS = (
             "file.flush()\n        os.fsync(file.fileno())",
             "file.flush()",
             "bytes are not forced to disk",
-            "training/test_checkpoint.py::test_the_order_of_a_commit",
+            "training/checkpoints/test_store.py::test_the_order_of_a_commit",
         ),
         (
             "    try:\n        os.fsync(descriptor)",
             "    try:\n        pass",
             "names are not forced to disk",
-            "training/test_checkpoint.py::test_the_order_of_a_commit",
+            "training/checkpoints/test_store.py::test_the_order_of_a_commit",
         ),
         (
             "scratch.replace(path)\n        sync_folder(path.parent)",
@@ -808,7 +808,7 @@ COMMITS = (
             "except ProcessLookupError:\n        return False",
             "except ProcessLookupError:\n        return True",
             "what dead processes left stays for ever",
-            "training/test_checkpoint.py::test_leftovers_of_the_dead_go_and_those_of_the_living_stay",
+            "training/checkpoints/test_store.py::test_leftovers_of_the_dead_go_and_those_of_the_living_stay",
         ),
         (
             "remove(path)\n        raise",
@@ -835,7 +835,7 @@ COMMITS = (
     )
     + _of(
         "training/checkpoint_store",
-        "training/test_checkpoint.py",
+        "training/checkpoints/test_store.py",
         (
             "sync_folder(scratch)",
             "pass",
@@ -893,7 +893,7 @@ COMMITS = (
     )
     + _of(
         "training/checkpoint",
-        "training/test_checkpoint.py",
+        "training/checkpoints/test_store.py",
         (
             "if sha256_of(path) != record.sha256:",
             "if sha256_of(path) == '':",
@@ -921,7 +921,7 @@ COMMITS = (
     )
     + _of(
         "training/manifest",
-        "training/test_checkpoint.py",
+        "training/checkpoints/test_store.py",
         (
             "if manifest.to_bytes() != data:",
             "if not data:",
@@ -937,7 +937,7 @@ COMMITS = (
     )
     + _of(
         "training/behind",
-        "training/test_behind.py",
+        "training/checkpoints/test_async_writer.py",
         (
             "np.copyto(_as_numpy(room), _as_numpy(tensor))\n    return room",
             "return tensor",
@@ -988,7 +988,7 @@ COMMITS = (
 TRAINING = (
     _of(
         "training/average",
-        "training/test_average.py",
+        "training/test_ema.py",
         (
             "decay = min(self.decay, (1 + step) / (10 + step))",
             "decay = self.decay",
@@ -1014,7 +1014,7 @@ TRAINING = (
     )
     + _of(
         "training/randomness",
-        "training/test_randomness.py",
+        "test_seeding.py",
         (
             'derive_seed(seed, "step", step, shard)',
             'derive_seed(seed, "step", step)',
@@ -1063,7 +1063,7 @@ TRAINING = (
 LEARNING = (
     _of(
         "training/better",
-        "training/test_better.py",
+        "training/test_state.py",
         (
             '"perplexity", "bits_per_byte"})',
             '"perplexity"})',
@@ -1089,7 +1089,7 @@ LEARNING = (
     )
     + _of(
         "training/objectives",
-        "training/test_objectives.py",
+        "training/test_losses.py",
         (
             "(p - q)).sum() / 2",
             "(p - q)).sum()",

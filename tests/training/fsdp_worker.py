@@ -63,22 +63,22 @@ def _hold(processes: ProcessGroup, folder: Path) -> int:
         (share * held.loss(ids[shard : shard + 1])).backward()  # type: ignore[no-untyped-call]
 
     for _ in range(2):
-        with held.plain():
+        with held.unsharded():
             assert torch.equal(model(ids), wanted)
-        with held.averaged(average):
+        with held.with_ema(average):
             assert not model(ids).any()
         held.gradients(mine, len(ids), find)
-        torch.testing.assert_close(held.norm(), norm, rtol=1e-6, atol=0)
+        torch.testing.assert_close(held.gradient_norm(), norm, rtol=1e-6, atol=0)
         for name, parameter in held.parameters.items():
             rows = local_rows(len(gradients[name]), processes.rank, processes.size)
             wanted_rows = gradients[name][rows.start : rows.stop]
             assert parameter.grad is not None
             torch.testing.assert_close(parameter.grad, wanted_rows, rtol=1e-5, atol=1e-6)
     kept = {name: parameter.detach() for name, parameter in held.parameters.items()}
-    held.commits_to(store).commit(1, {"model": kept}, {})
+    held.checkpoint_writer(store).commit(1, {"model": kept}, {})
     for rows_here in kept.values():
         rows_here.zero_()
-    held.finish(store.checkpoint(1))
+    held.load_best(store.checkpoint(1))
     assert torch.equal(model(ids), wanted)
     assert torch.equal(copy.deepcopy(model)(ids), wanted)
     assert known == {name: set(vars(module)) for name, module in model.named_modules()}

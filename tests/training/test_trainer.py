@@ -714,14 +714,14 @@ def test_the_newest_is_kept_where_no_score_is_a_number(
 
 def test_without_a_sound_checkpoint_there_are_no_weights(tmp_path: Path) -> None:
     learning = trainer(Circle(points(32, 0)), tmp_path)
-    commit = learning.commits.wait
+    commit = learning.checkpoint_writer.wait
 
     def wait() -> None:
         commit()
         for checkpoint in CheckpointStore(tmp_path).last():
             lost(checkpoint.path)
 
-    learning.commits.wait = wait  # type: ignore[method-assign]
+    learning.checkpoint_writer.wait = wait  # type: ignore[method-assign]
     with pytest.raises(CheckpointError, match=r"cannot be used \(files missing: .*; copy a sound"):
         learning.fit()
 

@@ -209,7 +209,7 @@ def _train(
     }
     with raise_together(processes):
         if processes.rank == 0:
-            _publish(run, recipe, trainer.history, results, scored[0], splits.labels)
+            _publish(run, recipe, trainer.metrics, results, scored[0], splits.labels)
             run.write_json(run.results_path, results)  # last: a run with results is finished
     return TrainingResult(run, results)
 

@@ -36,7 +36,7 @@ class ParallelStrategy(Protocol[B]):
         """The weights, or parts of them, that this process changes, by their plain names."""
 
     @property
-    def writes(self) -> bool:
+    def is_writer(self) -> bool:
         """Whether this process has files of every checkpoint to write."""
 
     def loss(self, batch: B) -> Tensor:
@@ -45,22 +45,22 @@ class ParallelStrategy(Protocol[B]):
     def gradients(self, shards: Sequence[int], n: int, find: Find) -> None:
         """The gradients of all n batches of a step, of which this process finds `shards`."""
 
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         """The norm of all gradients of the model together: ()."""
 
-    def plain(self) -> AbstractContextManager[None]:
+    def unsharded(self) -> AbstractContextManager[None]:
         """Inside, the modules have their whole weights, and may be called one without another."""
 
-    def averaged(self, average: EMA) -> AbstractContextManager[None]:
+    def with_ema(self, average: EMA) -> AbstractContextManager[None]:
         """The same with the average for weights, where there is one."""
 
-    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
+    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
         """Where this process commits what it holds."""
 
-    def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
         """What it goes on with, by state and name; the weights are taken already."""
 
-    def finish(self, best: Checkpoint) -> None:
+    def load_best(self, best: Checkpoint) -> None:
         """Leave a checkpoint's average, or its weights, in the whole and plain model."""
 
 
@@ -78,7 +78,7 @@ class DataParallel(Generic[B]):
         self.model, self.processes, self.strict = model, processes, strict
         self.loss = loss
         self.parameters = named_weights(model)
-        self.writes = processes.rank == 0
+        self.is_writer = processes.rank == 0
 
     def gradients(self, shards: Sequence[int], n: int, find: Find) -> None:
         """Those of this process first, then the sum over all; or one tree over all batches."""
@@ -90,30 +90,30 @@ class DataParallel(Generic[B]):
                 find(shard)
             all_reduce_gradients(weights, self.processes)
 
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         """Of the gradients that are the same everywhere."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         return nn.utils.get_total_norm(gradients)
 
-    def plain(self) -> AbstractContextManager[None]:
+    def unsharded(self) -> AbstractContextManager[None]:
         """It always is."""
         return nullcontext()
 
-    def averaged(self, average: EMA) -> AbstractContextManager[None]:
+    def with_ema(self, average: EMA) -> AbstractContextManager[None]:
         """By exchange: nothing is copied."""
         return average.swap()
 
-    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
+    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
         """One file a state."""
         return store
 
-    def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
         """Everything."""
         states = checkpoint.load()
         load_weights(self.model, states["model"])
         return states
 
-    def finish(self, best: Checkpoint) -> None:
+    def load_best(self, best: Checkpoint) -> None:
         """By the names of the weights."""
         states: Mapping[str, Mapping[str, Tensor]] = best.load()
         load_weights(self.model, states.get("average", states["model"]))

@@ -43,7 +43,7 @@ class FullyShardedDataParallel(Generic[B]):
     the same methods together.
     """
 
-    writes = True
+    is_writer = True
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FullyShardedDataParallel(Generic[B]):
             self.parameters[name].grad = None if found is None else _own(_rows(found))
             rows.grad = None
 
-    def norm(self) -> Tensor:
+    def gradient_norm(self) -> Tensor:
         """The root of everybody's squares."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         own = nn.utils.get_total_norm(gradients)
@@ -113,20 +113,20 @@ class FullyShardedDataParallel(Generic[B]):
         return torch.tensor(math.sqrt(sum(squares)), device=own.device)
 
     @contextmanager
-    def plain(self) -> Iterator[None]:
+    def unsharded(self) -> Iterator[None]:
         """Each process has all weights as long as that."""
         with self._plain_with(self.parameters):
             yield
 
-    def averaged(self, average: EMA) -> AbstractContextManager[None]:
+    def with_ema(self, average: EMA) -> AbstractContextManager[None]:
         """Gathered anew each time."""
         return self._plain_with(average.values or self.parameters)
 
-    def commits_to(self, store: CheckpointStore) -> CheckpointWriter:
+    def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
         """A file a state of each process, behind the back of the training."""
         return ShardedCheckpointWriter(store, self.processes.new_group())
 
-    def read(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
+    def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
         """The rows of this process, of however many the checkpoint is."""
         part = (self.processes.rank, self.processes.size)
         states = {name: checkpoint.state(name, *part) for name in checkpoint.states}
@@ -146,7 +146,7 @@ class FullyShardedDataParallel(Generic[B]):
                 )
             parameter.copy_(mine)
 
-    def finish(self, best: Checkpoint) -> None:
+    def load_best(self, best: Checkpoint) -> None:
         """For good: the model is as if nobody had shared it."""
         state = "average" if "average" in best.states else "model"
         found = best.state(state)

@@ -104,11 +104,11 @@ class MetricsLog:
     [(0.7, 0.6, 0.8)]
     """
 
-    def __init__(self, folder: Path, resumed_step: int = 0, *, kept: bool = True) -> None:
+    def __init__(self, folder: Path, resumed_step: int = 0, *, enabled: bool = True) -> None:
         """Keep the reports up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
-        self.folder, self.kept = folder, kept
+        self.folder, self.enabled = folder, enabled
         self.records: list[LogRecord] = []
-        if not kept:
+        if not enabled:
             return
         file = folder / METRICS
         before = read_records(file, until=resumed_step) if file.exists() else []
@@ -118,7 +118,7 @@ class MetricsLog:
     def write(self, record: LogRecord) -> None:
         """Add one report. Raises InputError for a report that lacks something."""
         _check(record)
-        if not self.kept:
+        if not self.enabled:
             return
         path = self.folder / METRICS
         with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
@@ -127,7 +127,7 @@ class MetricsLog:
 
     def sync(self) -> None:
         """Force all reports to disk: those of a committed step are never written again."""
-        if not self.kept:
+        if not self.enabled:
             return
         path = self.folder / METRICS
         with storage_errors(f"{path}: cannot be written"), path.open("ab") as file:
