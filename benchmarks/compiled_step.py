@@ -99,8 +99,8 @@ def ways(case: Case) -> dict[str, Start]:
 def plainly(model: EncoderDecoder | LanguageModel) -> Start:
     """With the modules as they are."""
     if isinstance(model, LanguageModel):
-        return lambda ids, real: CausalLMDecoder(model, room=PROMPT + OUTPUT)
-    return lambda ids, real: Seq2SeqDecoder(model, ids, real, room=OUTPUT + 1)
+        return lambda ids, real: CausalLMDecoder(model, capacity=PROMPT + OUTPUT)
+    return lambda ids, real: Seq2SeqDecoder(model, ids, real, capacity=OUTPUT + 1)
 
 
 def write(case: Case, start: Start) -> list[list[int]]:

@@ -50,7 +50,7 @@ def ways(model: EncoderDecoder) -> Iterator[tuple[str, Begin]]:
     """Every way to decode with the model's weights, the plain one first."""
 
     def plain(kind: EncoderDecoder) -> Begin:
-        return lambda source, real, room: Seq2SeqDecoder(kind, source, real, room=room)
+        return lambda source, real, room: Seq2SeqDecoder(kind, source, real, capacity=room)
 
     def native(kind: NativeModel) -> Begin:
         return lambda source, real, room: NativeDecoder(kind, source, real, capacity=room)

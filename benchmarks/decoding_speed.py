@@ -339,11 +339,11 @@ def jumok(case: Case, folder: Path, how: str) -> tuple[Turn, int]:
             room = PROMPT + OUTPUT
             if native is not None:
                 return NativeDecoder(native, capacity=room)
-            return CausalLMDecoder(plain, room=room)  # type: ignore[arg-type]
+            return CausalLMDecoder(plain, capacity=room)  # type: ignore[arg-type]
         if native is not None:
             return NativeDecoder(native, ids, real, capacity=OUTPUT + 1)
         assert isinstance(plain, EncoderDecoder)
-        return Seq2SeqDecoder(plain, ids, real, room=OUTPUT + 1)
+        return Seq2SeqDecoder(plain, ids, real, capacity=OUTPUT + 1)
 
     def turn() -> Ids:
         written: Ids = []

@@ -118,13 +118,13 @@ class Pair:
             first = torch.tensor([[self.vocabulary.bos_id]])
             stopping = StoppingCriteria(self.vocabulary.eos_id, [LONGEST])
             opening = GenerationInputs(first, stopping, [text_key(source[0].tolist())])
-            target = Seq2SeqDecoder(self.target, source, room=LONGEST)
+            target = Seq2SeqDecoder(self.target, source, capacity=LONGEST)
             if way.ahead:
-                draft = Seq2SeqDecoder(self.draft, source, room=LONGEST)
+                draft = Seq2SeqDecoder(self.draft, source, capacity=LONGEST)
                 found = speculative(target, draft, opening, config, n_draft_tokens=way.ahead)
-                answers.append(found.answer)
-                kept, guessed = kept + found.kept, guessed + found.guessed
-                passes += found.passes
+                answers.append(found.hypothesis)
+                kept, guessed = kept + found.accepted, guessed + found.proposed
+                passes += found.target_passes
             else:
                 [[answer]] = generate(target, opening, config)
                 answers.append(answer)

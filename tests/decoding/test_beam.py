@@ -194,11 +194,11 @@ def test_one_beam_is_greedy(
     stopping = StoppingCriteria(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
         one = GenerationInputs(torch.full((len(ids), 1), BOS), stopping)
-        writers = [Seq2SeqDecoder(model, ids, real, room=10) for _ in range(2)]
+        writers = [Seq2SeqDecoder(model, ids, real, capacity=10) for _ in range(2)]
     else:
         first, padding = left_pad(ids, real)
         one = GenerationInputs(first, stopping, padding=padding)
-        writers = [CausalLMDecoder(model, padding, room=18) for _ in range(2)]
+        writers = [CausalLMDecoder(model, padding, capacity=18) for _ in range(2)]
     searched = beam_search(writers[0], one, config)
     for [beam], [greedy] in zip(searched, generate(writers[1], one, config), strict=True):
         assert (beam.ids, beam.finished) == (greedy.ids, greedy.finished)

@@ -71,7 +71,9 @@ def both(
     processors: Sequence[Processor] = (),
     ahead: int = 4,
 ) -> SpeculativeResult:
-    writers = (CausalLMDecoder(model, start.padding, room=ROOM + 8) for model in (target, draft))
+    writers = (
+        CausalLMDecoder(model, start.padding, capacity=ROOM + 8) for model in (target, draft)
+    )
     return speculative(*writers, start, config, processors, n_draft_tokens=ahead)
 
 
@@ -88,27 +90,27 @@ def test_greedy_writes_what_greedy_writes(ahead: int, positions: str) -> None:
         for limit in (1, 2, 20):
             config = DecodingConfig(max_length=limit)
             [[plain]] = generate(
-                CausalLMDecoder(target, room=ROOM + 8), opening(prompt, limit), config
+                CausalLMDecoder(target, capacity=ROOM + 8), opening(prompt, limit), config
             )
             found = both(target, draft, opening(prompt, limit), config, ahead=ahead)
-            assert found.answer.ids == plain.ids
-            assert found.answer.finished == plain.finished
-            assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
-            assert found.answer.rank == pytest.approx(plain.rank, abs=1e-4)
-            assert found.answer.log_probabilities == pytest.approx(
+            assert found.hypothesis.ids == plain.ids
+            assert found.hypothesis.finished == plain.finished
+            assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+            assert found.hypothesis.rank == pytest.approx(plain.rank, abs=1e-4)
+            assert found.hypothesis.log_probabilities == pytest.approx(
                 plain.log_probabilities, abs=1e-4
             )
-            guessed, kept = guessed + found.guessed, kept + found.kept
+            guessed, kept = guessed + found.proposed, kept + found.accepted
     assert 0 < kept < guessed  # some guesses were kept, others were not
 
 
 def test_a_perfect_draft_saves_passes() -> None:
     target = language_model(0)
     found = both(target, target, opening([2, 5], 20), DecodingConfig(max_length=20), ahead=4)
-    written = len(found.answer.log_probabilities)
-    assert found.kept == found.guessed > 0
-    assert found.passes == -(-written // 5)
-    assert found.kept + found.passes >= written
+    written = len(found.hypothesis.log_probabilities)
+    assert found.accepted == found.proposed > 0
+    assert found.target_passes == -(-written // 5)
+    assert found.accepted + found.target_passes >= written
 
 
 def test_an_encoder_decoder_and_its_draft() -> None:
@@ -125,12 +127,12 @@ def test_an_encoder_decoder_and_its_draft() -> None:
         start = GenerationInputs(torch.tensor([[BOS]]), stopping)
 
         def writer(model: EncoderDecoder, source: Tensor = source) -> IncrementalDecoder:
-            return Seq2SeqDecoder(model, source, room=12)
+            return Seq2SeqDecoder(model, source, capacity=12)
 
         [[plain]] = generate(writer(target), start, settings, processors)
         found = speculative(writer(target), writer(draft), start, settings, processors)
-        assert found.answer.ids == plain.ids
-        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+        assert found.hypothesis.ids == plain.ids
+        assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
         assert len(plain.ids) >= 4
 
 
@@ -150,13 +152,13 @@ def test_a_padded_source_and_every_kind_of_positions(positions: str, side: str) 
     settings = DecodingConfig(max_length=12)
 
     def writer(model: EncoderDecoder) -> IncrementalDecoder:
-        return Seq2SeqDecoder(model, source, real, room=12)
+        return Seq2SeqDecoder(model, source, real, capacity=12)
 
     [[plain]] = generate(writer(target), start, settings)
     for guesser in (draft, target):
         found = speculative(writer(target), writer(guesser), start, settings)
-        assert found.answer.ids == plain.ids
-        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+        assert found.hypothesis.ids == plain.ids
+        assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal_halves", "none"])
@@ -166,14 +168,14 @@ def test_several_models_and_a_draft(positions: str) -> None:
     config = DecodingConfig(max_length=16)
 
     def together() -> IncrementalDecoder:
-        return EnsembleDecoder([CausalLMDecoder(model, room=ROOM + 8) for model in models])
+        return EnsembleDecoder([CausalLMDecoder(model, capacity=ROOM + 8) for model in models])
 
     for prompt in PROMPTS:
         [[plain]] = generate(together(), opening(prompt, 16), config)
-        draft = CausalLMDecoder(near(models[0], 0.05), room=ROOM + 8)
+        draft = CausalLMDecoder(near(models[0], 0.05), capacity=ROOM + 8)
         found = speculative(together(), draft, opening(prompt, 16), config)
-        assert found.answer.ids == plain.ids
-        assert found.answer.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
+        assert found.hypothesis.ids == plain.ids
+        assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)  # float32 sums
 
 
 def test_a_stop_text_in_the_midst_of_guesses() -> None:
@@ -186,20 +188,20 @@ def test_a_stop_text_in_the_midst_of_guesses() -> None:
     config = DecodingConfig(max_length=16)
     end_id = vocabulary.eos_id
     free = GenerationInputs(torch.tensor([prompt]), build_stopping(config, end_id, [16]))
-    [[long]] = generate(CausalLMDecoder(target, room=ROOM + 8), free, config)
+    [[long]] = generate(CausalLMDecoder(target, capacity=ROOM + 8), free, config)
     before, text = vocabulary.decode_batch([prompt, [*prompt, *long.ids]])
     stop = text.removeprefix(before)[4:6]
     assert stop.strip()
     config = DecodingConfig(max_length=16, stop=(stop,))
     stopping = build_stopping(config, end_id, [16], vocabulary, [prompt])
     start = GenerationInputs(torch.tensor([prompt]), stopping)
-    [[plain]] = generate(CausalLMDecoder(target, room=ROOM + 8), start, config)
+    [[plain]] = generate(CausalLMDecoder(target, capacity=ROOM + 8), start, config)
     assert plain.finished
     assert len(plain.ids) < len(long.ids)
     for draft in (target, near(target, 0.05)):
         found = both(target, draft, start, config, ahead=8)
-        assert found.answer.ids == plain.ids
-        assert found.answer.finished
+        assert found.hypothesis.ids == plain.ids
+        assert found.hypothesis.finished
 
 
 def test_a_padded_prompt() -> None:
@@ -210,7 +212,7 @@ def test_a_padded_prompt() -> None:
     padded = GenerationInputs(
         torch.tensor([[PAD, PAD, 2, 5]]), StoppingCriteria(END, [9]), padding=torch.tensor([2])
     )
-    assert both(target, draft, padded, config, processors).answer.ids == plain.answer.ids
+    assert both(target, draft, padded, config, processors).hypothesis.ids == plain.hypothesis.ids
 
 
 class Bigrams:
@@ -271,8 +273,8 @@ def test_samples_follow_the_distribution_of_the_target(
         writers = Bigrams(table), Bigrams(table + noise * others)
         start = opening(prompt, length, key)
         found = speculative(*writers, start, config, processors, n_draft_tokens=2)
-        counts[*found.answer.ids, *([END] if found.answer.finished else [])] += 1
-        kept, guessed = kept + found.kept, guessed + found.guessed
+        counts[*found.hypothesis.ids, *([END] if found.hypothesis.finished else [])] += 1
+        kept, guessed = kept + found.accepted, guessed + found.proposed
     assert counts.keys() <= expected.keys()
     assert 0.2 < kept / guessed < 0.95  # many guesses were kept, many replaced
     assert chi_square(counts, {row: n * p for row, p in expected.items()}) < 1
@@ -304,7 +306,7 @@ def test_the_same_seed_writes_the_same() -> None:
     rows = [
         both(
             target, draft, opening([2], 20, key), DecodingConfig(sample=True, seed=seed)
-        ).answer.ids
+        ).hypothesis.ids
         for seed, key in [(1, 1), (1, 1), (2, 1), (1, 2)]
     ]
     assert rows[0] == rows[1]
@@ -314,7 +316,7 @@ def test_the_same_seed_writes_the_same() -> None:
 def test_tokens_are_told_as_they_are_written() -> None:
     target, draft = language_model(0), language_model(1)
     told: list[int] = []
-    writers = [CausalLMDecoder(model, room=ROOM) for model in (target, draft)]
+    writers = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
     found = speculative(
         *writers, opening([2, 5], 20), DecodingConfig(), (), lambda row, token: told.append(token)
     )
@@ -330,8 +332,8 @@ def test_nothing_is_left_to_choose_from() -> None:
     target, draft = language_model(0), language_model(1)
     processors = [Allowed([5, 6]), once]
     found = both(target, draft, opening([2], 9), DecodingConfig(max_length=9), processors)
-    assert len(found.answer.ids) == 2
-    assert not found.answer.finished
+    assert len(found.hypothesis.ids) == 2
+    assert not found.hypothesis.finished
 
 
 def sure(token: int) -> LanguageModel:
@@ -357,8 +359,8 @@ def test_a_guess_that_leads_nowhere_is_no_fault() -> None:
 
     config = DecodingConfig(max_length=9)
     found = both(target, draft, opening([2], 9), config, held("5", "677"))
-    assert found.answer.ids == [6, 7, 7]
-    assert found.guessed > found.kept
+    assert found.hypothesis.ids == [6, 7, 7]
+    assert found.proposed > found.accepted
     with pytest.raises(InputError, match="nothing may follow what is written so far"):
         both(target, draft, opening([2], 9), config, held("6"))
 
@@ -370,7 +372,7 @@ def test_refused() -> None:
         start: GenerationInputs, config: DecodingConfig, size: int = V, ahead: int = 4
     ) -> None:
         draft = language_model(1, size=size)
-        writers = [CausalLMDecoder(model, room=ROOM) for model in (target, draft)]
+        writers = [CausalLMDecoder(model, capacity=ROOM) for model in (target, draft)]
         speculative(*writers, start, config, n_draft_tokens=ahead)
 
     two = GenerationInputs(torch.tensor([[2], [2]]), StoppingCriteria(END, [9, 9]), [0, 0])

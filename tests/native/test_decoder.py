@@ -69,7 +69,7 @@ def same_course(
 def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = encoder_decoder(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), SOURCE, REAL, capacity=12)
-    plain = Seq2SeqDecoder(model, SOURCE, REAL, room=12)
+    plain = Seq2SeqDecoder(model, SOURCE, REAL, capacity=12)
     same_course(native, plain, tokens(3, 1), TOLERANCE[precision])
 
 
@@ -79,7 +79,7 @@ def test_an_encoder_decoder_writes_the_same(kind: str, positions: str, precision
 def test_a_language_model_writes_the_same(kind: str, positions: str, precision: str) -> None:
     model = language_model(kind, positions)
     native = NativeDecoder(NativeModel(model, precision), padding=PADDING, capacity=12)
-    plain = CausalLMDecoder(model, PADDING, room=12)
+    plain = CausalLMDecoder(model, PADDING, capacity=12)
     same_course(native, plain, tokens(3, 4), TOLERANCE[precision])
 
 
@@ -87,7 +87,7 @@ def test_without_padding() -> None:
     model = language_model()
     prompt = tokens(2, 5)
     native = NativeDecoder(NativeModel(model, "float32"), capacity=8)
-    assert difference(native.step(prompt), CausalLMDecoder(model, room=8).step(prompt)) < 1e-5
+    assert difference(native.step(prompt), CausalLMDecoder(model, capacity=8).step(prompt)) < 1e-5
 
 
 def test_a_source_of_padding_alone_says_nothing() -> None:
@@ -96,7 +96,7 @@ def test_a_source_of_padding_alone_says_nothing() -> None:
     real[1] = False
     ids = tokens(3, 1)
     native = NativeDecoder(NativeModel(model, "float32"), SOURCE, real, capacity=2)
-    plain = Seq2SeqDecoder(model, SOURCE, real, room=2)
+    plain = Seq2SeqDecoder(model, SOURCE, real, capacity=2)
     assert difference(native.step(ids), plain.step(ids)) < 1e-5
 
 
@@ -136,14 +136,14 @@ def test_neither_company_nor_threads_change_a_bit(precision: str) -> None:
 def test_places_of_beams_that_died_are_used_again() -> None:
     model = language_model()
     native = NativeDecoder(NativeModel(model, "float32"), capacity=40)
-    plain = CausalLMDecoder(model, room=40)
+    plain = CausalLMDecoder(model, capacity=40)
     torch.manual_seed(3)
     first = tokens(30, 1)
     for ids in (first, *(tokens(30, 1) for _ in range(38))):  # 1,170 places, 256 to a block
         assert difference(native.step(ids), plain.step(ids)) < 1e-5
         rows = torch.randint(0, 30, (30,))
         native.reorder(rows)
-        plain.select(rows)
+        plain.reorder(rows)
 
 
 @pytest.mark.parametrize("precision", TOLERANCE)
@@ -154,7 +154,7 @@ def test_a_trained_model_writes_the_same_tokens(reading_run: Path, precision: st
     for spoken in ("삼 일 사", "구 영 오 이", "칠"):
         source = torch.tensor([vocabulary.encode(spoken)])
         native = NativeDecoder(native_model, source, capacity=12)
-        plain = Seq2SeqDecoder(model, source, room=12)
+        plain = Seq2SeqDecoder(model, source, capacity=12)
         ids = torch.tensor([[vocabulary.bos_id]])
         for _ in range(10):
             chosen = plain.step(ids).argmax(-1)

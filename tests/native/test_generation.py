@@ -45,11 +45,11 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
     if reads:
         model = encoder_decoder()
         native = NativeDecoder(NativeModel(model, "float32"), source, capacity=ROOM)
-        writers = [native, Seq2SeqDecoder(model, source, room=ROOM)]
+        writers = [native, Seq2SeqDecoder(model, source, capacity=ROOM)]
     else:
         speaker = language_model()
         native = NativeDecoder(NativeModel(speaker, "float32"), capacity=ROOM)
-        writers = [native, CausalLMDecoder(speaker, room=ROOM)]
+        writers = [native, CausalLMDecoder(speaker, capacity=ROOM)]
     assert isinstance(writers[0], SupportsTopK)
     assert not isinstance(writers[1], SupportsTopK)
     ours, plain = (generate(writer, opening, config, processors) for writer in writers)
@@ -65,16 +65,16 @@ def test_a_draft_guesses_for_the_kernel() -> None:
     model, small = language_model(), language_model("GPT-2's")
     start = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(END, [12]))
     config = DecodingConfig(max_length=12)
-    [[plain]] = generate(CausalLMDecoder(model, room=ROOM), start, config)
+    [[plain]] = generate(CausalLMDecoder(model, capacity=ROOM), start, config)
 
     def writers(each: LanguageModel) -> list[IncrementalDecoder]:
         native = NativeDecoder(NativeModel(each, "float32"), capacity=ROOM)
-        return [native, CausalLMDecoder(each, room=ROOM)]
+        return [native, CausalLMDecoder(each, capacity=ROOM)]
 
     for of_target, of_draft in product(range(2), range(2)):
         for guesser in (small, model):
             found = speculative(
                 writers(model)[of_target], writers(guesser)[of_draft], start, config
             )
-            assert found.answer.ids == plain.ids
-            assert found.answer.score == pytest.approx(plain.score, abs=1e-4)
+            assert found.hypothesis.ids == plain.ids
+            assert found.hypothesis.score == pytest.approx(plain.score, abs=1e-4)

@@ -74,8 +74,8 @@ def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) ->
 def test_a_trained_model_writes_the_same_tokens(reading_run: Path, change) -> None:
     loaded = jumok.load(reading_run)
     source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])
-    plain = Seq2SeqDecoder(loaded.model, source, room=12)
-    changed = Seq2SeqDecoder(change(loaded.model), source, room=12)
+    plain = Seq2SeqDecoder(loaded.model, source, capacity=12)
+    changed = Seq2SeqDecoder(change(loaded.model), source, capacity=12)
     ids = torch.tensor([[loaded.vocabulary.bos_id]])
     for _ in range(8):
         chosen = plain.step(ids).argmax(-1)

@@ -272,7 +272,7 @@ def test_prompts_of_other_lengths_are_written_together(monkeypatch: pytest.Monke
 
     def counted(self: CausalLMDecoder, *given: Any, room: int) -> None:
         rooms.append(room)
-        begin(self, *given, room=room)
+        begin(self, *given, capacity=room)
 
     monkeypatch.setattr(CausalLMDecoder, "__init__", counted)
     texts = ["이 영화", "", "연기가 너무 좋았어요", "이"]

@@ -22,11 +22,11 @@ def cached(subject: Subject) -> Answers:
         case EncoderDecoder() if subject.loaded.has_logits:
             return _read_and_written(
                 subject,
-                lambda ids, real, room: Seq2SeqDecoder(model, ids, real, room=room),
+                lambda ids, real, room: Seq2SeqDecoder(model, ids, real, capacity=room),
             )
         case LanguageModel():
             return _gone_on(
-                subject, lambda padding, room: CausalLMDecoder(model, padding, room=room)
+                subject, lambda padding, room: CausalLMDecoder(model, padding, capacity=room)
             )
         case _:
             raise NotApplicable(

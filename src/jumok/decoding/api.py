@@ -40,16 +40,16 @@ MakeLMDecoder = Callable[[LanguageModel, Tensor | None, int], IncrementalDecoder
 def generate_seq2seq(
     model: EncoderDecoder,
     source: Tensor,
-    real: Tensor | None,
+    source_mask: Tensor | None,
     config: DecodingConfig,
     *,
     bos_id: int,
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
-    others: Sequence[EncoderDecoder] = (),
+    ensemble: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
-    begin: MakeSeq2SeqDecoder | None = None,
+    make_decoder: MakeSeq2SeqDecoder | None = None,
     callback: StepCallback | None = None,
     draft: DraftModel | None = None,
 ) -> list[list[Hypothesis]]:
@@ -72,7 +72,9 @@ def generate_seq2seq(
     """
     if not len(source):
         return []
-    lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
+    lengths = (
+        [source.shape[1]] * len(source) if source_mask is None else source_mask.sum(-1).tolist()
+    )
     limits = [config.limit(length) for length in lengths]
     stopping, processors = build_stopping_and_processors(
         config, end_id, limits, vocabulary, constraints
@@ -80,30 +82,33 @@ def generate_seq2seq(
     opening = GenerationInputs(
         prompt_ids=torch.full((len(source), 1), bos_id, device=source.device),
         stopping=stopping,
-        sample_keys=[text_key(row) for row in _rows(source, real)],
+        sample_keys=[text_key(row) for row in _rows(source, source_mask)],
     )
-    begin = begin or default_decoder(config)
-    writers = [begin(each, source, real, opening.max_new_tokens) for each in (model, *others)]
-    writer = EnsembleDecoder(writers) if others else writers[0]
+    make_decoder = make_decoder or default_decoder(config)
+    writers = [
+        make_decoder(each, source, source_mask, opening.max_new_tokens)
+        for each in (model, *ensemble)
+    ]
+    writer = EnsembleDecoder(writers) if ensemble else writers[0]
     if draft is not None and callback is None:
         assert isinstance(draft.model, EncoderDecoder)
-        guesser = begin(draft.model, source, real, opening.max_new_tokens)
-        return draft.write(writer, guesser, opening, config, processors, on_token)
+        guesser = make_decoder(draft.model, source, source_mask, opening.max_new_tokens)
+        return draft.generate(writer, guesser, opening, config, processors, on_token)
     return generate(writer, opening, config, processors, on_token, callback)
 
 
 def generate_lm(
     model: LanguageModel,
     prompts: Tensor,
-    real: Tensor | None,
+    prompt_mask: Tensor | None,
     config: DecodingConfig,
     *,
     end_id: int,
     vocabulary: Vocabulary | None = None,
     constraints: Sequence[Processor] = (),
-    others: Sequence[LanguageModel] = (),
+    ensemble: Sequence[LanguageModel] = (),
     on_token: OnToken | None = None,
-    begin: MakeLMDecoder | None = None,
+    make_decoder: MakeLMDecoder | None = None,
     callback: StepCallback | None = None,
     draft: DraftModel | None = None,
 ) -> list[list[Hypothesis]]:
@@ -116,7 +121,7 @@ def generate_lm(
     """
     if not len(prompts):
         return []
-    texts = _rows(prompts, real)
+    texts = _rows(prompts, prompt_mask)
     stopping, processors = build_stopping_and_processors(
         config,
         end_id,
@@ -126,16 +131,16 @@ def generate_lm(
         prompts=texts,
         continues_text=continues_text(config, texts, vocabulary),
     )
-    first, padding = left_pad(prompts, real)
+    first, padding = left_pad(prompts, prompt_mask)
     opening = GenerationInputs(first, stopping, [text_key(text) for text in texts], padding)
     room = first.shape[1] + opening.max_new_tokens - 1  # the last token is written, never read
-    begin = begin or _going_on
-    writers = [begin(each, padding, room) for each in (model, *others)]
-    writer = EnsembleDecoder(writers) if others else writers[0]
+    make_decoder = make_decoder or _going_on
+    writers = [make_decoder(each, padding, room) for each in (model, *ensemble)]
+    writer = EnsembleDecoder(writers) if ensemble else writers[0]
     if draft is not None and callback is None:
         assert isinstance(draft.model, LanguageModel)
-        guesser = begin(draft.model, padding, room)
-        return draft.write(writer, guesser, opening, config, processors, on_token)
+        guesser = make_decoder(draft.model, padding, room)
+        return draft.generate(writer, guesser, opening, config, processors, on_token)
     return generate(writer, opening, config, processors, on_token, callback)
 
 
@@ -147,17 +152,17 @@ def default_decoder(config: DecodingConfig) -> MakeSeq2SeqDecoder:
 def _plain(
     model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
 ) -> IncrementalDecoder:
-    return Seq2SeqDecoder(model, source, real, room=room)
+    return Seq2SeqDecoder(model, source, real, capacity=room)
 
 
 def _attentive(
     model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
 ) -> IncrementalDecoder:
-    return AttentionRecordingDecoder(model, source, real, room=room)
+    return AttentionRecordingDecoder(model, source, real, capacity=room)
 
 
 def _going_on(model: LanguageModel, padding: Tensor | None, room: int) -> IncrementalDecoder:
-    return CausalLMDecoder(model, padding, room=room)
+    return CausalLMDecoder(model, padding, capacity=room)
 
 
 def _rows(ids: Tensor, real: Tensor | None) -> list[list[int]]:

@@ -112,14 +112,14 @@ def beam_search(
     ids = inputs.prompt_ids
     while True:
         if ranking is not None:
-            log_p, token = ranking.best(ids, most)  # 2 x (N * W, C)
+            log_p, token = ranking.top_k(ids, most)  # 2 x (N * W, C)
             scores = log_p
         else:
             cached = decoder.length
             log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
             scores = apply_processors(log_p, search.context, processors) if processors else log_p
             if callback is not None:
-                callback.scored(cached, log_p, scores)
+                callback.on_scores(cached, log_p, scores)
             scores, token = scores.topk(most)
             log_p = log_p.gather(1, token)
         if attentive is not None:
@@ -128,7 +128,7 @@ def beam_search(
         stopped = search.stopped(candidates)
         search.update(candidates, stopped)
         if callback is not None:
-            callback.continued(search.continuations(candidates, stopped))
+            callback.on_step(search.continuations(candidates, stopped))
         rows = search.advance()
         if not len(rows):
             return search.answers

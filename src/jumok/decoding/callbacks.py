@@ -25,12 +25,12 @@ class StepResult:
 class StepCallback(Protocol):
     """Somebody who looks on while one text is written."""
 
-    def scored(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
+    def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
         """The model has read the newest tokens; `cached` positions were read before.
 
         log_p (B, V) are the model's own log-probabilities, scores (B, V) what the processors made
         of them: softmax(scores) is what a draw is made from.
         """
 
-    def continued(self, continuations: StepResult) -> None:
+    def on_step(self, continuations: StepResult) -> None:
         """The step is over, and this came of it."""

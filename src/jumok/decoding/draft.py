@@ -25,26 +25,26 @@ class DraftModel:
     """
 
     model: EncoderDecoder | LanguageModel
-    passes: int = 0  # of the large model
-    guessed: int = 0  # tokens that were offered to it
-    kept: int = 0  # of them
+    target_passes: int = 0  # of the large model
+    proposed: int = 0  # tokens that were offered to it
+    accepted: int = 0  # of them
 
-    def write(
+    def generate(
         self,
         target: IncrementalDecoder,
-        guesser: IncrementalDecoder,
-        opening: GenerationInputs,
+        draft_decoder: IncrementalDecoder,
+        inputs: GenerationInputs,
         config: DecodingConfig,
         processors: Sequence[Processor],
         on_token: OnToken | None = None,
     ) -> list[list[Hypothesis]]:
         """What `generate` would write with the target alone, for one text."""
-        found = speculative(target, guesser, opening, config, processors, on_token)
-        self.passes += found.passes
-        self.guessed += found.guessed
-        self.kept += found.kept
-        return [[found.answer]]
+        found = speculative(target, draft_decoder, inputs, config, processors, on_token)
+        self.target_passes += found.target_passes
+        self.proposed += found.proposed
+        self.accepted += found.accepted
+        return [[found.hypothesis]]
 
     def __str__(self) -> str:
         """How well it guessed."""
-        return f"{self.kept} of {self.guessed} guesses kept, {self.passes} passes of the model"
+        return f"{self.accepted} of {self.proposed} guesses kept, {self.target_passes} passes of the model"

@@ -75,7 +75,7 @@ def decode_tokenwise(
     ids = inputs.prompt_ids
     for t in range(inputs.max_new_tokens):
         if ranking is not None:
-            gain, token = (part[:, 0] for part in ranking.best(ids, 1))  # 2 x (B)
+            gain, token = (part[:, 0] for part in ranking.top_k(ids, 1))  # 2 x (B)
         else:
             cached = decoder.length
             logits = decoder.step(ids)  # (B, V)
@@ -86,7 +86,7 @@ def decode_tokenwise(
             if processors:
                 scores = apply_processors(log_p, sheet.context(t, logits), processors)
             if callback is not None:
-                callback.scored(cached, log_p, scores)
+                callback.on_scores(cached, log_p, scores)
             token = choose(scores, sheet.alive, t)  # (B)
             gain = log_p.gather(-1, token[:, None])[:, 0]
             if processors:  # they may have left nothing to choose from
@@ -99,7 +99,7 @@ def decode_tokenwise(
                     raise no_continuation_error()
         going = sheet.write(t, token, gain, on_token)
         if callback is not None:
-            callback.continued(sheet.continuations(t, token, going))
+            callback.on_step(sheet.continuations(t, token, going))
         if not going:
             break
         if len(going) < len(token):

@@ -38,10 +38,10 @@ from jumok.errors import InputError
 class SpeculativeResult:
     """What was written, and how well it was guessed."""
 
-    answer: Hypothesis
-    passes: int  # of the target
-    guessed: int  # tokens the draft offered
-    kept: int  # of them
+    hypothesis: Hypothesis
+    target_passes: int  # of the target
+    proposed: int  # tokens the draft offered
+    accepted: int  # of them
 
 
 @torch.inference_mode()

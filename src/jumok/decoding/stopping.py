@@ -18,16 +18,16 @@ class StopStrings:
     """Whether tokens spell one of the stop texts."""
 
     vocabulary: Vocabulary
-    texts: tuple[str, ...]
+    strings: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not all(self.texts):
+        if not all(self.strings):
             raise InputError("an empty stop text would stop everything; leave it out")
 
     @cached_property
     def _enough(self) -> int:
         """Tokens at the end of a text that hold every stop text the newest of them may complete."""
-        return 2 * max(len(stop.encode()) for stop in self.texts) + 8
+        return 2 * max(len(stop.encode()) for stop in self.strings) + 8
 
     def __call__(self, ids: Sequence[int], before: Sequence[int] = ()) -> bool:
         """Whether the newest of `ids` completes a stop text; they go on behind those `before`.
@@ -36,10 +36,10 @@ class StopStrings:
         """
         if len(ids) > self._enough:  # to decode all of them each time would take ever longer
             end = self.vocabulary.decode(ids[-self._enough :])
-            if not any(stop in end for stop in self.texts):
+            if not any(stop in end for stop in self.strings):
                 return False
         given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
-        return any(stop in whole[shared(given, whole) :] for stop in self.texts)
+        return any(stop in whole[shared(given, whole) :] for stop in self.strings)
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ class TextStreamer:
         self._held: dict[int, str] = {}  # what may be the beginning of a stop text
         self._stopped: set[int] = set()
 
-    def behind(self, row: int, ids: Iterable[int]) -> None:
+    def set_prompt(self, row: int, ids: Iterable[int]) -> None:
         """The text of a row goes on behind these tokens: a space before its first word is shown."""
         self._decoders.setdefault(row, StreamingDecoder(self._vocabulary)).behind(ids)
 

@@ -44,10 +44,10 @@ every_positions = pytest.mark.parametrize("positions", POSITIONS)
 def begun(model: Model, ids: Tensor, real: Tensor) -> tuple[IncrementalDecoder, Tensor]:
     """A writer over these texts, and the first tokens it is given."""
     if isinstance(model, EncoderDecoder):
-        writer: IncrementalDecoder = Seq2SeqDecoder(model, ids, real, room=64)
+        writer: IncrementalDecoder = Seq2SeqDecoder(model, ids, real, capacity=64)
         return writer, torch.full((len(ids), 1), BOS)
     first, padding = left_pad(ids, real)
-    return CausalLMDecoder(model, padding, room=64), first
+    return CausalLMDecoder(model, padding, capacity=64), first
 
 
 @every_kind
@@ -113,9 +113,9 @@ def test_float32_whatever_the_weights(kind: str) -> None:
     ids, real = texts(n=2)
     model = model_of(kind).bfloat16()
     if isinstance(model, EncoderDecoder):
-        logits = Seq2SeqDecoder(model, ids, real, room=4).step(torch.full((2, 1), BOS))
+        logits = Seq2SeqDecoder(model, ids, real, capacity=4).step(torch.full((2, 1), BOS))
     else:
-        logits = CausalLMDecoder(model, room=9).step(ids)
+        logits = CausalLMDecoder(model, capacity=9).step(ids)
     assert logits.dtype == torch.float32
     assert logits.shape == (2, V)
 
@@ -135,7 +135,7 @@ def test_an_ensemble_is_the_mean_of_probabilities() -> None:
     ensemble = EnsembleDecoder([ChainWriter(table) for table in tables])
     mean = torch.stack([table.softmax(-1) for table in tables]).mean(0)
     assert close(ensemble.step(torch.tensor([[1], [4]])).softmax(-1), mean[[1, 4]], FLOAT32)
-    assert close(ensemble.steps(torch.tensor([[1, 4]])).softmax(-1), mean[[1, 4]][None], FLOAT32)
+    assert close(ensemble.step_all(torch.tensor([[1, 4]])).softmax(-1), mean[[1, 4]][None], FLOAT32)
     assert ensemble.length == 3
     ensemble.rewind(1)
     assert ensemble.length == 2
@@ -152,7 +152,7 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
     config = DecodingConfig(beam=beam, n_best=beam)
 
     def writer() -> IncrementalDecoder:
-        return Seq2SeqDecoder(model, ids, real, room=10)
+        return Seq2SeqDecoder(model, ids, real, capacity=10)
 
     twice = generate(EnsembleDecoder([writer(), writer()]), opening, config)
     once = generate(writer(), opening, config)
@@ -171,14 +171,14 @@ def test_an_ensemble_agrees_on_the_vocabulary() -> None:
 def test_an_attentive_writer_writes_the_same_and_tells_where_it_looks() -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=3, side="both")
     assert isinstance(model, EncoderDecoder)
-    plain = Seq2SeqDecoder(model, ids, real, room=8)
-    attentive = AttentionRecordingDecoder(model, ids, real, room=8)
+    plain = Seq2SeqDecoder(model, ids, real, capacity=8)
+    attentive = AttentionRecordingDecoder(model, ids, real, capacity=8)
     new, rows = tokens(3, 3, size=V), torch.tensor([0, 0, 1, 1, 2, 2])
     assert close(attentive.step(new), plain.step(new), FLOAT32)
     for writer in (plain, attentive):
-        writer.select(rows)
+        writer.reorder(rows)
     more = tokens(6, 2, size=V, seed=1)
-    assert close(attentive.steps(more), plain.steps(more), FLOAT32)
+    assert close(attentive.step_all(more), plain.step_all(more), FLOAT32)
     looked = attentive.attention()
     assert looked.shape == ids[rows].shape
     assert torch.equal(looked == 0, ~real[rows])

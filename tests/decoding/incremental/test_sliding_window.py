@@ -30,9 +30,9 @@ def by_hand(model: LanguageModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def test_as_long_as_it_fits_it_is_the_plain_writer() -> None:
-    one, two = SlidingWindowDecoder(model()), CausalLMDecoder(model(), room=WINDOW)
+    one, two = SlidingWindowDecoder(model()), CausalLMDecoder(model(), capacity=WINDOW)
     ids = tokens(WINDOW)
-    assert torch.equal(one.steps(ids[:, :4]), two.steps(ids[:, :4]))
+    assert torch.equal(one.step_all(ids[:, :4]), two.step_all(ids[:, :4]))
     assert torch.equal(one.step(ids[:, 4:]), two.step(ids[:, 4:]))
 
 
@@ -78,7 +78,7 @@ def test_rows_go_on_in_another_order() -> None:
     for t in range(8):
         writer.step(ids[:, t : t + 1])
     order = torch.tensor([1, 1, 0])
-    writer.select(order)
+    writer.reorder(order)
     logits = writer.step(ids[order, 8:])
     assert torch.allclose(logits, by_hand(model(), ids[order]), atol=1e-6)
 
@@ -87,6 +87,6 @@ def test_what_cannot_be_is_told() -> None:
     writer = SlidingWindowDecoder(model())
     writer.step(tokens(5))
     with pytest.raises(InputError, match="give 3 or fewer"):
-        writer.steps(tokens(4))
+        writer.step_all(tokens(4))
     with pytest.raises(InputError, match="6 tokens cannot be taken back of 5"):
         writer.rewind(6)

@@ -58,7 +58,7 @@ class SupportsAttention(Protocol):
 class SupportsTopK(Protocol):
     """A writer that finds the likeliest tokens itself, so that nobody looks through its logits."""
 
-    def best(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """A step's k likeliest tokens, best first: log-probabilities (B, k) and ids (B, k) int64.
 
         Of equally likely ones the smallest id comes first.
@@ -80,17 +80,22 @@ class Seq2SeqDecoder:
 
     @torch.inference_mode()
     def __init__(
-        self, model: EncoderDecoder, source: Tensor, real: Tensor | None = None, *, room: int
+        self,
+        model: EncoderDecoder,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        capacity: int,
     ) -> None:
         """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
-        self._real = real
-        mask = AttentionMask.from_padding(real)
-        places = None if real is None else positions_from_mask(real)
+        self._source_mask = source_mask
+        mask = AttentionMask.from_padding(source_mask)
+        places = None if source_mask is None else positions_from_mask(source_mask)
         self._memory = model.encode(source, mask, positions=places)  # (N, S, D)
-        self._cache = model.decoder.make_cache(room)
-        self._share = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
+        self._cache = model.decoder.make_cache(capacity)
+        self._beams = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
 
     @property
     def length(self) -> int:
@@ -101,30 +106,30 @@ class Seq2SeqDecoder:
         """(B, T) int64 -> (B, V) float32."""
         return self._logits(ids, slice(-1, None))[:, 0]
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32."""
         return self._logits(ids, slice(None))
 
     @torch.inference_mode()
     def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
-        mask = AttentionMask.from_padding(self._real)
+        mask = AttentionMask.from_padding(self._source_mask)
         hidden = self._model.decode(ids, self._memory, mask, cache=self._cache)
         return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64; rows of one source that stay together share it."""
-        owners = rows.div(self._share, rounding_mode="floor")  # (B',)
+        owners = rows.div(self._beams, rounding_mode="floor")  # (B',)
         sources, counts = torch.unique_consecutive(owners, return_counts=True)
         together = bool((counts == counts[0]).all())
         if not together:
             sources = owners
-        self._share = len(rows) // len(sources)
+        self._beams = len(rows) // len(sources)
         self._cache.select_rows(rows)
         if not torch.equal(sources, torch.arange(len(self._memory), device=rows.device)):
             self._cache.select_memory(sources)
             self._memory = self._memory[sources]
-            self._real = None if self._real is None else self._real[sources]
+            self._source_mask = None if self._source_mask is None else self._source_mask[sources]
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
@@ -139,7 +144,12 @@ class AttentionRecordingDecoder:
     """
 
     def __init__(
-        self, model: EncoderDecoder, source: Tensor, real: Tensor | None = None, *, room: int
+        self,
+        model: EncoderDecoder,
+        source: Tensor,
+        source_mask: Tensor | None = None,
+        *,
+        capacity: int,
     ) -> None:
         """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
         view = shared_copy(model)
@@ -147,15 +157,17 @@ class AttentionRecordingDecoder:
         for name, point in view.named_modules():
             if isinstance(point, HookPoint) and name.endswith("cross_attention.hook_pattern"):
                 point.register_forward_hook(lambda *passing: self._seen.append(passing[2]))
-        self._writer = Seq2SeqDecoder(view, source, real, room=room)
-        self.vocabulary_size = self._writer.vocabulary_size
-        self._real = torch.ones_like(source, dtype=torch.bool) if real is None else real
+        self._decoder = Seq2SeqDecoder(view, source, source_mask, capacity=capacity)
+        self.vocabulary_size = self._decoder.vocabulary_size
+        self._source_mask = (
+            torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
+        )
         self._asked = source[:, :1]  # the tokens (B, T) of the newest step
 
     @property
     def length(self) -> int:
         """Positions remembered so far."""
-        return self._writer.length
+        return self._decoder.length
 
     def attention(self) -> Tensor:
         """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
@@ -164,27 +176,27 @@ class AttentionRecordingDecoder:
 
     def source_mask(self) -> Tensor:
         """The real tokens of the sources, as they were at first: (N, S) bool."""
-        return self._real
+        return self._source_mask
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, V) float32."""
         self._seen.clear()
         self._asked = ids
-        return self._writer.step(ids)
+        return self._decoder.step(ids)
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32."""
         self._seen.clear()
         self._asked = ids
-        return self._writer.steps(ids)
+        return self._decoder.step_all(ids)
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64."""
-        self._writer.select(rows)
+        self._decoder.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
-        self._writer.rewind(tokens)
+        self._decoder.rewind(tokens)
 
 
 class CausalLMDecoder:
@@ -201,12 +213,14 @@ class CausalLMDecoder:
     ((2, 10), 3)
     """
 
-    def __init__(self, model: LanguageModel, padding: Tensor | None = None, *, room: int) -> None:
+    def __init__(
+        self, model: LanguageModel, padding: Tensor | None = None, *, capacity: int
+    ) -> None:
         """padding (B) int64, None when there is none."""
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._padding = padding
-        self._cache = model.decoder.make_cache(room)
+        self._cache = model.decoder.make_cache(capacity)
 
     @property
     def length(self) -> int:
@@ -217,7 +231,7 @@ class CausalLMDecoder:
         """(B, T) int64 -> (B, V) float32."""
         return self._logits(ids, slice(-1, None))[:, 0]
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32."""
         return self._logits(ids, slice(None))
 
@@ -233,7 +247,7 @@ class CausalLMDecoder:
         return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
         self._cache.select(rows)
         self._padding = None if self._padding is None else self._padding[rows]
@@ -243,7 +257,7 @@ class CausalLMDecoder:
         self._cache.rewind(tokens)
 
 
-def left_pad(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def left_pad(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """The same rows with all padding on the left, and how much of it each has: (B, T), (B).
 
     ids (B, T) int64, real (B, T) bool: wherever the padding stood. None when there is none.
@@ -253,7 +267,7 @@ def left_pad(ids: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor | None]:
     (tensor([[0, 4, 5],
             [6, 7, 8]]), tensor([1, 0]))
     """
-    if real is None or bool(real.all()):
+    if mask is None or bool(mask.all()):
         return ids, None
-    order = real.int().argsort(dim=-1, stable=True)  # padding first, the rest as it stood
-    return ids.gather(-1, order), (~real).sum(-1)
+    order = mask.int().argsort(dim=-1, stable=True)  # padding first, the rest as it stood
+    return ids.gather(-1, order), (~mask).sum(-1)

@@ -25,41 +25,41 @@ class EnsembleDecoder:
     ((1, 10), 1.0)
     """
 
-    def __init__(self, writers: Sequence[IncrementalDecoder]) -> None:
-        sizes = sorted({writer.vocabulary_size for writer in writers})
+    def __init__(self, decoders: Sequence[IncrementalDecoder]) -> None:
+        sizes = sorted({writer.vocabulary_size for writer in decoders})
         if len(sizes) != 1:
             raise InputError(
-                f"{len(writers)} writers with vocabularies of {sizes} tokens came; give at least "
+                f"{len(decoders)} writers with vocabularies of {sizes} tokens came; give at least "
                 "one, and all with the same vocabulary"
             )
         self.vocabulary_size = sizes[0]
-        self._writers = writers
+        self._decoders = decoders
 
     @property
     def length(self) -> int:
         """Positions remembered so far."""
-        return self._writers[0].length
+        return self._decoders[0].length
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, V) float32, whose softmax is the mean."""
         return self._mean(lambda writer: writer.step(ids))
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> logits (B, T, V) float32."""
         return self._mean(lambda writer: writer.step_all(ids))
 
     def _mean(self, logits: Callable[[IncrementalDecoder], Tensor]) -> Tensor:
         """log p, and for a zero the mean of theirs: so a model beside itself is that model."""
-        every = torch.stack([logits(writer) for writer in self._writers])  # (M, ..., V)
+        every = torch.stack([logits(writer) for writer in self._decoders])  # (M, ..., V)
         norms = every.logsumexp(-1, keepdim=True)
         return (every - norms).logsumexp(0) - math.log(len(every)) + norms.mean(0)
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in every writer."""
-        for writer in self._writers:
+        for writer in self._decoders:
             writer.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions, in every writer."""
-        for writer in self._writers:
+        for writer in self._decoders:
             writer.rewind(tokens)

@@ -30,14 +30,14 @@ class SlidingWindowDecoder:
     """
 
     def __init__(
-        self, model: LanguageModel, begin: Callable[[int], IncrementalDecoder] | None = None
+        self, model: LanguageModel, make_decoder: Callable[[int], IncrementalDecoder] | None = None
     ) -> None:
-        self._begin = begin or (lambda room: CausalLMDecoder(model, room=room))
-        self._room = model.decoder.embedding.max_length
+        self._make_decoder = make_decoder or (lambda room: CausalLMDecoder(model, capacity=room))
+        self._capacity = model.decoder.embedding.max_length
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._ids: Tensor | None = None  # (B, all that was read)
         self._forgotten = 0  # so many of them, the oldest
-        self._writer = self._fresh()
+        self._decoder = self._fresh()
 
     @property
     def length(self) -> int:
@@ -47,25 +47,25 @@ class SlidingWindowDecoder:
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, V) float32."""
         unread = self._unread(ids)  # may begin a new window
-        return self._writer.step(unread)
+        return self._decoder.step(unread)
 
-    def steps(self, ids: Tensor) -> Tensor:
+    def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32; InputError for more tokens than half a window."""
         T = ids.shape[1]
-        slides = self.length + T - self._forgotten > self._room
+        slides = self.length + T - self._forgotten > self._capacity
         if slides and self._half < T:
             raise InputError(
-                f"{T} tokens came at once, and a window of {self._room} goes on by half; give "
+                f"{T} tokens came at once, and a window of {self._capacity} goes on by half; give "
                 f"{self._half} or fewer"
             )
         unread = self._unread(ids)
-        return self._writer.step_all(unread)[:, -T:]
+        return self._decoder.step_all(unread)[:, -T:]
 
-    def select(self, rows: Tensor) -> None:
+    def reorder(self, rows: Tensor) -> None:
         """Go on with these rows (B') int64, in this order."""
         if self._ids is not None:
             self._ids = self._ids[rows]
-            self._writer.reorder(rows)
+            self._decoder.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
         """Forget the newest `tokens` positions of every row."""
@@ -73,23 +73,23 @@ class SlidingWindowDecoder:
             return
         if self._ids is None or tokens > self.length:
             raise InputError(f"{tokens} tokens cannot be taken back of {self.length}; name fewer")
-        known = self._forgotten + self._writer.length
+        known = self._forgotten + self._decoder.length
         self._ids = self._ids[:, :-tokens]
         if self.length < self._forgotten:  # what was forgotten must be read again
-            self._forgotten, self._writer = max(self.length - self._half, 0), self._fresh()
+            self._forgotten, self._decoder = max(self.length - self._half, 0), self._fresh()
         elif known > self.length:
-            self._writer.rewind(known - self.length)
+            self._decoder.rewind(known - self.length)
 
     @property
     def _half(self) -> int:
-        return max(self._room // 2, 1)
+        return max(self._capacity // 2, 1)
 
     def _fresh(self) -> IncrementalDecoder:
-        return self._begin(self._room)
+        return self._make_decoder(self._capacity)
 
     def _unread(self, ids: Tensor) -> Tensor:
         """What the model has to read now that these tokens have come."""
         self._ids = ids if self._ids is None else torch.cat([self._ids, ids], 1)
-        if self.length - self._forgotten > self._room:
-            self._forgotten, self._writer = self.length - self._half, self._fresh()
-        return self._ids[:, self._forgotten + self._writer.length :]
+        if self.length - self._forgotten > self._capacity:
+            self._forgotten, self._decoder = self.length - self._half, self._fresh()
+        return self._ids[:, self._forgotten + self._decoder.length :]

@@ -66,7 +66,7 @@ def streamed(loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> G
     ids = prompt(loaded, text)
     stops = loaded.recipe.decoding.stop
     streams = TextStreamer(loaded.vocabulary, lambda _, part: on_text(part), stops)
-    streams.behind(0, ids)
+    streams.set_prompt(0, ids)
     (several,) = write_on(loaded, [ids], streams.push)
     streams.finish()
     return rewriting(loaded, text, several)
@@ -101,9 +101,9 @@ def write_on(
         end_id=loaded.vocabulary.eos_id,
         vocabulary=loaded.vocabulary,
         constraints=loaded.constraints,
-        others=others,
+        ensemble=others,
         on_token=on_token,
-        begin=partial(_begin, loaded.kernels),
+        make_decoder=partial(_begin, loaded.kernels),
         callback=callback,
         draft=_draft(loaded, box.input_ids.shape[1]),
     )
@@ -121,7 +121,7 @@ def _begin(
     """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
     model = kernels.plain(model)
     if padding is not None:
-        return CausalLMDecoder(model, padding, room=room)
+        return CausalLMDecoder(model, padding, capacity=room)
     return SlidingWindowDecoder(
         model, partial(kernels.begin_text, model) if kernels.native else None
     )

@@ -117,9 +117,9 @@ def write_all(
             end_id=vocabulary.eos_id,
             vocabulary=vocabulary,
             constraints=constraints,
-            others=others,
+            ensemble=others,
             on_token=on_token,
-            begin=begin,
+            make_decoder=begin,
             callback=callback,
             draft=draft,
         )
