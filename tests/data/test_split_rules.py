@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.corpus import Rows
+from jumok.data.corpora.corpus import Rows
 from jumok.data.split_rules import bucket, part, places
 from jumok.data.table import Table
 

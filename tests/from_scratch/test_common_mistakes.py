@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.config import DataConfig
-from jumok.data.known import known_corpus
+from jumok.data.corpora.registry import known_corpus
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table

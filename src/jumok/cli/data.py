@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from jumok.data.corpus import Corpus
+    from jumok.data.corpora.corpus import Corpus
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,7 +25,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a corpus; see
 @app.command("list")
 def list_corpora(as_json: AsJson = False) -> None:
     """List all known corpora with licence, size, source, and whether they are downloaded."""
-    from jumok.data.known import CORPORA
+    from jumok.data.corpora.registry import CORPORA
 
     if as_json:
         _print_json(_described(corpus) for corpus in CORPORA.values())
@@ -49,8 +49,8 @@ def get(
     as_json: AsJson = False,
 ) -> None:
     """Download a corpus to the user cache; resumes interrupted downloads, verifies checksums."""
-    from jumok.data.download import get_corpus, take_corpus
-    from jumok.data.known import known_corpus
+    from jumok.data.corpora.download import get_corpus, take_corpus
+    from jumok.data.corpora.registry import known_corpus
 
     corpus = known_corpus(name)
     typer.echo(f"{name}: {_size(corpus.size)}, {corpus.licence}", err=True)
@@ -73,8 +73,8 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the sha256 of all downloaded files; fails if a file is damaged."""
-    from jumok.data.download import state_of
-    from jumok.data.known import CORPORA, known_corpus
+    from jumok.data.corpora.download import state_of
+    from jumok.data.corpora.registry import CORPORA, known_corpus
     from jumok.errors import InputError
 
     damaged: list[str] = []
@@ -115,7 +115,7 @@ def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
 
 
 def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
-    from jumok.data.finding import corpus_folders, find_file
+    from jumok.data.corpora.paths import corpus_folders, find_file
 
     found = [find_file(corpus_folders(corpus.folder_of(file)), file.name) for file in corpus.files]
     paths = [path for path in found if path is not None]

@@ -4,9 +4,9 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
+from jumok.data.corpora.registry import known_corpus
 from jumok.data.files.bad_rows import OnBadRows
 from jumok.data.files.formats import Format
-from jumok.data.known import known_corpus
 from jumok.errors import InputError
 
 Language = Literal["", "ko", "de", "en", "fr"]

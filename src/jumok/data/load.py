@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.config import DataConfig
-from jumok.data.corpus import Corpus, Rows
+from jumok.data.corpora.corpus import Corpus, Rows
+from jumok.data.corpora.paths import corpus_file
+from jumok.data.corpora.registry import known_corpus
 from jumok.data.files.tables import combined
-from jumok.data.finding import corpus_file
-from jumok.data.known import known_corpus
 from jumok.data.own_files import own_splits
 from jumok.data.split_rules import part, places
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.corpus import By, Rows
+from jumok.data.corpora.corpus import By, Rows
 from jumok.data.table import Table
 
 BUCKETS = 1_000

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jumok.data.config import DataConfig, Files
+from jumok.data.corpora.registry import known_corpus
 from jumok.data.files.formats import Format
 from jumok.data.files.lines import read_lines, suffix
 from jumok.data.files.tables import FORMATS, read_parallel, read_table
-from jumok.data.known import known_corpus
 from jumok.data.table import Table
 
 

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jumok.data.known import known_corpus
+from jumok.data.corpora.registry import known_corpus
 from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import named_weights

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
-from jumok.data.catalogue.reviews import QUOTED_TWICE
+from jumok.data.corpora.reviews import QUOTED_TWICE
 from jumok.data.files.bad_rows import BadRowCounter, BadRows, OnBadRows, stop_at
 from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
 from jumok.data.files.lines import (

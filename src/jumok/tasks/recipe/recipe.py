@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.data.config import DataConfig
-from jumok.data.known import known_corpus
+from jumok.data.corpora.registry import known_corpus
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from jumok.data.known import known_corpus
+from jumok.data.corpora.registry import known_corpus
 from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table

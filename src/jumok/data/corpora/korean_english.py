@@ -1,6 +1,6 @@
 """Korean and English sentence by sentence: documentation, everyday sentences, verses, news."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 _FILES = {
     "docs.train": (

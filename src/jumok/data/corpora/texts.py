@@ -1,6 +1,6 @@
 """Plain texts of about a megabyte, each read as one text, to model letter by letter."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 
 def _one_text(name: str, about: str, licence: str, home: str, file: CorpusFile) -> Corpus:

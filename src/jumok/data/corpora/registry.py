@@ -1,13 +1,13 @@
 """The corpora jumok knows by name; what is known of each stands in the catalogue."""
 
 from jumok.config_io import suggest
-from jumok.data.catalogue.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
-from jumok.data.catalogue.labelled import CHATBOT, KLUE_NER, YNAT
-from jumok.data.catalogue.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
-from jumok.data.catalogue.pairs import KORNLI, KORSTS, QUESTION_PAIR
-from jumok.data.catalogue.reviews import NSMC, NSMC_TEXT
-from jumok.data.catalogue.texts import NOVELS, SHAKESPEARE
-from jumok.data.corpus import Corpus
+from jumok.data.corpora.corpus import Corpus
+from jumok.data.corpora.korean_english import ENKO, ENKO_1961, KOEN, KOEN_1961
+from jumok.data.corpora.labelled import CHATBOT, KLUE_NER, YNAT
+from jumok.data.corpora.multi30k import MULTI30K_EN_DE, MULTI30K_EN_FR
+from jumok.data.corpora.pairs import KORNLI, KORSTS, QUESTION_PAIR
+from jumok.data.corpora.reviews import NSMC, NSMC_TEXT
+from jumok.data.corpora.texts import NOVELS, SHAKESPEARE
 from jumok.errors import InputError
 
 NUMBERS = Corpus(

@@ -1,6 +1,6 @@
 """Naver's movie reviews: with a sentiment, and without one to learn the language from."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 _ADDRESS = "https://raw.githubusercontent.com/e9t/nsmc/master"
 

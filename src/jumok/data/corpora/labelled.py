@@ -1,6 +1,6 @@
 """Korean texts with a topic or an answer, and with the names in them tagged."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 YNAT = Corpus(
     name="ynat",

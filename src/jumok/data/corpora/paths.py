@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jumok.data.arrow_cache import cache_folder
-from jumok.data.corpus import Corpus, CorpusFile
+from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.files.lines import COMPRESSED
 from jumok.errors import InputError
 

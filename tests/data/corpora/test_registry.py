@@ -8,10 +8,10 @@ import pytest
 
 from jumok.data.config import DataConfig
 from jumok.data.contamination import Overlap, overlap
+from jumok.data.corpora.paths import find_file
+from jumok.data.corpora.registry import CORPORA
 from jumok.data.files.lines import survey
 from jumok.data.files.tables import read_table
-from jumok.data.finding import find_file
-from jumok.data.known import CORPORA
 from jumok.data.load import load_splits
 from jumok.data.split_rules import bucket
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits

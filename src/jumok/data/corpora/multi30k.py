@@ -1,6 +1,6 @@
 """Multi30k: descriptions of pictures in English, German and French (Elliott et al. 2016, 2017)."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 _ADDRESS = (
     "https://raw.githubusercontent.com/multi30k/dataset/"

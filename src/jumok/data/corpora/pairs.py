@@ -1,6 +1,6 @@
 """Two Korean sentences and how they stand to one another: same, following, or how alike."""
 
-from jumok.data.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
 
 _QUESTIONS = (
     "https://raw.githubusercontent.com/songys/Question_pair/"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from jumok.data.corpus import Corpus, CorpusFile
-from jumok.data.download import fetch, get_corpus, is_known, state_of, take_corpus
-from jumok.data.finding import find_file
-from jumok.data.known import NUMBERS
+from jumok.data.corpora.corpus import Corpus, CorpusFile
+from jumok.data.corpora.download import fetch, get_corpus, is_known, state_of, take_corpus
+from jumok.data.corpora.paths import find_file
+from jumok.data.corpora.registry import NUMBERS
 from jumok.errors import InputError, StorageError
 
 CONTENT = {

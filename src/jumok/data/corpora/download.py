@@ -11,9 +11,9 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Literal
 
-from jumok.data.corpus import Corpus, CorpusFile
+from jumok.data.corpora.corpus import Corpus, CorpusFile
+from jumok.data.corpora.paths import corpus_folders, downloads, find_file, find_files
 from jumok.data.files.lines import COMPRESSED, survey
-from jumok.data.finding import corpus_folders, downloads, find_file, find_files
 from jumok.errors import InputError, StorageError
 
 logger = logging.getLogger(__name__)
