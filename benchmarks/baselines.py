@@ -37,7 +37,7 @@ from jumok.evaluation import (
     score_tags,
 )
 from jumok.tasks.inputs import bio
-from jumok.tasks.token_classification import character_f1, without_spaces
+from jumok.tasks.token_classification import character_f1, drop_spaces
 
 Matrix: TypeAlias = sp.csr_matrix
 Scores: TypeAlias = dict[str, float]
@@ -186,7 +186,7 @@ def tags_of_texts(corpus: str) -> list[Baseline]:
     texts = [list(table.column("text")) for table in tables]
 
     def scores(split: int, guessed: list[list[str]]) -> Scores:
-        wanted, ours = (without_spaces(rows, texts[split]) for rows in (tags[split], guessed))
+        wanted, ours = (drop_spaces(rows, texts[split]) for rows in (tags[split], guessed))
         found = score_tags(wanted, ours)
         return {
             "entity_f1": found.macro_f1,
@@ -219,7 +219,7 @@ def _tagged(model: LogisticRegression, matrix: Matrix, texts: Sequence[str]) -> 
     log_p = model.predict_log_proba(matrix).astype(np.float32)
     names = [str(name) for name in model.classes_]
     ends = np.cumsum([len(text) for text in texts])[:-1]
-    return [[names[i] for i in bio.likeliest(rows, names)] for rows in np.split(log_p, ends)]
+    return [[names[i] for i in bio.viterbi(rows, names)] for rows in np.split(log_p, ends)]
 
 
 def surroundings(place: tuple[str, int]) -> list[str]:

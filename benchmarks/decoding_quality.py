@@ -27,7 +27,7 @@ from jumok.evaluation.sequences import score_sequences
 from jumok.models import EncoderDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.pipeline.generation import in_force
+from jumok.tasks.pipeline.generation import effective_config
 from jumok.tasks.pipeline.pipeline import Pipeline
 
 RESULTS = Path(__file__).parent / "results" / "decoding_quality.txt"
@@ -92,7 +92,7 @@ def written(begin: Begin, batch: Seq2SeqBatch, loaded: Pipeline, beam: int) -> l
         batch.source.attention_mask,
     )
     wanted = replace(loaded.recipe.decoding, beam=beam, n_best=1, sample=False)
-    config = in_force(wanted, loaded.model)
+    config = effective_config(wanted, loaded.model)
     lengths = [source.shape[1]] * len(source) if real is None else real.sum(-1).tolist()
     limits = [config.limit(length) for length in lengths]
     first = torch.full((len(source), 1), vocabulary.bos_id)

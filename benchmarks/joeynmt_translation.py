@@ -71,7 +71,7 @@ def main() -> None:
     words.add_argument("--beam", type=int, default=5)
     words.add_argument("--tests", nargs="*", help="these alone; default: all")
     given = words.parse_args()
-    run = Run.existing(given.run)
+    run = Run.open(given.run)
     recipe, results = run.recipe(), run.results()
     folder: Path = given.work / recipe.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ def pretraining(run: Path | None) -> list[str]:
     """What the run cost that the others began from, and how well it guesses."""
     if run is None:
         return []
-    r = Run.existing(run).results()
+    r = Run.open(run).results()
     return [
         "",
         f"all began from one {r['name']}, seed {r['seed']}: {r['wall_seconds'] / 60:.1f} min the "

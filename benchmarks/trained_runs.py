@@ -21,4 +21,4 @@ def results_of(folder: Path, words: Sequence[str], data: Path | None = None) -> 
         named = {} if data is None else {"JUMOK_DATA": str(data)}
         command = [sys.executable, "-m", "jumok", "train", *what]
         subprocess.run(command, check=True, env=os.environ | named)
-    return Run.existing(folder).results()
+    return Run.open(folder).results()

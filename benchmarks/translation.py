@@ -16,7 +16,7 @@ from turns import heading
 
 import jumok
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.run import Run
 
 RESULTS = Path(__file__).parent / "results"
@@ -33,10 +33,10 @@ def main() -> None:
     loaded = jumok.load(given.run)
     if given.decoding:
         loaded = loaded.with_decoding(given.decoding)
-    rows = [scored(loaded, name) for name in tables_of(loaded.recipe)]
+    rows = [scored(loaded, name) for name in evaluation_tables(loaded.recipe)]
     name = given.name or f"translation_{loaded.recipe.name}"
     command = f"python benchmarks/translation.py RUN {' '.join(given.decoding)}".strip()
-    text = "\n".join([heading(command), "", *facts(Run.existing(given.run)), "", *table(rows)])
+    text = "\n".join([heading(command), "", *facts(Run.open(given.run)), "", *table(rows)])
     print(text)
     (RESULTS / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
@@ -44,8 +44,8 @@ def main() -> None:
 def scored(loaded: Pipeline, split: str) -> dict[str, Any]:
     """The scores of one test set, and the seconds it took to write and score."""
     begin = time.monotonic()
-    (rows,) = tables_of(loaded.recipe, split).values()
-    scores = score(loaded, rows, split).scores
+    (rows,) = evaluation_tables(loaded.recipe, split).values()
+    scores = evaluate(loaded, rows, split).scores
     return scores | {"seconds": time.monotonic() - begin}
 
 

@@ -194,12 +194,12 @@ def test_a_model_without_a_head(classifier: Pipeline) -> None:
 
 def test_a_head_may_have_logits_and_answer_no_texts(classifier: Pipeline, writer: Pipeline) -> None:
     """ELECTRA's detector has a head of its own; of a T5Model only the towers came."""
-    origin = Origin(Path(), "Theirs", {}, {}, {}, answers=False, rewrites=False)
+    origin = Origin(Path(), "Theirs", {}, {}, {}, has_text_head=False, is_seq2seq=False)
     cpu, ids = torch.device("cpu"), torch.tensor([[5, 6, 7]])
     made = ReplacedTokenDetector(classifier.recipe.model)
     detector = Pipeline(made, None, classifier.recipe, (), cpu, origin=origin)
     towers = Pipeline(writer.model, writer.vocabulary, writer.recipe, (), cpu, origin=origin)
-    asked = [(each.has_logits, each.answers_texts) for each in (classifier, detector, towers)]
+    asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, towers)]
     assert asked == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
     with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; ask \.hidden_"):
@@ -212,11 +212,11 @@ def test_other_settings_change_nothing_else(writer: Pipeline) -> None:
     one = copy.copy(writer)
     one.processes = copy.copy(SINGLE_PROCESS)
     wide = one.with_decoding(["beam=7"])
-    assert wide.recipe.decoding.beam == wide.kernels.config.beam == 7
+    assert wide.recipe.decoding.beam == wide.backends.config.beam == 7
     for name in ("model", "vocabulary", "labels", "processes", "weights_path", "draft", "origin"):
         assert getattr(wide, name) is getattr(one, name), name
     assert one.recipe is writer.recipe
-    assert one.kernels is writer.kernels
+    assert one.backends is writer.backends
 
 
 def test_the_classifier_of_the_notes(tmp_path: Path, review_recipe: Path) -> None:

@@ -194,7 +194,7 @@ def run(files: Files) -> object:
     from jumok.tasks.runs.load import load
 
     with folder_of(files) as home:
-        return load(home, device="cpu").answer(["이 영화"])
+        return load(home, device="cpu").predict(["이 영화"])
 
 
 def manifest(files: Files) -> object:
@@ -358,9 +358,9 @@ def _stream(errors: str = "strict") -> io.TextIOWrapper:
 
 def _does_more_than_read(asked: Sequence[str]) -> bool:
     """Whether the words would train, serve, fetch or write a vocabulary."""
-    from jumok.tasks.recipe.recipe import built_in
+    from jumok.tasks.recipe.recipe import builtin_recipes
 
-    verbs, absent = {*built_in(), "data", "train"}, ["train", "none.toml"]
+    verbs, absent = {*builtin_recipes(), "data", "train"}, ["train", "none.toml"]
     fetched = any(re.fullmatch(r"[\w.-]+/[\w.-]+", word) for word in asked)
     return (
         (bool(verbs & {*asked}) and asked[:2] != absent)

@@ -98,7 +98,7 @@ def write_run(
 
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import task_of
+    from jumok.tasks.registry import get_task
     from jumok.tasks.runs.run import Run
     from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -111,8 +111,8 @@ def write_run(
     source.unlink()
     labels = tuple(plan.data.labels)
     torch.manual_seed(seed)
-    run = Run.begin(folder, plan, both)
-    run.write_model(task_of(plan).model(plan.model, labels), plan, labels, both.checksums)
+    run = Run.create(folder, plan, both)
+    run.save_model(get_task(plan).build_model(plan.model, labels), plan, labels, both.checksums)
     return folder
 
 

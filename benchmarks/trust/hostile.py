@@ -141,7 +141,7 @@ def _load(folder: Path) -> object:
     import jumok
 
     loaded = jumok.load(folder, device="cpu")
-    return loaded.answer(["a b"])
+    return loaded.predict(["a b"])
 
 
 def _import(folder: Path) -> object:
@@ -153,16 +153,18 @@ def _import(folder: Path) -> object:
 def _begin(folder: Path) -> object:
     """What `jumok train` does with model.init before the first step."""
     from jumok.tasks.recipe.recipe import load_recipe
-    from jumok.tasks.registry import task_of
-    from jumok.tasks.runs.initialize_from import begin_from, vocabularies_of
+    from jumok.tasks.registry import get_task
+    from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 
     recipe = folder.parent / "begin.toml"
     from .fuzz_seeds import recipe as text
 
     recipe.write_text(text("classification"), encoding="utf-8")
     plan = load_recipe(str(recipe), [f'model.init="{folder}"'])
-    plan = vocabularies_of(folder).apply_to(plan)
-    return begin_from(folder, plan, task_of(plan).model(plan.model, ("no", "yes")), ("no", "yes"))
+    plan = load_tokenizers(folder).apply_to(plan)
+    return initialize_from(
+        folder, plan, get_task(plan).build_model(plan.model, ("no", "yes")), ("no", "yes")
+    )
 
 
 def _vocab(folder: Path) -> object:

@@ -8,7 +8,7 @@ import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.train import train
 from tests.cli.commands import call, sibling
 
@@ -27,7 +27,7 @@ def other_run(
 
 def together(*runs: Path) -> Pipeline:
     first, *others = map(jumok.load, runs)
-    return first.beside(others)
+    return first.ensemble(others)
 
 
 def scores_of(capsys: Capture, run: Path, *words: object) -> list[float]:
@@ -90,8 +90,8 @@ def test_two_runs_are_scored_as_one(
     done = call(capsys, "evaluate", reading_run, "--with", other, "--json")
     (scores,) = done.rows
     loaded = together(reading_run, other)
-    (table,) = tables_of(loaded.recipe).values()
-    assert scores == score(loaded, table, "test").scores | {"with": [str(other)]}
+    (table,) = evaluation_tables(loaded.recipe).values()
+    assert scores == evaluate(loaded, table, "test").scores | {"with": [str(other)]}
     assert done.err == f"decoding max_length=24; with '{other}'\n"
     (alone,) = call(capsys, "evaluate", reading_run, "--json").rows
     assert scores["chrf"] != alone["chrf"]

@@ -8,7 +8,7 @@ import torch
 import jumok
 from benchmarks.trust.fuzz_seeds import write_run
 from jumok.errors import InputError
-from jumok.tasks.told import aligned
+from jumok.tasks.told import align_output
 from tests.cli.commands import call, sibling
 
 Capture = pytest.CaptureFixture[str]
@@ -154,4 +154,4 @@ def test_an_alignment_wants_a_source(tmp_path: Path) -> None:
     answer = loaded.with_decoding(["max_length=2"])("이")
     assert isinstance(answer, jumok.GeneratedText)
     with pytest.raises(InputError, match="has no source that it looks at while it writes"):
-        aligned(loaded, answer)
+        align_output(loaded, answer)

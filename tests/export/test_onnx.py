@@ -20,8 +20,8 @@ from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
-from jumok.tasks.registry import task_of
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.training.config import TrainingConfig
 from tests.export.small_models import MEASURES, config, drawn
 
@@ -78,11 +78,11 @@ def test_whoever_answers_is_scored_as_the_model_is(
     vocabulary = load(reading_run).vocabulary
     measures = ModelConfig(**MEASURES | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
-    model = drawn(task_of(recipe).model(measures, labels))
+    model = drawn(get_task(recipe).build_model(measures, labels))
     loaded = Pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
     asked = ByNames(shared_copy(model))
-    found = score(speaking_for(loaded, asked), table, "dev").scores
-    assert found == score(loaded, table, "dev").scores
+    found = evaluate(speaking_for(loaded, asked), table, "dev").scores
+    assert found == evaluate(loaded, table, "dev").scores
     other = speaking_for(loaded, lambda *inputs: -asked(*inputs))
-    assert score(other, table, "dev").scores != found
+    assert evaluate(other, table, "dev").scores != found

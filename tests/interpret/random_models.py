@@ -7,7 +7,7 @@ import torch
 
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.registry import task_of
+from jumok.tasks.registry import get_task
 from tests.tasks.tiny_jobs import LABELS, pair_rows, reading_vocabulary, recipe, review_vocabulary
 from tests.tiny_runs import readings, reviews
 
@@ -38,7 +38,7 @@ def loaded_of(kind: str, positions: str = "sinusoidal") -> Pipeline:
     plan = recipe(task, model).with_vocabulary(len(vocabulary))
     labels = {"classification": LABELS, "tagging": ("O", "B-PS", "I-PS")}.get(task, ())
     torch.manual_seed(3)
-    network = task_of(plan).model(plan.model, labels)
+    network = get_task(plan).build_model(plan.model, labels)
     with torch.no_grad():
         for weight in network.parameters():
             weight.copy_(torch.randn_like(weight) * (0.3 if weight.ndim > 1 else 0.5))

@@ -18,7 +18,7 @@ from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError
 from jumok.native.build import kernel_path
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.pipeline.causal_generation import prompt
+from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
@@ -62,7 +62,7 @@ def loaded_of(kind: Kind) -> Pipeline:
 def log_p_after(loaded: Pipeline, text: str, tokens: list[int]) -> Tensor:
     """log-probabilities (n + 1, V) at every place of n tokens, all computed at once, uncached."""
     if isinstance(loaded.model, LanguageModel):
-        ids = prompt(loaded, text)
+        ids = prompt_ids(loaded, text)
         return loaded.logits(torch.tensor([[*ids, *tokens]]))[0, len(ids) - 1 :].log_softmax(-1)
     encode = Seq2SeqEncoder(loaded.vocabulary, loaded.target_vocabulary, 24)
     source = torch.tensor(encode.sources([text])[0])[None]
@@ -139,7 +139,7 @@ def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
 def test_what_is_kept_before_each_step(kind: Kind) -> None:
     loaded = loaded_of(kind)
     _, decoding = write(loaded, TEXTS[0], ["beam=2"])
-    first = 1 if kind == "sequence_to_sequence" else len(prompt(loaded, TEXTS[0]))
+    first = 1 if kind == "sequence_to_sequence" else len(prompt_ids(loaded, TEXTS[0]))
     assert decoding.prompt == first
     kept = [step.cache for step in decoding.steps]
     assert kept == [0, *range(first, first + len(kept) - 1)]

@@ -208,7 +208,7 @@ def test_the_answer_of_evaluate() -> None:
     plan = recipe()
     loaded = Pipeline(model(plan), vocabulary(), plan, (), CPU)
     table = Table.from_columns({"text": [*TEXTS[:3], "뷁", ""]})
-    scores = loaded.task.score(loaded, table, "test").scores
+    scores = loaded.task.evaluate(loaded, table, "test").scores
     assert list(scores)[:5] == ["task", "split", "n", "perplexity", "bits_per_byte"]
     assert (scores["task"], scores["split"], scores["n"]) == ("language_modeling", "test", 5)
     assert 0 < scores["unknown"] < 0.2
@@ -228,7 +228,7 @@ def test_a_row_alone_is_scored_as_among_others() -> None:
 
 
 def go_on(loaded: Pipeline, *texts: str) -> list[GeneratedText]:
-    answers = loaded.answer(texts)
+    answers = loaded.predict(texts)
     assert all(isinstance(answer, GeneratedText) for answer in answers)
     return cast(list[GeneratedText], answers)
 
@@ -298,7 +298,7 @@ def test_several_models_write_together() -> None:
     for settings in ([], ["max_length=20"]):
         plain = one.with_decoding(settings)
         for alone, twice in zip(
-            go_on(plain, *texts), go_on(plain.beside([plain]), *texts), strict=True
+            go_on(plain, *texts), go_on(plain.ensemble([plain]), *texts), strict=True
         ):
             assert twice.output == alone.output
             assert twice.score == pytest.approx(alone.score, abs=1e-4)
@@ -306,7 +306,7 @@ def test_several_models_write_together() -> None:
     with torch.no_grad():
         for weight in other.model.parameters():
             weight.add_(torch.randn_like(weight) / 20)
-    both = one.beside([other])
+    both = one.ensemble([other])
     ids = [vocabulary().bos_id, *vocabulary().encode(texts[0])]
     p = [model(torch.tensor([ids]))[0, -1].softmax(-1) for model in (one.model, other.model)]
     (answer,) = go_on(both, texts[0])
@@ -318,7 +318,7 @@ def test_several_models_write_together() -> None:
 def test_what_only_a_source_limits_is_not_in_force() -> None:
     loaded = continuer().with_decoding(["max_ratio=1.5"])
     assert isinstance(loaded.task, GenerativeTask)
-    assert "max_ratio" not in str(loaded.task.in_force(loaded))
+    assert "max_ratio" not in str(loaded.task.effective_decoding(loaded))
 
 
 def test_streamed_parts_are_the_answer() -> None:
@@ -412,7 +412,7 @@ def test_native_models_write_together(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad():
         for weight in other.model.parameters():
             weight.add_(torch.randn_like(weight) / 20)
-    both = continuer().with_decoding(["max_length=20"]).beside([other])
+    both = continuer().with_decoding(["max_length=20"]).ensemble([other])
     wanted = go_on(both, *PROMPTS)
     with_native_alone(monkeypatch)
     for ours, plain in zip(

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 from jumok.data.table import Table
 from jumok.errors import InputError
-from jumok.tasks.classification import labelled, score_texts
-from jumok.tasks.inputs.text_encoder import TextEncoder, texts_of
-from jumok.tasks.pipeline.sequence_classification import answer_all, outputs
+from jumok.tasks.classification import label_table, score_texts
+from jumok.tasks.inputs.text_encoder import TextEncoder, table_texts
+from jumok.tasks.pipeline.sequence_classification import forward, predict_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.training.losses import rdrop_kl
 from tests.tasks.tiny_jobs import CPU, LABELS, classification_job, review_vocabulary
@@ -44,7 +44,7 @@ def test_of_a_long_text_the_beginning_is_read() -> None:
 def test_texts_that_are_cut_already() -> None:
     vocabulary = review_vocabulary()
     cut = [vocabulary.pieces(text) for text, _ in ROWS]
-    given = encoder().of_pieces(cut)
+    given = encoder().encode_pieces(cut)
     wanted = encoder()([text for text, _ in ROWS])
     assert given.ids.tolist() == wanted.ids.tolist()
     assert given.offsets.tolist() == wanted.offsets.tolist()
@@ -53,12 +53,12 @@ def test_texts_that_are_cut_already() -> None:
 def test_a_piece_the_vocabulary_lacks_is_unknown() -> None:
     vocabulary = review_vocabulary()
     known = vocabulary.pieces("이 영화")
-    row = encoder().of_pieces([[*known, "뷁", *known]])[0].tolist()
+    row = encoder().encode_pieces([[*known, "뷁", *known]])[0].tolist()
     ids = vocabulary.encode("이 영화")
     assert row == [vocabulary.cls_id, *ids, vocabulary.unk_id, *ids]
     with pytest.raises(InputError, match="lacks 3 of 4 pieces; name the one that cut them with vo"):
-        encoder().of_pieces([["뷁", "쀍", "쀏", known[0]]])
-    assert encoder().of_pieces([[]])[0].tolist() == [vocabulary.cls_id]
+        encoder().encode_pieces([["뷁", "쀍", "쀏", known[0]]])
+    assert encoder().encode_pieces([[]])[0].tolist() == [vocabulary.cls_id]
 
 
 def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
@@ -68,10 +68,10 @@ def test_a_table_of_pieces_reads_like_one_of_texts() -> None:
     plain = Table.from_columns({"text": texts, "label": labels})
     cut = Table.from_columns({"text": [vocabulary.pieces(t) for t in texts], "label": labels})
     first, second = (
-        labelled(table, pieces, encoder(), LABELS)
+        label_table(table, pieces, encoder(), LABELS)
         for table, pieces in ((plain, False), (cut, True))
     )
-    assert list(second.texts.texts) == texts == list(texts_of(cut, pieces=True))
+    assert list(second.texts.texts) == texts == list(table_texts(cut, pieces=True))
     assert first.ids.ids.tolist() == second.ids.ids.tolist()
     assert [LABELS[n] for n in second.labels] == labels
 
@@ -170,10 +170,10 @@ def test_labels_are_smoothed_for_learning_alone(smoothing: float) -> None:
     job = classification_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = job.epoch(0)[0]
-    logits = outputs(job.model, batch.texts, job.vocabulary)
+    logits = forward(job.model, batch.texts, job.vocabulary)
     wanted = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=smoothing)
     torch.testing.assert_close(job.loss(batch), wanted, rtol=1e-5, atol=0)
-    logits = answer_all(job.model, job.dev.ids, job.vocabulary, CPU)
+    logits = predict_all(job.model, job.dev.ids, job.vocabulary, CPU)
     plain = F.cross_entropy(logits, torch.from_numpy(job.dev.labels))
     assert job.evaluate().loss == pytest.approx(plain.item(), rel=1e-5)
 
@@ -184,7 +184,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     assert batch.two_views
-    logits = outputs(job.model, batch.texts, job.vocabulary)
+    logits = forward(job.model, batch.texts, job.vocabulary)
     plain = F.cross_entropy(logits, batch.labels, reduction="sum")
     apart = rdrop_kl(*logits.chunk(2))
     term = 3.0 * apart
@@ -214,14 +214,14 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(kind: str) -> None
     job = classification_job(ROWS, {"kind": kind})
     job.model.eval()
     rows = encoder()(["", *(text for text, _ in ROWS), "이 영화 " * 40])
-    together = answer_all(job.model, rows, job.vocabulary, CPU)
+    together = predict_all(job.model, rows, job.vocabulary, CPU)
     assert together.dtype == torch.float32
     with torch.inference_mode():
-        from jumok.tasks.inputs.batches import padded
+        from jumok.tasks.inputs.batches import collate
 
         alone = torch.cat(
             [
-                outputs(job.model, padded([row], job.vocabulary.pad_id, CPU), job.vocabulary)
+                forward(job.model, collate([row], job.vocabulary.pad_id, CPU), job.vocabulary)
                 for row in rows
             ]
         )
@@ -246,4 +246,4 @@ def test_scores_and_probabilities() -> None:
 
 def test_nothing_to_answer() -> None:
     job = classification_job(ROWS)
-    assert len(answer_all(job.model, encoder()([]), job.vocabulary, CPU)) == 0
+    assert len(predict_all(job.model, encoder()([]), job.vocabulary, CPU)) == 0

@@ -20,14 +20,14 @@ from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.masked_lm import (
     MaskedBatch,
     MaskedLMJob,
-    _filled,
-    hidden_once,
-    read_blanks,
+    _fill_masks,
+    encode_with_masks,
+    fixed_masking,
     score_masked,
 )
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
@@ -170,7 +170,7 @@ def test_scores_are_those_of_one_text_at_a_time() -> None:
     made = job(TEXTS, share=0.3)
     vocabulary, model = made.vocabulary, made.model.eval()
     rows = TextEncoder(vocabulary, SMALL["max_length"])(TEXTS)  # type: ignore[arg-type]
-    masked = hidden_once(rows, PieceInfo.of(vocabulary), made.recipe.masking)
+    masked = fixed_masking(rows, PieceInfo.of(vocabulary), made.recipe.masking)
     found, guesses = score_masked(model, masked, vocabulary, CPU)
     loss, best = 0.0, []
     with torch.inference_mode():
@@ -202,7 +202,7 @@ def test_it_learns_and_scores_the_same_again(run: Path) -> None:
     assert results["accuracy"] > 0.25
     loaded = jumok.load(run)
     test = Table.from_columns({"text": [text for text, _ in reviews(40, 2)]})
-    scored = score(loaded, test, "test")
+    scored = evaluate(loaded, test, "test")
     assert scored.scores["accuracy"] == results["accuracy"]
     assert scored.scores["masked_tokens"] == results["masked_tokens"]
     source, target, output = (
@@ -277,7 +277,10 @@ def test_a_blank_is_never_filled_with_white_space() -> None:
         if vocabulary.piece(i).strip()
     )
     logs[0, goes_on] = -1.0
-    assert _filled(parts, logs, pieces, vocabulary) == (f"연기{vocabulary.piece(goes_on)}가", -1.0)
+    assert _fill_masks(parts, logs, pieces, vocabulary) == (
+        f"연기{vocabulary.piece(goes_on)}가",
+        -1.0,
+    )
 
 
 def test_what_is_read_of_a_text_with_blanks() -> None:
@@ -286,7 +289,7 @@ def test_what_is_read_of_a_text_with_blanks() -> None:
     encode = TextEncoder(vocabulary, 24)
 
     def read(text: str) -> list[str]:
-        return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]
+        return [vocabulary.piece(int(i)) for i in encode_with_masks([text], encode)[0]][1:]
 
     plain = vocabulary.pieces("이 영화")
     assert read("이 영화") == plain
@@ -337,11 +340,11 @@ def test_blanks_among_characters() -> None:
     encode, pieces = TextEncoder(vocabulary, 24), PieceInfo.of(vocabulary)
 
     def read(text: str) -> list[str]:
-        return [vocabulary.piece(int(i)) for i in read_blanks([text], encode)[0]][1:]
+        return [vocabulary.piece(int(i)) for i in encode_with_masks([text], encode)[0]][1:]
 
     assert read("이 [MASK] 정말") == ["이", "▁", "[MASK]", "▁", "정", "말"]
     assert read("[MASK]화") == ["[MASK]", "화"]
     logs = np.full((1, len(vocabulary)), -9.0, np.float32)
     logs[0, vocabulary.pad_id], logs[0, vocabulary.id("▁")] = -0.1, -0.2
     logs[0, vocabulary.id("영")] = -1.0
-    assert _filled(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)
+    assert _fill_masks(["이 ", " 정말"], logs, pieces, vocabulary) == ("이 영 정말", -1.0)

@@ -12,10 +12,10 @@ from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
 from jumok.export.scale import on_the_scale_of_the_data
 from jumok.models import TextClassifier
-from jumok.tasks.pipeline.sequence_classification import outputs
+from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, RegressionConfig
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
 from jumok.training.trainer import Trainer
 from tests.tasks.tiny_jobs import CPU, regression_job, score_rows
@@ -55,7 +55,7 @@ def test_texts_seen_twice_must_be_answered_alike() -> None:
     assert batch.two_views
     n = len(batch.labels) // 2
     assert batch.labels[:n].tolist() == batch.labels[n:].tolist()
-    answered = outputs(job.model, batch.texts, job.vocabulary)[:, 0]
+    answered = forward(job.model, batch.texts, job.vocabulary)[:, 0]
     plain = F.mse_loss(answered, batch.labels, reduction="sum")
     apart = F.mse_loss(answered[:n], answered[n:], reduction="sum")
     term = 3.0 * apart
@@ -92,7 +92,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None:
     loaded = jumok.load(run)
     table = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "pair", "score"))
-    scores = score(loaded, table, "test").scores
+    scores = evaluate(loaded, table, "test").scores
     assert list(scores) == ["task", "split", "n", "pearson", "spearman", "mse"]
     assert (scores["task"], scores["split"], scores["n"]) == ("regression", "test", 40)
     rows = score_rows(40, 2)
@@ -123,6 +123,6 @@ def test_a_range_that_is_none() -> None:
 
 def test_a_text_alone_may_have_a_score() -> None:
     recipe = load_recipe("nsmc", ["task=regression", 'data={"train" = "my.tsv"}'])
-    from jumok.tasks.registry import task_of
+    from jumok.tasks.registry import get_task
 
-    assert task_of(recipe).columns(recipe) == ("text", "score")
+    assert get_task(recipe).columns(recipe) == ("text", "score")

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jumok.decoding import DecodingConfig
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.pipeline.generation import Generated, write_all
+from jumok.tasks.pipeline.generation import Generated, generate_all
 from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.seq2seq import Seq2SeqJob
 from jumok.text.ragged import Ragged
@@ -189,7 +189,7 @@ def test_answers_are_in_order_and_do_not_depend_on_neighbours(beam: int) -> None
     config = DecodingConfig(beam=beam, max_ratio=1.5)
 
     def write(sources: Ragged) -> list[list[Generated]]:
-        return write_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
+        return generate_all(job.model, sources, vocabulary.pad_id, vocabulary, config, CPU)
 
     together = write(rows)
     assert len(together) == len(texts)

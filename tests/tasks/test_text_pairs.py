@@ -17,13 +17,13 @@ from jumok.errors import InputError
 from jumok.models import TextClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.classification import ClassificationJob
-from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, segments_of
+from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, token_type_ids
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
 from jumok.tasks.pipeline.sequence_classification import (
     LabelledTexts,
     TextBatch,
-    answer_all,
-    text_epoch,
+    epoch_batches,
+    predict_all,
 )
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
@@ -58,7 +58,7 @@ def test_a_pair_is_cls_a_sep_b_sep() -> None:
     cls, sep = vocabulary.cls_id, vocabulary.sep_id
     first, second = vocabulary.encode("이 영화"), vocabulary.encode("재미있어요")
     assert row == [cls, *first, sep, *second, sep]
-    segments = segments_of(torch.tensor([row]), sep)[0].tolist()
+    segments = token_type_ids(torch.tensor([row]), sep)[0].tolist()
     assert segments == [0] * (len(first) + 2) + [1] * (len(second) + 1)
 
 
@@ -74,7 +74,7 @@ def test_texts_that_are_empty() -> None:
 def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) -> None:
     encode = TextEncoder(review_vocabulary(), max_length)
     a, b = list(range(100, 100 + first)), list(range(200, 200 + second))
-    row = encode.framed(Ragged.from_lists([a]), Ragged.from_lists([b]))[0].tolist()
+    row = encode.add_special_tokens(Ragged.from_lists([a]), Ragged.from_lists([b]))[0].tolist()
     kept_a, kept_b = popped(first, second, max_length - 3)
     sep = encode.vocabulary.sep_id
     assert row == [encode.vocabulary.cls_id, *a[:kept_a], sep, *b[:kept_b], sep]
@@ -82,11 +82,11 @@ def test_the_longer_text_is_cut_first(first: int, second: int, max_length: int) 
 
 def test_lines_of_pairs() -> None:
     lines = ["가\t나", "", "\t나"]
-    assert TextInputs.of_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
-    assert TextInputs.of_lines(lines, paired=False) == TextInputs(lines)
+    assert TextInputs.from_lines(lines, paired=True) == TextInputs(["가", "", ""], ["나", "", "나"])
+    assert TextInputs.from_lines(lines, paired=False) == TextInputs(lines)
     for line in ("가", "가\t나\t다"):
         with pytest.raises(InputError, match="is no pair; give two texts with one TAB between"):
-            TextInputs.of_lines([line], paired=True)
+            TextInputs.from_lines([line], paired=True)
 
 
 # An epoch
@@ -223,9 +223,9 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
     assert gradient.abs().sum(0).gt(0).all()
     torch.nn.init.normal_(job.model.get_parameter("output.weight"))
     job.model.eval()
-    together = answer_all(job.model, job.train.ids, job.vocabulary, CPU)
+    together = predict_all(job.model, job.train.ids, job.vocabulary, CPU)
     for i in range(5):
-        alone = answer_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
+        alone = predict_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
         torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
 
 
@@ -272,7 +272,7 @@ def test_the_ids_say_the_same_as_the_texts(run: Path) -> None:
     loaded = jumok.load(run)
     row = TextEncoder(loaded.vocabulary, 24)(["이 영화"], ["별로예요"])[0]
     ids = torch.tensor(np.array([row], dtype=np.int64))
-    segments = segments_of(ids, loaded.vocabulary.sep_id)
+    segments = token_type_ids(ids, loaded.vocabulary.sep_id)
     logits = loaded.logits(ids, token_type_ids=segments)
     probabilities = list(loaded("이 영화\t별로예요").probabilities.values())
     torch.testing.assert_close(logits.softmax(-1)[0].tolist(), probabilities, atol=1e-6, rtol=0)
@@ -323,7 +323,7 @@ def test_texts_alone_are_drawn_as_ever() -> None:
         AugmentationConfig(token_dropout=0.3, rdrop_alpha=2.0),
     ):
         plan = replace(plan, augmentation=augmentation)
-        epoch = text_epoch(
+        epoch = epoch_batches(
             EpochSampler(plan, review_vocabulary(), known.texts, rows, CPU), known, 1
         )
         for index in range(len(epoch)):

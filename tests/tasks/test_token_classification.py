@@ -14,16 +14,16 @@ from jumok.errors import InputError
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.train import train
 from jumok.tasks.token_classification import (
     IGNORE_INDEX,
     LabelledTokens,
     TokenizedTexts,
-    likeliest_tags,
+    char_tags,
+    forward,
     log_probabilities,
-    of_characters,
-    outputs,
+    viterbi_tags,
 )
 from jumok.training.losses import rdrop_kl
 from jumok.training.trainer import Trainer
@@ -50,7 +50,7 @@ def test_every_character_is_a_piece_with_its_tag() -> None:
     for row, (_, tags) in zip(data.label_ids(TAGS), ROWS, strict=True):
         assert row[0] == IGNORE_INDEX  # [CLS]
         assert [TAGS[i] for i in row[1:]] == tags.split(" ")
-    assert of_characters(data.piece_tags(), data.texts) == data.tags
+    assert char_tags(data.piece_tags(), data.texts) == data.tags
 
 
 def test_pieces_that_straddle_a_border_lose_it() -> None:
@@ -58,14 +58,14 @@ def test_pieces_that_straddle_a_border_lose_it() -> None:
     numbers = data.label_ids(TAGS)
     assert numbers.lengths.tolist() == data.texts.ids.lengths.tolist()
     assert (numbers.ids == IGNORE_INDEX).sum() >= len(ROWS)
-    laid = of_characters(data.piece_tags(), data.texts)
+    laid = char_tags(data.piece_tags(), data.texts)
     assert [len(tags) for tags in laid] == [len(tags) for tags in data.tags]
     assert laid != data.tags
 
 
 def test_what_a_model_does_not_read_is_outside() -> None:
     data = tagged("char", max_length=4)
-    laid = of_characters(data.piece_tags(), data.texts)
+    laid = char_tags(data.piece_tags(), data.texts)
     for tags, wanted in zip(laid, data.tags, strict=True):
         assert tags == [*wanted[:3], *["O"] * (len(wanted) - 3)]
 
@@ -74,7 +74,7 @@ def test_no_text_and_no_character() -> None:
     encode = TextEncoder(tag_vocabulary(), 16)
     texts = TokenizedTexts.encode(["", " "], encode)
     assert [list(spans) for spans in texts.spans] == [[], [(0, 1)]]
-    assert of_characters([[], ["O"]], texts) == [[], ["O"]]
+    assert char_tags([[], ["O"]], texts) == [[], ["O"]]
 
 
 # An epoch, the loss, the answers
@@ -119,7 +119,7 @@ def test_tags_are_smoothed_for_learning_alone(smoothing: float) -> None:
     job = tagging_job(ROWS, label_smoothing=smoothing)
     job.model.eval()
     batch = job.epoch(0)[0]
-    logits = outputs(job.model, batch.texts).flatten(0, 1)
+    logits = forward(job.model, batch.texts).flatten(0, 1)
     wanted = F.cross_entropy(
         logits,
         batch.labels.flatten(),
@@ -138,7 +138,7 @@ def test_texts_seen_twice_must_be_tagged_alike() -> None:
     job.model.eval()
     batch = job.epoch(0)[0]
     assert batch.two_views
-    logits = outputs(job.model, batch.texts)  # (B, T, L)
+    logits = forward(job.model, batch.texts)  # (B, T, L)
     plain = F.cross_entropy(
         logits.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORE_INDEX, reduction="sum"
     )
@@ -172,7 +172,7 @@ def test_names_are_learnt_by_heart(tmp_path: Path) -> None:
     dev = job.evaluate()
     assert (dev.metric, dev.score) == ("entity_f1", 1.0)
     log_p = log_probabilities(job.model, job.dev.texts.ids, job.vocabulary, CPU)
-    assert likeliest_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
+    assert viterbi_tags(job.dev.texts, log_p, TAGS) == job.dev.tags
 
 
 # A run
@@ -196,7 +196,7 @@ def test_a_run_is_scored(run: Path) -> None:
     loaded = jumok.load(run)
     assert loaded.labels == TAGS
     rows = evaluation_table(run.parent / "test.tsv", loaded.recipe.data, ("text", "tags"), TAGS)
-    found = score(loaded, rows, "test")
+    found = evaluate(loaded, rows, "test")
     assert list(found.scores) == [
         "task", "split", "n", "entity_f1", "entity_micro_f1", "character_f1", "reachable_f1",
     ]  # fmt: skip
@@ -256,6 +256,6 @@ def test_the_vocabulary_is_learnt_from_the_texts() -> None:
     from jumok.tasks.token_classification import TokenClassificationTask
 
     recipe = load_recipe("klue-ner")
-    texts = TokenClassificationTask().texts(recipe, table(ROWS))
+    texts = TokenClassificationTask().vocabulary_texts(recipe, table(ROWS))
     assert list(texts) == [text for text, _ in ROWS]
     assert set(chain.from_iterable(tags.split(" ") for _, tags in ROWS)) == set(TAGS)

@@ -14,11 +14,11 @@ from jumok.data.load import load_splits
 from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
-from jumok.tasks.inputs.tokenizer_pair import learn
+from jumok.tasks.inputs.tokenizer_pair import train_or_load
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.task import GenerativeTask
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.evaluate import score, tables_of
+from jumok.tasks.runs.evaluate import evaluate, evaluation_tables
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.seq2seq import Seq2SeqTask
 from tests.shared_data import shared_data
@@ -231,7 +231,7 @@ def test_a_loop_is_told(reading_run: Path) -> None:
     assert isinstance(answer, jumok.GeneratedText)
     assert answer.loop == "from token 1 on, 1 tokens repeat 22.0 times"
     table = Table.from_columns({"source": ["삼 일", "사 일"], "target": ["3월", "4월"]})
-    assert score(loaded, table, "own").scores["loops"] == 2
+    assert evaluate(loaded, table, "own").scores["loops"] == 2
 
 
 # Several runs as one
@@ -243,8 +243,8 @@ def test_runs_write_together(reading_recipe: Path, reading_run: Path, tmp_path: 
     train(load_recipe(str(reading_recipe), [*SHORT, vocabulary, "seed=1"]), tmp_path / "other")
     one, other = jumok.load(reading_run), jumok.load(tmp_path / "other")
     texts = [source for source, _ in readings(6, 8)]
-    alone, twice = one(texts), one.beside([one])(texts)
-    both, turned = one.beside([other])(texts), other.beside([one])(texts)
+    alone, twice = one(texts), one.ensemble([one])(texts)
+    both, turned = one.ensemble([other])(texts), other.ensemble([one])(texts)
     for answers in zip(alone, twice, both, turned, strict=True):
         first, again, mixed, mixed_again = answers
         assert isinstance(first, jumok.GeneratedText)
@@ -261,19 +261,19 @@ def test_runs_that_cannot_write_together(
     reading_run: Path, two_sided: Pipeline, review_run: Path
 ) -> None:
     with pytest.raises(InputError, match=r"have other vocabularies; train one with"):
-        jumok.load(reading_run).beside([two_sided])
+        jumok.load(reading_run).ensemble([two_sided])
     with pytest.raises(InputError, match="classification cannot write along with one of seq"):
-        jumok.load(reading_run).beside([jumok.load(review_run)])
+        jumok.load(reading_run).ensemble([jumok.load(review_run)])
     small, large = jumok.load(reading_run), jumok.load(reading_run)
     small.recipe = replace(small.recipe, model=replace(small.recipe.model, max_length=8))
     with pytest.raises(InputError, match=r"holds 8 tokens, .*; name the one that holds fewest fi"):
-        large.beside([small])
-    assert [*small.beside([large]).others] == [large.model]
+        large.ensemble([small])
+    assert [*small.ensemble([large]).ensemble_models] == [large.model]
     covering, refused = ["beam=2", "coverage=0.3"], r"coverage 0\.3 came, and 2 runs that write tog"
     with pytest.raises(InputError, match=refused):
-        large.with_decoding(covering).beside([large])
+        large.with_decoding(covering).ensemble([large])
     with pytest.raises(InputError, match=refused):
-        large.beside([large]).with_decoding(covering)
+        large.ensemble([large]).with_decoding(covering)
 
 
 # Data
@@ -307,10 +307,10 @@ def test_the_first_batch_of_a_recipe(name: str, monkeypatch: pytest.MonkeyPatch)
     recipe = load_recipe(name, [*words, "model.d_model=16", "model.n_heads=2", "model.d_ff=16"])
     task = Seq2SeqTask()
     splits = load_splits(recipe.data, task.columns(recipe))
-    vocabularies = learn(recipe, splits.train)
+    vocabularies = train_or_load(recipe, splits.train)
     recipe = vocabularies.apply_to(recipe)
-    model = task.model(recipe.model, ())
-    job = task.job(recipe, model, vocabularies, splits, torch.device("cpu"))
+    model = task.build_model(recipe.model, ())
+    job = task.build_job(recipe, model, vocabularies, splits, torch.device("cpu"))
     batch = job.epoch(0)[0]
     assert batch.two_views == name.startswith("multi30k")
     padded = batch.source.input_ids.numel() + batch.target.input_ids.numel()
@@ -327,9 +327,9 @@ def test_every_test_set_of_a_corpus_has_its_score(monkeypatch: pytest.MonkeyPatc
         ("chatbot", ["test"]),
     ):
         recipe = load_recipe(name, ["data.test_rows=3"])
-        assert list(tables_of(recipe)) == tests
-        assert all(len(table) == 3 for table in tables_of(recipe).values())
-        assert list(tables_of(recipe, "dev")) == ["dev"]
+        assert list(evaluation_tables(recipe)) == tests
+        assert all(len(table) == 3 for table in evaluation_tables(recipe).values())
+        assert list(evaluation_tables(recipe, "dev")) == ["dev"]
 
 
 def test_korean_is_scored_over_morphemes_as_well(
@@ -347,7 +347,7 @@ def test_korean_is_scored_over_morphemes_as_well(
         two_sided.device,
         two_sided.target_vocabulary,
     )
-    scores = score(loaded, table, "own").scores
+    scores = evaluate(loaded, table, "own").scores
     assert list(scores)[2:] == [
         "n",
         "exact_match",

@@ -22,7 +22,7 @@ from jumok.tasks.recipe.tables import (
     ModelConfig,
     RegressionConfig,
 )
-from jumok.tasks.regression import RegressionJob, RegressionTask, scored
+from jumok.tasks.regression import RegressionJob, RegressionTask, scale_targets
 from jumok.tasks.seq2seq import SentencePairs, Seq2SeqJob
 from jumok.tasks.token_classification import (
     LabelledTokens,
@@ -85,7 +85,7 @@ def classification_job(
     plan = recipe("classification", model or {}, **training).with_vocabulary(len(vocabulary))
     plan = replace(plan, seed=seed, augmentation=augmentation or AugmentationConfig())
     torch.manual_seed(0)
-    built = ClassificationTask().model(plan.model, LABELS)
+    built = ClassificationTask().build_model(plan.model, LABELS)
     data = labelled(rows, TextEncoder(vocabulary, plan.model.max_length))
     return ClassificationJob(plan, built, vocabulary, data, data, CPU)
 
@@ -113,8 +113,10 @@ def regression_job(
     torch.manual_seed(0)
     texts, pairs, scores = zip(*rows, strict=True)
     table = Table.from_columns({"text": texts, "pair": pairs, "score": scores})
-    data = scored(table, plan, vocabulary)
-    return RegressionJob(plan, RegressionTask().model(plan.model, ()), vocabulary, data, data, CPU)
+    data = scale_targets(table, plan, vocabulary)
+    return RegressionJob(
+        plan, RegressionTask().build_model(plan.model, ()), vocabulary, data, data, CPU
+    )
 
 
 PEOPLE, PLACES = ("철수", "영희", "김민준"), ("서울", "부산역", "제주 공항")
@@ -162,7 +164,7 @@ def tagging_job(
     texts, tags = zip(*rows, strict=True)
     table = Table.from_columns({"text": texts, "tags": tags})
     data = LabelledTokens.from_table(table, TextEncoder(vocabulary, plan.model.max_length))
-    model = TokenClassificationTask().model(plan.model, TAGS)
+    model = TokenClassificationTask().build_model(plan.model, TAGS)
     return TokenClassificationJob(plan, model, vocabulary, data, data, TAGS, CPU)
 
 

@@ -13,12 +13,17 @@ from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, LanguageModel
 from jumok.tasks.inputs.masking import special_ids
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.inputs.special_tokens import target_begin
-from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, is_told_segments, segments_of
-from jumok.tasks.pipeline.causal_generation import prompt
+from jumok.tasks.inputs.special_tokens import decoder_start_id
+from jumok.tasks.inputs.text_encoder import (
+    TextEncoder,
+    TextInputs,
+    token_type_ids,
+    uses_token_types,
+)
+from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.evaluate import tables_of
+from jumok.tasks.runs.evaluate import evaluation_tables
 from jumok.text.ragged import Ids
 
 LONGEST = 512  # tokens of a drawn text: more cost time and tell nothing new
@@ -33,7 +38,7 @@ def some_texts(loaded: Pipeline) -> list[str]:
     Raises InputError when the data are not here.
     """
     columns = loaded.task.columns(loaded.recipe)
-    table = tables_of(loaded.recipe, "dev", loaded.labels)["dev"]
+    table = evaluation_tables(loaded.recipe, "dev", loaded.labels)["dev"]
     lines = sorted(_lines(table, columns, loaded), key=len)
     places = np.linspace(0, len(lines) - 1, N_TEXTS).round().astype(int)
     return list(dict.fromkeys(lines[place] for place in places))
@@ -48,21 +53,21 @@ def samples_of(loaded: Pipeline, lines: Sequence[str]) -> list[Sample]:
     model, vocabulary = loaded.model, loaded.vocabulary
     longest = loaded.recipe.model.max_length
     if isinstance(model, LanguageModel):
-        return [Sample(torch.tensor(prompt(loaded, line)[:longest])) for line in lines]
+        return [Sample(torch.tensor(prompt_ids(loaded, line)[:longest])) for line in lines]
     if isinstance(model, EncoderDecoder):
         encode = Seq2SeqEncoder(vocabulary, loaded.target_vocabulary, longest)
         sources, _, targets = zip(*(line.partition("\t") for line in lines), strict=True)
         written = [t or _written(loaded, s) for s, t in zip(sources, targets, strict=True)]
         read, begun = encode.sources(sources), encode.targets(written)
         return [Sample(_ids(read[i]), target=_ids(begun[i][:-1])) for i in range(len(lines))]
-    rows = TextEncoder(vocabulary, longest).of_lines(lines, loaded.recipe.paired)
+    rows = TextEncoder(vocabulary, longest).encode_lines(lines, loaded.recipe.paired)
     ids = [_ids(rows[i]) for i in range(len(rows))]
     segments: list[Tensor | None] = [None] * len(ids)
     config = loaded.recipe.model
-    if is_told_segments(vocabulary, config.n_segments, config.pooling):
-        segments = [segments_of(row[None], vocabulary.sep_id)[0] for row in ids]
+    if uses_token_types(vocabulary, config.n_segments, config.pooling):
+        segments = [token_type_ids(row[None], vocabulary.sep_id)[0] for row in ids]
     decodes = isinstance(model, EncoderDecoderClassifier)
-    begin = torch.tensor([target_begin(vocabulary)]) if decodes else None
+    begin = torch.tensor([decoder_start_id(vocabulary)]) if decodes else None
     return [Sample(row, marks, begin) for row, marks in zip(ids, segments, strict=True)]
 
 
@@ -111,7 +116,7 @@ def _lines(table: Table, columns: Sequence[str], loaded: Pipeline) -> list[str]:
     if columns == SEQUENCES:
         cells = zip(*(rows.column(name) for name in SEQUENCES), strict=True)
         return ["\t".join(pair) for pair in cells]
-    texts = TextInputs.of_table(rows, loaded.recipe.data.pieces)
+    texts = TextInputs.from_table(rows, loaded.recipe.data.pieces)
     if texts.pairs is not None:
         return ["\t".join(pair) for pair in zip(texts.texts, texts.pairs, strict=True)]
     return [text[:CHARACTERS] for text in texts.texts]

@@ -15,13 +15,13 @@ def restored(subject: Subject) -> Answers:
     """In one batch, by a model that was read from the files of this one."""
     loaded = subject.loaded
     with torch.device("meta"):
-        described = loaded.task.model(loaded.recipe.model, loaded.labels)
+        described = loaded.task.build_model(loaded.recipe.model, loaded.labels)
     if type(described) is not type(loaded.model):
         name = type(loaded.model).__name__
         raise NotApplicable(f"no task of ours has this {name}, and runs are saved with their task")
     with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
         run = Run(Path(folder))
         run.write_text(run.recipe_path, loaded.recipe.to_toml())
-        run.write_model(loaded.model, loaded.recipe, loaded.labels, {"vocabulary": ""})
+        run.save_model(loaded.model, loaded.recipe, loaded.labels, {"vocabulary": ""})
         again = load(folder, str(loaded.device)).model.train(loaded.model.training)
     return batched(subject.with_model(again))

@@ -26,7 +26,7 @@ def average(
     """Average the weights of the last checkpoints of a run and score the result on dev."""
     from jumok.tasks.runs import average_checkpoints as averaging
 
-    finished = averaging.average(run, last, out or _default_output(run, last))
+    finished = averaging.average_checkpoints(run, last, out or _default_output(run, last))
     results = finished.results
     if as_json:
         typer.echo(json.dumps(results, ensure_ascii=False))

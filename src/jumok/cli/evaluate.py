@@ -36,21 +36,21 @@ def evaluate(
     """Score a run on the test sets of its recipe, on another split, or on a file."""
     from jumok.data.table_files import evaluation_table
     from jumok.errors import InputError
-    from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
+    from jumok.tasks.runs.evaluate import evaluate, evaluation_tables, report_bad_rows
 
     if data is not None and split is not None:
         raise InputError("--data and --split exclude each other; use one of them")
     loaded = reading_in(load_with(run, along, decoding or []), precision)
     if data is None:
-        tables = tables_of(loaded.recipe, split, loaded.labels)
+        tables = evaluation_tables(loaded.recipe, split, loaded.labels)
     else:
         columns = loaded.task.columns(loaded.recipe)
         table = evaluation_table(data, loaded.recipe.data, columns, loaded.labels)
         tables = {data.name: table}
     loaded = overridden(loaded, decoding or [], along, precision)
-    tell_bad_rows(tables.values())
+    report_bad_rows(tables.values())
     first, *others = [
-        score(loaded, table, name).scores | besides(along, precision) | _skipped(table)
+        evaluate(loaded, table, name).scores | besides(along, precision) | _skipped(table)
         for name, table in tables.items()
     ]
     if as_json:

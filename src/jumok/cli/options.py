@@ -41,7 +41,7 @@ def load_with(run: Path, others: Sequence[Path] | None, words: Sequence[str] = (
     if not others:
         return loaded
     alone = loaded.with_decoding(words) if words else loaded
-    return alone.beside([load(other) for other in others])
+    return alone.ensemble([load(other) for other in others])
 
 
 def besides(others: Sequence[Path] | None, precision: str | None) -> dict[str, Any]:
@@ -70,7 +70,9 @@ def overridden(
         loaded = loaded.with_decoding(words)
     told = []
     if isinstance(loaded.task, GenerativeTask):
-        told.append(f"decoding {loaded.task.in_force(loaded)}{loaded.rules}")
+        told.append(
+            f"decoding {loaded.task.effective_decoding(loaded)}{loaded.constraints_summary}"
+        )
     said = besides(others, precision)
     if "with" in said:
         told.append(f"with {', '.join(map(repr, said['with']))}")

@@ -72,7 +72,7 @@ def predict(
         _refuse_stream(loaded.with_decoding(words), as_json)
     loaded = overridden(loaded, words, along, precision)
     if draft is not None:
-        loaded = loaded.drafted_by(load_with(draft, None))
+        loaded = loaded.with_draft(load_with(draft, None))
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
@@ -83,8 +83,8 @@ def predict(
             sys.stdout.write(line + "\n")
             _tell_loop(answer)
         sys.stdout.flush()
-    if loaded.draft is not None:
-        print(f"draft: {loaded.draft}", file=sys.stderr)
+    if loaded.draft_model is not None:
+        print(f"draft: {loaded.draft_model}", file=sys.stderr)
 
 
 def _json(loaded: "Pipeline", answer: "Output", tokens: bool, alignment: bool) -> str:
@@ -96,9 +96,9 @@ def _json(loaded: "Pipeline", answer: "Output", tokens: bool, alignment: bool) -
     if not tokens:
         tree.pop("tokens", None)
     if alignment and isinstance(answer, GeneratedText):
-        from jumok.tasks.told import aligned
+        from jumok.tasks.told import align_output
 
-        tree |= to_dict(aligned(loaded, answer))
+        tree |= to_dict(align_output(loaded, answer))
     return json.dumps(tree, ensure_ascii=False)
 
 
@@ -107,10 +107,10 @@ def _answers(loaded: "Pipeline", texts: list[str]) -> "Iterator[Output]":
     from jumok.errors import InputError
 
     try:
-        yield from loaded.answer(texts)
+        yield from loaded.predict(texts)
     except InputError:
         for text in texts:
-            yield from loaded.answer([text])
+            yield from loaded.predict([text])
 
 
 def _for_n_best(loaded: "Pipeline", words: list[str], n: int) -> list[str]:

@@ -158,7 +158,7 @@ def _show_answers(run: "Run", console: "Console") -> None:
     texts = examples(loaded.recipe)
     if not texts:
         return
-    for text, answer in zip(texts, loaded.answer(texts), strict=True):
+    for text, answer in zip(texts, loaded.predict(texts), strict=True):
         console.print(f"  {escape(text)}\n    [bold]{escape(answer.display)}[/bold]")
     from jumok.viewer.live_model import plot_attention
 

@@ -9,7 +9,7 @@ from jumok.data.corpora.registry import known_corpus
 from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import named_weights
-from jumok.tasks.pipeline.origin import told
+from jumok.tasks.pipeline.origin import describe_processors
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 
@@ -143,8 +143,8 @@ def _writing(loaded: Pipeline, to: str) -> Iterator[str]:
         unsaid = left_out(loaded.recipe.decoding)
         if to == "hf" and unsaid:
             yield f"Of its [decoding] generation_config.json does not hold: {unsaid}.\n"
-    elif to == "ctranslate2" and loaded.constraints:
-        rules = told(loaded.constraints).removeprefix("; its folder ")
+    elif to == "ctranslate2" and loaded.processors:
+        rules = describe_processors(loaded.processors).removeprefix("; its folder ")
         yield (
             f"The checkpoint's folder {rules}; this one does not hold that, and was compared "
             "without it. CTranslate2 is told with `suppress_sequences` and `target_prefix`.\n"

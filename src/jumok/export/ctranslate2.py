@@ -10,7 +10,7 @@ from jumok.export.report import Compared, Outcome
 from jumok.export.samples import Samples
 from jumok.export.target import Quantization, Tell
 from jumok.models import EncoderDecoder
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
@@ -26,7 +26,7 @@ class CTranslate2:
 
     def obstacle(self, loaded: Pipeline) -> str | None:
         """What CTranslate2 cannot express of this model."""
-        if not loaded.answers_texts:
+        if not loaded.has_text_head:
             return f"a {loaded.architecture} has no head that writes; train one with model.init"
         return obstacle(loaded.model)
 
@@ -79,7 +79,7 @@ translator = ctranslate2.Translator(".")
 (answer,) = translator.translate_batch([tokens], beam_size=4, min_decoding_length=0)
 print({read}(answer.hypotheses[0]))"""
         alone = loaded.recipe.windows.across_documents
-        begin = "" if alone else f'"{vocabulary.piece(target_begin(vocabulary))}", '
+        begin = "" if alone else f'"{vocabulary.piece(decoder_start_id(vocabulary))}", '
         return f"""\
 {cut}
 generator = ctranslate2.Generator(".")

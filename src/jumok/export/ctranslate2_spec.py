@@ -16,7 +16,7 @@ from jumok.nn import (
     TransformerLayer,
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.tokenizer import Vocabulary
 
@@ -53,7 +53,7 @@ class Words:
         Raises InputError for a vocabulary with twins.
         """
         source, target = _pieces(reading, n_source), _pieces(writing, n_target)
-        begin, end = target[target_begin(writing)], target[writing.eos_id]
+        begin, end = target[decoder_start_id(writing)], target[writing.eos_id]
         whole = isinstance(reading, PretrainedVocabulary)
         return cls(source, target, begin, end, source[reading.unk_id], ends_source=not whole)
 

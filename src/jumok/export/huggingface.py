@@ -38,9 +38,9 @@ from jumok.pretrained.family import HeadKind
 from jumok.pretrained.save import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.special_tokens import filler, target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id, pad_id_or_zero
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.import_checkpoint import original
+from jumok.tasks.runs.import_checkpoint import open_original
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.pretrained.export import CLASSIFYING, CONTINUING, READING, tokenizer_files
 from jumok.text.pretrained.files import CONFIG
@@ -147,8 +147,8 @@ class HuggingFace:
 def _expressed(loaded: Pipeline) -> HFModel:
     config = loaded.recipe.model
     vocabulary = loaded.target_vocabulary
-    ids = {"pad": filler(vocabulary)}
-    for name, ask in (("bos", target_begin), ("eos", lambda known: known.eos_id)):
+    ids = {"pad": pad_id_or_zero(vocabulary)}
+    for name, ask in (("bos", decoder_start_id), ("eos", lambda known: known.eos_id)):
         with suppress(InputError):  # a vocabulary of BERT begins and ends no texts
             ids[name] = ask(vocabulary)
     weights = {name: p.detach().float().cpu() for name, p in named_weights(loaded.model).items()}
@@ -162,14 +162,14 @@ def _expressed(loaded: Pipeline) -> HFModel:
 def _write_back(loaded: Pipeline, folder: Path) -> None:
     """An imported checkpoint as it came."""
     assert loaded.origin is not None
-    found, kept = original(loaded.origin.folder)
+    found, kept = open_original(loaded.origin.folder)
     tensors = hf_state_dict(found.model, found.architecture, found.names, found.unused)
     weights = tensorfile.serialize(tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)
     for name in ("config.json", "generation_config.json"):
         if (kept / name).is_file():
             shutil.copyfile(kept / name, folder / name)
-    vocabulary = loaded.own_vocabulary
+    vocabulary = loaded.vocabulary_or_none
     if isinstance(vocabulary, PretrainedVocabulary):
         vocabulary.save(folder)
 
@@ -236,7 +236,7 @@ def _pad_id(loaded: Pipeline) -> int:
     """What transformers takes for padding."""
     if loaded.origin is not None:
         return ConfigReader(loaded.origin.config).token_id("pad_token_id") or 0
-    return filler(loaded.vocabulary)
+    return pad_id_or_zero(loaded.vocabulary)
 
 
 @torch.inference_mode()

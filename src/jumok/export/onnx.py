@@ -25,7 +25,7 @@ from jumok.models import (
 )
 from jumok.models.weights import named_weights
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.text.ragged import Ragged
 
 TOLERANCE = 1e-5
@@ -135,6 +135,6 @@ def _scoring(loaded: Pipeline, graph: Path) -> Callable[[Table], Scores]:
 
     def scores(table: Table) -> Scores:
         twin = speaking_for(loaded, Session(graph))
-        return numbers_of(score(twin, table, "dev").scores)
+        return numbers_of(evaluate(twin, table, "dev").scores)
 
     return scores

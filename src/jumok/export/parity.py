@@ -20,7 +20,7 @@ from jumok.export.report import Searched
 from jumok.export.same_texts import searched
 from jumok.export.samples import Scores, lists, numbers_of, read
 from jumok.models import EncoderDecoder, LanguageModel
-from jumok.tasks.inputs.batches import in_order_of_length, padded
+from jumok.tasks.inputs.batches import batches_by_length, collate
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.ragged import Ragged
 
@@ -105,8 +105,8 @@ class _Translator:
     def _ours(self, rows: Ragged, beam: int) -> Lists:
         config = DecodingConfig(beam=beam, early_stop="full", max_length=self._limit)
         written: dict[int, list[int]] = {}
-        for batch in in_order_of_length(rows, AT_ONCE):
-            texts = padded([rows[i] for i in batch], 0, _CPU)
+        for batch in batches_by_length(rows, AT_ONCE):
+            texts = collate([rows[i] for i in batch], 0, _CPU)
             answers = generate_seq2seq(
                 self.model,
                 texts.input_ids,
@@ -154,7 +154,7 @@ class _Generator:
         limit = min(CONTINUATION, longest - max(map(len, prompts)))
         config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
         end = self.words.target.index(self.words.end)
-        texts = padded(prompts, 0, _CPU)
+        texts = collate(prompts, 0, _CPU)
         ours = generate_lm(self.model, texts.input_ids, texts.attention_mask, config, end_id=end)
         converted = Converted(folder, self.words, "float32", reads=False)
 

@@ -12,11 +12,11 @@ from jumok.errors import InputError, JumokError
 from jumok.export.report import Cost, Unmeasured
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.inputs.windows import framed
+from jumok.tasks.inputs.windows import add_bos_eos
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.evaluate import tables_of
+from jumok.tasks.runs.evaluate import evaluation_tables
 from jumok.text.ragged import Ragged
 
 COMPARED = 100  # rows whose numbers are compared
@@ -47,7 +47,7 @@ class Samples:
 def samples_of(loaded: Pipeline) -> Samples:
     """The first rows of the recipe's development set; random ids when that cannot be read."""
     try:
-        (table,) = tables_of(loaded.recipe, "dev", loaded.labels).values()
+        (table,) = evaluation_tables(loaded.recipe, "dev", loaded.labels).values()
         head = table.slice(0, COMPARED)
         rows = read(loaded, head)
     except JumokError as error:
@@ -73,8 +73,8 @@ def read(loaded: Pipeline, table: Table) -> Ragged:
         return encode.sources(table.column("source"))
     if isinstance(loaded.model, LanguageModel):
         rows = Ragged.from_lists(vocabulary.encode_batch(list(table.column("text"))))
-        return framed(rows, target_begin(vocabulary), vocabulary.eos_id).shortened(longest)
-    return TextEncoder(vocabulary, longest).of_table(table, loaded.recipe.data.pieces)
+        return add_bos_eos(rows, decoder_start_id(vocabulary), vocabulary.eos_id).shortened(longest)
+    return TextEncoder(vocabulary, longest).encode_table(table, loaded.recipe.data.pieces)
 
 
 def random_samples(loaded: Pipeline, n: int, reason: str) -> Samples:

@@ -16,7 +16,7 @@ from jumok.interpret.schema import Decoding, Method
 from jumok.interpret.step_recorder import DecodingSteps
 from jumok.tasks.causal_lm import CausalLMTask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.pipeline.causal_generation import prompt, write_on
+from jumok.tasks.pipeline.causal_generation import generate_from_ids, prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.task import GenerativeTask
 from jumok.tasks.seq2seq import Seq2SeqTask
@@ -37,13 +37,13 @@ def write(loaded: Pipeline, text: str, words: Sequence[str] = ()) -> tuple[list[
         loaded = loaded.with_decoding(words)
     _refuse_silent(loaded)
     assert isinstance(loaded.task, GenerativeTask)  # what is silent was refused
-    seen, config = DecodingSteps(), loaded.task.in_force(loaded)
+    seen, config = DecodingSteps(), loaded.task.effective_decoding(loaded)
     if isinstance(loaded.task, Seq2SeqTask):
-        ((best, *_),) = loaded.task.write(loaded, [text], callback=seen)
+        ((best, *_),) = loaded.task.generate(loaded, [text], callback=seen)
         n_given = 1
     else:
-        ids = prompt(loaded, text)
-        ((best, *_),) = write_on(loaded, [ids], callback=seen)
+        ids = prompt_ids(loaded, text)
+        ((best, *_),) = generate_from_ids(loaded, [ids], callback=seen)
         n_given = len(ids)
     return best.hypothesis.ids, Decoding(
         method=_method(config),
@@ -101,7 +101,7 @@ def _translated(loaded: Pipeline, text: str, target: str) -> Led:
 
 def _continued(loaded: Pipeline, text: str, target: str) -> Led:
     """The target of a language model: what goes on from the text."""
-    ids, tokens = prompt(loaded, text), loaded.vocabulary.encode(target)
+    ids, tokens = prompt_ids(loaded, text), loaded.vocabulary.encode(target)
     read = [*ids, *tokens[:-1]]
     room = loaded.recipe.model.max_length
     if not tokens:

@@ -60,7 +60,7 @@ def without_each(
     loaded: Pipeline, text: str, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
     """The probabilities of all labels for the text without each of the words, all at once."""
-    answers = loaded.answer([without(text, span) for span in spans]) if spans else []
+    answers = loaded.predict([without(text, span) for span in spans]) if spans else []
     found = []
     for answer in answers:
         assert isinstance(answer, Prediction)

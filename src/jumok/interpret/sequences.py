@@ -12,16 +12,21 @@ import torch
 from jumok.errors import InputError
 from jumok.interpret.tokens import Row, spans, spelled_spans
 from jumok.tasks.inputs.special_tokens import (
-    around,
-    filler,
-    framed_sources,
-    framed_targets,
-    framed_texts,
-    target_begin,
+    build_inputs,
+    build_source,
+    build_target,
+    decoder_start_id,
+    n_special,
+    pad_id_or_zero,
 )
-from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, is_told_segments, segments_of
-from jumok.tasks.masked_lm import read_blanks
-from jumok.tasks.pipeline.causal_generation import prompt
+from jumok.tasks.inputs.text_encoder import (
+    TextEncoder,
+    TextInputs,
+    token_type_ids,
+    uses_token_types,
+)
+from jumok.tasks.masked_lm import encode_with_masks
+from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
@@ -45,14 +50,14 @@ def read_row(loaded: Pipeline, text: str) -> Row:
     task = loaded.recipe.task
     if task == "sequence_to_sequence":
         return _framed(
-            [_cut(text, vocabulary)], lambda rows, _: framed_sources(vocabulary, rows, most)
+            [_cut(text, vocabulary)], lambda rows, _: build_source(vocabulary, rows, most)
         )
     if task == "masked_language_modeling" and "[MASK]" in text:
         return _blanks(text, vocabulary, most)
     row = _framed(
-        _cut_texts(loaded, text), lambda rows, pairs: framed_texts(vocabulary, rows, pairs, most)
+        _cut_texts(loaded, text), lambda rows, pairs: build_inputs(vocabulary, rows, pairs, most)
     )
-    segments = _segments(loaded, [*row.ids, filler(vocabulary)])
+    segments = _segments(loaded, [*row.ids, pad_id_or_zero(vocabulary)])
     if segments is None:
         return row
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
@@ -61,9 +66,7 @@ def read_row(loaded: Pipeline, text: str) -> Row:
 def given_row(loaded: Pipeline, target: str) -> Row:
     """What a decoder reads of a target that is given: all but the end."""
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
-    row = _framed(
-        [_cut(target, vocabulary)], lambda rows, _: framed_targets(vocabulary, rows, most)
-    )
+    row = _framed([_cut(target, vocabulary)], lambda rows, _: build_target(vocabulary, rows, most))
     return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
 
 
@@ -74,20 +77,20 @@ def written_row(loaded: Pipeline, ids: Sequence[int]) -> Row:
     """
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
     text = vocabulary.decode(ids)
-    row = [target_begin(vocabulary), *ids]
+    row = [decoder_start_id(vocabulary), *ids]
     places = [None, *_laid(text, ids, vocabulary)]
     return Row(text, row[:most], places[:most], left_out=max(len(row) - most, 0))
 
 
 def begin_row(vocabulary: Vocabulary) -> Row:
     """[BOS] alone."""
-    return Row("", [target_begin(vocabulary)], [None])
+    return Row("", [decoder_start_id(vocabulary)], [None])
 
 
 def continued_row(loaded: Pipeline, text: str, more: Sequence[int]) -> Row:
     """A text as a language model reads it, and the ids that go on from it."""
     vocabulary = loaded.vocabulary
-    ids = prompt(loaded, text)
+    ids = prompt_ids(loaded, text)
     own = _cut(text, vocabulary)
     before, whole = vocabulary.decode_batch([own.ids, [*own.ids, *more]])
     new = whole.removeprefix(before) if whole.startswith(before) else vocabulary.decode(more)
@@ -108,7 +111,7 @@ def continued_row(loaded: Pipeline, text: str, more: Sequence[int]) -> Row:
 
 def _cut_texts(loaded: Pipeline, text: str) -> list[_Cut]:
     """The pieces of a text, or of the two texts of a pair."""
-    lines = TextInputs.of_lines([text], loaded.recipe.paired)
+    lines = TextInputs.from_lines([text], loaded.recipe.paired)
     first = _cut(lines.texts[0], loaded.vocabulary)
     if lines.pairs is None:
         return [first]
@@ -147,17 +150,17 @@ def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
     config = loaded.recipe.model
     if config.n_segments < 2:
         return None
-    told = is_told_segments(loaded.vocabulary, config.n_segments, config.pooling)
+    told = uses_token_types(loaded.vocabulary, config.n_segments, config.pooling)
     if not told or loaded.recipe.task not in ("classification", "regression"):
         return [0] * len(ids)
-    found: list[int] = segments_of(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
+    found: list[int] = token_type_ids(torch.tensor([ids]), loaded.vocabulary.sep_id)[0].tolist()
     return found
 
 
 def _blanks(text: str, vocabulary: Vocabulary, most: int) -> Row:
     """A text in which somebody typed [MASK]: the blank stands for that."""
-    ids = [int(i) for i in read_blanks([text], TextEncoder(vocabulary, most))[0]]
-    before, behind = around(vocabulary)
+    ids = [int(i) for i in encode_with_masks([text], TextEncoder(vocabulary, most))[0]]
+    before, behind = n_special(vocabulary)
     first, last = before, len(ids) - behind
     kept = ids[first:last]
     own = spelled_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])

@@ -9,7 +9,7 @@ from typing import Protocol
 from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_WORD, is_space, trimmed, word_at, words
 from jumok.interpret.schema import Tokens
-from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.text.offsets import Span, offsets
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.tokenizer import Vocabulary, piece_of
@@ -72,7 +72,7 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
     return Tokens(
         text=row.text,
         pieces=(*pieces, *[_padding_piece(vocabulary)] * padding),
-        ids=(*map(int, row.ids), *[filler(vocabulary)] * padding),
+        ids=(*map(int, row.ids), *[pad_id_or_zero(vocabulary)] * padding),
         spans=(*shown, *[(end, end)] * padding),
         special=(*(int(span is None) for span in row.spans), *[1] * padding),
         real=(*[1] * len(row), *[0] * padding),

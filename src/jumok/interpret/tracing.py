@@ -38,7 +38,7 @@ from jumok.nn.hooks import shared_copy
 from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.pipeline.sequence_classification import outputs
+from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.tokenizer import piece_of
 
@@ -122,7 +122,7 @@ def trace(
         notes=notes,
     )
     made = Trace.of(collect.arrays(seen), info)
-    chooses = own.origin is None or own.origin.chooses
+    chooses = own.origin is None or own.origin.single_label
     if own.recipe.task != "classification" or not chooses:
         return made
     return made.with_info(explained(own, texts, logits, made, words=explain))
@@ -189,7 +189,7 @@ def _answer(loaded: Pipeline, batch: Batch) -> Tensor:
     """What the model says: (B, L), (B, T, L) or (B, T, V); hidden states where it has no head."""
     model = loaded.model
     if isinstance(model, TextClassifier | EncoderDecoderClassifier):
-        return outputs(model, batch["source"], loaded.vocabulary)
+        return forward(model, batch["source"], loaded.vocabulary)
     if isinstance(model, EncoderDecoder):
         source, target = batch["source"], batch["target"]
         mask = AttentionMask.from_padding(source.attention_mask)

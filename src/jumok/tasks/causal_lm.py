@@ -27,11 +27,11 @@ from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import ANSWERING_TOKENS, LazyBatches
-from jumok.tasks.inputs.special_tokens import filler
-from jumok.tasks.inputs.windows import Windows, framed, joined
-from jumok.tasks.pipeline.causal_generation import continued, streamed
-from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
+from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches
+from jumok.tasks.inputs.special_tokens import pad_id_or_zero
+from jumok.tasks.inputs.windows import Windows, add_bos_eos, concatenate
+from jumok.tasks.pipeline.causal_generation import generate, stream
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
@@ -75,7 +75,7 @@ class TokenizedDocuments:
     @classmethod
     def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "TokenizedDocuments":
         """Texts as a language model reads them."""
-        rows = framed(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
+        rows = add_bos_eos(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
         return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
 
 
@@ -100,25 +100,25 @@ class CausalLMJob:
         documents, texts = self.train.rows, None
         if self.recipe.windows.across_documents:
             documents = documents.take(permutation(len(documents), seed, number))
-            documents, texts = joined(documents), documents.offsets[:-1]
+            documents, texts = concatenate(documents), documents.offsets[:-1]
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "windows", number)))
         first = rng.integers(1, width + 1, len(documents))
         windows = Windows.over(documents, width, first=first, texts=texts)
         order = permutation(len(windows), derive_seed(seed, "order of windows"), number)
-        return batches(
+        return packed_batches(
             windows, order, width, self.recipe.training.batch_tokens, self.vocabulary, self.device
         )
 
     def loss(self, batch: PackedBatch) -> Tensor:
         """Cross-entropy of each next token, summed over those that count."""
-        return foresee(self.model, batch, self.recipe.training.label_smoothing)
+        return next_token_loss(self.model, batch, self.recipe.training.label_smoothing)
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """Perplexity or bits per byte of the development texts, and their mean loss a token."""
         scores = score_documents(
             self.model, self.dev, self.recipe, self.vocabulary, self.device, processes
         )
-        metric = self.recipe.score
+        metric = self.recipe.selection_metric
         return DevResult(scores.loss, float(getattr(scores, metric)), metric)
 
 
@@ -129,15 +129,15 @@ class CausalLMTask:
         """A text."""
         return TEXTS
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts."""
         yield from train.column("text")
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """A decoder alone."""
         return LanguageModel(config)
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -153,15 +153,15 @@ class CausalLMTask:
         )
         return CausalLMJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Perplexity a token and bits a byte; `unknown` is the share of tokens that are [UNK].
 
         Raises InputError for runs that write together: these are scores of one model.
         """
         assert isinstance(loaded.model, LanguageModel)
-        if loaded.others:
+        if loaded.ensemble_models:
             raise InputError(
-                f"{1 + len(loaded.others)} language models that write together came, and "
+                f"{1 + len(loaded.ensemble_models)} language models that write together came, and "
                 "perplexity is that of one; score each by itself, without --with"
             )
         documents = TokenizedDocuments.of(table.column("text"), loaded.vocabulary)
@@ -187,11 +187,11 @@ class CausalLMTask:
             }
         )
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> "list[GeneratedText]":
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> "list[GeneratedText]":
         """How each text goes on: the continuation alone."""
-        return continued(loaded, texts)
+        return generate(loaded, texts)
 
-    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
+    def effective_decoding(self, loaded: "Pipeline") -> DecodingConfig:
         """What the recipe says: a text may grow beyond what the model holds at once.
 
         It has no source whose length could limit it.
@@ -202,10 +202,10 @@ class CausalLMTask:
         self, loaded: "Pipeline", text: str, on_text: Callable[[str], None]
     ) -> "GeneratedText":
         """The continuation of one text, its parts given out as soon as they are certain."""
-        return streamed(loaded, text, on_text)
+        return stream(loaded, text, on_text)
 
 
-def batches(
+def packed_batches(
     windows: Windows,
     order: NDArray[np.int64],
     width: int,
@@ -219,7 +219,7 @@ def batches(
     plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 
     def make(numbers: NDArray[np.int64]) -> PackedBatch:
-        box = windows.to_rows([rows[i] for i in numbers], width, filler(vocabulary))
+        box = windows.to_rows([rows[i] for i in numbers], width, pad_id_or_zero(vocabulary))
         counted = box.loss_mask
 
         def tensor(array: NDArray[np.generic]) -> Tensor:
@@ -238,7 +238,9 @@ def batches(
     return LazyBatches(plan, make)
 
 
-def foresee(model: LanguageModel, batch: PackedBatch, label_smoothing: float = 0.0) -> Tensor:
+def next_token_loss(
+    model: LanguageModel, batch: PackedBatch, label_smoothing: float = 0.0
+) -> Tensor:
     """-log p of the tokens that count, summed: ()."""
     mask = CAUSAL
     if batch.window_ids is not None:
@@ -263,18 +265,18 @@ def score_documents(
     """Every token of the documents foreseen once, with the context that the recipe states."""
     width, overlap = recipe.model.max_length, recipe.windows.overlap
     across = recipe.windows.across_documents
-    rows = joined(documents.rows) if across else documents.rows
+    rows = concatenate(documents.rows) if across else documents.rows
     texts = documents.rows.offsets[:-1] if across else None
     windows = Windows.over(rows, width, int(width * overlap), texts=texts)
     order = np.arange(len(windows))
-    parts = batches(windows, order, width, ANSWERING_TOKENS, vocabulary, device)
+    parts = packed_batches(windows, order, width, EVAL_BATCH_TOKENS, vocabulary, device)
 
     def score(number: int) -> tuple[float, int]:
         batch = parts[number]
-        return foresee(model, batch).item(), batch.n_targets
+        return next_token_loss(model, batch).item(), batch.n_targets
 
     nats, tokens = 0.0, 0
-    for loss, units in in_turns(range(len(parts)), score, processes, JSON_CODEC):
+    for loss, units in distributed_map(range(len(parts)), score, processes, JSON_CODEC):
         nats += loss
         tokens += units
     return LanguageModelScores(len(documents.rows), tokens, documents.bytes, nats)

@@ -22,9 +22,9 @@ from jumok.tasks.pipeline.outputs import Prediction
 from jumok.tasks.pipeline.sequence_classification import (
     LabelledTexts,
     TextBatch,
-    answer_all,
-    outputs,
-    text_epoch,
+    epoch_batches,
+    forward,
+    predict_all,
 )
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
@@ -61,11 +61,11 @@ class ClassificationJob:
 
     def epoch(self, number: int) -> LazyBatches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
-        return text_epoch(self.epochs, self.train, number)
+        return epoch_batches(self.epochs, self.train, number)
 
     def loss(self, batch: TextBatch) -> Tensor:
         """Cross-entropy of the labels, summed over the texts; of texts seen twice R-Drop's."""
-        logits = outputs(self.model, batch.texts, self.vocabulary)  # (B, L)
+        logits = forward(self.model, batch.texts, self.vocabulary)  # (B, L)
         loss = cross_entropy(logits, batch.labels, self.recipe.training.label_smoothing)
         if batch.two_views:
             weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
@@ -74,11 +74,11 @@ class ClassificationJob:
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean loss."""
-        logits = answer_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
+        logits = predict_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         wanted = torch.from_numpy(self.dev.labels)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
         scores = score_labels(self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
-        metric = self.recipe.score
+        metric = self.recipe.selection_metric
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
@@ -89,17 +89,17 @@ class ClassificationTask:
         """A text, the other one of a pair, and the label."""
         return PAIRS if recipe.paired else CLASSIFICATION
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts, of pairs all the first ones before all the others."""
-        yield from TextInputs.of_table(train, recipe.data.pieces)
+        yield from TextInputs.from_table(train, recipe.data.pieces)
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with a head, or note 002's encoder-decoder."""
         if config.kind == "encoder_decoder":
             return EncoderDecoderClassifier(config, len(labels))
         return TextClassifier(config, len(labels), config.pooling, config.pooler)
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -110,16 +110,16 @@ class ClassificationTask:
         """What a trainer needs."""
         encode = TextEncoder(vocabularies.source, recipe.model.max_length)
         train, dev = (
-            labelled(table, recipe.data.pieces, encode, splits.labels)
+            label_table(table, recipe.data.pieces, encode, splits.labels)
             for table in (splits.train, splits.dev)
         )
         return ClassificationJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Accuracy, macro F1, how far certainty is from being right, the surest mistakes."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         labels = loaded.labels
-        data = labelled(table, loaded.recipe.data.pieces, encode, labels)
+        data = label_table(table, loaded.recipe.data.pieces, encode, labels)
         wanted = data.labels.tolist()
         found, probabilities = score_texts(
             loaded.model, data.ids, wanted, loaded.vocabulary, loaded.device, loaded.processes
@@ -140,17 +140,20 @@ class ClassificationTask:
             confusion=found.confusion.tolist(),
             mistakes=[
                 Mistake(
-                    data.texts.shown(i), labels[wanted[i]], labels[int(guessed[i])], float(sure[i])
+                    data.texts.display(i),
+                    labels[wanted[i]],
+                    labels[int(guessed[i])],
+                    float(sure[i]),
                 )
                 for i in worst
             ],
         )
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[Prediction]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> list[Prediction]:
         """The probabilities of all labels, a text, or a pair parted by a TAB, at a time."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
-        rows = encode.of_lines(texts, loaded.recipe.paired)
-        logits = answer_all(loaded.model, rows, loaded.vocabulary, loaded.device)
+        rows = encode.encode_lines(texts, loaded.recipe.paired)
+        logits = predict_all(loaded.model, rows, loaded.vocabulary, loaded.device)
         return [
             _prediction(text, row, loaded.labels)
             for text, row in zip(texts, logits.softmax(-1).tolist(), strict=True)
@@ -163,14 +166,16 @@ def _prediction(text: str, probabilities: list[float], labels: Sequence[str]) ->
     return Prediction(text, labels[best], probabilities[best], by_label)
 
 
-def labelled(
+def label_table(
     table: Table, pieces: bool, encode: TextEncoder, labels: Sequence[str]
 ) -> LabelledTexts:
     """The rows of a table, and for each cell under "label" the number of that name in `labels`."""
     numbers = {label: number for number, label in enumerate(labels)}
     wanted = [numbers[label] for label in table.column("label")]
-    ids = encode.of_table(table, pieces)
-    return LabelledTexts(TextInputs.of_table(table, pieces), ids, np.array(wanted, dtype=np.int64))
+    ids = encode.encode_table(table, pieces)
+    return LabelledTexts(
+        TextInputs.from_table(table, pieces), ids, np.array(wanted, dtype=np.int64)
+    )
 
 
 def score_texts(
@@ -182,6 +187,6 @@ def score_texts(
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> tuple[ClassificationScores, Tensor]:
     """Scores against the labels wanted, and the probabilities (n, L) behind them."""
-    logits = answer_all(model, rows, vocabulary, device, processes)
+    logits = predict_all(model, rows, vocabulary, device, processes)
     scores = score_labels(wanted, logits.argmax(-1).tolist(), logits.shape[1])
     return scores, logits.softmax(-1)

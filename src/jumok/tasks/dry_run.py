@@ -2,7 +2,7 @@
 
 from jumok.device import find_device
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.runs.setup import prepare
+from jumok.tasks.runs.setup import prepare_training
 from jumok.training.estimate import Cost, estimate
 
 
@@ -12,4 +12,4 @@ def dry_run(recipe: Recipe) -> Cost:
     Raises InputError or KernelError for what could not be trained either.
     """
     device = find_device(recipe.device)
-    return estimate(prepare(recipe, device).job, recipe.training, device)
+    return estimate(prepare_training(recipe, device).job, recipe.training, device)

@@ -23,26 +23,26 @@ from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import (
-    ANSWERING_TOKENS,
+    EVAL_BATCH_TOKENS,
     LazyBatches,
     PaddedBatch,
-    in_order_of_length,
-    padded,
+    batches_by_length,
+    collate,
 )
 from jumok.tasks.inputs.masking import (
     SPACE_MARKER,
     MaskedRows,
     MaskingConfig,
     PieceInfo,
-    hide,
-    spaces_apart,
-    spelled,
-    word_begins_behind,
+    has_space_pieces,
+    mask_tokens,
+    piece_text,
+    starts_word_after,
 )
-from jumok.tasks.inputs.special_tokens import cut_side, filler
+from jumok.tasks.inputs.special_tokens import pad_id_or_zero, truncation_side
 from jumok.tasks.inputs.text_encoder import TextEncoder
-from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
-from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
@@ -88,7 +88,7 @@ class MaskedBatch:
     ) -> "MaskedBatch":
         """The named rows as one rectangle."""
         rows, offsets = masked.rows, masked.rows.offsets
-        texts = padded([rows[i] for i in examples], pad_id, device)
+        texts = collate([rows[i] for i in examples], pad_id, device)
         tokens = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in examples])
         chosen = masked.mask[tokens]
         places = np.flatnonzero(chosen)
@@ -128,22 +128,22 @@ class MaskedLMJob:
         self.train, self.device = train, device
         self.encode = TextEncoder(vocabulary, recipe.model.max_length)
         self.pieces = PieceInfo.of(vocabulary)
-        self.dev = hidden_once(self.encode(dev), self.pieces, recipe.masking)
+        self.dev = fixed_masking(self.encode(dev), self.pieces, recipe.masking)
 
     def epoch(self, number: int) -> LazyBatches[MaskedBatch]:
         """Batches of like length, in the order and with the blanks of this epoch."""
         seed = self.recipe.seed
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "masking", number)))
-        masked = hide(self._rows(number), self.pieces, self.recipe.masking, rng)
+        masked = mask_tokens(self._rows(number), self.pieces, self.recipe.masking, rng)
         order = permutation(len(masked.rows), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         plan = bucketed(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
-        pad_id = filler(self.vocabulary)
+        pad_id = pad_id_or_zero(self.vocabulary)
         return LazyBatches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
 
     def loss(self, batch: MaskedBatch) -> Tensor:
         """Cross-entropy of what was masked, summed."""
-        hidden, output = look(self.model, batch)
+        hidden, output = masked_hidden(self.model, batch)
         smoothing = self.recipe.training.label_smoothing
         return fused_linear_cross_entropy(hidden, output, batch.labels, label_smoothing=smoothing)
 
@@ -162,7 +162,7 @@ class MaskedLMJob:
             augmentation.sampling_alpha,
             derive_seed(self.recipe.seed, "sampling", number),
         )
-        return self.encode.framed(sampled(self.train, self.vocabulary, cut))
+        return self.encode.add_special_tokens(sample_some(self.train, self.vocabulary, cut))
 
 
 class MaskedLMTask:
@@ -172,15 +172,15 @@ class MaskedLMTask:
         """Texts."""
         return TEXTS
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts."""
         yield from train.column("text")
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder and a map to the vocabulary."""
         return MaskedLanguageModel(config)
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -192,12 +192,12 @@ class MaskedLMTask:
         train, dev = (table.column("text") for table in (splits.train, splits.dev))
         return MaskedLMJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Loss, perplexity and accuracy of what was masked, always in the same places."""
         recipe, vocabulary = loaded.recipe, loaded.vocabulary
         texts = table.column("text")
         rows = TextEncoder(vocabulary, recipe.model.max_length)(texts)
-        masked = hidden_once(rows, PieceInfo.of(vocabulary), recipe.masking)
+        masked = fixed_masking(rows, PieceInfo.of(vocabulary), recipe.masking)
         found, guesses = score_masked(
             loaded.model, masked, vocabulary, loaded.device, loaded.processes
         )
@@ -215,7 +215,7 @@ class MaskedLMTask:
         )
 
     @torch.inference_mode()
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
         """Every [MASK] typed in a text filled with the likeliest piece that fits its spaces.
 
         After a space a piece that begins a word is chosen, elsewhere one that goes on; several
@@ -225,24 +225,24 @@ class MaskedLMTask:
         pieces = PieceInfo.of(vocabulary)
         encode = TextEncoder(vocabulary, loaded.recipe.model.max_length)
         blanked = [text.split(MASK) for text in texts]
-        rows = read_blanks(texts, encode)
+        rows = encode_with_masks(texts, encode)
         filled: list[GeneratedText | None] = [None] * len(texts)
-        for batch in in_order_of_length(rows, ANSWERING_TOKENS):
-            ids = padded([rows[i] for i in batch], filler(vocabulary), device)
+        for batch in batches_by_length(rows, EVAL_BATCH_TOKENS):
+            ids = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
             logits = loaded.model(ids.input_ids, AttentionMask.from_padding(ids.attention_mask))
             for i, row, found in zip(batch, ids.input_ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
-                output, score = _filled(blanked[i], here.cpu().numpy(), pieces, vocabulary)
+                output, score = _fill_masks(blanked[i], here.cpu().numpy(), pieces, vocabulary)
                 filled[i] = GeneratedText(texts[i], output, score)
         return [answer for answer in filled if answer is not None]
 
 
-def hidden_once(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> MaskedRows:
+def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> MaskedRows:
     """The rows masked the same way in every run, whatever its seed: so that scores compare."""
-    return hide(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
+    return mask_tokens(rows, pieces, masking, np.random.Generator(np.random.Philox(0)))
 
 
-def look(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
+def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """What the model thinks of the masked tokens alone, (M, D), and the map to the vocabulary."""
     assert isinstance(model, MaskedLanguageModel)
     mask = AttentionMask.from_padding(batch.texts.attention_mask)
@@ -262,16 +262,18 @@ def score_masked(
     """Scores of all that is masked, and the likeliest pieces, in the order of the tokens."""
 
     def guess(rows: NDArray[np.int64]) -> tuple[float, list[int]]:
-        batch = MaskedBatch.of(masked, rows, filler(vocabulary), device)
-        hidden, output = look(model, batch)
+        batch = MaskedBatch.of(masked, rows, pad_id_or_zero(vocabulary), device)
+        hidden, output = masked_hidden(model, batch)
         logits = output(hidden)  # (M, V)
         return cross_entropy(logits, batch.labels).item(), logits.argmax(-1).tolist()
 
     loss = 0.0
     guesses = np.empty(int(masked.mask.sum()), dtype=np.int64)
     ends = np.cumsum(masked.mask)  # how many are chosen up to each token
-    plan = in_order_of_length(masked.rows, ANSWERING_TOKENS)
-    for rows, (nats, best) in zip(plan, in_turns(plan, guess, processes, JSON_CODEC), strict=True):
+    plan = batches_by_length(masked.rows, EVAL_BATCH_TOKENS)
+    for rows, (nats, best) in zip(
+        plan, distributed_map(plan, guess, processes, JSON_CODEC), strict=True
+    ):
         loss += nats
         start = 0
         for i in rows:
@@ -285,7 +287,7 @@ def score_masked(
     return MaskedScores(len(guesses), loss / n, right / n), guesses
 
 
-def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
+def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     """The ids of texts in which somebody typed [MASK], as a model reads them.
 
     A space before a blank belongs to the piece that is to fill it; so does one behind it, unless
@@ -293,7 +295,7 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     """
     vocabulary = encode.vocabulary
     imported = isinstance(vocabulary, PretrainedVocabulary)
-    apart = spaces_apart(vocabulary)
+    apart = has_space_pieces(vocabulary)
     rows = []
     for text in texts:
         parts = text.split(MASK)
@@ -308,10 +310,10 @@ def read_blanks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
             attached = number > 0 and not part.startswith(" ")
             ids += _without_space(own, vocabulary) if attached else own
         rows.append(ids)
-    return encode.framed(Ragged.from_lists(rows))
+    return encode.add_special_tokens(Ragged.from_lists(rows))
 
 
-def _filled(
+def _fill_masks(
     parts: Sequence[str], logs: NDArray[np.float32], pieces: PieceInfo, vocabulary: Vocabulary
 ) -> tuple[str, float]:
     """The parts of a text with the likeliest pieces between them: logs (blanks read, V) of log p.
@@ -319,21 +321,21 @@ def _filled(
     A blank that the model had no room to read stays.
     """
     output, score = parts[0], 0.0
-    unread = len(parts) - 1 - len(logs) if cut_side(vocabulary) == "left" else 0
+    unread = len(parts) - 1 - len(logs) if truncation_side(vocabulary) == "left" else 0
     for number, (before, after) in enumerate(pairwise(parts), -unread):
         piece = MASK
         if 0 <= number < len(logs):
             adjoins = not before and number > -unread  # another blank
-            begins = not adjoins and word_begins_behind(before, vocabulary)
-            begins &= not spaces_apart(vocabulary)
+            begins = not adjoins and starts_word_after(before, vocabulary)
+            begins &= not has_space_pieces(vocabulary)
             fitting = pieces.starts_word if begins else pieces.maskable & ~pieces.starts_word
-            piece, log = _likeliest(logs[number], fitting, vocabulary)
+            piece, log = _best_piece(logs[number], fitting, vocabulary)
             score += log
         output += piece + after
     return output, score
 
 
-def _likeliest(
+def _best_piece(
     log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> tuple[str, float]:
     """The likeliest of the fitting pieces that write something, and its log p.
@@ -342,7 +344,7 @@ def _likeliest(
     """
     places = np.flatnonzero(fitting)
     for best in places[np.argsort(-log[places], kind="stable")]:
-        word = spelled(vocabulary, int(best))
+        word = piece_text(vocabulary, int(best))
         if word.strip() and REPLACEMENT_CHARACTER not in word:
             return word, float(log[best])
     raise InputError(

@@ -19,6 +19,6 @@ TASKS: dict[str, Task] = {
 }
 
 
-def task_of(recipe: Recipe) -> Task:
+def get_task(recipe: Recipe) -> Task:
     """The task a recipe names."""
     return TASKS[recipe.task]

@@ -25,9 +25,9 @@ from jumok.tasks.pipeline.outputs import RegressionOutput
 from jumok.tasks.pipeline.sequence_classification import (
     LabelledTexts,
     TextBatch,
-    answer_all,
-    outputs,
-    text_epoch,
+    epoch_batches,
+    forward,
+    predict_all,
 )
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
@@ -60,14 +60,14 @@ class RegressionJob:
 
     def epoch(self, number: int) -> LazyBatches[TextBatch]:
         """Batches of like length, in an order and with the augmentation of this epoch."""
-        return text_epoch(self.epochs, self.train, number)
+        return epoch_batches(self.epochs, self.train, number)
 
     def loss(self, batch: TextBatch) -> Tensor:
         """(answered - wanted)^2, summed over the texts; texts seen twice must be answered alike.
 
         For numbers R-Drop's divergence of the two answers is the square of their difference.
         """
-        answered = outputs(self.model, batch.texts, self.vocabulary)[:, 0].float()  # (B,)
+        answered = forward(self.model, batch.texts, self.vocabulary)[:, 0].float()  # (B,)
         loss = F.mse_loss(answered, batch.labels, reduction="sum")
         if batch.two_views:
             weight = self.recipe.augmentation.rdrop_alpha  # a pair counts as its two texts
@@ -77,9 +77,9 @@ class RegressionJob:
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The recipe's metric on the development texts, and their mean squared error as scaled."""
-        answered = answers(self.model, self.dev.ids, self.vocabulary, self.device, processes)
+        answered = predict_scaled(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         loss = float(np.mean((answered - self.dev.labels) ** 2))
-        metric = self.recipe.score
+        metric = self.recipe.selection_metric
         scores = score_numbers(self.dev.labels.tolist(), answered.tolist())
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
@@ -91,15 +91,15 @@ class RegressionTask:
         """A text, the other one of a pair, and the score."""
         return REGRESSION if recipe.paired else ("text", "score")
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts, of pairs all the first ones before all the others."""
-        yield from TextInputs.of_table(train)
+        yield from TextInputs.from_table(train)
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""
         return TextClassifier(config, 1, config.pooling, config.pooler)
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -109,15 +109,16 @@ class RegressionTask:
     ) -> RegressionJob:
         """What a trainer needs."""
         train, dev = (
-            scored(table, recipe, vocabularies.source) for table in (splits.train, splits.dev)
+            scale_targets(table, recipe, vocabularies.source)
+            for table in (splits.train, splits.dev)
         )
         return RegressionJob(recipe, model, vocabularies.source, train, dev, device)
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Pearson's and Spearman's correlation, and the mean squared error of the scores."""
         wanted = np.array(table.numbers("score")[:])
-        rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length).of_table(table)
-        guessed = estimates(loaded, rows)
+        rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length).encode_table(table)
+        guessed = predict_scores(loaded, rows)
         found = score_numbers(wanted, guessed)
         return EvaluationResult(
             {
@@ -130,32 +131,34 @@ class RegressionTask:
             }
         )
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[RegressionOutput]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> list[RegressionOutput]:
         """The score of each text, or pair parted by a TAB, on the scale of the data."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
-        guessed = estimates(loaded, encode.of_lines(texts, loaded.recipe.paired))
+        guessed = predict_scores(loaded, encode.encode_lines(texts, loaded.recipe.paired))
         return [
             RegressionOutput(text, score)
             for text, score in zip(texts, guessed.tolist(), strict=True)
         ]
 
 
-def scored(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> LabelledTexts:
+def scale_targets(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> LabelledTexts:
     """The rows of a table and their scores, scaled as they are learnt."""
-    ids = TextEncoder(vocabulary, recipe.model.max_length).of_table(table)
+    ids = TextEncoder(vocabulary, recipe.model.max_length).encode_table(table)
     scale = recipe.regression
     wanted = (np.array(table.numbers("score")[:]) - scale.lowest) / scale.span
-    return LabelledTexts(TextInputs.of_table(table), ids, wanted.astype(np.float32))
+    return LabelledTexts(TextInputs.from_table(table), ids, wanted.astype(np.float32))
 
 
-def estimates(loaded: "Pipeline", rows: Ragged) -> NDArray[np.float64]:
+def predict_scores(loaded: "Pipeline", rows: Ragged) -> NDArray[np.float64]:
     """The score of every row, (n,), in the order of the rows, on the scale of the data."""
-    answered = answers(loaded.model, rows, loaded.vocabulary, loaded.device, loaded.processes)
+    answered = predict_scaled(
+        loaded.model, rows, loaded.vocabulary, loaded.device, loaded.processes
+    )
     scale = loaded.recipe.regression
     return answered * scale.span + scale.lowest
 
 
-def answers(
+def predict_scaled(
     model: nn.Module,
     rows: Ragged,
     vocabulary: Vocabulary,
@@ -163,5 +166,5 @@ def answers(
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> NDArray[np.float64]:
     """What the model answers to every row, (n,), in the order of the rows, as it learnt it."""
-    found = answer_all(model, rows, vocabulary, device, processes)
+    found = predict_all(model, rows, vocabulary, device, processes)
     return found.double().numpy().reshape(len(rows))

@@ -8,10 +8,10 @@ from jumok.models.size import min_bytes, min_parameter_count
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.training.config import TrainingConfig
 
-LEARNING = 4  # float32 for each weight: itself, its gradient, AdamW's two moments
+WEIGHT_COPIES = 4  # float32 for each weight: itself, its gradient, AdamW's two moments
 
 
-def refuse_beyond_memory(config: ModelConfig, learns: TrainingConfig) -> None:
+def check_memory(config: ModelConfig, learns: TrainingConfig) -> None:
     """Raises InputError for a model whose weights alone, as they learn, no memory here holds.
 
     What `jumok train --dry-run` measures, activations above all, comes on top. Frozen weights have
@@ -20,7 +20,7 @@ def refuse_beyond_memory(config: ModelConfig, learns: TrainingConfig) -> None:
     if config.kind == "encoder_decoder" and config.n_decoder_layers is None:
         config = replace(config, n_decoder_layers=config.n_layers)
     whole = not learns.freeze and learns.sharding == "none"
-    wanted, there = min_bytes(config, copies=LEARNING if whole else 1), memory_bytes()
+    wanted, there = min_bytes(config, copies=WEIGHT_COPIES if whole else 1), memory_bytes()
     if wanted > there:
         raise InputError(
             f"the model has {min_parameter_count(config):,} numbers or more, which take "

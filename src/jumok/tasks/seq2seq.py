@@ -21,17 +21,17 @@ from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import ANSWERING_TOKENS, LazyBatches, in_order_of_length
+from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_by_length
 from jumok.tasks.inputs.seq2seq_encoder import SentencePairs, Seq2SeqBatch, Seq2SeqEncoder
-from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.tasks.jobs.subword_sampling import SubwordSampling
-from jumok.tasks.pipeline.distributed_map import JSON_CODEC, in_turns
-from jumok.tasks.pipeline.generation import Generated, greedily, in_force, write_all
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
+from jumok.tasks.pipeline.generation import Generated, effective_config, generate_all, greedy_config
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.told import rewriting
+from jumok.tasks.told import to_generated_text
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
@@ -130,20 +130,20 @@ class Seq2SeqJob:
             batch = self._batch([self.dev_ids[0]], self.dev_ids[1], examples)
             return self._loss(batch, 0.0).item(), batch.n_targets
 
-        plan = in_order_of_length(self.dev_ids[0], ANSWERING_TOKENS)
-        losses = in_turns(plan, lose, processes, JSON_CODEC)
+        plan = batches_by_length(self.dev_ids[0], EVAL_BATCH_TOKENS)
+        losses = distributed_map(plan, lose, processes, JSON_CODEC)
         total, units = sum(loss for loss, _ in losses), sum(n for _, n in losses)
-        outputs = write_all(
+        outputs = generate_all(
             self.model,
             self.dev_ids[0],
-            filler(self.vocabulary),
+            pad_id_or_zero(self.vocabulary),
             self.target_vocabulary,
-            greedily(self.recipe.decoding),
+            greedy_config(self.recipe.decoding),
             self.device,
             processes=processes,
         )
         scores = score_sequences([best.text for best, *_ in outputs], self.dev.targets)
-        metric = self.recipe.score
+        metric = self.recipe.selection_metric
         return DevResult(total / max(units, 1), float(getattr(scores, metric)), metric)
 
     def _batch(
@@ -159,16 +159,16 @@ class Seq2SeqTask:
         """A source and its target."""
         return SEQUENCES
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """Both sides, one after the other."""
         for name in SEQUENCES:
             yield from train.column(name)
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The Transformer of figure 1."""
         return EncoderDecoder(config)
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -182,10 +182,10 @@ class Seq2SeqTask:
         source, target = vocabularies.source, vocabularies.target
         return Seq2SeqJob(recipe, model, source, train, dev, device, target)
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """Exact match, BLEU and chrF, how many answers loop, examples with wrong ones first."""
         sources, targets = list(table.column("source")), list(table.column("target"))
-        answers = self.answer(loaded, sources)
+        answers = self.predict(loaded, sources)
         outputs = [answer.output for answer in answers]
         language = loaded.recipe.data.language
         found = score_sequences(outputs, targets, countings(language), language)
@@ -199,21 +199,22 @@ class Seq2SeqTask:
                 "split": split,
                 **found.as_json(),
                 "loops": sum(answer.loop is not None for answer in answers),
-                "decoding": f"{self.in_force(loaded)}{loaded.rules}",
+                "decoding": f"{self.effective_decoding(loaded)}{loaded.constraints_summary}",
             },
             examples=[*wrong[: MAX_EXAMPLES // 2], *right[: MAX_EXAMPLES // 2]],
         )
 
-    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
+    def effective_decoding(self, loaded: "Pipeline") -> DecodingConfig:
         """How answers are written."""
         assert isinstance(loaded.model, EncoderDecoder)
-        return in_force(loaded.recipe.decoding, loaded.model)
+        return effective_config(loaded.recipe.decoding, loaded.model)
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
         """What is written for each text."""
-        outputs = self.write(loaded, texts)
+        outputs = self.generate(loaded, texts)
         return [
-            rewriting(loaded, text, several) for text, several in zip(texts, outputs, strict=True)
+            to_generated_text(loaded, text, several)
+            for text, several in zip(texts, outputs, strict=True)
         ]
 
     def stream(
@@ -222,11 +223,11 @@ class Seq2SeqTask:
         """The answer to one text; its parts are given out as soon as they are certain."""
         stops = loaded.recipe.decoding.stop
         streams = TextStreamer(loaded.target_vocabulary, lambda _, part: on_text(part), stops)
-        (outputs,) = self.write(loaded, [text], streams.push)
+        (outputs,) = self.generate(loaded, [text], streams.push)
         streams.finish()
-        return rewriting(loaded, text, outputs)
+        return to_generated_text(loaded, text, outputs)
 
-    def write(
+    def generate(
         self,
         loaded: "Pipeline",
         texts: Sequence[str],
@@ -237,17 +238,17 @@ class Seq2SeqTask:
         assert isinstance(loaded.model, EncoderDecoder)
         reading, writing = loaded.vocabulary, loaded.target_vocabulary
         sources = Seq2SeqEncoder(reading, writing, loaded.recipe.model.max_length).sources(texts)
-        return write_all(
+        return generate_all(
             loaded.model,
             sources,
-            filler(reading),
+            pad_id_or_zero(reading),
             writing,
             loaded.recipe.decoding,
             loaded.device,
-            others=[model for model in loaded.others if isinstance(model, EncoderDecoder)],
-            draft=loaded.draft,
-            kernels=loaded.kernels,
-            constraints=loaded.constraints,
+            others=[model for model in loaded.ensemble_models if isinstance(model, EncoderDecoder)],
+            draft=loaded.draft_model,
+            kernels=loaded.backends,
+            constraints=loaded.processors,
             on_token=on_token,
             callback=callback,
             processes=loaded.processes,

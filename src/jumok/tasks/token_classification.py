@@ -26,16 +26,16 @@ from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import (
-    ANSWERING_TOKENS,
+    EVAL_BATCH_TOKENS,
     LazyBatches,
     PaddedBatch,
-    in_order_of_length,
-    padded,
+    batches_by_length,
+    collate,
 )
-from jumok.tasks.inputs.special_tokens import around, cut_side, filler
+from jumok.tasks.inputs.special_tokens import n_special, pad_id_or_zero, truncation_side
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
-from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, in_turns
+from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import NamedEntity, TokenClassification
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
@@ -95,10 +95,10 @@ class TokenizedTexts:
     def encode(cls, texts: Sequence[str], encode: TextEncoder) -> "TokenizedTexts":
         """The texts as `encode` reads them. Raises InputError when its vocabulary rewrites one."""
         ids = encode(texts)
-        before, behind = around(encode.vocabulary)
+        before, behind = n_special(encode.vocabulary)
         read = (_spans(text, encode.vocabulary) for text in texts)
         lengths = ids.lengths - before - behind
-        from_end = cut_side(encode.vocabulary) == "left"
+        from_end = truncation_side(encode.vocabulary) == "left"
         kept = [
             row[len(row) - n :] if from_end else row[:n]
             for row, n in zip(read, lengths.tolist(), strict=True)
@@ -127,7 +127,7 @@ class LabelledTokens:
     def piece_tags(self) -> list[list[str]]:
         """The tags to be learnt: of the pieces that stand for characters."""
         return [
-            bio.of_pieces(tags, spans)
+            bio.piece_tags(tags, spans)
             for tags, spans in zip(self.tags, self.texts.spans, strict=True)
         ]
 
@@ -167,7 +167,7 @@ class TokenClassificationJob:
         """Batches of like length, in an order and with the hidden tokens of this epoch."""
 
         def batch(texts: PaddedBatch, rows: NDArray[np.int64]) -> TagBatch:
-            wanted = padded([self.wanted[i] for i in rows], IGNORE_INDEX, self.device).input_ids
+            wanted = collate([self.wanted[i] for i in rows], IGNORE_INDEX, self.device).input_ids
             return TagBatch(texts, wanted, self.epochs.two_views)
 
         return self.epochs.batches(number, batch)
@@ -175,7 +175,7 @@ class TokenClassificationJob:
     def loss(self, batch: TagBatch) -> Tensor:
         """Cross-entropy of the tags, summed over the pieces; of texts seen twice R-Drop's too."""
         tagged = batch.labels != IGNORE_INDEX  # (B, T)
-        logits = outputs(self.model, batch.texts)[tagged]  # (N, L)
+        logits = forward(self.model, batch.texts)[tagged]  # (N, L)
         smoothing = self.recipe.training.label_smoothing
         loss = cross_entropy(logits, batch.labels[tagged], smoothing)
         if batch.two_views:
@@ -195,10 +195,10 @@ class TokenClassificationJob:
             total -= float(row[places, wanted[places]].sum())
             n += len(places)
         texts = self.dev.texts
-        guessed = likeliest_tags(texts, found, self.tags)
-        rows = (without_spaces(tags, texts.texts) for tags in (self.dev.tags, guessed))
+        guessed = viterbi_tags(texts, found, self.tags)
+        rows = (drop_spaces(tags, texts.texts) for tags in (self.dev.tags, guessed))
         score = score_tags(*rows).macro_f1
-        return DevResult(total / max(n, 1), score, self.recipe.score)
+        return DevResult(total / max(n, 1), score, self.recipe.selection_metric)
 
 
 class TokenClassificationTask:
@@ -208,15 +208,15 @@ class TokenClassificationTask:
         """A text and the tags of its characters."""
         return TAGGING
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """The training texts."""
         yield from train.column("text")
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder and a linear map from each of its outputs to the tags."""
         return TokenClassifier(config, len(labels))
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -233,7 +233,7 @@ class TokenClassificationTask:
             recipe, model, vocabularies.source, train, dev, splits.labels, device
         )
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """F1 of whole entities and of characters' tags, as KLUE counts them (Park et al. 2021).
 
         `entity_f1` is the mean F1 of the types of entities, each right only with its type and from
@@ -244,9 +244,9 @@ class TokenClassificationTask:
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
         data = LabelledTokens.from_table(table, encode)
         texts = data.texts
-        guessed = tags_in(loaded, texts)
-        best = of_characters(data.piece_tags(), texts)
-        rows = (without_spaces(tags, texts.texts) for tags in (data.tags, guessed, best))
+        guessed = predict_tags(loaded, texts)
+        best = char_tags(data.piece_tags(), texts)
+        rows = (drop_spaces(tags, texts.texts) for tags in (data.tags, guessed, best))
         wanted, ours, reachable = rows
         found, reached = score_tags(wanted, ours), score_tags(wanted, reachable)
         return EvaluationResult(
@@ -262,11 +262,11 @@ class TokenClassificationTask:
             examples=_examples(texts.texts, data.tags, guessed),
         )
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> list[TokenClassification]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> list[TokenClassification]:
         """The entities of each text, with the places of their characters."""
         encode = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length)
-        found = tags_in(loaded, TokenizedTexts.encode(texts, encode))
-        return [named(text, tags) for text, tags in zip(texts, found, strict=True)]
+        found = predict_tags(loaded, TokenizedTexts.encode(texts, encode))
+        return [to_entities(text, tags) for text, tags in zip(texts, found, strict=True)]
 
 
 def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
@@ -276,7 +276,7 @@ def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
     return offsets(text, vocabulary.pieces(text))
 
 
-def outputs(model: nn.Module, texts: PaddedBatch) -> Tensor:
+def forward(model: nn.Module, texts: PaddedBatch) -> Tensor:
     """Logits (B, T, L) of a batch."""
     return model(texts.input_ids, AttentionMask.from_padding(texts.attention_mask))  # type: ignore[no-any-return]
 
@@ -292,43 +292,45 @@ def log_probabilities(
     """log p (T, L) of the tags of every row's ids, in the order of the rows."""
 
     def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
-        texts = padded([rows[i] for i in batch], filler(vocabulary), device)
-        return {"log_p": outputs(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
+        texts = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
+        return {"log_p": forward(model, texts).float().log_softmax(-1).cpu()}  # (B, T, L)
 
-    plan = in_order_of_length(rows, ANSWERING_TOKENS)
+    plan = batches_by_length(rows, EVAL_BATCH_TOKENS)
     found: dict[int, NDArray[np.float32]] = {}
-    for batch, part in zip(plan, in_turns(plan, answer, processes, TENSOR_CODEC), strict=True):
+    for batch, part in zip(
+        plan, distributed_map(plan, answer, processes, TENSOR_CODEC), strict=True
+    ):
         for i, row in zip(batch, part["log_p"].numpy(), strict=True):
             found[int(i)] = row[: rows.lengths[i]]
     return [found[i] for i in range(len(rows))]
 
 
-def likeliest_tags(
+def viterbi_tags(
     texts: TokenizedTexts, log_p: Sequence[NDArray[np.float32]], tags: Sequence[str]
 ) -> list[list[str]]:
     """The tags of all characters, from log p (T, L) of those of the ids, valid row by row."""
     of_pieces = [
-        [tags[number] for number in bio.likeliest(texts.at_pieces(row, i), tags)]
+        [tags[number] for number in bio.viterbi(texts.at_pieces(row, i), tags)]
         for i, row in enumerate(log_p)
     ]
-    return of_characters(of_pieces, texts)
+    return char_tags(of_pieces, texts)
 
 
-def tags_in(loaded: "Pipeline", texts: TokenizedTexts) -> list[list[str]]:
+def predict_tags(loaded: "Pipeline", texts: TokenizedTexts) -> list[list[str]]:
     """The tags that a model gives to the characters of texts."""
     log_p = log_probabilities(
         loaded.model, texts.ids, loaded.vocabulary, loaded.device, loaded.processes
     )
-    return likeliest_tags(texts, log_p, loaded.labels)
+    return viterbi_tags(texts, log_p, loaded.labels)
 
 
-def of_characters(of_pieces: Sequence[Sequence[str]], texts: TokenizedTexts) -> list[list[str]]:
+def char_tags(of_pieces: Sequence[Sequence[str]], texts: TokenizedTexts) -> list[list[str]]:
     """The tags of all characters, from those of the pieces."""
     rows = zip(of_pieces, texts.spans, texts.texts, strict=True)
-    return [bio.of_characters(tags, spans, text) for tags, spans, text in rows]
+    return [bio.char_tags(tags, spans, text) for tags, spans, text in rows]
 
 
-def without_spaces(rows: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
+def drop_spaces(rows: Sequence[Sequence[str]], texts: Sequence[str]) -> list[list[str]]:
     """The tags of all characters but spaces, which KLUE leaves out before it counts.
 
     >>> without_spaces([["B-LC", "I-LC", "I-LC", "O"]], ["서울 은"])
@@ -352,7 +354,7 @@ def character_f1(wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str
     return score_labels(wanted_numbers, guessed_numbers, len(numbers)).macro_f1
 
 
-def named(text: str, tags: Sequence[str]) -> TokenClassification:
+def to_entities(text: str, tags: Sequence[str]) -> TokenClassification:
     """The answer that the tags of a text's characters are.
 
     >>> named("서울에", ["B-LC", "I-LC", "O"]).entities
@@ -370,6 +372,10 @@ def _examples(
     """Some texts with their entities in brackets, wrong ones first."""
     order = sorted(range(len(texts)), key=lambda i: list(wanted[i]) == list(guessed[i]))
     return [
-        Example(texts[i], named(texts[i], wanted[i]).shown, named(texts[i], guessed[i]).shown)
+        Example(
+            texts[i],
+            to_entities(texts[i], wanted[i]).shown,
+            to_entities(texts[i], guessed[i]).shown,
+        )
         for i in order[:MAX_EXAMPLES]
     ]

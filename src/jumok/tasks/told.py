@@ -11,7 +11,7 @@ from jumok.decoding.hypothesis import Hypothesis
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.generation import Generated
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
 from jumok.text.tokenizer import Vocabulary, piece_of
@@ -30,7 +30,7 @@ class AlignedOutput:
     alignment: tuple[tuple[float, ...], ...]  # (T, S); each row sums to 1
 
 
-def rewriting(loaded: "Pipeline", text: str, outputs: Sequence[Generated]) -> GeneratedText:
+def to_generated_text(loaded: "Pipeline", text: str, outputs: Sequence[Generated]) -> GeneratedText:
     """The answer to a text, made of all outputs that were written for it."""
     candidates = tuple(
         Candidate(each.text, each.hypothesis.score, each.hypothesis.rank) for each in outputs
@@ -57,7 +57,7 @@ def _tokens(vocabulary: Vocabulary, written: Hypothesis) -> tuple[GeneratedToken
     )
 
 
-def aligned(loaded: "Pipeline", answer: GeneratedText) -> AlignedOutput:
+def align_output(loaded: "Pipeline", answer: GeneratedText) -> AlignedOutput:
     """What each token of the best output looked at: cross-attention, the mean of layers and heads.
 
     By one more pass over the finished output, of the run itself where others write along. Raises
@@ -76,7 +76,7 @@ def aligned(loaded: "Pipeline", answer: GeneratedText) -> AlignedOutput:
         torch.tensor([source.tolist()], device=loaded.device),
         None,
         [[token.id for token in answer.tokens]],
-        bos_id=target_begin(writing),
+        bos_id=decoder_start_id(writing),
     )
     rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
     return AlignedOutput(

@@ -21,7 +21,7 @@ from jumok.nn.layer import ResidualNorm, TransformerLayer
 from jumok.nn.masks import AttentionMask
 from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
-from jumok.tasks.inputs.batches import padded
+from jumok.tasks.inputs.batches import collate
 from jumok.text.sentencepiece import SentencePieceVocabulary
 
 
@@ -54,7 +54,7 @@ class Passage:
 
 STEPS = {
     "pieces": Passage(SentencePieceVocabulary.pieces, "self._processor.encode"),
-    "ids": Passage(padded, "box = pad"),
+    "ids": Passage(collate, "box = pad"),
     "embedding": Passage(TokenEmbedding.forward, "x = super()", 2),
     "positions": Passage(sinusoids, "angle = "),
     "sum": Passage(InputEmbedding.forward, "x = x + self.positions"),

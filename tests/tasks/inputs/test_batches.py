@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from jumok.tasks.inputs.batches import LazyBatches, in_order_of_length, padded
+from jumok.tasks.inputs.batches import LazyBatches, batches_by_length, collate
 from jumok.text.ragged import Ragged
 
 CPU = torch.device("cpu")
@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 def test_padded_ids() -> None:
     rows = [np.array([5, 6, 7], np.int32), np.array([8], np.int32)]
-    box = padded(rows, pad_id=3, device=CPU)
+    box = collate(rows, pad_id=3, device=CPU)
     assert box.input_ids.tolist() == [[5, 6, 7], [8, 3, 3]]
     assert box.input_ids.dtype == torch.int64
     assert box.attention_mask is not None
@@ -20,7 +20,7 @@ def test_padded_ids() -> None:
 
 
 def test_rows_of_one_length_need_no_mask() -> None:
-    box = padded([np.array([5, 6], np.int32)] * 3, pad_id=0, device=CPU)
+    box = collate([np.array([5, 6], np.int32)] * 3, pad_id=0, device=CPU)
     assert box.attention_mask is None
     assert box.n_tokens == 6
 
@@ -42,8 +42,8 @@ def test_batches_are_made_when_asked_for() -> None:
 def test_for_answering_every_row_once_the_longest_last() -> None:
     rng = np.random.default_rng(0)
     rows = Ragged.from_lists([[1] * n for n in rng.integers(1, 50, 200)])
-    plan = in_order_of_length(rows, 200)
+    plan = batches_by_length(rows, 200)
     assert sorted(np.concatenate(plan).tolist()) == list(range(200))
     longest = [int(rows.lengths[batch].max()) for batch in plan]
     assert longest == sorted(longest)
-    assert in_order_of_length(Ragged.from_lists([]), 200) == []
+    assert batches_by_length(Ragged.from_lists([]), 200) == []

@@ -28,48 +28,48 @@ def test_the_likeliest_of_all_valid_rows(seed: int, length: int) -> None:
     def total(row: tuple[str, ...]) -> float:
         return sum(float(log_p[place, TAGS.index(tag)]) for place, tag in enumerate(row))
 
-    found = tuple(TAGS[number] for number in bio.likeliest(log_p, TAGS))
+    found = tuple(TAGS[number] for number in bio.viterbi(log_p, TAGS))
     assert valid(found)
     assert np.isclose(total(found), max(map(total, rows)), rtol=0, atol=1e-5)  # float32 sums
 
 
 def test_no_pieces_no_tags() -> None:
-    assert bio.likeliest(np.empty((0, len(TAGS)), np.float32), TAGS) == []
+    assert bio.viterbi(np.empty((0, len(TAGS)), np.float32), TAGS) == []
 
 
 @given(st.lists(st.sampled_from(TAGS), max_size=12).map(tuple).filter(valid))
 def test_nothing_is_lost_where_every_character_is_a_piece(tags: tuple[str, ...]) -> None:
     spans = [(place, place + 1) for place in range(len(tags))]
-    pieces = bio.of_pieces(tags, spans)
-    assert bio.of_characters(pieces, spans, "가" * len(tags)) == list(tags)
+    pieces = bio.piece_tags(tags, spans)
+    assert bio.char_tags(pieces, spans, "가" * len(tags)) == list(tags)
 
 
 def test_what_straddles_a_border_is_given_to_the_name() -> None:
     tags = ["B-PS", "I-PS", "O", "O", "B-LC", "O"]  # 철수가 서에
     spans = [(0, 3), (3, 6)]
-    assert bio.of_pieces(tags, spans) == ["B-PS", "B-LC"]
-    laid = bio.of_characters(["B-PS", "B-LC"], spans, "철수가 서에")
+    assert bio.piece_tags(tags, spans) == ["B-PS", "B-LC"]
+    laid = bio.char_tags(["B-PS", "B-LC"], spans, "철수가 서에")
     assert laid == ["B-PS", "I-PS", "I-PS", "O", "B-LC", "I-LC"]
 
 
 def test_a_name_of_several_words_keeps_its_space() -> None:
     text, spans = "뉴욕 타임스는", [(0, 2), (2, 6), (6, 7)]
     tags = ["B-OG", "I-OG", "I-OG", "I-OG", "I-OG", "I-OG", "O"]
-    pieces = bio.of_pieces(tags, spans)
+    pieces = bio.piece_tags(tags, spans)
     assert pieces == ["B-OG", "I-OG", "O"]
-    assert bio.of_characters(pieces, spans, text) == tags
+    assert bio.char_tags(pieces, spans, text) == tags
     assert len(entities(tags)) == 1
 
 
 def test_a_piece_of_spaces_alone() -> None:
-    assert bio.of_characters(["B-PS", "I-PS"], [(0, 2), (2, 3)], "  가") == ["O", "O", "B-PS"]
+    assert bio.char_tags(["B-PS", "I-PS"], [(0, 2), (2, 3)], "  가") == ["O", "O", "B-PS"]
 
 
 def test_what_begins_on_a_space_begins_behind_it() -> None:
     spans = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     tags = ["O", "B-LC", "I-LC", "I-LC", "O"]
-    assert bio.of_characters(tags, spans, "가 서울에") == ["O", "O", "B-LC", "I-LC", "O"]
+    assert bio.char_tags(tags, spans, "가 서울에") == ["O", "O", "B-LC", "I-LC", "O"]
     tags = ["O", "B-LC", "B-PS", "I-PS", "O"]  # something else begins there
-    assert bio.of_characters(tags, spans, "가 서울에") == ["O", "O", "B-PS", "I-PS", "O"]
+    assert bio.char_tags(tags, spans, "가 서울에") == ["O", "O", "B-PS", "I-PS", "O"]
     tags = ["O", "B-LC", "O", "O", "O"]  # nothing but the space
-    assert bio.of_characters(tags, spans, "가 서울에") == ["O"] * 5
+    assert bio.char_tags(tags, spans, "가 서울에") == ["O"] * 5

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.tasks.inputs.masking import MaskedRows, MaskingConfig, PieceInfo, hide
+from jumok.tasks.inputs.masking import MaskedRows, MaskingConfig, PieceInfo, mask_tokens
 from jumok.text.ragged import Ragged
 from tests.tasks.tiny_jobs import review_vocabulary
 
@@ -19,7 +19,7 @@ CLS = 5
 
 def hidden(rows: list[list[int]], seed: int = 0, **config: object) -> MaskedRows:
     masking = MaskingConfig(**config)  # type: ignore[arg-type]
-    return hide(Ragged.from_lists(rows), PIECES, masking, np.random.default_rng(seed))
+    return mask_tokens(Ragged.from_lists(rows), PIECES, masking, np.random.default_rng(seed))
 
 
 def words(row: list[int]) -> list[list[int]]:
@@ -113,7 +113,7 @@ def test_an_eojeol_is_what_stands_between_spaces() -> None:
     row = Ragged.from_lists([ids])
     seen = set()
     for seed in range(40):
-        masked = hide(
+        masked = mask_tokens(
             row,
             pieces,
             MaskingConfig(share=0.05, whole_words=True),
@@ -134,7 +134,7 @@ def test_what_a_vocabulary_cannot_spell_stands_within_its_eojeol() -> None:
     row, config = Ragged.from_lists([ids]), MaskingConfig(share=0.05, whole_words=True)
     seen = set()
     for seed in range(40):
-        masked = hide(row, PieceInfo.of(vocabulary), config, np.random.default_rng(seed))
+        masked = mask_tokens(row, PieceInfo.of(vocabulary), config, np.random.default_rng(seed))
         assert not masked.mask[unknown]
         seen.add((bool(masked.mask[unknown - 1]), bool(masked.mask[unknown + 1])))
     assert seen == {(True, True), (False, False)}

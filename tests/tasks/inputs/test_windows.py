@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jumok.data.packing import pack
 from jumok.errors import InputError
-from jumok.tasks.inputs.windows import WindowConfig, WindowRows, Windows, framed, joined
+from jumok.tasks.inputs.windows import WindowConfig, WindowRows, Windows, add_bos_eos, concatenate
 from jumok.text.ragged import Ragged
 
 BOS, EOS, PAD = 2, 3, 0
@@ -17,7 +17,7 @@ texts = st.lists(st.lists(st.integers(4, 9), max_size=30), min_size=1, max_size=
 
 def documents(contents: list[list[int]]) -> Ragged:
     """Documents whose tokens tell where they stand: 100, 101, ..."""
-    rows = framed(Ragged.from_lists(contents), BOS, EOS)
+    rows = add_bos_eos(Ragged.from_lists(contents), BOS, EOS)
     return Ragged(np.arange(100, 100 + len(rows.ids), dtype=np.int32), rows.offsets)
 
 
@@ -81,14 +81,14 @@ def test_nothing_is_foreseen_of_a_document_of_one_token() -> None:
 
 
 def test_one_stream_reads_over_the_ends_of_documents() -> None:
-    windows = Windows.over(joined(documents([[5], [6]])), width=4)
+    windows = Windows.over(concatenate(documents([[5], [6]])), width=4)
     assert filled(windows, 4).ids.tolist() == [[100, 101, 102, 103], [101, 102, 103, 104]]
 
 
 def test_what_begins_a_text_is_given_and_its_end_foreseen() -> None:
     """Told by the place: where both are one token, an empty text is two of it."""
-    rows = framed(Ragged.from_lists([[5], [], [6]]), EOS, EOS)
-    windows = Windows.over(joined(rows), width=3, texts=rows.offsets[:-1])
+    rows = add_bos_eos(Ragged.from_lists([[5], [], [6]]), EOS, EOS)
+    windows = Windows.over(concatenate(rows), width=3, texts=rows.offsets[:-1])
     box = filled(windows, 3)
     assert box.labels[box.loss_mask].tolist() == [5, EOS, EOS, 6, EOS]
     apart = filled(Windows.over(rows, width=3), 3)

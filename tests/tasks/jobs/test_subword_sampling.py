@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
 from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import reviews
 
@@ -16,7 +16,7 @@ def anew(share: float, seed: int) -> list[bool]:
     vocabulary = review_vocabulary()
     rows = [
         row.tolist()
-        for row in sampled(TEXTS, vocabulary, SubwordSampling(share, alpha=0.0, seed=seed))
+        for row in sample_some(TEXTS, vocabulary, SubwordSampling(share, alpha=0.0, seed=seed))
     ]
     assert vocabulary.decode_batch(rows) == TEXTS
     return [row != best for row, best in zip(rows, vocabulary.encode_batch(TEXTS), strict=True)]

@@ -23,9 +23,9 @@ SPOKEN = [spoken for spoken, _ in readings(12, 5)]
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_the_native_kernel_writes_the_same(reading_run: Path, precision: str, search: str) -> None:
     loaded = load(reading_run, "cpu")
-    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    plain = loaded.with_decoding([search]).predict(SPOKEN)
     words = [search, "kernel=native", f"precision={precision}"]
-    native = loaded.with_decoding(words).answer(SPOKEN)
+    native = loaded.with_decoding(words).predict(SPOKEN)
     same = sum(a.display == b.display for a, b in zip(native, plain, strict=True))
     assert same >= (len(SPOKEN) if precision == "float32" else 10)  # of 12; the run knows little
     if precision == "float32":  # the order of sums differs, nothing else
@@ -40,34 +40,34 @@ def test_less_precision_needs_no_compiler(
 ) -> None:
     monkeypatch.setattr(library, "kernel", lambda: pytest.fail("it was compiled"))
     loaded = load(reading_run, "cpu")
-    plain = loaded.with_decoding([search]).answer(SPOKEN)
+    plain = loaded.with_decoding([search]).predict(SPOKEN)
     small = loaded.with_decoding([search, f"precision={precision}"])
-    copy = small.kernels.plain(loaded.model)
+    copy = small.backends.model_in_precision(loaded.model)
     assert copy is not loaded.model
-    assert small.kernels.plain(loaded.model) is copy
+    assert small.backends.model_in_precision(loaded.model) is copy
     asked: list[object] = []
     copy.get_submodule("decoder").register_forward_hook(lambda *given: asked.append(given))
-    same = sum(a.display == b.display for a, b in zip(small.answer(SPOKEN), plain, strict=True))
+    same = sum(a.display == b.display for a, b in zip(small.predict(SPOKEN), plain, strict=True))
     assert same >= 10  # of 12; the run knows little
     assert asked
     assert next(loaded.model.parameters()).dtype is torch.float32
     fast = small.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(InputError, match="the model is a fast copy already, and decoding"):
-        fast.answer(SPOKEN)
+        fast.predict(SPOKEN)
 
 
 def test_a_fast_encoder_is_not_packed_once_more(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
     fast = loaded.with_models(lambda model: optimize(model, "float32"))
     with pytest.raises(KernelError, match="is a fast copy already, and the fast kernel packs"):
-        fast.answer(SPOKEN)
+        fast.predict(SPOKEN)
 
 
 def test_one_native_model_serves_all_requests(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
-    first = loaded.kernels._of(loaded.model)
-    loaded.answer(SPOKEN)
-    assert loaded.kernels._of(loaded.model) is first
+    first = loaded.backends._native_model(loaded.model)
+    loaded.predict(SPOKEN)
+    assert loaded.backends._native_model(loaded.model) is first
 
 
 def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,26 +75,26 @@ def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.Monke
     put: list[int] = []
     monkeypatch.setattr(mapped, "put_down", lambda weight: put.append(weight.data_ptr()))
     loaded = load(reading_run, "cpu").with_decoding(["kernel=native"])
-    loaded.answer(SPOKEN)
+    loaded.predict(SPOKEN)
     assert loaded.model.output.weight.data_ptr() in put
 
 
 @pytest.mark.parametrize("kernel", ["plain", "native"])
 def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
-    for answer in loaded.answer(SPOKEN):
+    for answer in loaded.predict(SPOKEN):
         assert set(answer.display) <= set("123 ")
         assert len(answer.display) >= 3
 
 
 def test_an_answer_is_one_of_the_choices(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu").with_decoding(['choices=["3 1 5", "7"]', "beam=3"])
-    assert {answer.display for answer in loaded.answer(["삼 일 오", "칠"])} == {"3 1 5", "7"}
+    assert {answer.display for answer in loaded.predict(["삼 일 오", "칠"])} == {"3 1 5", "7"}
 
 
 def test_a_pattern_that_is_none_is_refused(reading_run: Path) -> None:
     with pytest.raises(InputError, match=r"\("):
-        load(reading_run, "cpu").with_decoding(["pattern=(1"]).answer(["일"])
+        load(reading_run, "cpu").with_decoding(["pattern=(1"]).predict(["일"])
 
 
 def test_a_kernel_that_cannot_be_had_is_told_before_the_training(
@@ -121,7 +121,7 @@ def test_what_writes_on_the_cpu_alone_is_told_before_a_training(
 ) -> None:
     kernels = DecoderBackends(config)
     if setting is None:
-        kernels.refuse_missing(torch.device("cuda"))
+        kernels.check_available(torch.device("cuda"))
         return
     with pytest.raises(InputError, match=f"^{setting} writes on the CPU and the model is else"):
-        kernels.refuse_missing(torch.device("cuda"))
+        kernels.check_available(torch.device("cuda"))

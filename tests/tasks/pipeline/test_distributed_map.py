@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumok.errors import InputError
 from jumok.processes import PeerError
-from jumok.tasks.pipeline.distributed_map import JSON_CODEC, TENSOR_CODEC, in_turns
+from jumok.tasks.pipeline.distributed_map import JSON_CODEC, TENSOR_CODEC, distributed_map
 
 
 class Table:
@@ -77,14 +77,16 @@ def test_all_have_all_and_each_is_done_once(size: int, n: int) -> None:
         done.append(number)
         return [number, number * number / 3]
 
-    found = everybody(size, lambda me: in_turns(range(n), square, me, JSON_CODEC))
+    found = everybody(size, lambda me: distributed_map(range(n), square, me, JSON_CODEC))
     assert found == [[[i, i * i / 3] for i in range(n)]] * size
     assert sorted(done) == list(range(n))
 
 
 def test_tensors_keep_every_bit() -> None:
     parts = [torch.rand(i, 3) for i in range(5)]
-    found = everybody(2, lambda me: in_turns(parts, lambda part: {"x": part}, me, TENSOR_CODEC))
+    found = everybody(
+        2, lambda me: distributed_map(parts, lambda part: {"x": part}, me, TENSOR_CODEC)
+    )
     for mine in found:
         assert isinstance(mine, list)
         assert all(torch.equal(part, one["x"]) for part, one in zip(parts, mine, strict=True))
@@ -96,7 +98,9 @@ def test_an_error_of_one_is_an_error_of_all() -> None:
             raise InputError("one is no number")
         return number
 
-    first, second, third = everybody(3, lambda me: in_turns(range(3), refuse, me, JSON_CODEC))
+    first, second, third = everybody(
+        3, lambda me: distributed_map(range(3), refuse, me, JSON_CODEC)
+    )
     assert str(second) == "one is no number"
     for other in (first, third):
         assert isinstance(other, PeerError)

@@ -6,7 +6,7 @@ import pytest
 
 from jumok.config_io import from_dict, read_toml
 from jumok.errors import InputError
-from jumok.tasks.recipe.recipe import Recipe, built_in, load_recipe
+from jumok.tasks.recipe.recipe import Recipe, builtin_recipes, load_recipe
 from tests.tiny_runs import REVIEWS
 
 
@@ -14,11 +14,11 @@ from tests.tiny_runs import REVIEWS
 def test_built_in_recipes(name: str) -> None:
     recipe = load_recipe(name)
     assert (recipe.name, recipe.data.corpus) == (name, name)
-    assert name in built_in()
+    assert name in builtin_recipes()
 
 
 def test_a_recipe_written_out_is_the_same_recipe(tmp_path: Path) -> None:
-    for name in built_in():
+    for name in builtin_recipes():
         recipe = load_recipe(name, ["seed=7"]).with_vocabulary(500)
         path = tmp_path / f"{name}.toml"
         path.write_text(recipe.to_toml(), encoding="utf-8")
@@ -51,7 +51,7 @@ def test_an_own_recipe_is_named_like_its_file(tmp_path: Path) -> None:
     text = REVIEWS.format(folder=tmp_path).replace('name = "reviews"\n', "")
     path.write_text(text, encoding="utf-8")
     recipe = load_recipe(str(path))
-    assert (recipe.name, recipe.score) == ("내 모델", "accuracy")
+    assert (recipe.name, recipe.selection_metric) == ("내 모델", "accuracy")
 
 
 @pytest.mark.parametrize(

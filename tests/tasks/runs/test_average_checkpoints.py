@@ -12,7 +12,7 @@ from jumok import safetensors_io as tensorfile
 from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import named_weights
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.average_checkpoints import average
+from jumok.tasks.runs.average_checkpoints import average_checkpoints
 from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 
@@ -32,7 +32,7 @@ def kept_run(reading_recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_the_mean_by_hand(kept_run: Path, tmp_path: Path) -> None:
-    finished = average(kept_run, 3, tmp_path / "mean")
+    finished = average_checkpoints(kept_run, 3, tmp_path / "mean")
     assert finished.results["averaged_steps"] == [4, 6, 8]
     found = tensorfile.read_tensors(tmp_path / "mean" / "model.safetensors")
     parts = [
@@ -47,7 +47,7 @@ def test_the_mean_by_hand(kept_run: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
-    finished = average(kept_run, 2, tmp_path / "mean")
+    finished = average_checkpoints(kept_run, 2, tmp_path / "mean")
     results = finished.results
     assert (results["split"], results["n"]) == ("dev", 30)
     assert results["before"]["n"] == 30
@@ -66,10 +66,10 @@ def test_it_is_a_run_that_answers(kept_run: Path, tmp_path: Path) -> None:
 def test_what_was_not_kept_is_not_averaged(kept_run: Path, tmp_path: Path) -> None:
     for last in (1, 4):
         with pytest.raises(InputError, match=r"the run keeps 3; ask for 2 to 3, or train with"):
-            average(kept_run, last, tmp_path / "mean")
+            average_checkpoints(kept_run, last, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
     with pytest.raises(InputError, match="holds a run already"):
-        average(kept_run, 2, kept_run)
+        average_checkpoints(kept_run, 2, kept_run)
 
 
 def test_a_damaged_checkpoint_is_left_out(kept_run: Path, tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ def test_a_damaged_checkpoint_is_left_out(kept_run: Path, tmp_path: Path) -> Non
     (run / "checkpoints/step-6/manifest.json").unlink()
     assert [each.step for each in CheckpointStore(run, 3).last(2)] == [8, 4]
     assert len(CheckpointStore(run, 3).last(9)) < 9
-    assert average(run, 2, tmp_path / "mean").results["averaged_steps"] == [4, 8]
+    assert average_checkpoints(run, 2, tmp_path / "mean").results["averaged_steps"] == [4, 8]
 
 
 def test_a_mean_has_nothing_to_go_on_with(kept_run: Path, tmp_path: Path) -> None:
-    average(kept_run, 2, tmp_path / "mean")
+    average_checkpoints(kept_run, 2, tmp_path / "mean")
     with pytest.raises(InputError, match="is a mean of checkpoints"):
         resume(tmp_path / "mean")
 
@@ -92,7 +92,7 @@ def test_a_run_as_it_was_after_some_steps(kept_run: Path, tmp_path: Path) -> Non
     found = tensorfile.read_tensors(kept_run / "checkpoints/step-4/state-average.safetensors")
     for name, weight in named_weights(early.model).items():
         assert torch.equal(weight, found[name])
-    assert isinstance(early.beside([jumok.load(kept_run, "cpu")])("삼 일"), jumok.GeneratedText)
+    assert isinstance(early.ensemble([jumok.load(kept_run, "cpu")])("삼 일"), jumok.GeneratedText)
     with pytest.raises(CheckpointError, match=r"step-5: cannot be used .* resume the run"):
         jumok.load(kept_run / "checkpoints/step-5")
     moved = tmp_path / "run"
@@ -107,7 +107,7 @@ def test_any_task_has_a_mean(review_recipe: Path, tmp_path: Path) -> None:
     """Also one that writes nothing."""
     words = ["training.steps=6", "training.evaluate_every=3"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
-    results = average(tmp_path / "run", 2, tmp_path / "mean").results
+    results = average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results
     assert (results["task"], results["averaged_steps"]) == ("classification", [3, 6])
 
 
@@ -115,7 +115,7 @@ def test_as_many_as_there_are(reading_recipe: Path, tmp_path: Path) -> None:
     words = ["training.steps=2", "training.evaluate_every=2", "training.keep_checkpoints=3"]
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     with pytest.raises(InputError, match=r"the last 3 checkpoints .*, and 1 sound ones? .*longer"):
-        average(tmp_path / "run", 3, tmp_path / "mean")
+        average_checkpoints(tmp_path / "run", 3, tmp_path / "mean")
 
 
 def test_rows_that_are_left_out_are_told(
@@ -127,5 +127,5 @@ def test_rows_that_are_left_out_are_told(
     words += ["training.steps=4", "training.evaluate_every=2"]
     train(load_recipe(str(reading_recipe), words), tmp_path / "run")
     capsys.readouterr()
-    assert average(tmp_path / "run", 2, tmp_path / "mean").results["n"] == 30
+    assert average_checkpoints(tmp_path / "run", 2, tmp_path / "mean").results["n"] == 30
     assert "dev.tsv:32: " in capsys.readouterr().err

@@ -21,25 +21,25 @@ from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
 from jumok.interpret.sequences import read_row
 from jumok.models.weights import named_weights
-from jumok.tasks.inputs.masking import PieceInfo, special_ids, word_begins_behind
+from jumok.tasks.inputs.masking import PieceInfo, special_ids, starts_word_after
 from jumok.tasks.inputs.text_encoder import TextEncoder
 from jumok.tasks.jobs.epoch_sampler import _with_token_dropout
-from jumok.tasks.masked_lm import _filled, read_blanks
+from jumok.tasks.masked_lm import _fill_masks, encode_with_masks
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import task_of
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.import_checkpoint import import_checkpoint
-from jumok.tasks.runs.initialize_from import begin_from, vocabularies_of
+from jumok.tasks.runs.initialize_from import initialize_from, load_tokenizers
 from jumok.tasks.runs.train import resume, train
 from jumok.tasks.token_classification import (
     LabelledTokens,
     TokenizedTexts,
-    likeliest_tags,
-    named,
-    of_characters,
+    char_tags,
+    to_entities,
+    viterbi_tags,
 )
 from tests import hf_folders as foreign
 from tests.tasks.tiny_jobs import TAGS, tag_rows
@@ -171,7 +171,7 @@ def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:
         loaded("재미있어요")
     table = Table.from_columns({"text": ["재미있어요"], "label": [LABELS[0]]})
     with pytest.raises(InputError, match=sentence):
-        score(loaded, table, "dev")
+        evaluate(loaded, table, "dev")
     assert jumok.trace(loaded, "재미있어요").info.classification is None
     assert loaded.logits(torch.tensor([[2, 9, 3]])).shape == (1, 3)
 
@@ -189,8 +189,10 @@ def test_names_are_found_where_their_numbers_are(made: Made) -> None:
     texts = [text for text, _ in tag_rows(6, 3)]
     read = TokenizedTexts.encode(texts, TextEncoder(loaded.vocabulary, 38))
     numbers = [their_logits(made("tokens"), text).log_softmax(-1).numpy() for text in texts]
-    wanted = likeliest_tags(read, numbers, TAGS)
-    assert loaded(texts) == [named(text, tags) for text, tags in zip(texts, wanted, strict=True)]
+    wanted = viterbi_tags(read, numbers, TAGS)
+    assert loaded(texts) == [
+        to_entities(text, tags) for text, tags in zip(texts, wanted, strict=True)
+    ]
     assert any(answer.entities for answer in loaded(texts))
 
 
@@ -234,7 +236,7 @@ def test_texts_with_blanks_are_cut_as_theirs(made: Made, name: str, mask: str) -
         "연기가 [MASK]",
         "[MASK]",
     ]
-    rows = read_blanks(texts, TextEncoder(loaded.vocabulary, 38))
+    rows = encode_with_masks(texts, TextEncoder(loaded.vocabulary, 38))
     wanted = [tokenizer(text.replace("[MASK]", mask))["input_ids"] for text in texts]
     assert [rows[i].tolist() for i in range(len(rows))] == wanted
 
@@ -281,7 +283,7 @@ def test_what_is_written_is_what_they_write(
     copied: Made, name: str, settings: dict[str, Any]
 ) -> None:
     folder = told(copied(name), **settings)
-    answers = jumok.load(folder, device="cpu").answer(SPOKEN)
+    answers = jumok.load(folder, device="cpu").predict(SPOKEN)
     assert [answer.output for answer in answers] == written(folder, SPOKEN)
 
 
@@ -301,10 +303,10 @@ def test_foreign_answers_are_held_to_words(made: Made, name: str, beam: int) -> 
     loaded = jumok.load(made(name), device="cpu").with_decoding([f"beam={beam}"])
     assert isinstance(loaded, Pipeline)
     digits = "[0-9](?: [0-9])*"
-    for answer in loaded.with_decoding([f'pattern="{digits}"']).answer(SPOKEN):
+    for answer in loaded.with_decoding([f'pattern="{digits}"']).predict(SPOKEN):
         assert isinstance(answer, GeneratedText)
         assert re.fullmatch(digits, answer.output)
-    [one] = loaded.with_decoding(['choices=["3 1", "5"]']).answer(SPOKEN[:1])
+    [one] = loaded.with_decoding(['choices=["3 1", "5"]']).predict(SPOKEN[:1])
     assert one.output in ("3 1", "5")  # type: ignore[union-attr]
 
 
@@ -313,10 +315,10 @@ def test_syllables_that_no_piece_holds_whole(made: Made, name: str) -> None:
     """Of byte-level pieces some write a part of a syllable: together they spell it."""
     loaded = jumok.load(made(name), device="cpu").with_decoding(["max_length=30"])
     for words in (['choices=["뷁훮"]'], ['prefix="뷁훮"'], ['pattern="뷁훮[가-힣]{0,2}"']):
-        [one] = loaded.with_decoding(words).answer(SPOKEN[:1])
+        [one] = loaded.with_decoding(words).predict(SPOKEN[:1])
         assert one.output.startswith("뷁훮")  # type: ignore[union-attr]
     free, held = (
-        loaded.with_decoding([*words, "beam=4"]).answer(SPOKEN[:1])[0].output  # type: ignore[union-attr]
+        loaded.with_decoding([*words, "beam=4"]).predict(SPOKEN[:1])[0].output  # type: ignore[union-attr]
         for words in (['pattern="[가-힣]{2}"'], ['pattern="[가-힣]{2}"', 'forbidden=["가"]'])
     )
     assert re.fullmatch("[가-힣]{2}", free)
@@ -332,7 +334,7 @@ def test_what_is_forced_first_stands_before_a_prefix(copied: Made, beam: int) ->
     vocabulary = loaded.target_vocabulary
     plain, known = vocabulary.decode([7]), vocabulary.decode(vocabulary.encode("3 1"))
     for words, wanted in ((["prefix=3 1"], known), (["choices=['3 1', '5']"], None)):
-        for answer in loaded.with_decoding(words).answer(SPOKEN):
+        for answer in loaded.with_decoding(words).predict(SPOKEN):
             assert isinstance(answer, GeneratedText)
             assert answer.tokens[0].id == 7
             text = vocabulary.decode([token.id for token in answer.tokens[1:]])
@@ -453,9 +455,9 @@ def test_without_a_tokeniser_ids_are_answered(copied: Made) -> None:
     again = jumok.load(out, device="cpu")
     torch.testing.assert_close(again.logits(ids), loaded.logits(ids), atol=1e-6, rtol=0)
     with pytest.raises(InputError, match="has no tokeniser; put its files there to begin from it"):
-        vocabularies_of(folder)
+        load_tokenizers(folder)
     with pytest.raises(InputError, match="has no vocabulary; restore the run's own files"):
-        vocabularies_of(out)
+        load_tokenizers(out)
 
 
 def test_an_encoder_of_t5_has_no_measures_that_nobody_reads(
@@ -507,7 +509,7 @@ def test_an_imported_folder_answers_the_same(made: Made, tmp_path: Path, name: s
     import_checkpoint(made(name), out)
     first, again = jumok.load(made(name), device="cpu"), jumok.load(out, device="cpu")
     texts = SPOKEN if again.recipe.task == "sequence_to_sequence" else [*TEXTS, "이 [MASK] 영화"]
-    for one, other in zip(first.answer(texts), again.answer(texts), strict=True):
+    for one, other in zip(first.predict(texts), again.predict(texts), strict=True):
         assert one.display == other.display
         scores = (getattr(each, "score", 0.0) for each in (one, other))
         assert next(scores) == pytest.approx(next(scores), abs=1e-4)  # roundings in other memory
@@ -630,7 +632,7 @@ def test_it_is_scored_on_a_file(made: Made, tmp_path: Path) -> None:
     rows = reviews(12, 3)
     path = write_tsv(tmp_path / "rows.tsv", ("text", "label"), rows)
     table = evaluation_table(path, loaded.recipe.data, ("text", "label"), loaded.labels)
-    found = score(loaded, table, path.name).scores
+    found = evaluate(loaded, table, path.name).scores
     right = [
         LABELS[int(their_logits(made("texts"), text).argmax())] == label for text, label in rows
     ]
@@ -722,7 +724,7 @@ def test_a_training_begins_from_it(
     if same_task:
         if task in GENERATIVE_TASKS:
             start = start.with_decoding(["max_length=6"])
-        start.constraints.clear()  # which its own folder asks for
+        start.processors.clear()  # which its own folder asks for
         if name != "gpt2":
             assert [a.display for a in run(texts)] == [a.display for a in start(texts)]
     else:
@@ -739,12 +741,12 @@ def test_imported_or_not_it_is_the_same_beginning(
     found = []
     for folder in (made(name), out):
         recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
-        vocabularies = vocabularies_of(folder)
+        vocabularies = load_tokenizers(folder)
         assert vocabularies.joint == recipe.vocabulary.joint
         recipe = vocabularies.apply_to(recipe)
         torch.manual_seed(0)
-        model = task_of(recipe).model(recipe.model, TAGS)
-        taken = begin_from(folder, recipe, model, TAGS)
+        model = get_task(recipe).build_model(recipe.model, TAGS)
+        taken = initialize_from(folder, recipe, model, TAGS)
         found.append((taken.loaded, taken.new, taken.skipped, named_weights(model)))
     (*first, own), (*second, others) = found
     assert first == second
@@ -774,9 +776,9 @@ def test_a_model_with_a_head_begins_from_towers_alone(
         folder = tmp_path / "out"
         import_checkpoint(made(name), folder)
     recipe = load_recipe(str(recipes[task]), [f'model.init="{folder}"', *words])
-    recipe = vocabularies_of(folder).apply_to(recipe)
-    model = task_of(recipe).model(recipe.model, LABELS)
-    taken = begin_from(folder, recipe, model, LABELS)
+    recipe = load_tokenizers(folder).apply_to(recipe)
+    model = get_task(recipe).build_model(recipe.model, LABELS)
+    taken = initialize_from(folder, recipe, model, LABELS)
     before, after = named_weights(jumok.load(made(name)).model), named_weights(model)
     assert set(taken.loaded) == {f"{tower}.{key}" for key in before}
     assert all(torch.equal(after[f"{tower}.{key}"], before[key]) for key in before)
@@ -866,7 +868,7 @@ def test_no_run_is_made_over_a_checkpoint(copied: Made, recipes: dict[str, Path]
 
 
 def test_both_sides_of_a_translation_have_their_own_pieces(made: Made) -> None:
-    both = vocabularies_of(made("marian-separate"))
+    both = load_tokenizers(made("marian-separate"))
     assert not both.joint
     assert both.source.fingerprint != both.target.fingerprint  # ids are kept by it
     spoken, wanted = zip(*readings(4, 9), strict=True)
@@ -913,7 +915,7 @@ def test_a_name_of_several_words_is_whole_again(made: Made) -> None:
     table = Table.from_columns({"text": [text], "tags": [tags]})
     data = LabelledTokens.from_table(table, TextEncoder(vocabulary, 38))
     assert (2, 3) not in data.texts.spans[0]  # the space stands in no piece
-    assert of_characters(data.piece_tags(), data.texts) == [tags.split(" ")]
+    assert char_tags(data.piece_tags(), data.texts) == [tags.split(" ")]
 
 
 def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
@@ -932,7 +934,7 @@ def test_tags_that_tell_no_beginnings_are_refused(copied: Made) -> None:
 def test_a_model_without_a_head_is_not_scored(made: Made, name: str) -> None:
     loaded = jumok.load(made(name), device="cpu")
     with pytest.raises(InputError, match="has no head that answers texts"):
-        score(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
+        evaluate(loaded, Table.from_columns({"text": ["재미있어요"]}), "dev")
 
 
 @pytest.mark.parametrize("before", ['"', "(", "재미있어요.", "\t", "\n", "漢"])
@@ -940,14 +942,14 @@ def test_a_word_begins_where_their_tokeniser_cuts(made: Made, before: str) -> No
     """Behind punctuation, any white space and Chinese signs no piece with ## can stand."""
     vocabulary = jumok.load(made("masked"), device="cpu").vocabulary
     pieces = PieceInfo.of(vocabulary)
-    assert word_begins_behind(f"가요 {before}", vocabulary)
-    assert not word_begins_behind("가요", vocabulary)
+    assert starts_word_after(f"가요 {before}", vocabulary)
+    assert not starts_word_after("가요", vocabulary)
     logs = np.zeros((1, len(pieces.maskable)), np.float32)
     inside = vocabulary.id("##요")
     logs[0, inside] = 9.0
-    filled, _ = _filled([f"가요 {before}", "가"], logs, pieces, vocabulary)
+    filled, _ = _fill_masks([f"가요 {before}", "가"], logs, pieces, vocabulary)
     assert "요가" not in filled
-    filled, _ = _filled(["가", "가"], logs, pieces, vocabulary)
+    filled, _ = _fill_masks(["가", "가"], logs, pieces, vocabulary)
     assert filled == "가요가"
 
 
@@ -978,7 +980,7 @@ def test_an_end_that_is_also_a_beginning_is_foreseen_once(made: Made) -> None:
     loaded = jumok.load(made("gpt2"), device="cpu")
     texts = ["이 영화 정말", "", "재미있어요", "별로"]
     pieces = sum(len(loaded.vocabulary.encode(text)) for text in texts if text)
-    found = score(loaded, Table.from_columns({"text": texts}), "dev").scores
+    found = evaluate(loaded, Table.from_columns({"text": texts}), "dev").scores
     assert found["tokens"] == pieces + len(texts)
 
 
@@ -992,8 +994,8 @@ def test_a_tokeniser_that_spells_everything_needs_no_unknown_piece(copied: Made)
     loaded = jumok.load(folder, device="cpu")
     with pytest.raises(InputError, match=r"names no \[UNK\] piece"):
         _ = loaded.vocabulary.unk_id
-    found = score(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
+    found = evaluate(loaded, Table.from_columns({"text": ["이 영화 정말"]}), "dev").scores
     assert found["unknown"] == 0
-    [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).answer(["이 영화"])
+    [answer] = loaded.with_decoding(["prefix=가", "max_length=4"]).predict(["이 영화"])
     assert isinstance(answer, GeneratedText)
     assert "가" in answer.output

@@ -12,7 +12,7 @@ import jumok
 from jumok import safetensors_io as tensorfile
 from jumok.errors import InputError
 from jumok.tasks.dry_run import dry_run
-from jumok.tasks.recipe.inherited_config import MEASURES, refuse_other_measures
+from jumok.tasks.recipe.inherited_config import INHERITED, check_same_architecture
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import resume, train
 from tests.tiny_runs import reviews
@@ -87,7 +87,7 @@ def test_a_masked_language_model_becomes_a_classifier(
     first, second = (folder / "vocabulary.model" for folder in (guessing_run, tmp_path / "run"))
     assert first.read_bytes() == second.read_bytes()
     old, new = jumok.load(guessing_run).recipe.model, jumok.load(tmp_path / "run").recipe.model
-    assert [getattr(new, name) for name in MEASURES] == [getattr(old, name) for name in MEASURES]
+    assert [getattr(new, name) for name in INHERITED] == [getattr(old, name) for name in INHERITED]
     assert (new.d_ff, new.n_layers, new.dropout) == (24, 2, 0.1)
     before, after = weights(guessing_run), weights(tmp_path / "run")
     assert differing(before, after) == {"output.weight", "output.bias"}
@@ -186,11 +186,11 @@ def test_a_recipe_that_ships_takes_a_start(guessing_run: Path) -> None:
     shipped = load_recipe("nsmc").model
     found = load_recipe("nsmc", [f'model.init="{guessing_run}"']).model
     run = jumok.load(guessing_run).recipe.model
-    refuse_other_measures(found, run, guessing_run)
+    check_same_architecture(found, run, guessing_run)
     assert (found.d_ff, found.n_layers, found.max_length) == (24, 2, 16)
     assert (found.pooling, found.dropout) == (shipped.pooling, shipped.dropout) == ("mean", 0.2)
     with pytest.raises(InputError, match=r"model\.d_model 128 came, .* has 16"):
-        refuse_other_measures(shipped, run, guessing_run)
+        check_same_architecture(shipped, run, guessing_run)
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path, review_recipe: Path, guessing_run: Path) -> None:

@@ -16,7 +16,7 @@ from jumok.models import Encoder, EncoderDecoder, TransformerConfig
 from jumok.models.size import MIN_LAYER_BYTES, min_bytes, min_parameter_count
 from jumok.models.weights import named_weights
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.room import refuse_beyond_memory
+from jumok.tasks.room import check_memory
 from jumok.training.config import TrainingConfig
 from tests.cli.commands import call
 
@@ -54,16 +54,16 @@ def test_layers_take_memory_however_narrow() -> None:
 )
 def test_each_measure_may_be_too_much(sizes: dict[str, int]) -> None:
     with pytest.raises(InputError, match=r"numbers or more, which take .* GB to learn, and this"):
-        refuse_beyond_memory(ModelConfig(**SMALL | sizes), STEPS)  # type: ignore[arg-type]
+        check_memory(ModelConfig(**SMALL | sizes), STEPS)  # type: ignore[arg-type]
 
 
 def test_half_of_what_is_there_is_enough_for_frozen_weights_alone() -> None:
     rows = memory_bytes() // 2 // (4 * 16)
     config = ModelConfig(**SMALL | {"vocabulary_size": min(rows, 2**31)})
-    refuse_beyond_memory(config, TrainingConfig(steps=1, freeze=("encoder",)))
+    check_memory(config, TrainingConfig(steps=1, freeze=("encoder",)))
     if rows < 2**31:
         with pytest.raises(InputError):
-            refuse_beyond_memory(config, STEPS)
+            check_memory(config, STEPS)
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])

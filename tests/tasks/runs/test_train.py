@@ -12,7 +12,7 @@ from jumok.data.load import load_splits
 from jumok.errors import InputError
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.evaluate import score
+from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import train
@@ -53,7 +53,7 @@ def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) ->
     assert loaded("이 영화 재미있어요").label in ("0", "1")
     assert "▁" not in (tmp_path / "run" / "report.html").read_text()  # texts are spelled out
     test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
-    again = score(loaded, test, "test").scores
+    again = evaluate(loaded, test, "test").scores
     assert again["accuracy"] == finished.results["accuracy"]
 
 
@@ -104,20 +104,20 @@ def test_texts_that_are_long_or_empty_are_answered(review_run: Path, reading_run
 def test_a_table_is_scored_with_mistakes_for_the_report(review_run: Path) -> None:
     loaded = jumok.load(review_run)
     test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
-    scored = score(loaded, test, "test")
+    scored = evaluate(loaded, test, "test")
     assert scored.confusion is not None
     n_wrong = sum(map(sum, scored.confusion)) - sum(scored.confusion[i][i] for i in range(2))
     assert len(scored.mistakes) == min(n_wrong, 30)
     sure = [mistake.probability for mistake in scored.mistakes]
     assert sure == sorted(sure, reverse=True)
     with pytest.raises(InputError, match="test has no rows to score; name a file with some"):
-        score(loaded, test.slice(0, 0), "test")
+        evaluate(loaded, test.slice(0, 0), "test")
 
 
 def test_written_pairs_are_shown_wrong_ones_first(reading_run: Path) -> None:
     loaded = jumok.load(reading_run)
     test = load_splits(loaded.recipe.data, loaded.task.columns(loaded.recipe)).test
-    scored = score(loaded, test, "test")
+    scored = evaluate(loaded, test, "test")
     assert scored.confusion is None
     wrong = [example.output != example.target for example in scored.examples]
     assert wrong == sorted(wrong, reverse=True)
@@ -128,12 +128,12 @@ def test_a_run_is_begun_once(tmp_path: Path, review_recipe: Path) -> None:
     recipe = load_recipe(str(review_recipe))
     vocabulary = review_vocabulary()
     only = TokenizerPair(vocabulary, vocabulary)
-    run = Run.begin(tmp_path / "깊은" / "곳", recipe, only)
+    run = Run.create(tmp_path / "깊은" / "곳", recipe, only)
     assert run.recipe() == recipe
     assert run.vocabularies().source.fingerprint == vocabulary.fingerprint
     assert not run.finished
     with pytest.raises(InputError, match="holds a run already"):
-        Run.begin(run.folder, recipe, only)
+        Run.create(run.folder, recipe, only)
 
 
 def test_numbers_end_to_end(tmp_path: Path) -> None:

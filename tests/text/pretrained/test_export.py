@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jumok.errors import InputError
-from jumok.tasks.inputs.special_tokens import framed_sources, framed_texts
+from jumok.tasks.inputs.special_tokens import build_inputs, build_source
 from jumok.text.pretrained.export import (
     CLASSIFYING,
     CONTINUING,
@@ -112,8 +112,8 @@ TEXTS = ["이 영화 정말 재미있어요", "", "연기가 " * 20]
 def test_what_stands_around_a_text(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     rows = Ragged.from_lists(vocabulary.encode_batch(TEXTS))
-    texts = framed_texts(vocabulary, rows, None, 16)
-    sources = framed_sources(vocabulary, rows, 16)
+    texts = build_inputs(vocabulary, rows, None, 16)
+    sources = build_source(vocabulary, rows, 16)
     for frames, wanted in ((CLASSIFYING, texts), (READING, sources)):
         found = opened(vocabulary, tmp_path, frames, 16)(TEXTS, truncation=True)
         assert found["input_ids"] == [row.tolist() for row in wanted]
@@ -126,7 +126,7 @@ def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
     vocabulary = trained("unigram")
     firsts, seconds = ["이 영화", "", "연기가 " * 9], ["재미있어요", "음악이", "좋다"]
     both = [Ragged.from_lists(vocabulary.encode_batch(texts)) for texts in (firsts, seconds)]
-    wanted = framed_texts(vocabulary, both[0], both[1], 24)
+    wanted = build_inputs(vocabulary, both[0], both[1], 24)
     tokenizer = opened(vocabulary, tmp_path, CLASSIFYING, 24, segments=True)
     found = tokenizer(firsts, seconds, truncation=True)
     assert found["input_ids"] == [row.tolist() for row in wanted]

@@ -7,7 +7,7 @@ import pytest
 
 from jumok.errors import CheckpointError, InputError
 from jumok.tasks.recipe.recipe import load_recipe
-from jumok.tasks.runs.average_checkpoints import average
+from jumok.tasks.runs.average_checkpoints import average_checkpoints
 from jumok.tasks.runs.train import resume, train
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.cli.commands import call
@@ -69,7 +69,7 @@ def test_a_mean_is_of_one_run(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = mixed(two, tmp_path / "run", 2)
     shutil.copyfile(two[0] / "results.json", folder / "results.json")
     with pytest.raises(InputError, match=r"step-2 is not of the run whose folder it lies in"):
-        average(folder, 2, tmp_path / "mean")
+        average_checkpoints(folder, 2, tmp_path / "mean")
 
 
 def test_a_mean_is_of_its_own_run(two: tuple[Path, Path], tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_a_mean_is_of_its_own_run(two: tuple[Path, Path], tmp_path: Path) -> Non
     shutil.rmtree(folder / "checkpoints")
     shutil.copytree(other / "checkpoints", folder / "checkpoints")
     with pytest.raises(InputError, match=r"step-4 is not of the run whose folder it lies in"):
-        average(folder, 2, tmp_path / "mean")
+        average_checkpoints(folder, 2, tmp_path / "mean")

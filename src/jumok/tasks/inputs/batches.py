@@ -12,7 +12,7 @@ from torch import Tensor
 from jumok.data.packing import Row, bucketed, pad
 from jumok.text.ragged import Ragged
 
-ANSWERING_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
+EVAL_BATCH_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
 
 BatchT = TypeVar("B")
 
@@ -34,7 +34,7 @@ class PaddedBatch:
         )
 
 
-def padded(
+def collate(
     rows: Sequence[Row], pad_id: int, device: torch.device, *, left: bool = False
 ) -> PaddedBatch:
     """The rows as one rectangle on the device."""
@@ -57,7 +57,7 @@ class LazyBatches(Generic[BatchT]):
         return self.build(self.index_batches[index])
 
 
-def in_order_of_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:
+def batches_by_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:
     """Batches of like length for answering: each example once, longest last."""
     plan = bucketed(rows.lengths, np.arange(len(rows)), batch_tokens, np.random.default_rng(0))
     return sorted(plan, key=lambda batch: int(rows.lengths[batch].max()))

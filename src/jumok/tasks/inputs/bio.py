@@ -14,7 +14,7 @@ from jumok.text.offsets import Span
 OUTSIDE = "O"
 
 
-def refuse_other_tags(tags: Sequence[str]) -> None:
+def check_bio(tags: Sequence[str]) -> None:
     """Raises InputError for tags that do not tell where things begin and of which type they are.
 
     >>> refuse_other_tags(["O", "PS-B"])
@@ -31,7 +31,7 @@ ask .logits(...), or correct id2label in config.json
             )
 
 
-def may_follow(tags: Sequence[str]) -> NDArray[np.bool_]:
+def allowed_transitions(tags: Sequence[str]) -> NDArray[np.bool_]:
     """Whether the second tag may follow the first, (L, L): I-X follows B-X and I-X alone.
 
     >>> may_follow(["O", "B-PS", "I-PS"]).tolist()
@@ -42,7 +42,7 @@ def may_follow(tags: Sequence[str]) -> NDArray[np.bool_]:
     )
 
 
-def likeliest(log_p: NDArray[np.float32], tags: Sequence[str]) -> list[int]:
+def viterbi(log_p: NDArray[np.float32], tags: Sequence[str]) -> list[int]:
     """The numbers of the tags, one a piece, with the largest sum of log_p (T, L) that are valid.
 
     Viterbi's algorithm; what may not follow what is all it knows of transitions.
@@ -54,7 +54,7 @@ def likeliest(log_p: NDArray[np.float32], tags: Sequence[str]) -> list[int]:
     """
     if not len(log_p):
         return []
-    forbidden = np.where(may_follow(tags), 0.0, -np.inf)  # (L, L)
+    forbidden = np.where(allowed_transitions(tags), 0.0, -np.inf)  # (L, L)
     best = log_p[0] + np.where([tag.startswith("I-") for tag in tags], -np.inf, 0.0)  # (L,)
     came_from = []
     for row in log_p[1:]:
@@ -67,7 +67,7 @@ def likeliest(log_p: NDArray[np.float32], tags: Sequence[str]) -> list[int]:
     return path[::-1]
 
 
-def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
+def piece_tags(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
     """The tag of each piece, from those of the characters: the first in it that is not O.
 
     What two things share, or a thing and what follows it, goes to the first: pieces that straddle
@@ -81,7 +81,7 @@ def of_pieces(tags: Sequence[str], spans: Sequence[Span]) -> list[str]:
     ]
 
 
-def of_characters(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
+def char_tags(tags: Sequence[str], spans: Sequence[Span], text: str) -> list[str]:
     r"""The tag of each character, from those of the pieces; a space begins nothing.
 
     A thing that a piece of spaces alone would begin begins with the next piece. Spans need not lie

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.tasks.inputs.special_tokens import model_size
+from jumok.tasks.inputs.special_tokens import embedding_rows
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.ragged import Ids, Ragged
 from jumok.text.sentencepiece import SentencePieceVocabulary
@@ -63,12 +63,12 @@ class PieceInfo:
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PieceInfo":
         """The pieces of a vocabulary; InputError when it has no [MASK]."""
-        ordinary = np.ones(model_size(vocabulary), dtype=np.bool_)
+        ordinary = np.ones(embedding_rows(vocabulary), dtype=np.bool_)
         ordinary[list(special_ids(vocabulary))] = False
         begins = np.zeros_like(ordinary)
         for i in np.flatnonzero(ordinary):
             try:
-                begins[i] = begins_word(vocabulary, int(i))
+                begins[i] = starts_word(vocabulary, int(i))
             except InputError:  # a row to spare: no text has it
                 ordinary[i] = False
         whole = isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece"
@@ -84,7 +84,7 @@ class MaskedRows:
     labels: Ids  # (tokens of all rows,)
 
 
-def hide(
+def mask_tokens(
     rows: Ragged, pieces: PieceInfo, config: MaskingConfig, rng: np.random.Generator
 ) -> MaskedRows:
     """Choose `config.share` of the ordinary tokens of each row and hide them.
@@ -145,7 +145,7 @@ def _choose(
     return of_word[word] & ordinary  # type: ignore[no-any-return]
 
 
-def begins_word(vocabulary: Vocabulary, id_: int) -> bool:
+def starts_word(vocabulary: Vocabulary, id_: int) -> bool:
     """Whether a piece begins a word: it holds the space before it, or lacks WordPiece's ##."""
     piece = vocabulary.piece(id_)
     if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece":
@@ -153,7 +153,7 @@ def begins_word(vocabulary: Vocabulary, id_: int) -> bool:
     return piece.startswith((SPACE_MARKER, BYTE_SPACE_MARKER))
 
 
-def word_begins_behind(text: str, vocabulary: Vocabulary) -> bool:
+def starts_word_after(text: str, vocabulary: Vocabulary) -> bool:
     """Whether what comes behind a text begins a word: where the vocabulary would cut anyway.
 
     Ours and bytes cut before spaces; WordPiece at all white space, punctuation and Chinese signs,
@@ -162,7 +162,7 @@ def word_begins_behind(text: str, vocabulary: Vocabulary) -> bool:
     """
     if not text:
         ids = vocabulary.encode("a")
-        return not ids or begins_word(vocabulary, ids[0])
+        return not ids or starts_word(vocabulary, ids[0])
     if not isinstance(vocabulary, PretrainedVocabulary) or vocabulary.kind == "bpe":
         return text.endswith(" ")
     last = text[-1:]
@@ -178,7 +178,7 @@ def _is_punctuation(sign: str) -> bool:
     return plain or unicodedata.category(sign).startswith("P")
 
 
-def spelled(vocabulary: Vocabulary, id_: int) -> str:
+def piece_text(vocabulary: Vocabulary, id_: int) -> str:
     """What a piece writes, without the space before it."""
     piece = vocabulary.piece(id_)
     if not isinstance(vocabulary, PretrainedVocabulary):
@@ -188,7 +188,7 @@ def spelled(vocabulary: Vocabulary, id_: int) -> str:
     return vocabulary.decode([id_]).strip()
 
 
-def spaces_apart(vocabulary: Vocabulary) -> bool:
+def has_space_pieces(vocabulary: Vocabulary) -> bool:
     """Whether the space before a word is a piece of its own, as in vocabularies of characters."""
     return isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.kind == "char"
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
-from jumok.tasks.inputs.batches import PaddedBatch, padded
-from jumok.tasks.inputs.special_tokens import filler, framed_sources, framed_targets
-from jumok.tasks.jobs.subword_sampling import SubwordSampling, sampled
+from jumok.tasks.inputs.batches import PaddedBatch, collate
+from jumok.tasks.inputs.special_tokens import build_source, build_target, pad_id_or_zero
+from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
@@ -46,13 +46,13 @@ class Seq2SeqEncoder:
 
     def sources(self, texts: Sequence[str], cut: SubwordSampling | None = None) -> Ragged:
         """pieces [EOS], cut at the model's length."""
-        return framed_sources(
+        return build_source(
             self.source_tokenizer, _pieces(texts, self.source_tokenizer, cut), self.max_length
         )
 
     def targets(self, texts: Sequence[str], cut: SubwordSampling | None = None) -> Ragged:
         """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-        return framed_targets(
+        return build_target(
             self.target_tokenizer, _pieces(texts, self.target_tokenizer, cut), self.max_length
         )
 
@@ -67,10 +67,12 @@ class Seq2SeqEncoder:
         rows = [targets[i] for _ in views for i in examples]
         sources = [rows[i] for rows in views for i in examples]
         return Seq2SeqBatch(
-            source=padded(sources, filler(self.source_tokenizer), device),
-            target=padded([row[:-1] for row in rows], filler(self.target_tokenizer), device),
-            labels=padded(
-                [row[1:] for row in rows], filler(self.target_tokenizer), device
+            source=collate(sources, pad_id_or_zero(self.source_tokenizer), device),
+            target=collate(
+                [row[:-1] for row in rows], pad_id_or_zero(self.target_tokenizer), device
+            ),
+            labels=collate(
+                [row[1:] for row in rows], pad_id_or_zero(self.target_tokenizer), device
             ).input_ids,
             two_views=len(views) > 1,
         )
@@ -99,4 +101,4 @@ class Seq2SeqBatch:
 def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling | None) -> Ragged:
     if cut is None:
         return encode_cached(texts, vocabulary)
-    return sampled(texts, vocabulary, cut)
+    return sample_some(texts, vocabulary, cut)

@@ -19,7 +19,7 @@ from jumok.text.tokenizer import Vocabulary
 logger = logging.getLogger(__name__)
 
 
-def framed_texts(
+def build_inputs(
     vocabulary: Vocabulary, rows: Ragged, pairs: Ragged | None, max_length: int
 ) -> Ragged:
     """[CLS] before every row, [SEP] after both rows of a pair, as many ids as the model holds.
@@ -31,42 +31,42 @@ def framed_texts(
         return _by_their_files(vocabulary, rows, pairs, max_length)
     begin = _column(vocabulary.cls_id, len(rows))
     if pairs is None:
-        _tell_cut(rows.lengths + 1, max_length)
+        _warn_truncated(rows.lengths + 1, max_length)
         return Ragged.beside([begin, rows.shortened(max_length - 1)])
-    _tell_cut(rows.lengths + pairs.lengths + 3, max_length)
+    _warn_truncated(rows.lengths + pairs.lengths + 3, max_length)
     room = max(max_length - 3, 0)
     first = np.minimum(rows.lengths, np.maximum(room - pairs.lengths, room - room // 2))
     end = _column(vocabulary.sep_id, len(rows))
     return Ragged.beside([begin, rows.shortened(first), end, pairs.shortened(room - first), end])
 
 
-def framed_sources(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
+def build_source(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
     """pieces [EOS], cut at the model's length."""
     if isinstance(vocabulary, PretrainedVocabulary):
         return _by_their_files(vocabulary, rows, None, max_length)
-    _tell_cut(rows.lengths + 1, max_length)
+    _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([rows.shortened(max_length - 1), end])
 
 
-def framed_targets(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
+def build_target(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
     """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
-    begin = _column(target_begin(vocabulary), len(rows))
+    begin = _column(decoder_start_id(vocabulary), len(rows))
     if isinstance(vocabulary, PretrainedVocabulary):
         return Ragged.beside([begin, _by_their_files(vocabulary, rows, None, max_length)])
-    _tell_cut(rows.lengths + 1, max_length)
+    _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([begin, rows.shortened(max_length - 1), end])
 
 
-def target_begin(vocabulary: Vocabulary) -> int:
+def decoder_start_id(vocabulary: Vocabulary) -> int:
     """The id a decoder is given first: [BOS], or what an imported model's config says."""
     if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.start_id is not None:
         return vocabulary.start_id
     return vocabulary.bos_id
 
 
-def filler(vocabulary: Vocabulary) -> int:
+def pad_id_or_zero(vocabulary: Vocabulary) -> int:
     """The id that fills short rows: [PAD], or of a vocabulary without one any id, never seen."""
     try:
         return vocabulary.pad_id
@@ -74,14 +74,14 @@ def filler(vocabulary: Vocabulary) -> int:
         return 0
 
 
-def model_size(vocabulary: Vocabulary) -> int:
+def embedding_rows(vocabulary: Vocabulary) -> int:
     """How many rows the tables of a model have for this vocabulary; some have rows to spare."""
     if isinstance(vocabulary, PretrainedVocabulary):
         return max(len(vocabulary), vocabulary.output_size)
     return len(vocabulary)
 
 
-def around(vocabulary: Vocabulary) -> tuple[int, int]:
+def n_special(vocabulary: Vocabulary) -> tuple[int, int]:
     """How many ids stand before and behind the pieces of a text alone."""
     if isinstance(vocabulary, PretrainedVocabulary):
         row = vocabulary.frame([-1]).ids
@@ -89,7 +89,7 @@ def around(vocabulary: Vocabulary) -> tuple[int, int]:
     return 1, 0
 
 
-def cut_side(vocabulary: Vocabulary) -> Literal["left", "right"]:
+def truncation_side(vocabulary: Vocabulary) -> Literal["left", "right"]:
     """Where a text that is too long loses pieces: its end, unless an imported tokeniser differs."""
     return vocabulary.reading.side if isinstance(vocabulary, PretrainedVocabulary) else "right"
 
@@ -101,7 +101,7 @@ def _by_their_files(
     limit = min(max_length, vocabulary.model_max_length or max_length)
     around_them = len(vocabulary.frame([], None if pairs is None else []).ids)
     lengths = rows.lengths + (0 if pairs is None else pairs.lengths) + around_them
-    _tell_cut(lengths, limit, cut_side(vocabulary))
+    _warn_truncated(lengths, limit, truncation_side(vocabulary))
     return Ragged.from_lists(
         [
             vocabulary.frame(
@@ -112,7 +112,7 @@ def _by_their_files(
     )
 
 
-def _tell_cut(
+def _warn_truncated(
     lengths: NDArray[np.int64], limit: int, side: Literal["left", "right"] = "right"
 ) -> None:
     """Say, once in the life of a process, that texts are cut, as their `lengths` are too many."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.errors import InputError
-from jumok.tasks.inputs.special_tokens import framed_texts
+from jumok.tasks.inputs.special_tokens import build_inputs
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
@@ -26,13 +26,13 @@ class TextInputs:
     pairs: Sequence[str] | None = None  # the second text of each pair
 
     @classmethod
-    def of_table(cls, table: Table, pieces: bool = False) -> "TextInputs":
+    def from_table(cls, table: Table, pieces: bool = False) -> "TextInputs":
         """The texts of a table, and those under "pair" where it has such a column."""
         paired = "pair" in table.column_names
-        return cls(texts_of(table, pieces), table.column("pair") if paired else None)
+        return cls(table_texts(table, pieces), table.column("pair") if paired else None)
 
     @classmethod
-    def of_lines(cls, lines: Sequence[str], paired: bool) -> "TextInputs":
+    def from_lines(cls, lines: Sequence[str], paired: bool) -> "TextInputs":
         """A text a line, or a pair parted by a TAB; an empty line is a pair of empty texts.
 
         Raises InputError for a line with more texts or fewer.
@@ -50,7 +50,7 @@ class TextInputs:
         yield from self.texts
         yield from self.pairs or ()
 
-    def shown(self, index: int) -> str:
+    def display(self, index: int) -> str:
         """One of them for people to read."""
         text = self.texts[index]
         return text if self.pairs is None else f"{text} / {self.pairs[index]}"
@@ -70,21 +70,23 @@ class TextEncoder:
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Ragged:
         """The ids of each text; a text without any piece is [CLS] alone."""
         rows = encode_cached(texts, self.vocabulary)
-        return self.framed(rows, None if pairs is None else encode_cached(pairs, self.vocabulary))
+        return self.add_special_tokens(
+            rows, None if pairs is None else encode_cached(pairs, self.vocabulary)
+        )
 
-    def of_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
+    def encode_lines(self, lines: Sequence[str], paired: bool) -> Ragged:
         """The ids of each line: a text, or a pair with a TAB between its texts."""
-        texts = TextInputs.of_lines(lines, paired)
+        texts = TextInputs.from_lines(lines, paired)
         return self(texts.texts, texts.pairs)
 
-    def of_table(self, table: Table, pieces: bool = False) -> Ragged:
+    def encode_table(self, table: Table, pieces: bool = False) -> Ragged:
         """The ids of a table's texts or pairs; its texts are `pieces` or not."""
         if pieces:
-            return self.of_pieces(table.pieces("text"))
-        texts = TextInputs.of_table(table)
+            return self.encode_pieces(table.pieces("text"))
+        texts = TextInputs.from_table(table)
         return self(texts.texts, texts.pairs)
 
-    def of_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
+    def encode_pieces(self, texts: Sequence[Sequence[str]]) -> Ragged:
         """The ids of texts that are cut already; a piece the vocabulary lacks is [UNK].
 
         Raises InputError when it lacks most of them: another vocabulary has cut the texts.
@@ -97,11 +99,11 @@ class TextEncoder:
                 f"the vocabulary lacks {unknown:,} of {len(rows.ids):,} pieces; "
                 "name the one that cut them with vocabulary.file"
             )
-        return self.framed(rows)
+        return self.add_special_tokens(rows)
 
-    def framed(self, rows: Ragged, pairs: Ragged | None = None) -> Ragged:
+    def add_special_tokens(self, rows: Ragged, pairs: Ragged | None = None) -> Ragged:
         """Rows of pieces, or pairs of them, with what stands around them."""
-        return framed_texts(self.vocabulary, rows, pairs, self.max_length)
+        return build_inputs(self.vocabulary, rows, pairs, self.max_length)
 
     def _id(self, piece: str) -> int:
         try:
@@ -110,7 +112,7 @@ class TextEncoder:
             return self.vocabulary.unk_id
 
 
-def texts_of(table: Table, pieces: bool) -> Sequence[str]:
+def table_texts(table: Table, pieces: bool) -> Sequence[str]:
     """The texts of a table; those that are cut into pieces put together again.
 
     >>> list(texts_of(Table.from_columns({"text": [["▁재미", "있", "▁어요"]]}), pieces=True))
@@ -121,7 +123,7 @@ def texts_of(table: Table, pieces: bool) -> Sequence[str]:
     return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
-def is_told_segments(vocabulary: Vocabulary, n_segments: int, pooling: str = "first") -> bool:
+def uses_token_types(vocabulary: Vocabulary, n_segments: int, pooling: str = "first") -> bool:
     """Whether a model is told which text of a pair each token belongs to.
 
     It is not where the tokeniser of somebody else's model does not tell it: there all tokens were
@@ -131,7 +133,7 @@ def is_told_segments(vocabulary: Vocabulary, n_segments: int, pooling: str = "fi
     return n_segments > 1 and (tells or pooling == "compare")
 
 
-def segments_of(ids: Tensor, sep_id: int) -> Tensor:
+def token_type_ids(ids: Tensor, sep_id: int) -> Tensor:
     """Which text of a pair each token belongs to: 0 up to the first [SEP], 1 after it.
 
     ids (B, T) int64 -> (B, T) int64. A text alone, without [SEP], is 0 all through.

@@ -15,11 +15,11 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.special_tokens import model_size
+from jumok.tasks.inputs.special_tokens import embedding_rows
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import task_of
+from jumok.tasks.registry import get_task
 from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.tokenizer import Vocabulary
@@ -61,8 +61,8 @@ class TokenizerPair:
 
     def apply_to(self, recipe: Recipe) -> Recipe:
         """The recipe with the sizes of these vocabularies in its model."""
-        target = None if self.joint else model_size(self.target)
-        return recipe.with_vocabulary(model_size(self.source), target)
+        target = None if self.joint else embedding_rows(self.target)
+        return recipe.with_vocabulary(embedding_rows(self.source), target)
 
     def check(self, recipe: Recipe) -> None:
         """Raises InputError for a recipe that asks of them what they cannot do."""
@@ -104,7 +104,7 @@ class TokenizerPair:
         Raises InputError when one of two is missing, or a file is none of a vocabulary.
         """
         if (folder / IMPORTED).is_dir():
-            return cls.from_pretrained(read_imported(folder))
+            return cls.from_pretrained(load_imported(folder))
         if not (folder / SOURCE).is_file():
             return None
         source = SentencePieceVocabulary.load(folder / SOURCE)
@@ -113,7 +113,7 @@ class TokenizerPair:
         return cls(source, SentencePieceVocabulary.load(folder / TARGET))
 
 
-def read_foreign(
+def read_hf_tokenizer(
     folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
 ) -> PretrainedVocabulary | None:
     """The tokeniser beside a foreign model, None where there is none.
@@ -135,7 +135,7 @@ def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
     write_atomically(inside / _FACTS, facts.encode())
 
 
-def read_imported(folder: Path) -> PretrainedVocabulary:
+def load_imported(folder: Path) -> PretrainedVocabulary:
     """The imported tokeniser in the folder of a run."""
     inside = folder / IMPORTED
     found = read_vocabulary(inside, read_json(inside / _FACTS))
@@ -144,7 +144,7 @@ def read_imported(folder: Path) -> PretrainedVocabulary:
     return found
 
 
-def is_that_of(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "vocabulary") -> bool:
+def matches(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "vocabulary") -> bool:
     """Whether it is the very one that a run's config.json tells the sums of.
 
     Runs of earlier versions have no identities in theirs: there the fingerprint decides.
@@ -153,7 +153,7 @@ def is_that_of(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "v
     return (config.get(f"{name}_sha256"), identity) == (vocabulary.fingerprint, vocabulary.identity)
 
 
-def stated(choice: VocabularyRecipe) -> list[str]:
+def non_default_keys(choice: VocabularyRecipe) -> list[str]:
     """The keys of a [vocabulary] table that are not at their default; `joint` says how many.
 
     >>> stated(VocabularyRecipe(size=4_000, kind="bpe"))
@@ -166,21 +166,21 @@ def stated(choice: VocabularyRecipe) -> list[str]:
     ]
 
 
-def learn(recipe: Recipe, train: Table) -> TokenizerPair:
+def train_or_load(recipe: Recipe, train: Table) -> TokenizerPair:
     """The vocabularies a recipe names, or those learnt from the training rows."""
     choice = recipe.vocabulary
     if choice.joint:
-        only = _named_or_learnt(choice, task_of(recipe).texts(recipe, train))
+        only = _train_or_load_one(choice, get_task(recipe).vocabulary_texts(recipe, train))
         return TokenizerPair(only, only)
     own = replace(choice, file=choice.target_file, size=choice.target_size or choice.size)
-    source = _named_or_learnt(choice, train.column("source"))
+    source = _train_or_load_one(choice, train.column("source"))
     try:
-        return TokenizerPair(source, _named_or_learnt(own, train.column("target")))
+        return TokenizerPair(source, _train_or_load_one(own, train.column("target")))
     except InputError as error:
         raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
 
 
-def _named_or_learnt(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceVocabulary:
+def _train_or_load_one(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceVocabulary:
     if choice.file:
         return SentencePieceVocabulary.load(choice.file)
     return SentencePieceVocabulary.train(texts, choice)

@@ -130,7 +130,7 @@ class WindowRows:
         return bool((self.positions[:, -1] == self.positions.shape[1] - 1).all())
 
 
-def joined(documents: Ragged) -> Ragged:
+def concatenate(documents: Ragged) -> Ragged:
     """All documents as one.
 
     >>> joined(Ragged.from_lists([[2, 5, 3], [2, 6, 3]])).lengths
@@ -139,7 +139,7 @@ def joined(documents: Ragged) -> Ragged:
     return Ragged(documents.ids, np.array([0, len(documents.ids)], dtype=np.int64))
 
 
-def framed(rows: Ragged, before: int, after: int) -> Ragged:
+def add_bos_eos(rows: Ragged, before: int, after: int) -> Ragged:
     """Every row between two ids.
 
     >>> list(framed(Ragged.from_lists([[5], []]), 2, 3))

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from jumok.data.packing import bucketed
 from jumok.seeding import derive_seed, permutation
-from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, padded
+from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.masking import special_ids
-from jumok.tasks.inputs.special_tokens import filler
+from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
-from jumok.tasks.jobs.subword_sampling import replaced, sample
+from jumok.tasks.jobs.subword_sampling import replace_rows, sample_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary, unk_id
@@ -54,7 +54,7 @@ class EpochSampler:
 
         def batch(examples: NDArray[np.int64]) -> BatchT:
             both = [rows[i] for rows in views for i in examples]
-            ids = padded(both, filler(self.vocabulary), self.device)
+            ids = collate(both, pad_id_or_zero(self.vocabulary), self.device)
             return make(ids, np.tile(examples, len(views)))
 
         return LazyBatches(plan, batch)
@@ -66,7 +66,7 @@ class EpochSampler:
         rows = self.ids
         if augmentation.subword_sampling:
             chosen = np.flatnonzero(rng.random(len(rows)) < augmentation.subword_sampling)
-            rows = replaced(rows, chosen, self._sampled(chosen, number, view))
+            rows = replace_rows(rows, chosen, self._sampled(chosen, number, view))
         return _with_token_dropout(rows, augmentation.token_dropout, self.vocabulary, rng)
 
     def _sampled(self, chosen: NDArray[np.int64], number: int, view: int) -> Ragged:
@@ -75,13 +75,15 @@ class EpochSampler:
         rows = self._cut(self.texts.texts, chosen, words)
         pairs = self.texts.pairs
         others = None if pairs is None else self._cut(pairs, chosen, (*words, "pair"))
-        return TextEncoder(self.vocabulary, self.recipe.model.max_length).framed(rows, others)
+        return TextEncoder(self.vocabulary, self.recipe.model.max_length).add_special_tokens(
+            rows, others
+        )
 
     def _cut(
         self, texts: Sequence[str], chosen: NDArray[np.int64], words: Sequence[int | str]
     ) -> Ragged:
         alpha, seed = self.recipe.augmentation.sampling_alpha, derive_seed(self.recipe.seed, *words)
-        return sample([texts[int(i)] for i in chosen], self.vocabulary, alpha, seed)
+        return sample_all([texts[int(i)] for i in chosen], self.vocabulary, alpha, seed)
 
 
 def _with_token_dropout(

@@ -11,7 +11,7 @@ from jumok.seeding import derive_seed
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
-SAMPLED_TOGETHER = 8_192  # texts; lists of ids take ten times the memory of rows
+SAMPLE_BATCH = 8_192  # texts; lists of ids take ten times the memory of rows
 
 
 @dataclass(frozen=True)
@@ -23,27 +23,27 @@ class SubwordSampling:
     seed: int
 
 
-def sampled(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling) -> Ragged:
+def sample_some(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling) -> Ragged:
     """The ids of each text, a share of them cut at random: a pure function of its arguments."""
     if cut.ratio >= 1.0:
-        return sample(texts, vocabulary, cut.alpha, cut.seed)
+        return sample_all(texts, vocabulary, cut.alpha, cut.seed)
     rng = np.random.Generator(np.random.Philox(derive_seed(cut.seed, "chosen")))
     chosen = np.flatnonzero(rng.random(len(texts)) < cut.ratio)
-    others = sample([texts[int(i)] for i in chosen], vocabulary, cut.alpha, cut.seed)
-    return replaced(encode_cached(texts, vocabulary), chosen, others)
+    others = sample_all([texts[int(i)] for i in chosen], vocabulary, cut.alpha, cut.seed)
+    return replace_rows(encode_cached(texts, vocabulary), chosen, others)
 
 
-def sample(texts: Sequence[str], vocabulary: Vocabulary, alpha: float, seed: int) -> Ragged:
+def sample_all(texts: Sequence[str], vocabulary: Vocabulary, alpha: float, seed: int) -> Ragged:
     """Every text in pieces sampled from all ways to cut it (Kudo 2018), a part at a time."""
     parts = []
-    for start in range(0, len(texts), SAMPLED_TOGETHER):
-        part = texts[start : start + SAMPLED_TOGETHER]
+    for start in range(0, len(texts), SAMPLE_BATCH):
+        part = texts[start : start + SAMPLE_BATCH]
         ids = vocabulary.sample_batch(part, alpha=alpha, seed=derive_seed(seed, start))
         parts.append(Ragged.from_lists(ids))
     return Ragged.joined(parts) if parts else Ragged.from_lists([])
 
 
-def replaced(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
+def replace_rows(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
     """The rows, those `chosen` replaced by `others` in order."""
     both = Ragged.joined([rows, others])
     source = np.arange(len(rows))

@@ -21,30 +21,30 @@ class DecoderBackends:
     def __init__(self, config: DecodingConfig) -> None:
         self.config = config
         self._copies: dict[nn.Module, nn.Module] = {}
-        self._made: dict[nn.Module, NativeModel] = {}
+        self._native_models: dict[nn.Module, NativeModel] = {}
 
     @property
     def native(self) -> bool:
         """Whether the C++ kernel is asked for."""
         return self.config.kernel == "native"
 
-    def refuse_missing(self, device: torch.device) -> None:
+    def check_available(self, device: torch.device) -> None:
         """Raises KernelError, or InputError, for what is asked for and cannot be had there."""
-        if self.on_the_cpu is not None and device.type != "cpu":
-            raise _elsewhere(self.on_the_cpu)
+        if self.cpu_only_setting is not None and device.type != "cpu":
+            raise _not_on_cpu(self.cpu_only_setting)
         if self.native:
             from jumok.native.build import kernel_path
 
             kernel_path()
 
     @property
-    def on_the_cpu(self) -> str | None:
+    def cpu_only_setting(self) -> str | None:
         """The setting that writes on the CPU alone; None when there is none."""
         if self.native:
             return 'decoding.kernel "native"'
         return "decoding.precision int8" if self.config.precision == "int8" else None
 
-    def plain(self, model: M) -> M:
+    def model_in_precision(self, model: M) -> M:
         """The model, or a copy of it in the precision of the settings; the kernel makes its own.
 
         Raises InputError for int8 elsewhere than on the CPU, and for a model that is such a copy.
@@ -54,7 +54,7 @@ class DecoderBackends:
         from jumok.native import is_optimized, quantize_int8, to_bfloat16
 
         if model not in self._copies:
-            self._refuse_elsewhere(model)
+            self._check_on_cpu(model)
             if any(map(is_optimized, model.modules())):
                 raise InputError(
                     f"the model is a fast copy already, and decoding.precision "
@@ -65,38 +65,38 @@ class DecoderBackends:
             self._copies[model] = quantize_int8(model) if eight else to_bfloat16(model)
         return self._copies[model]  # type: ignore[return-value]  # a copy is of the same class
 
-    def begin_target(
+    def start_seq2seq(
         self, model: nn.Module, source: Tensor, real: Tensor | None, room: int
     ) -> IncrementalDecoder:
         """A writer of a model that reads sources (N, S)."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._of(model), source, real, capacity=room)
+        return NativeDecoder(self._native_model(model), source, real, capacity=room)
 
-    def begin_text(self, model: nn.Module, room: int) -> IncrementalDecoder:
+    def start_lm(self, model: nn.Module, room: int) -> IncrementalDecoder:
         """A writer of a model that goes on from prompts of one length."""
         from jumok.native import NativeDecoder
 
-        return NativeDecoder(self._of(model), capacity=room)
+        return NativeDecoder(self._native_model(model), capacity=room)
 
-    def _of(self, model: nn.Module) -> "NativeModel":
+    def _native_model(self, model: nn.Module) -> "NativeModel":
         from jumok.native import NativeModel
         from jumok.pretrained.memory_map import release_pages
 
-        self._refuse_elsewhere(model)
-        made = self._made.get(model)
+        self._check_on_cpu(model)
+        made = self._native_models.get(model)
         if made is None:
-            made = self._made[model] = NativeModel(
+            made = self._native_models[model] = NativeModel(
                 model, self.config.precision, on_packed=release_pages
             )
         return made
 
-    def _refuse_elsewhere(self, model: nn.Module) -> None:
-        if self.on_the_cpu is not None and next(model.parameters()).device.type != "cpu":
-            raise _elsewhere(self.on_the_cpu)
+    def _check_on_cpu(self, model: nn.Module) -> None:
+        if self.cpu_only_setting is not None and next(model.parameters()).device.type != "cpu":
+            raise _not_on_cpu(self.cpu_only_setting)
 
 
-def _elsewhere(setting: str) -> InputError:
+def _not_on_cpu(setting: str) -> InputError:
     return InputError(
         f"{setting} writes on the CPU and the model is elsewhere; leave it out, or take the "
         'run with device="cpu"'

@@ -19,21 +19,21 @@ from jumok.decoding.callbacks import StepCallback
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder
 from jumok.decoding.incremental.sliding_window import SlidingWindowDecoder
 from jumok.models import LanguageModel
-from jumok.tasks.inputs.batches import padded
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.batches import collate
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import Generated
 from jumok.tasks.pipeline.outputs import GeneratedText
-from jumok.tasks.told import rewriting
+from jumok.tasks.told import to_generated_text
 from jumok.text.streaming import shared
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
 
-ROWS = 32  # written at once
+BATCH_SIZE = 32  # written at once
 
 
-def continued(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
+def generate(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
     """The continuation alone of each text, as the recipe's [decoding] says.
 
     Texts of like length are written together; those that say nothing apart from the others where
@@ -41,10 +41,10 @@ def continued(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
     equally many tokens, so that it slides where it would alone; the C++ kernel asks for that too.
     """
     config = loaded.recipe.decoding
-    at_once = max(ROWS // (config.n_best if config.sample else config.beam), 1)
-    if loaded.draft is not None:
+    at_once = max(BATCH_SIZE // (config.n_best if config.sample else config.beam), 1)
+    if loaded.draft_model is not None:
         at_once = 1  # of several texts each would keep another number of guesses
-    prompts = [prompt(loaded, text) for text in texts]
+    prompts = [prompt_ids(loaded, text) for text in texts]
     behind = [True] * len(texts)
     if config.constrains_start:
         behind = [bool(said) for said in loaded.vocabulary.decode_batch(prompts)]
@@ -55,33 +55,33 @@ def continued(loaded: "Pipeline", texts: Sequence[str]) -> list[GeneratedText]:
         if not _pads(loaded, prompts[part[-1]]):  # the longest of them
             part = [i for i in part if len(prompts[i]) == len(prompts[part[0]])]
         order = order[len(part) :]
-        found = write_on(loaded, [prompts[i] for i in part])
+        found = generate_from_ids(loaded, [prompts[i] for i in part])
         for i, several in zip(part, found, strict=True):
-            answers[i] = rewriting(loaded, texts[i], several)
+            answers[i] = to_generated_text(loaded, texts[i], several)
     return [answers[i] for i in range(len(texts))]
 
 
-def streamed(loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> GeneratedText:
+def stream(loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> GeneratedText:
     """The continuation of one text, its parts given out as soon as they are certain."""
-    ids = prompt(loaded, text)
+    ids = prompt_ids(loaded, text)
     stops = loaded.recipe.decoding.stop
     streams = TextStreamer(loaded.vocabulary, lambda _, part: on_text(part), stops)
     streams.set_prompt(0, ids)
-    (several,) = write_on(loaded, [ids], streams.push)
+    (several,) = generate_from_ids(loaded, [ids], streams.push)
     streams.finish()
-    return rewriting(loaded, text, several)
+    return to_generated_text(loaded, text, several)
 
 
-def prompt(loaded: "Pipeline", text: str) -> list[int]:
+def prompt_ids(loaded: "Pipeline", text: str) -> list[int]:
     """[BOS] and the text; of one stream of documents the text alone, which may stand anywhere."""
     ids = loaded.vocabulary.encode(text)
     if ids and loaded.recipe.windows.across_documents:
         return ids
-    return [target_begin(loaded.vocabulary), *ids]
+    return [decoder_start_id(loaded.vocabulary), *ids]
 
 
 @torch.inference_mode()
-def write_on(
+def generate_from_ids(
     loaded: "Pipeline",
     prompts: Sequence[list[int]],
     on_token: OnToken | None = None,
@@ -92,7 +92,7 @@ def write_on(
     They are of one length, or fit the model's window with all that may follow.
     """
     model, *others = _models(loaded)
-    box = padded(prompts, 0, loaded.device, left=True)
+    box = collate(prompts, 0, loaded.device, left=True)
     found = generate_lm(
         model,
         box.input_ids,
@@ -100,10 +100,10 @@ def write_on(
         loaded.recipe.decoding,
         end_id=loaded.vocabulary.eos_id,
         vocabulary=loaded.vocabulary,
-        constraints=loaded.constraints,
+        constraints=loaded.processors,
         ensemble=others,
         on_token=on_token,
-        make_decoder=partial(_begin, loaded.kernels),
+        make_decoder=partial(_begin, loaded.backends),
         callback=callback,
         draft=_draft(loaded, box.input_ids.shape[1]),
     )
@@ -112,26 +112,24 @@ def write_on(
 
 def _models(loaded: "Pipeline") -> list[LanguageModel]:
     """The model, and those that write along."""
-    return [m for m in (loaded.model, *loaded.others) if isinstance(m, LanguageModel)]
+    return [m for m in (loaded.model, *loaded.ensemble_models) if isinstance(m, LanguageModel)]
 
 
 def _begin(
     kernels: DecoderBackends, model: LanguageModel, padding: Tensor | None, room: int
 ) -> IncrementalDecoder:
     """One that goes on without an end from prompts of one length; from padded ones up to theirs."""
-    model = kernels.plain(model)
+    model = kernels.model_in_precision(model)
     if padding is not None:
         return CausalLMDecoder(model, padding, capacity=room)
-    return SlidingWindowDecoder(
-        model, partial(kernels.begin_text, model) if kernels.native else None
-    )
+    return SlidingWindowDecoder(model, partial(kernels.start_lm, model) if kernels.native else None)
 
 
 def _pads(loaded: "Pipeline", longest: Sequence[int]) -> bool:
     """Whether prompts up to this one may be padded: no window slides, and the writer knows how."""
     window = min(model.decoder.embedding.max_length for model in _models(loaded))
     most = len(longest) + loaded.recipe.decoding.max_length - 1
-    return not loaded.kernels.native and most <= window
+    return not loaded.backends.native and most <= window
 
 
 def _draft(loaded: "Pipeline", n_given: int) -> DraftModel | None:
@@ -139,7 +137,7 @@ def _draft(loaded: "Pipeline", n_given: int) -> DraftModel | None:
 
     Where a window would slide, a guess more or less would slide it elsewhere: nothing is guessed.
     """
-    draft = loaded.draft
+    draft = loaded.draft_model
     if draft is None:
         return None
     assert isinstance(draft.model, LanguageModel)

@@ -26,7 +26,7 @@ TENSOR_CODEC: Codec[Mapping[str, Tensor]] = Codec(tensorfile.serialize, tensorfi
 JSON_CODEC: Codec[Any] = Codec(lambda value: json.dumps(value).encode(), json.loads)
 
 
-def in_turns(
+def distributed_map(
     parts: Sequence[PartT],
     work: Callable[[PartT], ResultT],
     processes: ProcessGroup,

@@ -21,7 +21,7 @@ from jumok.models import (
     TokenClassifier,
 )
 from jumok.nn.masks import AttentionMask, positions_from_mask
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -142,7 +142,7 @@ def _given(
     if isinstance(loaded.model, EncoderDecoder):
         raise InputError("a sequence-to-sequence model needs decoder_input_ids; give them")
     if isinstance(loaded.model, EncoderDecoderClassifier):
-        begin = target_begin(loaded.vocabulary)
+        begin = decoder_start_id(loaded.vocabulary)
         return torch.full_like(input_ids[:, :1], begin, device=loaded.device)
     return input_ids[:, :0].to(loaded.device)  # there is no decoder
 

@@ -27,10 +27,10 @@ from jumok.decoding.incremental.decoder import IncrementalDecoder
 from jumok.decoding.processors import Processor
 from jumok.models import EncoderDecoder
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
-from jumok.tasks.inputs.batches import ANSWERING_TOKENS, in_order_of_length, padded
-from jumok.tasks.inputs.special_tokens import target_begin
+from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, batches_by_length, collate
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.distributed_map import Codec, in_turns
+from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.ragged import Ragged
@@ -50,12 +50,12 @@ class Generated:
     hypothesis: Hypothesis
 
 
-def in_force(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
+def effective_config(config: DecodingConfig, model: EncoderDecoder) -> DecodingConfig:
     """The settings as they apply to a model, which holds no more than its positions."""
     return config.capped_at(model.decoder.embedding.max_length)
 
 
-def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+def check_decoding(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
     """Raises InputError for [decoding] that the vocabulary or the model cannot carry out.
 
     Before a training, that is, and not when its first answers are to be scored.
@@ -64,7 +64,7 @@ def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) ->
         return
     config, behind = recipe.decoding, recipe.task == "language_modeling"
     if isinstance(model, EncoderDecoder):
-        config = in_force(config, model)
+        config = effective_config(config, model)
     limits = [config.max_length]
     build_stopping_and_processors(
         config, vocabulary.eos_id, limits, vocabulary, continues_text=behind
@@ -72,7 +72,7 @@ def refuse_settings(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) ->
 
 
 @torch.inference_mode()
-def write_all(
+def generate_all(
     model: EncoderDecoder,
     sources: Ragged,
     pad_id: int,
@@ -96,24 +96,24 @@ def write_all(
     and `callback` are for a single source.
     """
     kernels = kernels or DecoderBackends(config)
-    config = in_force(config, model)
+    config = effective_config(config, model)
     rows = config.n_best if config.sample else config.beam
 
     def begin(
         each: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
     ) -> IncrementalDecoder:
         if kernels.native:
-            return kernels.begin_target(each, source, real, room)
-        return default_decoder(config)(kernels.plain(each), source, real, room)
+            return kernels.start_seq2seq(each, source, real, room)
+        return default_decoder(config)(kernels.model_in_precision(each), source, real, room)
 
     def write(batch: NDArray[np.int64]) -> list[list[Hypothesis]]:
-        source = padded([sources[i] for i in batch], pad_id, device)
+        source = collate([sources[i] for i in batch], pad_id, device)
         return generate_seq2seq(
             model,
             source.input_ids,
             source.attention_mask,
             config,
-            bos_id=target_begin(vocabulary),
+            bos_id=decoder_start_id(vocabulary),
             end_id=vocabulary.eos_id,
             vocabulary=vocabulary,
             constraints=constraints,
@@ -124,10 +124,10 @@ def write_all(
             draft=draft,
         )
 
-    at_once = 1 if draft is not None else ANSWERING_TOKENS // rows  # tokens of sources
-    plan = in_order_of_length(sources, at_once)
+    at_once = 1 if draft is not None else EVAL_BATCH_TOKENS // rows  # tokens of sources
+    plan = batches_by_length(sources, at_once)
     outputs: list[list[Generated]] = [[] for _ in range(len(sources))]
-    for batch, answers in zip(plan, in_turns(plan, write, processes, _WRITTEN), strict=True):
+    for batch, answers in zip(plan, distributed_map(plan, write, processes, _WRITTEN), strict=True):
         for i, several in zip(batch, answers, strict=True):
             texts = vocabulary.decode_batch([written.ids for written in several])
             outputs[i] = [
@@ -137,7 +137,7 @@ def write_all(
     return outputs
 
 
-def greedily(config: DecodingConfig) -> DecodingConfig:
+def greedy_config(config: DecodingConfig) -> DecodingConfig:
     """The same settings without a search: quick enough for every epoch.
 
     >>> print(greedily(DecodingConfig(beam=5, length_penalty=0.6, max_ratio=1.5)))

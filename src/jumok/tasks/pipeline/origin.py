@@ -9,7 +9,7 @@ from jumok.decoding.processors import BannedSequences, ForcedToken, Processor
 from jumok.errors import InputError
 from jumok.pretrained.config_reader import ConfigReader
 
-FOLDER = "origin"  # in an imported run: where it is from
+ORIGIN_FOLDER = "origin"  # in an imported run: where it is from
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,23 @@ class Origin:
     config: Mapping[str, Any]
     generation: Mapping[str, Any]
     names: Mapping[str, str]
-    answers: bool  # False: it has no head, or one nobody asks for answers
-    rewrites: bool  # an encoder-decoder
+    has_text_head: bool  # False: it has no head, or one nobody asks for answers
+    is_seq2seq: bool  # an encoder-decoder
 
     @property
-    def chooses(self) -> bool:
+    def single_label(self) -> bool:
         """Whether a classifier's text has one of the labels; else each of them is a yes or no."""
         return self.config.get("problem_type") in (None, "single_label_classification")
 
     @property
-    def ends(self) -> tuple[int, ...]:
+    def eos_ids(self) -> tuple[int, ...]:
         """The tokens any of which ends a text in transformers; () where they are not several."""
         said = self.generation.get("eos_token_id")
         several = said if isinstance(said, list) and len(said) > 1 else []
         return tuple(id_ for id_ in several if type(id_) is int)
 
 
-def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
+def generation_processors(origin: Origin, max_tokens: int, vocabulary_size: int) -> list[Processor]:
     """What a generation_config.json forces and forbids, as decoding understands it.
 
     At most `most` tokens are written, each below `size`. What is forced costs a beam nothing, and
@@ -50,24 +50,24 @@ def folder_constraints(origin: Origin, most: int, size: int) -> list[Processor]:
     settings = ConfigReader(origin.generation)
     found: list[Processor] = []
     ends = _words("eos_token_id", origin.generation)  # one that no model writes does no harm
-    words = _rows("bad_words_ids", origin.generation, size)
-    words += _rows("suppress_tokens", origin.generation, size)
+    words = _rows("bad_words_ids", origin.generation, vocabulary_size)
+    words += _rows("suppress_tokens", origin.generation, vocabulary_size)
     forbidden = [word for word in words if word not in ends]
     if forbidden:
         found.append(BannedSequences(forbidden))
-    if origin.rewrites:
+    if origin.is_seq2seq:
         start = settings.token_id("decoder_start_token_id")
         if start is not None:
-            _check("decoder_start_token_id", [start], size)
-        for name, place in (("forced_bos_token_id", 0), ("forced_eos_token_id", most - 1)):
+            _check("decoder_start_token_id", [start], vocabulary_size)
+        for name, place in (("forced_bos_token_id", 0), ("forced_eos_token_id", max_tokens - 1)):
             token = settings.token_id(name)
             if token is not None:
-                _check(name, [token], size)
+                _check(name, [token], vocabulary_size)
                 found.append(ForcedToken(token, place))
     return found
 
 
-def told(constraints: Sequence[Processor], ends: Sequence[int] = ()) -> str:
+def describe_processors(constraints: Sequence[Processor], ends: Sequence[int] = ()) -> str:
     """What a folder forces and forbids, to stand behind the settings in force; "" for nothing.
 
     Of several `ends` the tokeniser's own alone ends a text here, and that is told too.

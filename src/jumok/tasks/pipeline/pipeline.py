@@ -16,11 +16,11 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.pipeline import forward as from_ids
 from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.origin import Origin, folder_constraints, told
+from jumok.tasks.pipeline.origin import Origin, describe_processors, generation_processors
 from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.tasks.registry import task_of
+from jumok.tasks.registry import get_task
 from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, check_length
 from jumok.text.pretrained import PretrainedVocabulary
 from jumok.text.tokenizer import Vocabulary
@@ -48,20 +48,22 @@ class Pipeline:
         processes: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
         self.model = model.to(device).eval().requires_grad_(False)
-        self.task = task_of(recipe)
+        self.task = get_task(recipe)
         self.recipe, self.labels, self.device = recipe, labels, device
         self._vocabulary, self._target_vocabulary = vocabulary, target_vocabulary
         self.origin, self.processes = origin, processes
-        self.others: tuple[nn.Module, ...] = ()  # that write along
-        self.draft: DraftModel | None = None  # that guesses ahead
+        self.ensemble_models: tuple[nn.Module, ...] = ()  # that write along
+        self.draft_model: DraftModel | None = None  # that guesses ahead
         self.weights_path: Path | None = None  # the file they were read from, where it is one
-        self.kernels = DecoderBackends(recipe.decoding)
-        self.constraints = _constraints(origin, recipe)
+        self.backends = DecoderBackends(recipe.decoding)
+        self.processors = _generation_processors(origin, recipe)
 
     @property
-    def rules(self) -> str:
+    def constraints_summary(self) -> str:
         """What its folder forces and forbids, as told behind the settings in force."""
-        return told(self.constraints, () if self.origin is None else self.origin.ends)
+        return describe_processors(
+            self.processors, () if self.origin is None else self.origin.eos_ids
+        )
 
     @property
     def architecture(self) -> str:
@@ -69,19 +71,19 @@ class Pipeline:
         return type(self.model).__name__ if self.origin is None else self.origin.architecture
 
     @property
-    def answers_texts(self) -> bool:
+    def has_text_head(self) -> bool:
         """Whether it has a head that answers texts; an imported one may have none, or another."""
-        return self.origin is None or self.origin.answers
+        return self.origin is None or self.origin.has_text_head
 
     @property
     def has_logits(self) -> bool:
         """Whether it has a head at all; of towers alone there are hidden states."""
         if isinstance(self.model, EncoderDecoder):
-            return self.answers_texts  # a projection is there all the same
+            return self.has_text_head  # a projection is there all the same
         return not isinstance(self.model, Encoder | Decoder)
 
     @property
-    def own_vocabulary(self) -> Vocabulary | None:
+    def vocabulary_or_none(self) -> Vocabulary | None:
         """The vocabulary, None when the folder has none."""
         return self._vocabulary
 
@@ -93,7 +95,7 @@ class Pipeline:
                 "the folder has no vocabulary, so no text can be read or written; put its "
                 "vocabulary.model or its tokeniser's files there, or give ids to .logits(...)"
             )
-        _refuse_larger(self._vocabulary, self.recipe.model.vocabulary_size)
+        _check_tokenizer_size(self._vocabulary, self.recipe.model.vocabulary_size)
         return self._vocabulary
 
     @property
@@ -106,7 +108,7 @@ class Pipeline:
                 "the folder has no vocabulary of the target; put its vocabulary.target.model "
                 "there, or give ids to .logits(...)"
             )
-        _refuse_larger(self._target_vocabulary, self.recipe.model.output_size)
+        _check_tokenizer_size(self._target_vocabulary, self.recipe.model.output_size)
         return self._target_vocabulary
 
     @overload
@@ -116,34 +118,34 @@ class Pipeline:
     def __call__(self, texts: str | Sequence[str]) -> Output | list[Output]:
         """A Prediction, RegressionOutput, TokenClassification or GeneratedText for each text, in order."""
         if isinstance(texts, str):
-            return self.answer([texts])[0]
-        return self.answer(list(texts))
+            return self.predict([texts])[0]
+        return self.predict(list(texts))
 
-    def answer(self, texts: Sequence[str]) -> list[Output]:
+    def predict(self, texts: Sequence[str]) -> list[Output]:
         """One answer a text, in order; an empty text is answered too.
 
         Raises InputError for a text that is too long, before any is answered.
         """
         self.check_length(texts)
-        self.refuse_unanswered()
-        return list(self.task.answer(self, texts))
+        self.check_supported()
+        return list(self.task.predict(self, texts))
 
-    def refuse_unanswered(self) -> None:
+    def check_supported(self) -> None:
         """Raises InputError for an imported model whose numbers are no answers to texts."""
-        if not self.answers_texts:
+        if not self.has_text_head:
             raise InputError(
                 f"a {self.architecture} has no head that answers texts; ask .hidden_states(...) or "
                 ".logits(...), or train one with model.init"
             )
         origin = self.origin
-        if self.recipe.task == "classification" and origin is not None and not origin.chooses:
+        if self.recipe.task == "classification" and origin is not None and not origin.single_label:
             raise InputError(
                 f"config.json: problem_type {str(origin.config['problem_type'])[:80]!r} came, and "
                 "jumok answers with one label a text; ask .logits(...), or train a head with "
                 "model.init"
             )
         if self.recipe.task == "tagging" and origin is not None:
-            bio.refuse_other_tags(self.labels)
+            bio.check_bio(self.labels)
 
     def check_length(self, texts: Sequence[str]) -> None:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
@@ -151,19 +153,19 @@ class Pipeline:
         for text in texts:
             check_length(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
 
-    def with_decoding(self, words: Sequence[str]) -> "Pipeline":
+    def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
 
         Raises InputError for a key that is not known, when the model writes nothing, and for
         coverage where several write together.
         """
-        return self._with(self.recipe.with_decoding(words), self.others)
+        return self._copy_with(self.recipe.with_decoding(overrides), self.ensemble_models)
 
-    def renewed(self) -> "Pipeline":
+    def refreshed(self) -> "Pipeline":
         """The same model once its weights were changed: what was made of the old ones is let go."""
-        return self._with(self.recipe, self.others)
+        return self._copy_with(self.recipe, self.ensemble_models)
 
-    def beside(self, others: Sequence["Pipeline"]) -> "Pipeline":
+    def ensemble(self, others: Sequence["Pipeline"]) -> "Pipeline":
         """One that writes by the mean of the probabilities of this model and of the others.
 
         Raises InputError when they do not read and write with the same vocabularies, for models
@@ -175,17 +177,17 @@ class Pipeline:
                     f"a run of the task {each.recipe.task} cannot write along with one of "
                     f"{self.recipe.task}; give runs of {' or all of '.join(GENERATIVE_TASKS)}"
                 )
-            self._refuse_other_vocabularies(each)
+            self._check_same_tokenizers(each)
             holds, longest = each.recipe.model.max_length, self.recipe.model.max_length
             if holds < longest and self.recipe.task != "language_modeling":
                 raise InputError(
                     f"{each.recipe.name} holds {holds} tokens, {self.recipe.name} {longest}; name "
                     "the one that holds fewest first"
                 )
-        models = [model for each in others for model in (each.model, *each.others)]
-        return self._with(self.recipe, [*self.others, *models])
+        models = [model for each in others for model in (each.model, *each.ensemble_models)]
+        return self._copy_with(self.recipe, [*self.ensemble_models, *models])
 
-    def drafted_by(self, small: "Pipeline") -> "Pipeline":
+    def with_draft(self, small: "Pipeline") -> "Pipeline":
         """One that writes what this model writes, while a smaller one guesses ahead.
 
         Raises InputError for models that do not write, or not with the same vocabularies, for a
@@ -196,7 +198,7 @@ class Pipeline:
                 f"a run of the task {small.recipe.task} cannot guess for one of the task "
                 f"{self.recipe.task}; give two runs of {' or two of '.join(GENERATIVE_TASKS)}"
             )
-        self._refuse_other_vocabularies(small)
+        self._check_same_tokenizers(small)
         decoding, longest = self.recipe.decoding, self.recipe.model.max_length
         if decoding.beam > 1 or decoding.n_best > 1:
             raise InputError(
@@ -209,17 +211,17 @@ class Pipeline:
                 f"{self.recipe.name} {longest}; give one that holds as many"
             )
         assert isinstance(small.model, EncoderDecoder | LanguageModel)
-        drafted = self._with(self.recipe, self.others)
-        drafted.draft = DraftModel(small.model)
+        drafted = self._copy_with(self.recipe, self.ensemble_models)
+        drafted.draft_model = DraftModel(small.model)
         return drafted
 
     def with_models(self, change: Callable[[nn.Module], nn.Module]) -> "Pipeline":
         """One that answers with what `change` makes of its model, and of those that write along."""
-        other = self._with(self.recipe, [change(model) for model in self.others])
+        other = self._copy_with(self.recipe, [change(model) for model in self.ensemble_models])
         other.model = change(self.model)
         return other
 
-    def _refuse_other_vocabularies(self, other: "Pipeline") -> None:
+    def _check_same_tokenizers(self, other: "Pipeline") -> None:
         """Raises InputError when another run does not read and write with the same ones."""
         if other.vocabulary.fingerprint != self.vocabulary.fingerprint or (
             other.target_vocabulary.fingerprint != self.target_vocabulary.fingerprint
@@ -229,7 +231,7 @@ class Pipeline:
                 "train one with vocabulary.file naming the other's"
             )
 
-    def _with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Pipeline":
+    def _copy_with(self, recipe: Recipe, others: Sequence[nn.Module]) -> "Pipeline":
         """The same model by another recipe of its task; its fast copies are to be made anew.
 
         Raises InputError for several models and coverage, which looks at the attention of one.
@@ -241,9 +243,9 @@ class Pipeline:
                 "name one run"
             )
         other = copy.copy(self)
-        other.recipe, other.others = recipe, tuple(others)
-        other.kernels = DecoderBackends(recipe.decoding)
-        other.constraints = _constraints(self.origin, recipe)
+        other.recipe, other.ensemble_models = recipe, tuple(others)
+        other.backends = DecoderBackends(recipe.decoding)
+        other.processors = _generation_processors(self.origin, recipe)
         return other
 
     def logits(
@@ -275,15 +277,15 @@ class Pipeline:
         )
 
 
-def _constraints(origin: Origin | None, recipe: Recipe) -> list[Processor]:
+def _generation_processors(origin: Origin | None, recipe: Recipe) -> list[Processor]:
     """What the folder of an imported model forces upon or forbids all that a recipe writes."""
     if origin is None:
         return []
     most = min(recipe.decoding.max_length, recipe.model.max_length)
-    return folder_constraints(origin, most, recipe.model.output_size)
+    return generation_processors(origin, most, recipe.model.output_size)
 
 
-def _refuse_larger(vocabulary: Vocabulary, size: int) -> None:
+def _check_tokenizer_size(vocabulary: Vocabulary, size: int) -> None:
     """Raises InputError for a tokeniser that gives ids its model knows nothing of."""
     if len(vocabulary) > size:
         raise InputError(

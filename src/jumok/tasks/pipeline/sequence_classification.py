@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import (
-    ANSWERING_TOKENS,
+    EVAL_BATCH_TOKENS,
     LazyBatches,
     PaddedBatch,
-    in_order_of_length,
-    padded,
+    batches_by_length,
+    collate,
 )
-from jumok.tasks.inputs.special_tokens import filler, target_begin
-from jumok.tasks.inputs.text_encoder import TextInputs, is_told_segments, segments_of
+from jumok.tasks.inputs.special_tokens import decoder_start_id, pad_id_or_zero
+from jumok.tasks.inputs.text_encoder import TextInputs, token_type_ids, uses_token_types
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
-from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, in_turns
+from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Vocabulary
 
@@ -59,7 +59,9 @@ class LabelledTexts:
     labels: NDArray[Any]  # (n,)
 
 
-def text_epoch(epochs: EpochSampler, train: LabelledTexts, number: int) -> LazyBatches[TextBatch]:
+def epoch_batches(
+    epochs: EpochSampler, train: LabelledTexts, number: int
+) -> LazyBatches[TextBatch]:
     """The batches of an epoch, with what is wanted for each text."""
     wanted = torch.from_numpy(train.labels)
 
@@ -69,7 +71,7 @@ def text_epoch(epochs: EpochSampler, train: LabelledTexts, number: int) -> LazyB
     return epochs.batches(number, batch)
 
 
-def outputs(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Tensor:
+def forward(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Tensor:
     """What the model says to a batch, (B, L); it learns from [SEP] which token is of which text.
 
     A decoder, where there is one, is given [BOS] as in note 002.
@@ -77,18 +79,18 @@ def outputs(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Ten
     assert isinstance(model, TextClassifier | EncoderDecoderClassifier)
     table = model.encoder.embedding.segments  # of RoBERTa one row: all texts are of segment 0
     n_segments = 0 if table is None else table.num_embeddings
-    told = is_told_segments(vocabulary, n_segments, getattr(model, "pooling", "first"))
-    segments = segments_of(texts.input_ids, vocabulary.sep_id) if told else None
+    told = uses_token_types(vocabulary, n_segments, getattr(model, "pooling", "first"))
+    segments = token_type_ids(texts.input_ids, vocabulary.sep_id) if told else None
     if isinstance(model, EncoderDecoderClassifier):
         begin = torch.full(
-            (len(texts.input_ids), 1), target_begin(vocabulary), device=texts.input_ids.device
+            (len(texts.input_ids), 1), decoder_start_id(vocabulary), device=texts.input_ids.device
         )
         return model(texts.input_ids, begin, texts.attention_mask, segments=segments)  # type: ignore[no-any-return]
     return model(texts.input_ids, texts.attention_mask, segments=segments)  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()
-def answer_all(
+def predict_all(
     model: nn.Module,
     rows: Ragged,
     vocabulary: Vocabulary,
@@ -98,11 +100,11 @@ def answer_all(
     """The outputs (n, L) float32 on the CPU for every row, in the order of the rows."""
 
     def answer(batch: NDArray[np.int64]) -> dict[str, Tensor]:
-        texts = padded([rows[i] for i in batch], filler(vocabulary), device)
-        return {"outputs": outputs(model, texts, vocabulary).float().cpu()}
+        texts = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
+        return {"outputs": forward(model, texts, vocabulary).float().cpu()}
 
-    plan = in_order_of_length(rows, ANSWERING_TOKENS)
-    parts = in_turns(plan, answer, processes, TENSOR_CODEC)
+    plan = batches_by_length(rows, EVAL_BATCH_TOKENS)
+    parts = distributed_map(plan, answer, processes, TENSOR_CODEC)
     if not parts:
         return torch.empty(0, 0)
     found = torch.cat([part["outputs"] for part in parts])

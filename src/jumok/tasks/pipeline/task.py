@@ -37,13 +37,13 @@ class Task(Protocol):
     def columns(self, recipe: Recipe) -> tuple[str, ...]:
         """What a row of the recipe's data holds."""
 
-    def texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
+    def vocabulary_texts(self, recipe: Recipe, train: Table) -> Iterator[str]:
         """All that the training rows say: what a vocabulary is learnt from."""
 
-    def model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
+    def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """The model a recipe describes, freshly initialised."""
 
-    def job(
+    def build_job(
         self,
         recipe: Recipe,
         model: nn.Module,
@@ -53,10 +53,10 @@ class Task(Protocol):
     ) -> TrainingJob[Any]:
         """What a trainer needs."""
 
-    def score(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
+    def evaluate(self, loaded: "Pipeline", table: Table, split: str) -> EvaluationResult:
         """The scores of a model on the rows of a table."""
 
-    def answer(self, loaded: "Pipeline", texts: Sequence[str]) -> Sequence[Output]:
+    def predict(self, loaded: "Pipeline", texts: Sequence[str]) -> Sequence[Output]:
         """One answer a text, in order; an empty text is answered too."""
 
 
@@ -64,7 +64,7 @@ class Task(Protocol):
 class GenerativeTask(Protocol):
     """A task whose answers are written token by token, as `recipe.decoding` says."""
 
-    def in_force(self, loaded: "Pipeline") -> DecodingConfig:
+    def effective_decoding(self, loaded: "Pipeline") -> DecodingConfig:
         """How answers are written: what the recipe says, as far as the model can."""
 
     def stream(self, loaded: "Pipeline", text: str, on_text: Callable[[str], None]) -> Output:

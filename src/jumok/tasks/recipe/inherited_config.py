@@ -9,7 +9,7 @@ from jumok.config_io import apply_overrides, read_toml
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.pretrained.foreign import hf_model_config, is_hf_folder
-from jumok.tasks.pipeline.origin import FOLDER
+from jumok.tasks.pipeline.origin import ORIGIN_FOLDER
 
 # What is a matter of the task, of its vocabularies or of how it is learnt.
 _FREE = {
@@ -22,10 +22,10 @@ _FREE = {
     "activation_dropout",
 }
 _OF_FOREIGN = ("n_decoder_layers", "tie_embeddings")  # what our recipes seldom have otherwise
-MEASURES = tuple(f.name for f in dataclasses.fields(TransformerConfig) if f.name not in _FREE)
+INHERITED = tuple(f.name for f in dataclasses.fields(TransformerConfig) if f.name not in _FREE)
 
 
-def with_measures(recipe: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
+def inherit_model_config(recipe: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     r"""The tables of a recipe file with `key=value` words laid over them, as `override` does it.
 
     Where they name a run to begin from, the model gets the measures of that run. A measure that is
@@ -41,7 +41,7 @@ def with_measures(recipe: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     ...     "n_layers": 4, "dropout": 0.2, "init": run}
     True
     """
-    tree, spoken = apply_overrides(recipe, words), apply_overrides({}, words)
+    tree, spoken = apply_overrides(recipe, overrides), apply_overrides({}, overrides)
     stated, said = tree.get("model"), spoken.get("model")
     folder = stated.get("init") if isinstance(stated, dict) else None
     if isinstance(stated, dict) and isinstance(folder, str) and folder:
@@ -50,9 +50,11 @@ def with_measures(recipe: Mapping[str, Any], words: Sequence[str]) -> dict[str, 
     return tree
 
 
-def refuse_other_measures(config: TransformerConfig, run: TransformerConfig, folder: Path) -> None:
+def check_same_architecture(
+    config: TransformerConfig, run: TransformerConfig, folder: Path
+) -> None:
     """Raises InputError when a model does not have the measures of the run it begins from."""
-    for name in MEASURES:
+    for name in INHERITED:
         came, wanted = getattr(config, name), getattr(run, name)
         if came != wanted and not _may_be_added(name, wanted):
             raise InputError(
@@ -65,11 +67,11 @@ def _measures_of(folder: Path) -> dict[str, Any]:
     path = folder / "recipe.toml"
     if is_hf_folder(folder):
         found = hf_model_config(folder)
-        measures = {name: getattr(found, name) for name in (*MEASURES, *_OF_FOREIGN)}
+        measures = {name: getattr(found, name) for name in (*INHERITED, *_OF_FOREIGN)}
         return {name: value for name, value in measures.items() if value is not None}
     if not path.is_file():
         return {}
-    names = (*MEASURES, *_OF_FOREIGN) if (folder / FOLDER).is_dir() else MEASURES
+    names = (*INHERITED, *_OF_FOREIGN) if (folder / ORIGIN_FOLDER).is_dir() else INHERITED
     stated: dict[str, Any] = read_toml(path).get("model", {})
     return {
         name: value

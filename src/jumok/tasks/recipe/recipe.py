@@ -14,7 +14,7 @@ from jumok.models.config import TransformerConfig
 from jumok.tasks.agreement import refuse_contradictions, refuse_strangers, refuse_unread
 from jumok.tasks.inputs.masking import MaskingConfig
 from jumok.tasks.inputs.windows import WindowConfig
-from jumok.tasks.recipe.inherited_config import with_measures
+from jumok.tasks.recipe.inherited_config import inherit_model_config
 from jumok.tasks.recipe.tables import (
     AugmentationConfig,
     ModelConfig,
@@ -58,7 +58,7 @@ class Recipe:
         return bool(self.data.pair) or "pair" in columns
 
     @property
-    def score(self) -> Metric:
+    def selection_metric(self) -> Metric:
         """What the best weights are chosen by."""
         return self.metric or TASK_SPECS[self.task].metrics[0]
 
@@ -77,12 +77,12 @@ class Recipe:
         model = replace(self.model, vocabulary_size=size, target_vocabulary_size=target_size)
         return replace(self, model=model)
 
-    def with_decoding(self, words: Sequence[str]) -> "Recipe":
+    def with_decoding(self, overrides: Sequence[str]) -> "Recipe":
         """The same recipe, `key=value` words laid over its [decoding] table."""
         if self.task not in GENERATIVE_TASKS:
             raise InputError(f"a model of the task {self.task} writes nothing; leave decoding out")
         decoding = from_dict(
-            DecodingConfig, apply_overrides(to_dict(self.decoding), words), "decoding"
+            DecodingConfig, apply_overrides(to_dict(self.decoding), overrides), "decoding"
         )
         return replace(self, decoding=decoding)
 
@@ -91,7 +91,7 @@ class Recipe:
         return to_toml(to_dict(self))
 
 
-def built_in() -> dict[str, Path]:
+def builtin_recipes() -> dict[str, Path]:
     """The recipes that ship with jumok, by name."""
     folder = resources.files("jumok") / "recipes"
     paths = [Path(str(entry)) for entry in folder.iterdir()]
@@ -106,12 +106,12 @@ def load_recipe(source: str, overrides: Sequence[str] = ()) -> Recipe:
     if source.endswith(".toml"):
         path = Path(source)
     else:
-        known = built_in()
+        known = builtin_recipes()
         if source not in known:
             raise InputError(
                 f"{source!r} is no built-in recipe ({suggest(source, list(known))}) and no .toml "
                 "file; name one of them"
             )
         path = known[source]
-    tree = with_measures({"name": path.stem} | read_toml(path), overrides)
+    tree = inherit_model_config({"name": path.stem} | read_toml(path), overrides)
     return from_dict(Recipe, tree)

@@ -14,7 +14,7 @@ from jumok.device import peak_memory_bytes, versions
 from jumok.errors import InputError
 from jumok.models.weights import load_weights, named_weights
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.tasks.runs.evaluate import score, tables_of, tell_bad_rows
+from jumok.tasks.runs.evaluate import evaluate, evaluation_tables, report_bad_rows
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import TrainingResult
@@ -22,7 +22,7 @@ from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 
 
-def average(folder: Path, last: int, out: Path) -> TrainingResult:
+def average_checkpoints(folder: Path, last: int, out: Path) -> TrainingResult:
     """A new run in `out` with the mean of the last `last` checkpoints of the run in `folder`.
 
     It is scored on the development split, as is what the run itself came to. The weights averaged
@@ -30,15 +30,15 @@ def average(folder: Path, last: int, out: Path) -> TrainingResult:
     when the run is not finished, `out` holds a run, or so many checkpoints were not kept.
     """
     begin = time.monotonic()
-    run = Run.existing(folder)
-    Run(out).refuse_existing()
+    run = Run.open(folder)
+    Run(out).check_absent()
     loaded = load(folder)
     checkpoints = _last(run, last)
-    (dev,) = tables_of(loaded.recipe, "dev", loaded.labels).values()
-    tell_bad_rows([dev])
-    before = score(loaded, dev, "dev").scores
-    load_weights(loaded.model, mean([each.load()["model"] for each in checkpoints]))
-    after = score(loaded.renewed(), dev, "dev").scores
+    (dev,) = evaluation_tables(loaded.recipe, "dev", loaded.labels).values()
+    report_bad_rows([dev])
+    before = evaluate(loaded, dev, "dev").scores
+    load_weights(loaded.model, mean_weights([each.load()["model"] for each in checkpoints]))
+    after = evaluate(loaded.refreshed(), dev, "dev").scores
     averaged = _write(run, loaded, out)
     results = {
         "name": loaded.recipe.name,
@@ -56,7 +56,7 @@ def average(folder: Path, last: int, out: Path) -> TrainingResult:
     return TrainingResult(averaged, results)
 
 
-def mean(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of each tensor, summed in float64.
 
     >>> mean([{"bias": torch.tensor([1.0, 4.0])}, {"bias": torch.tensor([3.0, 0.0])}])
@@ -96,6 +96,6 @@ def _last(run: Run, last: int) -> list[Checkpoint]:
 def _write(run: Run, loaded: Pipeline, out: Path) -> Run:
     """The run in its new folder: the same recipe and vocabularies, other weights."""
     vocabularies = run.vocabularies()
-    averaged = Run.begin(out, run.recipe(), vocabularies)
-    averaged.write_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.checksums)
+    averaged = Run.create(out, run.recipe(), vocabularies)
+    averaged.save_model(loaded.model, loaded.recipe, loaded.labels, vocabularies.checksums)
     return averaged

@@ -14,29 +14,29 @@ from jumok.errors import InputError
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import task_of
+from jumok.tasks.registry import get_task
 
 
 @torch.inference_mode()
-def score(loaded: Pipeline, table: Table, split: str) -> EvaluationResult:
+def evaluate(loaded: Pipeline, table: Table, split: str) -> EvaluationResult:
     """The scores of a model on the rows of a table, in float32.
 
     Raises InputError when there are none, and for an imported model that answers no texts.
     """
     if not len(table):
         raise InputError(f"{split} has no rows to score; name a file with some")
-    loaded.refuse_unanswered()
-    return loaded.task.score(loaded, table, split)
+    loaded.check_supported()
+    return loaded.task.evaluate(loaded, table, split)
 
 
-def tell_bad_rows(tables: Iterable[Table]) -> None:
+def report_bad_rows(tables: Iterable[Table]) -> None:
     """What was wrong with rows that a recipe skips, on stderr."""
     for words in {str(table.bad_rows): None for table in tables}:
         if words:
             print(words, file=sys.stderr)
 
 
-def tables_of(
+def evaluation_tables(
     recipe: Recipe, split: str | None = None, labels: Sequence[str] = ()
 ) -> dict[str, Table]:
     """One split of the recipe's data by its name, or every test set.
@@ -45,7 +45,7 @@ def tables_of(
     whatever has become of the training file since. Raises InputError when the data have no such
     split, or no test set.
     """
-    data, columns = recipe.data, task_of(recipe).columns(recipe)
+    data, columns = recipe.data, get_task(recipe).columns(recipe)
     if labels and not data.corpus:
         data = replace(data, labels=tuple(labels))
     names = ["test"] if split is None else [split]

@@ -31,13 +31,13 @@ from jumok.safe_json import read_json
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     TokenizerPair,
-    is_that_of,
-    read_foreign,
-    read_imported,
+    load_imported,
+    matches,
+    read_hf_tokenizer,
     save_imported,
 )
 from jumok.tasks.inputs.windows import WindowConfig
-from jumok.tasks.pipeline.origin import FOLDER, Origin
+from jumok.tasks.pipeline.origin import ORIGIN_FOLDER, Origin
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
@@ -70,14 +70,14 @@ class ImportedCheckpoint:
     origin: Origin
 
 
-def open_foreign(folder: Path) -> ImportedCheckpoint:
+def open_hf(folder: Path) -> ImportedCheckpoint:
     """The checkpoint in a foreign folder, its weights mapped, not copied, in float32.
 
     Raises InputError for what we do not read, StorageError for what cannot be read.
     """
     checkpoint = open_checkpoint(folder)
-    found = _opened(checkpoint)
-    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation_config)
+    found = _open_model(checkpoint)
+    vocabulary = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
     return _imported(found.architecture, found.model.float(), vocabulary, origin, folder)
 
@@ -88,9 +88,9 @@ def open_imported(run: Run) -> ImportedCheckpoint:
     What its recipe.toml says of everything but the model holds as it stands there. Raises
     InputError for files of different folders.
     """
-    folder = run.folder / FOLDER
-    facts = _facts(folder)
-    _refuse_others(folder, facts)
+    folder = run.folder / ORIGIN_FOLDER
+    facts = _read_metadata(folder)
+    _check_checksums(folder, facts)
     config = read_json(folder / "config.json")
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
@@ -99,9 +99,9 @@ def open_imported(run: Run) -> ImportedCheckpoint:
     check_model_size(described.config, sum(tensor.numel() for tensor in weights.values()))
     model = described.build()
     load_weights(model, weights)
-    vocabulary = read_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
+    vocabulary = load_imported(run.folder) if (run.folder / IMPORTED).is_dir() else None
     told = run.read_model_config()
-    if vocabulary is not None and not is_that_of(told, vocabulary):
+    if vocabulary is not None and not matches(told, vocabulary):
         raise InputError(
             f"{run.folder / IMPORTED} is not the tokeniser {run.weights_path.name} came with; "
             "restore the run's own files"
@@ -129,8 +129,8 @@ def import_checkpoint(folder: Path, out: Path) -> ImportedCheckpoint:
     """
     check_empty(out)
     checkpoint = open_checkpoint(folder)
-    found = _opened(checkpoint)
-    vocabulary = read_foreign(folder, checkpoint.config, checkpoint.generation_config)
+    found = _open_model(checkpoint)
+    vocabulary = read_hf_tokenizer(folder, checkpoint.config, checkpoint.generation_config)
     origin = _origin_of(checkpoint, found)
     imported = _imported(found.architecture, found.model, vocabulary, origin, out)
     with atomic_directory(out) as scratch:
@@ -146,14 +146,14 @@ def _write(
     imported: ImportedCheckpoint,
 ) -> None:
     """The files of an imported run into its folder."""
-    origin = run.folder / FOLDER
+    origin = run.folder / ORIGIN_FOLDER
     origin.mkdir()
     if vocabulary is not None:
         save_imported(vocabulary, run.folder)
     for name in ("config.json", "generation_config.json"):
         if (checkpoint.folder / name).is_file():
             write_atomically(origin / name, (checkpoint.folder / name).read_bytes())
-    carried = tensorfile.serialize(_apart(found.unused))
+    carried = tensorfile.serialize(_copies(found.unused))
     write_atomically(origin / UNUSED_TENSORS, carried)
     facts = {
         "from": name_of(checkpoint.folder),
@@ -168,7 +168,7 @@ def _write(
     run.write_json(origin / "origin.json", facts)
     weights = {name: p.detach() for name, p in named_weights(found.model).items()}
     tied = json.dumps(tied_weights(found.model), sort_keys=True)
-    data = tensorfile.serialize(_apart(weights), {"tied": tied})
+    data = tensorfile.serialize(_copies(weights), {"tied": tied})
     write_atomically(run.weights_path, data)
     sums = imported.vocabularies.checksums if imported.vocabularies else {}
     run.write_json(
@@ -195,7 +195,7 @@ class ImportMetadata:
     checksums: Mapping[str, str]  # SHA-256 of the files that came, and of what was carried
 
 
-def _facts(folder: Path) -> ImportMetadata:
+def _read_metadata(folder: Path) -> ImportMetadata:
     path = folder / "origin.json"
     facts = read_json(path)
     names, tying, sums = facts.get("names"), facts.get("tying"), facts.get("sha256")
@@ -211,7 +211,7 @@ def _are_texts(table: object) -> bool:
     return isinstance(table, dict) and all(type(text) is str for text in table.values())
 
 
-def _refuse_others(folder: Path, facts: ImportMetadata) -> None:
+def _check_checksums(folder: Path, facts: ImportMetadata) -> None:
     """Raises InputError for files beside origin.json that are not those it was written with."""
     for name in ("config.json", "generation_config.json", UNUSED_TENSORS):
         if name in facts.checksums and sha256_of(folder / name) != facts.checksums[name]:
@@ -221,15 +221,15 @@ def _refuse_others(folder: Path, facts: ImportMetadata) -> None:
             )
 
 
-def original(folder: Path) -> tuple[PretrainedModel, Path]:
+def open_original(folder: Path) -> tuple[PretrainedModel, Path]:
     """A checkpoint as it came, every tensor in its own dtype, and the folder of its JSON files.
 
     `folder` is that of an `Origin`: a foreign one, or the one an imported run keeps.
     """
     if not (folder / "origin.json").is_file():
-        return _opened(open_checkpoint(folder)), folder
-    facts = _facts(folder)
-    _refuse_others(folder, facts)
+        return _open_model(open_checkpoint(folder)), folder
+    facts = _read_metadata(folder)
+    _check_checksums(folder, facts)
     described = parse_config(read_json(folder / "config.json"), list(facts.names))
     described = described.with_tying(facts.tying)
     model = described.build_on_meta()
@@ -238,7 +238,7 @@ def original(folder: Path) -> tuple[PretrainedModel, Path]:
     return PretrainedModel(described, model, facts.names, carried), folder
 
 
-def _opened(checkpoint: HFCheckpoint) -> PretrainedModel:
+def _open_model(checkpoint: HFCheckpoint) -> PretrainedModel:
     try:
         return model_from_hf(checkpoint.config, checkpoint.tensors)
     except InputError as error:
@@ -266,14 +266,14 @@ def _origin(
         folder,
         described.class_name,
         config,
-        generation or _legacy(config),
+        generation or _legacy_generation_config(config),
         names,
-        answers=described.head.has_task,
-        rewrites=described.head.kind == "encoder_decoder",
+        has_text_head=described.head.has_task,
+        is_seq2seq=described.head.kind == "encoder_decoder",
     )
 
 
-def _legacy(config: Mapping[str, Any]) -> dict[str, Any]:
+def _legacy_generation_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of generation that older folders keep in config.json."""
     keys = ("forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "suppress_tokens",
             "eos_token_id", "num_beams", "length_penalty", "early_stopping", "max_length",
@@ -358,6 +358,6 @@ def _name(folder: Path) -> str:
     return re.sub(r"[^\w.-]+", "-", folder.resolve().name).strip(".-") or "imported"
 
 
-def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _copies(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Tensors that share memory with none of the others."""
     return {name: tensor.contiguous().clone() for name, tensor in tensors.items()}

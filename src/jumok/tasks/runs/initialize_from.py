@@ -12,15 +12,15 @@ from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.pretrained.foreign import is_hf_folder
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_foreign
-from jumok.tasks.recipe.inherited_config import refuse_other_measures
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, read_hf_tokenizer
+from jumok.tasks.recipe.inherited_config import check_same_architecture
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.runs.import_checkpoint import open_foreign
+from jumok.tasks.runs.import_checkpoint import open_hf
 from jumok.tasks.runs.run import Run
 
-TOWERS = ("encoder.", "decoder.")
-SHOWN = 8  # names in a line
+BACKBONE_PREFIXES = ("encoder.", "decoder.")
+MAX_NAMES = 8  # names in a line
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ class LoadReport:
         )
 
 
-def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]) -> LoadReport:
+def initialize_from(
+    folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[str]
+) -> LoadReport:
     """Copy into the model what it shares with the run in `folder`.
 
     The towers' weights go by their names; the head's are taken only when task, kind of model,
@@ -53,7 +55,7 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
     finished run, when the run has other measures, and when no weight fits.
     """
     start = _start(folder)
-    refuse_other_measures(recipe.model, start.model, folder)
+    check_same_architecture(recipe.model, start.model, folder)
     pooled = recipe.task in ("classification", "regression")
     alike = ("kind", "pooling", "pooler") if pooled else ("kind",)
     same_head = (
@@ -62,11 +64,11 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
         and start.labels == tuple(labels)
     )
     theirs, own = start.weights, named_weights(model)
-    _refuse_other_tables(folder, theirs, own)
+    _check_embedding_sizes(folder, theirs, own)
     taken = tuple(
         name
         for name in own
-        if name in theirs and (same_head or name.startswith(TOWERS))
+        if name in theirs and (same_head or name.startswith(BACKBONE_PREFIXES))
         if own[name].shape == theirs[name].shape
     )
     if not taken:
@@ -79,19 +81,19 @@ def begin_from(folder: Path, recipe: Recipe, model: nn.Module, labels: Sequence[
     return LoadReport(folder, taken, fresh, left)
 
 
-def vocabularies_of(folder: Path) -> TokenizerPair:
+def load_tokenizers(folder: Path) -> TokenizerPair:
     """What the run, or the foreign checkpoint, in `folder` reads and writes with."""
     if not is_hf_folder(folder):
-        return Run.existing(folder).vocabularies()
+        return Run.open(folder).vocabularies()
     path = folder / "generation_config.json"
     generation = read_json(path) if path.is_file() else {}
-    found = read_foreign(folder, read_json(folder / "config.json"), generation)
+    found = read_hf_tokenizer(folder, read_json(folder / "config.json"), generation)
     if found is None:
         raise InputError(f"{folder} has no tokeniser; put its files there to begin from it")
     return TokenizerPair.from_pretrained(found)
 
 
-def _refuse_other_tables(
+def _check_embedding_sizes(
     folder: Path, theirs: Mapping[str, Tensor], own: Mapping[str, nn.Parameter]
 ) -> None:
     """Raises InputError when a tokeniser has not as many pieces as its model knows."""
@@ -116,19 +118,21 @@ class _Start:
 
 def _start(folder: Path) -> _Start:
     if is_hf_folder(folder):
-        found = open_foreign(folder)
-        weights = _of_towers(named_weights(found.model), found.recipe.model)
+        found = open_hf(folder)
+        weights = _with_backbone_prefix(named_weights(found.model), found.recipe.model)
         return _Start(found.recipe.task, found.recipe.model, found.labels, weights)
-    run = Run.existing(folder)
+    run = Run.open(folder)
     config = run.read_model_config()
     described = from_dict(ModelConfig, config["model"], "model")
-    weights = _of_towers(run.read_weights(), described)
+    weights = _with_backbone_prefix(run.read_weights(), described)
     return _Start(str(config.get("task")), described, tuple(config["labels"]), weights)
 
 
-def _of_towers(weights: Mapping[str, Tensor], config: ModelConfig) -> Mapping[str, Tensor]:
+def _with_backbone_prefix(
+    weights: Mapping[str, Tensor], config: ModelConfig
+) -> Mapping[str, Tensor]:
     """The weights by the names of a model with a head: a tower saved alone calls none its own."""
-    if any(name.startswith(TOWERS) for name in weights):
+    if any(name.startswith(BACKBONE_PREFIXES) for name in weights):
         return weights
     return {f"{config.kind}.{name}": weight for name, weight in weights.items()}
 
@@ -137,5 +141,5 @@ def _listed(what: str, names: Sequence[str]) -> str:
     """`; what: a, b and 3 more`; nothing when there are no names."""
     if not names:
         return ""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"; {what}: {', '.join(names[:SHOWN])}{more}"
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"; {what}: {', '.join(names[:MAX_NAMES])}{more}"

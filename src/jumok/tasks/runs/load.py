@@ -9,20 +9,20 @@ from jumok.errors import CheckpointError, InputError
 from jumok.models.weights import load_weights
 from jumok.pretrained.foreign import is_hf_folder
 from jumok.pretrained.reason import check_model_size
-from jumok.tasks.inputs.special_tokens import model_size
+from jumok.tasks.inputs.special_tokens import embedding_rows
 from jumok.tasks.inputs.tokenizer_pair import (
     IMPORTED,
     SOURCE,
     TARGET,
     TokenizerPair,
-    is_that_of,
-    read_imported,
+    load_imported,
+    matches,
 )
-from jumok.tasks.pipeline.origin import FOLDER
+from jumok.tasks.pipeline.origin import ORIGIN_FOLDER
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.tasks.registry import task_of
-from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_foreign, open_imported
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open_imported
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceVocabulary
 from jumok.text.tokenizer import Vocabulary
@@ -45,21 +45,21 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     check_path_name(folder)
     here = folder.absolute()
     if here.parent.name == CHECKPOINTS and CHECKPOINT_NAME.fullmatch(here.name):
-        return _as_it_was(here, device)
+        return _load_checkpoint(here, device)
     if is_hf_folder(folder):
-        return _loaded(open_foreign(folder), device, folder / "model.safetensors")
-    run = Run.existing(folder)
-    if (folder / FOLDER).is_dir():
-        return _loaded(open_imported(run), device, run.weights_path)
+        return _imported_pipeline(open_hf(folder), device, folder / "model.safetensors")
+    run = Run.open(folder)
+    if (folder / ORIGIN_FOLDER).is_dir():
+        return _imported_pipeline(open_imported(run), device, run.weights_path)
     config = run.read_model_config()
     recipe = run.recipe()
     described = from_dict(ModelConfig, config["model"], "model")
-    source, target = _vocabularies(folder, joint=recipe.vocabulary.joint)
+    source, target = _load_tokenizers(folder, joint=recipe.vocabulary.joint)
     for file, name, vocabulary in (
         (SOURCE, "vocabulary", source),
         (TARGET, "target_vocabulary", target),
     ):
-        if vocabulary is not None and not is_that_of(config, vocabulary, name):
+        if vocabulary is not None and not matches(config, vocabulary, name):
             here = folder / (IMPORTED if (folder / IMPORTED).is_dir() else file)
             raise InputError(
                 f"{here} is not the vocabulary {run.weights_path.name} was trained with; "
@@ -70,8 +70,8 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     if (
         described != recipe.model
         or config.get("task") != recipe.task
-        or (source is not None and model_size(source) != described.vocabulary_size)
-        or (target is not None and model_size(target) != described.target_vocabulary_size)
+        or (source is not None and embedding_rows(source) != described.vocabulary_size)
+        or (target is not None and embedding_rows(target) != described.target_vocabulary_size)
     ):
         raise InputError(
             f"{run.config_path} and {run.recipe_path.name} describe different models; "
@@ -80,14 +80,14 @@ def load(folder: str | Path, device: str = "auto") -> Pipeline:
     labels = tuple(config["labels"])
     weights = run.read_weights()
     check_model_size(recipe.model, sum(tensor.numel() for tensor in weights.values()))
-    model = task_of(recipe).model(recipe.model, labels)
+    model = get_task(recipe).build_model(recipe.model, labels)
     load_weights(model, weights)
     loaded = Pipeline(model, source, recipe, labels, find_device(device), target)
     loaded.weights_path = run.weights_path
     return loaded
 
 
-def _as_it_was(folder: Path, device: str) -> Pipeline:
+def _load_checkpoint(folder: Path, device: str) -> Pipeline:
     """A finished run with the weights of one of its checkpoints.
 
     Raises CheckpointError when that is absent, damaged, or of another run.
@@ -95,7 +95,7 @@ def _as_it_was(folder: Path, device: str) -> Pipeline:
     run = folder.parent.parent
     loaded = load(run, device)
     found = CheckpointStore(run).checkpoint(parse_step(folder))
-    if not found.belongs_to({"recipe": Run.existing(run).recipe_fingerprint()}):
+    if not found.belongs_to({"recipe": Run.open(run).recipe_fingerprint()}):
         raise CheckpointError(
             f"{folder} is not of the run whose folder it lies in; move it back to its own"
         )
@@ -104,7 +104,7 @@ def _as_it_was(folder: Path, device: str) -> Pipeline:
     return loaded
 
 
-def _loaded(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipeline:
+def _imported_pipeline(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipeline:
     """The model of a checkpoint; one in several files has no file of weights."""
     both = imported.vocabularies
     loaded = Pipeline(
@@ -120,10 +120,10 @@ def _loaded(imported: ImportedCheckpoint, device: str, weights: Path) -> Pipelin
     return loaded
 
 
-def _vocabularies(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:
+def _load_tokenizers(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:
     """The vocabulary in a run's folder and, where the target has its own, that one too."""
     if (folder / IMPORTED).is_dir():
-        both = TokenizerPair.from_pretrained(read_imported(folder))
+        both = TokenizerPair.from_pretrained(load_imported(folder))
         return both.source, None if joint else both.target
     names = [SOURCE] if joint else [SOURCE, TARGET]
     found = [

@@ -19,8 +19,8 @@ from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.recipe.recipe import Recipe
 
 FORMAT = 1  # of config.json
-_MOST_WEIGHTS = 2**40  # bytes
-_CHANGEABLE = ("sharding", "timeout")  # of a training that is gone on with
+MAX_WEIGHTS_BYTES = 2**40  # bytes
+MUTABLE_KEYS = ("sharding", "timeout")  # of a training that is gone on with
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Run:
         return self.folder / "config.json"
 
     @property
-    def beginning_path(self) -> Path:
+    def initialization_path(self) -> Path:
         """What was taken from the run it began from, if there was one."""
         return self.folder / "beginning.txt"
 
@@ -59,7 +59,7 @@ class Run:
         """Whether the training ended and was scored."""
         return self.results_path.is_file()
 
-    def refuse_existing(self) -> None:
+    def check_absent(self) -> None:
         """Raises InputError when there is a run, or a checkpoint, in the folder already."""
         if self.recipe_path.exists():
             raise InputError(
@@ -74,13 +74,13 @@ class Run:
                 )
 
     @classmethod
-    def begin(cls, folder: Path, recipe: Recipe, vocabularies: TokenizerPair) -> "Run":
+    def create(cls, folder: Path, recipe: Recipe, vocabularies: TokenizerPair) -> "Run":
         """A new run in `folder`; its recipe is written last, and then it is one.
 
         Raises InputError when a run is there already.
         """
         run = cls(folder)
-        run.refuse_existing()
+        run.check_absent()
         with storage_errors(f"{folder}: cannot be made"):
             folder.mkdir(parents=True, exist_ok=True)
         vocabularies.save(folder)
@@ -88,7 +88,7 @@ class Run:
         return run
 
     @classmethod
-    def existing(cls, folder: Path) -> "Run":
+    def open(cls, folder: Path) -> "Run":
         """The run in `folder`. Raises InputError when there is none."""
         run = cls(folder)
         if not run.recipe_path.is_file():
@@ -114,7 +114,7 @@ class Run:
         """
         tree = read_toml(self.recipe_path)
         training = tree.get("training", {})
-        tree["training"] = {k: v for k, v in training.items() if k not in _CHANGEABLE}
+        tree["training"] = {k: v for k, v in training.items() if k not in MUTABLE_KEYS}
         return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
     def vocabularies(self) -> TokenizerPair:
@@ -126,13 +126,13 @@ class Run:
 
     def results(self) -> dict[str, Any]:
         """What `results.json` says."""
-        return _lenient(self.results_path)
+        return _read_lenient_json(self.results_path)
 
-    def beginning(self) -> dict[str, str]:
+    def initialized_from(self) -> dict[str, str]:
         """What was taken from another run, as the results say it; empty when nothing was."""
-        if not self.beginning_path.is_file():
+        if not self.initialization_path.is_file():
             return {}
-        return {"begun_from": self.beginning_path.read_text(encoding="utf-8").strip()}
+        return {"begun_from": self.initialization_path.read_text(encoding="utf-8").strip()}
 
     def write_text(self, path: Path, text: str) -> None:
         """Write a file of the run: whole or not at all."""
@@ -142,12 +142,12 @@ class Run:
         """Write a JSON file of the run, indented for people."""
         self.write_text(path, json.dumps(tree, ensure_ascii=False, indent=2) + "\n")
 
-    def write_model(
+    def save_model(
         self,
         model: nn.Module,
         recipe: Recipe,
         labels: tuple[str, ...],
-        sums: Mapping[str, str],
+        checksums: Mapping[str, str],
     ) -> None:
         """The weights, and beside them what they are weights of, with the sums of all files."""
         tied = json.dumps(tied_weights(model), sort_keys=True)
@@ -162,7 +162,7 @@ class Run:
                 "model": to_dict(recipe.model),
                 "labels": list(labels),
                 "weights_sha256": hashlib.sha256(data).hexdigest(),
-                **{f"{name}_sha256": value for name, value in sums.items()},
+                **{f"{name}_sha256": value for name, value in checksums.items()},
             },
         )
 
@@ -193,7 +193,7 @@ class Run:
         Raises InputError when they are those of another run, or damaged. A run of an earlier jumok
         does not say which they are.
         """
-        data = read_regular(self.weights_path, _MOST_WEIGHTS)
+        data = read_regular(self.weights_path, MAX_WEIGHTS_BYTES)
         wanted = self.read_model_config().get("weights_sha256")
         if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
             raise InputError(
@@ -206,7 +206,7 @@ class Run:
             raise InputError(f"{self.weights_path}: {error}") from error
 
 
-def _lenient(path: Path) -> dict[str, Any]:
+def _read_lenient_json(path: Path) -> dict[str, Any]:
     """A table of JSON in which a score may be NaN."""
     try:
         tree = json.loads(read_regular(path, MAX_BYTES))

@@ -14,13 +14,13 @@ from jumok.data.table import Table
 from jumok.errors import InputError
 from jumok.models.weights import named_weights
 from jumok.seeding import derive_seed
-from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, learn, stated
+from jumok.tasks.inputs.tokenizer_pair import TokenizerPair, non_default_keys, train_or_load
 from jumok.tasks.pipeline.backends import DecoderBackends
-from jumok.tasks.pipeline.generation import refuse_settings
+from jumok.tasks.pipeline.generation import check_decoding
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import task_of
-from jumok.tasks.room import refuse_beyond_memory
-from jumok.tasks.runs.initialize_from import LoadReport, begin_from, vocabularies_of
+from jumok.tasks.registry import get_task
+from jumok.tasks.room import check_memory
+from jumok.tasks.runs.initialize_from import LoadReport, initialize_from, load_tokenizers
 from jumok.training.job import TrainingJob
 from jumok.training.layer_decay import frozen_parameters
 
@@ -36,39 +36,39 @@ class TrainingSetup:
     job: TrainingJob[Any]
 
 
-def prepare(recipe: Recipe, device: torch.device) -> TrainingSetup:
+def prepare_training(recipe: Recipe, device: torch.device) -> TrainingSetup:
     """Everything up to the first step; nothing is written.
 
     Raises InputError or KernelError for what cannot be trained, or not be scored in the end.
     """
-    DecoderBackends(recipe.decoding).refuse_missing(device)
-    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    vocabularies = new_vocabularies(recipe, splits.train)
+    DecoderBackends(recipe.decoding).check_available(device)
+    splits = load_splits(recipe.data, get_task(recipe).columns(recipe))
+    vocabularies = get_tokenizers(recipe, splits.train)
     vocabularies.check(recipe)
-    model = new_model(recipe, vocabularies, splits.labels, device)
-    refuse_settings(recipe, model, vocabularies.target)
+    model = build_model(recipe, vocabularies, splits.labels, device)
+    check_decoding(recipe, model, vocabularies.target)
     frozen_parameters(
         named_weights(model), recipe.training.freeze
     )  # refuses words that mean no weight
-    taken = begin_weights(recipe, model, splits.labels)
-    job = job_of(vocabularies.apply_to(recipe), model, vocabularies, splits, device)
+    taken = initialize_weights(recipe, model, splits.labels)
+    job = build_job(vocabularies.apply_to(recipe), model, vocabularies, splits, device)
     return TrainingSetup(splits, vocabularies, model, taken, job)
 
 
-def new_vocabularies(recipe: Recipe, train: Table) -> TokenizerPair:
+def get_tokenizers(recipe: Recipe, train: Table) -> TokenizerPair:
     """Those of the run a recipe begins from, or those it names or has learnt.
 
     What the recipe says of a vocabulary beside a run to begin from is told to count for nothing.
     """
     if not recipe.model.init:
-        return learn(recipe, train)
-    found = vocabularies_of(Path(recipe.model.init))
+        return train_or_load(recipe, train)
+    found = load_tokenizers(Path(recipe.model.init))
     if found.joint != recipe.vocabulary.joint:
         raise InputError(
             f"{recipe.model.init} has {'one vocabulary' if found.joint else 'two vocabularies'}; "
             f"set vocabulary.joint = {'true' if found.joint else 'false'} to begin from it"
         )
-    unused = stated(recipe.vocabulary)
+    unused = non_default_keys(recipe.vocabulary)
     if unused:
         print(
             f"jumok: the vocabulary is that of {recipe.model.init}, so {' and '.join(unused)} of "
@@ -78,7 +78,7 @@ def new_vocabularies(recipe: Recipe, train: Table) -> TokenizerPair:
     return found
 
 
-def job_of(
+def build_job(
     recipe: Recipe,
     model: nn.Module,
     vocabularies: TokenizerPair,
@@ -86,10 +86,10 @@ def job_of(
     device: torch.device,
 ) -> TrainingJob[Any]:
     """What a trainer needs."""
-    return task_of(recipe).job(recipe, model, vocabularies, splits, device)
+    return get_task(recipe).build_job(recipe, model, vocabularies, splits, device)
 
 
-def new_model(
+def build_model(
     recipe: Recipe, vocabularies: TokenizerPair, labels: tuple[str, ...], device: torch.device
 ) -> nn.Module:
     """The model of a recipe on a device; its first weights follow from the seed.
@@ -98,12 +98,14 @@ def new_model(
     """
     torch.manual_seed(derive_seed(recipe.seed, "weights"))
     config = vocabularies.apply_to(recipe).model
-    refuse_beyond_memory(config, learns=recipe.training)
-    return task_of(recipe).model(config, labels).to(device)
+    check_memory(config, learns=recipe.training)
+    return get_task(recipe).build_model(config, labels).to(device)
 
 
-def begin_weights(recipe: Recipe, model: nn.Module, labels: tuple[str, ...]) -> LoadReport | None:
+def initialize_weights(
+    recipe: Recipe, model: nn.Module, labels: tuple[str, ...]
+) -> LoadReport | None:
     """The weights of the run that a recipe begins from, if it names one."""
     if not recipe.model.init:
         return None
-    return begin_from(Path(recipe.model.init), recipe, model, labels)
+    return initialize_from(Path(recipe.model.init), recipe, model, labels)

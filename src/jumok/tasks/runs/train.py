@@ -28,11 +28,11 @@ from jumok.processes import (
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.registry import task_of
-from jumok.tasks.runs.evaluate import score, tell_bad_rows
+from jumok.tasks.registry import get_task
+from jumok.tasks.runs.evaluate import evaluate, report_bad_rows
 from jumok.tasks.runs.initialize_from import LoadReport
 from jumok.tasks.runs.run import Run
-from jumok.tasks.runs.setup import begin_weights, job_of, new_model, prepare
+from jumok.tasks.runs.setup import build_job, build_model, initialize_weights, prepare_training
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.job import TrainingJob
@@ -62,15 +62,15 @@ def train(recipe: Recipe, folder: Path) -> TrainingResult:
     begin = time.monotonic()
     device = find_device(recipe.device)  # refuses one that is not here before the data are read
     with init_process_group(device, recipe.training.timeout) as processes, ExitStack() as held:
-        if _begun_before(recipe, Run(folder), processes):
+        if _already_started(recipe, Run(folder), processes):
             return _resume(Run(folder), recipe, device, processes, held, begin)
         with raise_together(processes):
             check_world_size(processes.size, recipe.training.gradient_accumulation_steps)
             if processes.rank == 0:
-                begun = _begun(recipe, folder, device, held)
+                begun = _start_run(recipe, folder, device, held)
         with raise_together(processes):
             if processes.rank > 0:
-                begun = _shared(Run.existing(folder), device, begins=True)
+                begun = _join_run(Run.open(folder), device, begins=True)
         return _train(begun, device, processes, None, begin)
 
 
@@ -82,7 +82,7 @@ def resume(folder: Path) -> TrainingResult:
     training is under way there.
     """
     begin = time.monotonic()
-    run = Run.existing(folder)
+    run = Run.open(folder)
     recipe = run.recipe()
     if run.finished:
         results = run.results()
@@ -97,7 +97,7 @@ def resume(folder: Path) -> TrainingResult:
         return _resume(run, recipe, device, processes, held, begin)
 
 
-def _begun_before(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
+def _already_started(recipe: Recipe, run: Run, processes: ProcessGroup) -> bool:
     """Whether to go on with what the same words began: as rank 0 sees it, before it makes it."""
     there = is_elastic() and run.recipe_path.exists() and run.recipe() == recipe
     return bool(processes.all_gather_floats([there])[0][0])
@@ -120,10 +120,10 @@ def _resume(
             held.enter_context(run_lock(run.folder))
     with raise_together(processes):
         checkpoint = CheckpointStore(run.folder, recipe.training.keep_checkpoints).newest()
-        begun = _shared(run, device, begins=checkpoint is None)
+        begun = _join_run(run, device, begins=checkpoint is None)
     with raise_together(processes):
         if checkpoint is None and processes.rank == 0:
-            _tell_beginning(run, begun.load_report)
+            _report_initialization(run, begun.load_report)
     return _train(begun, device, processes, checkpoint, begin)
 
 
@@ -139,25 +139,25 @@ class _StartedRun:
     job: TrainingJob[Any] | None = None  # made already
 
 
-def _begun(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _StartedRun:
+def _start_run(recipe: Recipe, folder: Path, device: torch.device, held: ExitStack) -> _StartedRun:
     """A new run in `folder`, which is locked as long as `held` is open."""
-    Run(folder).refuse_existing()
-    new = prepare(recipe, device)
+    Run(folder).check_absent()
+    new = prepare_training(recipe, device)
     held.enter_context(run_lock(folder))
-    run = Run.begin(folder, recipe, new.vocabularies)
-    _tell_beginning(run, new.load_report)
+    run = Run.create(folder, recipe, new.vocabularies)
+    _report_initialization(run, new.load_report)
     return _StartedRun(run, recipe, new.splits, new.model, new.load_report, new.job)
 
 
-def _shared(run: Run, device: torch.device, *, begins: bool) -> _StartedRun:
+def _join_run(run: Run, device: torch.device, *, begins: bool) -> _StartedRun:
     """A run that is there already; with the weights it begins from where it has none of its own.
 
     Those may be gone when it goes on from a checkpoint.
     """
     recipe = run.recipe()
-    splits = load_splits(recipe.data, task_of(recipe).columns(recipe))
-    model = new_model(recipe, run.vocabularies(), splits.labels, device)
-    taken = begin_weights(recipe, model, splits.labels) if begins else None
+    splits = load_splits(recipe.data, get_task(recipe).columns(recipe))
+    model = build_model(recipe, run.vocabularies(), splits.labels, device)
+    taken = initialize_weights(recipe, model, splits.labels) if begins else None
     return _StartedRun(run, recipe, splits, model, taken)
 
 
@@ -171,7 +171,7 @@ def _train(
     """Train, score and write it all down; `begin` is when the command began, in seconds."""
     run, splits, model = begun.run, begun.splits, begun.model
     if processes.rank == 0:
-        tell_bad_rows(splits.tables.values())
+        report_bad_rows(splits.tables.values())
     vocabularies = run.vocabularies()
     recipe = vocabularies.apply_to(begun.recipe)
     facts = {
@@ -179,9 +179,9 @@ def _train(
         **vocabularies.fingerprints,
         "data": _fingerprint(splits, recipe.data.pieces),
     }
-    _refuse_other_facts(facts, checkpoint, processes)
+    _check_same_metadata(facts, checkpoint, processes)
     with raise_together(processes):
-        job = begun.job or job_of(recipe, model, vocabularies, splits, device)
+        job = begun.job or build_job(recipe, model, vocabularies, splits, device)
     with raise_together(processes):
         trainer = Trainer(
             job,
@@ -198,23 +198,23 @@ def _train(
     loaded = Pipeline(model, source, recipe, splits.labels, device, target, processes=processes)
     with raise_together(processes):
         if processes.rank == 0:
-            run.write_model(model, recipe, splits.labels, vocabularies.checksums)
+            run.save_model(model, recipe, splits.labels, vocabularies.checksums)
     with raise_together(processes):  # apart, as all exchange what they score
-        scored = [score(loaded, splits[name], name) for name in splits.tests or ("dev",)]
+        scored = [evaluate(loaded, splits[name], name) for name in splits.tests or ("dev",)]
     before = 0.0 if checkpoint is None else trainer.seconds_before
     seconds = before + time.monotonic() - begin
     results = _results(recipe, model, progress, scored, seconds) | {
         "skipped_rows": {name: table.bad_rows.count for name, table in splits.tables.items()},
-        **run.beginning(),
+        **run.initialized_from(),
     }
     with raise_together(processes):
         if processes.rank == 0:
-            _publish(run, recipe, trainer.metrics, results, scored[0], splits.labels)
+            _write_report(run, recipe, trainer.metrics, results, scored[0], splits.labels)
             run.write_json(run.results_path, results)  # last: a run with results is finished
     return TrainingResult(run, results)
 
 
-def _refuse_other_facts(
+def _check_same_metadata(
     facts: Mapping[str, str], checkpoint: Checkpoint | None, processes: ProcessGroup
 ) -> None:
     """Raises InputError when two processes do not see the same data, run or checkpoints."""
@@ -228,11 +228,11 @@ def _refuse_other_facts(
             )
 
 
-def _tell_beginning(run: Run, taken: LoadReport | None) -> None:
+def _report_initialization(run: Run, taken: LoadReport | None) -> None:
     """What was taken from another run: on stderr, and in the run for its results."""
     if taken is not None:
         print(taken, file=sys.stderr)
-        run.write_text(run.beginning_path, f"{taken}\n")
+        run.write_text(run.initialization_path, f"{taken}\n")
 
 
 def _fingerprint(splits: Splits, pieces: bool) -> str:
@@ -266,7 +266,7 @@ def _results(
         **first,
         "others": others,
         "dev": {
-            "metric": recipe.score,
+            "metric": recipe.selection_metric,
             "score": progress.to_dict()["best_score"],  # null where nobody knows it
             "step": progress.best_step,
         },
@@ -282,7 +282,7 @@ def _results(
     }
 
 
-def _publish(
+def _write_report(
     run: Run,
     recipe: Recipe,
     history: MetricsLog,
