@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jumok.interpret.aggregate import Showing, groups, shown
+from jumok.interpret.aggregate import DisplayOptions, display_weights, token_groups
 from jumok.interpret.trace import Trace
 from tests.browser.chromium import Window
 from tests.browser.conftest import Windows
@@ -138,24 +138,24 @@ def test_the_matrix_is_pointed_at_and_zoomed(
 @pytest.mark.parametrize(
     ("state", "how"),
     [
-        ("u=word", Showing(unit="word")),
-        ("sp=renormalise", Showing(specials="renormalise")),
-        ("m=values", Showing(measure="values")),
-        ("u=word&sp=renormalise", Showing(unit="word", specials="renormalise")),
+        ("u=word", DisplayOptions(unit="word")),
+        ("sp=renormalise", DisplayOptions(specials="renormalise")),
+        ("m=values", DisplayOptions(measure="values")),
+        ("u=word&sp=renormalise", DisplayOptions(unit="word", specials="renormalise")),
     ],
 )
 def test_the_picture_is_what_python_makes_of_the_weights(
-    windows: Windows, page: str, traces: dict[str, Path], state: str, how: Showing
+    windows: Windows, page: str, traces: dict[str, Path], state: str, how: DisplayOptions
 ) -> None:
     trace = Trace.open(traces["encoder_decoder"])
     read = trace.info.tokens("source")
     weights, norms = trace.weights("encoder", 1), trace.value_norms("encoder", 1)
-    table = shown(weights, norms, read, read, how)[2]
-    found = groups(read, how.unit)
+    table = display_weights(weights, norms, read, read, how)[2]
+    found = token_groups(read, how.unit)
     row, column = (next(i for i, group in enumerate(found) if piece in group) for piece in (3, 5))
     with windows() as window:
         window.open(page, f"v=matrix&b=encoder&L=1&H=2&q=3&k=5&{state}")
-        name = "weight" if how == Showing(unit=how.unit) else "pictured"
+        name = "weight" if how == DisplayOptions(unit=how.unit) else "pictured"
         window.wait_until_equal(
             lambda: window.number(name), pytest.approx(table[row, column], rel=1e-5), state
         )

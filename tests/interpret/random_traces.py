@@ -25,7 +25,7 @@ MODEL = ModelInfo(
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def tokens(n: int, padding: int = 0) -> Tokens:
+def plain_tokens(n: int, padding: int = 0) -> Tokens:
     """n letters, the last `padding` of them padding."""
     text = "가" * n
     return Tokens(
@@ -39,7 +39,9 @@ def tokens(n: int, padding: int = 0) -> Tokens:
     )
 
 
-def header(B: int = 2, L: int = 2, H: int = 4, G: int = 2, T: int = 5, K: int = 3) -> TraceInfo:
+def random_info(
+    B: int = 2, L: int = 2, H: int = 4, G: int = 2, T: int = 5, K: int = 3
+) -> TraceInfo:
     """The header of an encoder's trace; the second of its sequences ends with padding."""
     block = Block(
         name="encoder",
@@ -58,11 +60,11 @@ def header(B: int = 2, L: int = 2, H: int = 4, G: int = 2, T: int = 5, K: int = 
         model=MODEL,
         made={"jumok": "0"},
         blocks=(block,),
-        sides={"source": tuple(tokens(T, min(b, 1)) for b in range(B))},
+        sides={"source": tuple(plain_tokens(T, min(b, 1)) for b in range(B))},
     )
 
 
-def numbers(info: TraceInfo, seed: int = 0, dtype: type[np.floating] = np.float32) -> Arrays:
+def random_tensors(info: TraceInfo, seed: int = 0, dtype: type[np.floating] = np.float32) -> Arrays:
     """Random tensors of the shapes the header tells."""
     chance = np.random.default_rng(seed)
     (block,), B = info.blocks, info.sequences
@@ -88,10 +90,10 @@ def numbers(info: TraceInfo, seed: int = 0, dtype: type[np.floating] = np.float3
     return found
 
 
-def made(info: TraceInfo | None = None, **changes: int) -> Trace:
+def random_trace(info: TraceInfo | None = None, **changes: int) -> Trace:
     """A trace of random numbers."""
-    info = info or header(**changes)
-    return Trace.of(numbers(info), info)
+    info = info or random_info(**changes)
+    return Trace.from_tensors(random_tensors(info), info)
 
 
 def with_notes(info: TraceInfo, *notes: str) -> TraceInfo:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from jumok.interpret.aggregate import Showing, groups, merged, renormalised, shown
+from jumok.interpret.aggregate import (
+    DisplayOptions,
+    aggregate,
+    display_weights,
+    renormalize,
+    token_groups,
+)
 from jumok.interpret.options import Unit
 from jumok.interpret.schema import Tokens
 
@@ -40,7 +46,7 @@ def cuts(draw: st.DrawFn) -> list[range]:
 @given(cuts(), cuts(), st.integers(0, 99))
 def test_merging_is_the_formula(queries: list[range], keys: list[range], seed: int) -> None:
     before = weights(seed, 2, queries[-1].stop, keys[-1].stop)
-    after = merged(before, queries, keys)
+    after = aggregate(before, queries, keys)
     for h in range(2):
         for row, Q in enumerate(queries):
             for column, K in enumerate(keys):
@@ -50,14 +56,14 @@ def test_merging_is_the_formula(queries: list[range], keys: list[range], seed: i
 
 
 def test_words_are_merged_and_what_is_none_stands_alone() -> None:
-    assert groups(REVIEW, "word") == [
+    assert token_groups(REVIEW, "word") == [
         range(1),
         range(1, 2),
         range(2, 4),
         range(4, 6),
         range(6, 7),
     ]
-    assert groups(REVIEW, "piece") == [range(i, i + 1) for i in range(7)]
+    assert token_groups(REVIEW, "piece") == [range(i, i + 1) for i in range(7)]
 
 
 def tokens(text: str, spans: list[tuple[int, int]]) -> Tokens:
@@ -86,18 +92,18 @@ def tokens(text: str, spans: list[tuple[int, int]]) -> Tokens:
     ],
 )
 def test_syllables(text: str, spans: list[tuple[int, int]], sizes: list[int]) -> None:
-    assert [len(pieces) for pieces in groups(tokens(text, spans), "syllable")] == sizes
+    assert [len(pieces) for pieces in token_groups(tokens(text, spans), "syllable")] == sizes
 
 
 def test_a_special_token_is_never_part_of_a_syllable() -> None:
     row = replace(tokens("안", [(0, 1), (0, 1), (0, 1)]), special=(0, 1, 0))
-    assert [len(pieces) for pieces in groups(row, "syllable")] == [1, 1, 1]
+    assert [len(pieces) for pieces in token_groups(row, "syllable")] == [1, 1, 1]
 
 
 def test_renormalising_takes_special_keys_out() -> None:
     before = weights(0, 2, 3, 4)
     before[0, 1] = [1.0, 0.0, 0.0, 0.0]  # all of it on the special token
-    after = renormalised(before, [True, False, False, False])
+    after = renormalize(before, [True, False, False, False])
     for h in range(2):
         for i in range(3):
             kept = float(before[h, i, 1:].sum())
@@ -110,9 +116,9 @@ def test_renormalising_takes_special_keys_out() -> None:
 @pytest.mark.parametrize("unit", ["piece", "syllable", "word"])
 def test_everything_at_once(unit: Unit) -> None:
     before, norms = weights(1, 2, 7, 7), np.random.default_rng(2).random((2, 7)).astype(np.float32)
-    how = Showing(unit=unit, specials="renormalise", measure="values")
-    after = shown(before, norms, REVIEW, REVIEW, how)
-    rows = groups(REVIEW, unit)
+    how = DisplayOptions(unit=unit, specials="renormalise", measure="values")
+    after = display_weights(before, norms, REVIEW, REVIEW, how)
+    rows = token_groups(REVIEW, unit)
     wanted = np.zeros((2, len(rows), len(rows)))
     for h in range(2):
         for row, Q in enumerate(rows):
@@ -127,5 +133,5 @@ def test_everything_at_once(unit: Unit) -> None:
 def test_dim_and_plain_change_no_number() -> None:
     before = weights(3, 1, 7, 7)
     for specials in ("plain", "dim"):
-        how = Showing(specials=specials)  # type: ignore[arg-type]
-        np.testing.assert_array_equal(shown(before, None, REVIEW, REVIEW, how), before)
+        how = DisplayOptions(specials=specials)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(display_weights(before, None, REVIEW, REVIEW, how), before)

@@ -12,7 +12,7 @@ from torch import Tensor
 from jumok.errors import InputError
 from jumok.interpret.bertviz import to_bertviz
 from jumok.interpret.hf_trace.trace import trace_transformers
-from jumok.interpret.plain import UNKNOWN, from_attention
+from jumok.interpret.plain import UNKNOWN_ID, from_attention
 from jumok.interpret.trace import Trace
 from tests.pretrained.hf_variants import VARIANTS
 
@@ -56,7 +56,7 @@ def test_weights_are_kept_as_they_are() -> None:
     assert tokens.text == "이 영화"
     assert [tokens.text[b:e] for b, e in tokens.spans] == ["", "이", "영화", ""]
     assert tokens.special == (1, 0, 0, 1)
-    assert tokens.words == (UNKNOWN, 0, 1, UNKNOWN)
+    assert tokens.words == (UNKNOWN_ID, 0, 1, UNKNOWN_ID)
     assert trace.info.notes
 
 
@@ -123,14 +123,14 @@ def test_letters_of_bytes_are_read() -> None:
     assert tokens.pieces == tuple(pieces)
     assert tokens.spans == ((0, 0), (0, 1), (1, 2), (1, 2), (3, 5), (5, 5))
     assert tokens.special == (1, 0, 0, 0, 0, 1)
-    assert tokens.words == (UNKNOWN, 0, 0, 0, 1, UNKNOWN)
+    assert tokens.words == (UNKNOWN_ID, 0, 0, 0, 1, UNKNOWN_ID)
 
 
 def test_blanks_and_lines_of_bytes() -> None:
     tokens = from_attention(weights(4, 4), ["ĠĠíķĺ", "Ġ", "ÂłĊ", "Ġa"]).info.tokens("source")
     assert tokens.text == "하 \u00a0\n a"
     assert tokens.spans == ((0, 1), (1, 2), (2, 4), (5, 6))
-    assert tokens.words == (0, 1, UNKNOWN, 1)
+    assert tokens.words == (0, 1, UNKNOWN_ID, 1)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, GenerationInputs, StoppingCriteria, generate
 from jumok.decoding.processors import NEG_INF
 from jumok.errors import InputError
-from jumok.interpret.decoding_trace import given, write
+from jumok.interpret.decoding_trace import trace_forced, trace_generation
 from jumok.interpret.schema import Beam, Candidate, Decoding
-from jumok.interpret.step_recorder import LIKELIEST, DecodingSteps
+from jumok.interpret.step_recorder import TOP_K, StepRecorder
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError
 from jumok.native.build import kernel_path
@@ -95,7 +95,7 @@ def table(candidates: tuple[Candidate, ...]) -> dict[int, float]:
 def test_it_is_what_the_model_answers(kind: Kind, words: list[str], text: str) -> None:
     loaded = loaded_of(kind)
     answer = loaded.with_decoding(words)(text)
-    ids, decoding = write(loaded, text, words)
+    ids, decoding = trace_generation(loaded, text, words)
     assert isinstance(answer, GeneratedText)
     assert decoding.output == answer.output
     chosen = [step.chosen for step in decoding.steps if step.chosen is not None]
@@ -108,7 +108,7 @@ def test_it_is_what_the_model_answers(kind: Kind, words: list[str], text: str) -
 @every_kind
 @every_setting
 def test_the_best_path_leads_to_the_answer(kind: Kind, words: list[str]) -> None:
-    _, decoding = write(loaded_of(kind), TEXTS[0], words)
+    _, decoding = trace_generation(loaded_of(kind), TEXTS[0], words)
     beams = beams_of(decoding)
     best = [beam for beam in beams.values() if beam.best]
     chosen = [step.chosen.id for step in decoding.steps if step.chosen is not None]
@@ -126,7 +126,7 @@ def test_the_best_path_leads_to_the_answer(kind: Kind, words: list[str]) -> None
 @pytest.mark.parametrize("words", [[], ["beam=3"], ["sample=true", "n_best=2"]])
 def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
     loaded = loaded_of(kind)
-    _, decoding = write(loaded, TEXTS[1], words)
+    _, decoding = trace_generation(loaded, TEXTS[1], words)
     beams = beams_of(decoding)
     for beam in beams.values():
         tokens = tokens_of(beams, beam)
@@ -138,7 +138,7 @@ def test_scores_are_the_model_s_own(kind: Kind, words: list[str]) -> None:
 @every_kind
 def test_what_is_kept_before_each_step(kind: Kind) -> None:
     loaded = loaded_of(kind)
-    _, decoding = write(loaded, TEXTS[0], ["beam=2"])
+    _, decoding = trace_generation(loaded, TEXTS[0], ["beam=2"])
     first = 1 if kind == "sequence_to_sequence" else len(prompt_ids(loaded, TEXTS[0]))
     assert decoding.prompt == first
     kept = [step.cache for step in decoding.steps]
@@ -149,12 +149,12 @@ def test_what_is_kept_before_each_step(kind: Kind) -> None:
 def test_before_and_after_are_softmaxes(kind: Kind) -> None:
     loaded = loaded_of(kind)
     words = ["sample=true", "temperature=0.7", "top_k=4", "seed=2"]
-    ids, decoding = write(loaded, TEXTS[0], words)
+    ids, decoding = trace_generation(loaded, TEXTS[0], words)
     assert (decoding.method, decoding.settings["top_k"]) == ("sampling", 4)
     log_p = log_p_after(loaded, TEXTS[0], ids)
     for row, step in zip(log_p, decoding.steps, strict=False):
         before, after = table(step.before), table(step.after)
-        assert list(before) == row.topk(LIKELIEST).indices.tolist()
+        assert list(before) == row.topk(TOP_K).indices.tolist()
         for id_, probability in before.items():
             assert probability == pytest.approx(float(row[id_].exp()), abs=1e-5)
         kept = row.topk(4)
@@ -162,7 +162,7 @@ def test_before_and_after_are_softmaxes(kind: Kind) -> None:
         assert list(after)[:4] == kept.indices.tolist()
         assert list(after.values())[:4] == pytest.approx(expected, abs=1e-5)
         assert set(after) == set(before)
-        assert list(after.values())[4:] == [0.0] * (LIKELIEST - 4)  # forbidden
+        assert list(after.values())[4:] == [0.0] * (TOP_K - 4)  # forbidden
         assert sum(before.values()) < 1
         assert sum(after.values()) == pytest.approx(1, abs=1e-5)
 
@@ -175,7 +175,10 @@ def test_a_native_kernel_is_watched_too(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu")
     for words in (["beam=3"], []):
         native = [*words, "kernel=native"]
-        plain, own = write(loaded, TEXTS[0], words), write(loaded, TEXTS[0], native)
+        plain, own = (
+            trace_generation(loaded, TEXTS[0], words),
+            trace_generation(loaded, TEXTS[0], native),
+        )
         assert own[0] == plain[0]
         answer = loaded.with_decoding(native)(TEXTS[0])
         assert isinstance(answer, GeneratedText)
@@ -186,7 +189,7 @@ def test_coverage_is_watched_too(reading_run: Path) -> None:
     loaded, words = load(reading_run, "cpu"), ["beam=3", "coverage=0.3"]
     answer = loaded.with_decoding(words)(TEXTS[0])
     assert isinstance(answer, GeneratedText)
-    assert write(loaded, TEXTS[0], words)[1].output == answer.output
+    assert trace_generation(loaded, TEXTS[0], words)[1].output == answer.output
 
 
 @pytest.mark.parametrize("family", ["marian", "gpt2"])
@@ -196,7 +199,7 @@ def test_an_imported_folder_writes_as_its_files_say(family: str, tmp_path: Path)
     loaded = load(tmp_path, "cpu")
     answer = loaded.with_decoding(["max_length=12"])(TEXTS[0])
     assert isinstance(answer, GeneratedText)
-    _, decoding = write(loaded, TEXTS[0], ["max_length=12"])
+    _, decoding = trace_generation(loaded, TEXTS[0], ["max_length=12"])
     assert decoding.output == answer.output
 
 
@@ -205,7 +208,7 @@ def test_a_search_that_goes_on_behind_its_answer() -> None:
     chain = torch.full((12, 12), -20.0)
     chain[BOS, 5], chain[BOS, 6], chain[5, EOS], chain[5, 7] = 4.0, 2.0, 4.0, 2.0
     chain[6, 7], chain[7, 7], chain[7, 8], chain[8, 8], chain[8, EOS] = 0.0, 0.0, 0.0, 0.0, 0.0
-    seen, config = DecodingSteps(), DecodingConfig(beam=3, early_stop="full", length_penalty=0.0)
+    seen, config = StepRecorder(), DecodingConfig(beam=3, early_stop="full", length_penalty=0.0)
     first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]), sample_keys=[0])
     [[answer]] = generate(ChainWriter(chain), first, config, callback=seen)
     assert answer.ids == [5]
@@ -220,7 +223,7 @@ def test_where_nothing_may_be_written_nothing_is_chosen() -> None:
     def forbid(scores: Tensor, context: object) -> Tensor:
         return scores.fill_(NEG_INF)
 
-    seen = DecodingSteps()
+    seen = StepRecorder()
     first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]))
     [[answer]] = generate(
         ChainWriter(torch.zeros(12, 12)), first, DecodingConfig(), [forbid], callback=seen
@@ -233,7 +236,7 @@ def test_where_nothing_may_be_written_nothing_is_chosen() -> None:
 @every_kind
 def test_a_given_target_is_followed(kind: Kind) -> None:
     loaded = loaded_of(kind)
-    decoding = given(loaded, TEXTS[0], "3 1 5")
+    decoding = trace_forced(loaded, TEXTS[0], "3 1 5")
     wanted = loaded.target_vocabulary.encode("3 1 5")
     if kind == "sequence_to_sequence":
         wanted.append(loaded.target_vocabulary.eos_id)
@@ -245,7 +248,7 @@ def test_a_given_target_is_followed(kind: Kind) -> None:
     for t, step in enumerate(decoding.steps):
         assert step.chosen is not None
         assert step.chosen.log_probability == pytest.approx(float(log_p[t, wanted[t]]), abs=1e-5)
-        assert list(table(step.before)) == log_p[t].topk(LIKELIEST).indices.tolist()
+        assert list(table(step.before)) == log_p[t].topk(TOP_K).indices.tolist()
         assert step.after == step.before
         total += step.chosen.log_probability
         [beam] = step.beams
@@ -255,10 +258,10 @@ def test_a_given_target_is_followed(kind: Kind) -> None:
 
 def test_an_answer_given_back_has_the_same_steps(reading_run: Path) -> None:
     loaded = load(reading_run, "cpu")
-    ids, written = write(loaded, TEXTS[0])
+    ids, written = trace_generation(loaded, TEXTS[0])
     text = loaded.target_vocabulary.decode(ids)
     assert loaded.target_vocabulary.encode(text) == ids  # else it would be another target
-    again = given(loaded, TEXTS[0], text)
+    again = trace_forced(loaded, TEXTS[0], text)
     assert again.prompt == written.prompt
     assert len(again.steps) == len(written.steps)
     for theirs, ours in zip(written.steps, again.steps, strict=True):
@@ -271,19 +274,19 @@ def test_an_answer_given_back_has_the_same_steps(reading_run: Path) -> None:
 
 def test_what_is_refused(review_run: Path, tmp_path: Path) -> None:
     classifier = load(review_run, "cpu")
-    for ask in (write, given):
+    for ask in (trace_generation, trace_forced):
         with pytest.raises(InputError, match="of the task classification writes nothing"):
-            ask(classifier, "재미있어요", *(["3 1"] if ask is given else []))
+            ask(classifier, "재미있어요", *(["3 1"] if ask is trace_forced else []))
     headless = load(foreign_folders_headless(tmp_path), "cpu")
     with pytest.raises(InputError, match="has no head that writes"):
-        write(headless, "하나")
+        trace_generation(headless, "하나")
     model = loaded_of("language_modeling")
     with pytest.raises(InputError, match="without tokens"):
-        given(model, "일", "")
+        trace_forced(model, "일", "")
     with pytest.raises(InputError, match="positions and the model holds 24"):
-        given(model, "일", "이 " * 40)
+        trace_forced(model, "일", "이 " * 40)
     with pytest.raises(InputError, match="beem"):
-        write(model, "일", ["beem=3"])
+        trace_generation(model, "일", ["beem=3"])
 
 
 def foreign_folders_headless(folder: Path) -> Path:

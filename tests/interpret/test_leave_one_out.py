@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jumok.evaluation.regression import spearman
-from jumok.interpret.leave_one_out import attention_paid, without
+from jumok.interpret.leave_one_out import attention_received, remove_span
 from jumok.interpret.schema import Explained
 from jumok.interpret.trace import Trace
 from jumok.interpret.tracing import trace
@@ -44,9 +44,9 @@ def test_words_of_pairs_are_deleted_in_their_own_text() -> None:
         first, second = PAIRS[0].split("\t")
         begin = word.span[0]
         if begin > len(first):
-            second = without(second, (begin - len(first) - 1, word.span[1] - len(first) - 1))
+            second = remove_span(second, (begin - len(first) - 1, word.span[1] - len(first) - 1))
         else:
-            first = without(first, word.span)
+            first = remove_span(first, word.span)
         answer = loaded(f"{first}\t{second}").probabilities  # type: ignore[attr-defined]
         assert np.allclose(word.without, list(answer.values()), atol=1e-5)
 
@@ -55,7 +55,7 @@ def test_muted_heads_are_muted_in_explanations_too() -> None:
     loaded = loaded_of("classifier")
     mute = [("encoder", layer, head) for layer in (0, 1) for head in (0, 1)]
     plain, muted = explained(trace(loaded, LONG)), explained(trace(loaded, LONG, mute=mute))
-    alone = explained(trace(loaded, without(LONG, plain.words[0].span), mute=mute))
+    alone = explained(trace(loaded, remove_span(LONG, plain.words[0].span), mute=mute))
     assert np.allclose(muted.words[0].without, alone.probabilities, atol=1e-5)
     assert not np.allclose(muted.words[0].without, plain.words[0].without, atol=1e-3)
 
@@ -73,7 +73,7 @@ def test_agreement_is_the_rank_correlation_with_the_attention_paid(kind: str) ->
     for head in heads:
         for t in rows:
             paid += head[t] / (len(rows) * len(heads))
-    assert np.allclose(attention_paid(loaded, made, 0), paid, atol=1e-6)
+    assert np.allclose(attention_received(loaded, made, 0), paid, atol=1e-6)
     assert abs(paid.sum() - 1) < 1e-5
     of_words = [
         sum(paid[i] for i in range(len(tokens)) if tokens.words[i] == number)

@@ -18,7 +18,7 @@ from jumok.interpret.schema import (
     TraceInfo,
     Word,
 )
-from tests.interpret.random_traces import header, tokens
+from tests.interpret.random_traces import plain_tokens, random_info
 
 EVIL = '‮</script><!--\ud800\0\n한글\u1112\u1161👨‍👩‍👧\\"'
 
@@ -34,7 +34,7 @@ def full() -> TraceInfo:
         beams=(Beam(id=1, parent=0, token=7, piece="▁은", score=-1.0, ended=False, best=True),),
     )
     return replace(
-        header(B=1),
+        random_info(B=1),
         title=EVIL,
         task="classification",
         muted=(("encoder", 0, 3),),
@@ -95,7 +95,7 @@ def test_every_key_is_there_as_the_document_has_it() -> None:
         *("title", "task", "model", "made", "blocks", "sides", "muted", "classification"),
         *("regression", "next", "decoding", "notes"),
     ]
-    assert json.loads(header().to_json())["decoding"] is None
+    assert json.loads(random_info().to_json())["decoding"] is None
 
 
 def changed(path: str, value: Any) -> str:
@@ -164,23 +164,23 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 def test_numbers_that_are_none_are_not_written() -> None:
     likely = (Candidate(id=7, piece="", probability=float("nan")),)
     with pytest.raises(InputError, match="not finite"):
-        replace(header(), next=(likely,)).to_json()
+        replace(random_info(), next=(likely,)).to_json()
 
 
 def test_sequences_of_different_lengths_are_refused() -> None:
     with pytest.raises(InputError, match="not of one length; pad them"):
-        replace(header(), sides={"source": (tokens(5), tokens(6))})
+        replace(random_info(), sides={"source": (plain_tokens(5), plain_tokens(6))})
 
 
 def test_a_block_twice_is_refused() -> None:
-    info = header()
+    info = random_info()
     with pytest.raises(InputError, match="each once"):
         replace(info, blocks=info.blocks * 2)
 
 
 def test_what_may_follow_is_told_of_each_real_target_token() -> None:
-    source = tokens(5, padding=1)
-    info = replace(header(), sides={"source": (source,), "target": (source,)})
+    source = plain_tokens(5, padding=1)
+    info = replace(random_info(), sides={"source": (source,), "target": (source,)})
     likely = (Candidate(id=7, piece="은", probability=0.5),)
     assert replace(info, next=(likely,) * 4).next == (likely,) * 4
     with pytest.raises(InputError, match="next tells of 5 tokens and the first target has 4"):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jumok.interpret.eojeol import words
+from jumok.interpret.eojeol import eojeol_spans
 from jumok.interpret.schema import Tokens
-from jumok.interpret.tokens import CHUNK, Row, spans, spelled_spans, tokens
+from jumok.interpret.tokens import CHUNK, TokenSequence, align_spans, padded_tokens, token_spans
 from jumok.interpret.tracing import trace
 from jumok.tasks.runs.load import load
 from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
@@ -50,13 +50,13 @@ def bytes_vocabulary() -> SentencePieceVocabulary:
 def of(text: str, vocabulary: Vocabulary, width: int | None = None) -> Tokens:
     """A text alone, nothing around it."""
     ids = vocabulary.encode(text)
-    row = Row(text, ids, spans(text, ids, vocabulary))
-    return tokens(row, vocabulary, width or len(ids))
+    row = TokenSequence(text, ids, token_spans(text, ids, vocabulary))
+    return padded_tokens(row, vocabulary, width or len(ids))
 
 
 def assert_sound(found: Tokens) -> None:
     """Spans lie in the text and go forward; each piece belongs to the word it touches."""
-    eojeols = words(found.text)
+    eojeols = eojeol_spans(found.text)
     last = 0
     for number, (begin, end) in enumerate(found.spans):
         assert 0 <= begin <= end <= len(found.text)
@@ -124,7 +124,7 @@ def test_unknown_pieces_share_the_words_between_known_ones() -> None:
     vocabulary = review_vocabulary()
     ids = [*vocabulary.encode("이"), vocabulary.unk_id, *vocabulary.encode("영화")]
     text = "이 훌륭하다 영화"
-    found = spelled_spans(text, ids, vocabulary, [vocabulary.piece(i) for i in ids])
+    found = align_spans(text, ids, vocabulary, [vocabulary.piece(i) for i in ids])
     assert [text[begin:end] for begin, end in found] == ["이", "훌륭하다", "", "영", "화"]
 
 
@@ -135,7 +135,7 @@ def test_a_long_text_is_laid_in_little_memory() -> None:
     ids = vocabulary.encode(text)
     assert len(ids) > 18_000
     tracemalloc.start()
-    found = spelled_spans(text, ids, vocabulary)
+    found = align_spans(text, ids, vocabulary)
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < 40 * 2**20
@@ -149,9 +149,9 @@ def test_a_text_in_chunks_is_laid_as_a_whole(blanks: int, monkeypatch: pytest.Mo
     text = "음" * blanks + " ".join(f"{FAMILY}훌 이 영화 {SEOUL}" for _ in range(12))
     ids = vocabulary.encode(text)
     assert len(ids) > 3 * CHUNK
-    chunked = spelled_spans(text, ids, vocabulary)
+    chunked = align_spans(text, ids, vocabulary)
     monkeypatch.setattr("jumok.interpret.tokens.CHUNK", len(ids))
-    assert spelled_spans(text, ids, vocabulary) == chunked
+    assert align_spans(text, ids, vocabulary) == chunked
 
 
 def test_what_frames_a_text_is_special_and_stands_beside_it() -> None:

@@ -7,14 +7,14 @@ import pytest
 
 from jumok.interpret import trace_writer as writing
 from jumok.interpret.thumbnails import mean_entropy, thumbnail
-from jumok.interpret.trace_writer import settle
-from tests.interpret.random_traces import Arrays, header, numbers
+from jumok.interpret.trace_writer import finalize
+from tests.interpret.random_traces import Arrays, random_info, random_tensors
 
 
 def everything() -> Arrays:
     """Tensors of every sort beside those of `numbers`."""
     some = np.random.default_rng(2).standard_normal
-    return numbers(header()) | {
+    return random_tensors(random_info()) | {
         "encoder.0.scores": some((2, 4, 5, 5)),
         "encoder.0.mixed": some((2, 4, 5, 3)),
         "encoder.0.bias": some((1, 4, 5, 5)),
@@ -28,7 +28,7 @@ def everything() -> Arrays:
 
 def test_small_traces_keep_everything_in_float32() -> None:
     given = everything()
-    kept, info = settle(given, header())
+    kept, info = finalize(given, random_info())
     assert kept.keys() == {*given, "encoder.thumbnails", "encoder.entropy"}
     assert {kept[name].dtype.name for name in kept} == {"float32", "uint8"}
     assert info.notes == ()
@@ -56,12 +56,12 @@ def test_larger_traces_give_up_what_can_be_spared(
     )
     floats += 2 * 2 * 4 * 4  # the entropies
     monkeypatch.setattr(writing, "SMALL", floats)
-    kept, info = settle(given, replace(header(), notes=("said before",)))
+    kept, info = finalize(given, replace(random_info(), notes=("said before",)))
     assert given.keys() - kept.keys() == gone
     assert kept["encoder.0.weights"].dtype == np.float32
     assert len(info.notes) == 1 + notes
     monkeypatch.setattr(writing, "SMALL", floats - 1)
-    kept, info = settle(given, header())
+    kept, info = finalize(given, random_info())
     if left_out == "scores":
         assert kept["encoder.0.weights"].dtype == np.float16
         assert kept["rotary"].dtype == kept["encoder.entropy"].dtype == np.float32
@@ -69,11 +69,11 @@ def test_larger_traces_give_up_what_can_be_spared(
 
 def test_numbers_beyond_a_half_stay_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "SMALL", 0)
-    given = numbers(header())
+    given = random_tensors(random_info())
     given["source.hidden.1"] = given["source.hidden.1"] * 1e6
     given["encoder.0.q"] = given["encoder.0.q"].copy()
     given["encoder.0.q"][0, 0, 0, 0] = np.inf
-    kept, _ = settle(given, header())
+    kept, _ = finalize(given, random_info())
     assert kept["source.hidden.1"].dtype == np.float32
     assert kept["encoder.0.q"].dtype == np.float16
     assert np.isinf(kept["encoder.0.q"][0, 0, 0, 0])
@@ -100,7 +100,7 @@ def test_a_thumbnail_of_nothing_is_empty_and_of_no_number_dark() -> None:
 
 
 def test_entropy_is_the_mean_over_real_queries() -> None:
-    weights = numbers(header())["encoder.0.weights"]
+    weights = random_tensors(random_info())["encoder.0.weights"]
     real = np.array([[True] * 5, [True] * 4 + [False]])
     found = mean_entropy(weights, real)
     for b in range(2):

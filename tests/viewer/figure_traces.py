@@ -119,7 +119,7 @@ def trace_of(
         sides=sides,  # type: ignore[arg-type]
         classification=_answers(sides["source"][0]) if classifies else None,
     )
-    return Trace.of(arrays, info)
+    return Trace.from_tensors(arrays, info)
 
 
 def _block(name: str, queries: str, keys: str) -> Block:

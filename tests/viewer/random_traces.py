@@ -54,7 +54,7 @@ def tokens(pieces: Sequence[str]) -> Tokens:
     )
 
 
-def made(
+def random_trace(
     length: int = 8,
     layers: int = 2,
     heads: int = 2,
@@ -132,4 +132,4 @@ def made(
         blocks=tuple(blocks),
         sides=dict.fromkeys(sides, (read,)),
     )
-    return Trace.of(arrays, info)
+    return Trace.from_tensors(arrays, info)

@@ -1,6 +1,5 @@
 """Figures of traces: what is drawn is what the trace holds; it fits, can be read, and is inert."""
 
-import inspect
 import logging
 import re
 import subprocess
@@ -23,16 +22,16 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.fonts import figure_bytes
-from jumok.interpret.aggregate import groups, merged, renormalised
+from jumok.interpret.aggregate import aggregate, renormalize, token_groups
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.figure import figure_of, first_kind
+from jumok.viewer.figures.figure import default_kind, draw_figure
 from jumok.viewer.figures.model_map import mosaic, tiled
-from jumok.viewer.figures.options import KINDS, Kind
+from jumok.viewer.figures.options import KINDS, FigureOptions, Kind
 from tests.viewer.figure_traces import HOSTILE, READ, WRITTEN, trace_of
 
 TRACE = trace_of(classifies=True)
-SINGLE_PROCESS = trace_of(written=None, padding=3)
+ENCODER_ONLY = trace_of(written=None, padding=3)
 
 
 def cells(figure: Figure, panel: int = 0) -> NDArray[np.float64]:
@@ -66,11 +65,11 @@ def columns(figure: Figure, panel: int = 0) -> list[str]:
     return [label.get_text() for label in figure.axes[panel].get_xticklabels()]
 
 
-# What is drawn is what the trace holds
+# A figure draws the numbers of the trace
 
 
 def test_a_head_is_drawn_as_it_is() -> None:
-    figure = figure_of(TRACE, block="encoder", layer=1, head=2)
+    figure = TRACE.figure(block="encoder", layer=1, head=2)
     np.testing.assert_array_equal(cells(figure), TRACE.weights("encoder", 1)[2])
     assert rows(figure) == columns(figure)
     assert rows(figure)[:3] == ["[CLS]", "·이", "·영화"]
@@ -79,7 +78,7 @@ def test_a_head_is_drawn_as_it_is() -> None:
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
 def test_heads_as_one(pool: str) -> None:
-    figure = figure_of(TRACE, block="decoder", layer=0, head=pool)  # type: ignore[arg-type]
+    figure = TRACE.figure(block="decoder", layer=0, head=pool)  # type: ignore[arg-type]
     wanted = getattr(TRACE.weights("decoder", 0), pool)(0)
     np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
 
@@ -91,7 +90,7 @@ def strokes(figure: Figure) -> list[PathPatch]:
 
 def test_lines_are_the_largest_weights_of_each_row() -> None:
     table = TRACE.weights("cross", 1)[2]
-    figure = figure_of(TRACE, "lines", block="cross", layer=1, head=2, mass=0.5)
+    figure = TRACE.figure("lines", block="cross", layer=1, head=2, mass=0.5)
     ends = set()
     for patch in strokes(figure):
         (_, start), *_, (_, end) = np.asarray(patch.get_path().vertices)
@@ -109,7 +108,7 @@ def test_lines_are_the_largest_weights_of_each_row() -> None:
 
 def test_pinned_heads_keep_their_colours_and_dashes() -> None:
     pins: list[Muted] = [("cross", 0, 1), ("cross", 1, 3)]
-    figure = figure_of(TRACE, "lines", pins=pins, block="cross")
+    figure = TRACE.figure("lines", pins=pins, block="cross")
     looks = {(to_hex(patch.get_edgecolor()), patch.get_linestyle()) for patch in strokes(figure)}
     assert len({dash for _, dash in looks}) == 2
     assert {colour for colour, _ in looks} == {"#0072b2", "#d55e00"}
@@ -118,7 +117,7 @@ def test_pinned_heads_keep_their_colours_and_dashes() -> None:
 
 
 def test_beside_a_query_all_else_is_pale() -> None:
-    figure = figure_of(TRACE, "lines", block="decoder", layer=1, head=2, query=3)
+    figure = TRACE.figure("lines", block="decoder", layer=1, head=2, query=3)
     rows = {True: set[float](), False: set[float]()}
     for patch in strokes(figure):
         start = float(np.asarray(patch.get_path().vertices)[0, 1])
@@ -129,7 +128,7 @@ def test_beside_a_query_all_else_is_pale() -> None:
 def test_an_alignment_of_all_layers_pools_every_head() -> None:
     every = np.concatenate([TRACE.weights("cross", layer) for layer in range(2)])
     for head, wanted in (("mean", every.mean(0)), ("max", every.max(0))):
-        figure = figure_of(TRACE, "alignment", layer="all", head=head, rows="read")  # type: ignore[arg-type]
+        figure = TRACE.figure("alignment", layer="all", head=head, rows="read")  # type: ignore[arg-type]
         np.testing.assert_allclose(cells(figure), wanted, rtol=1e-6)
 
 
@@ -148,17 +147,17 @@ def test_an_alignment_of_all_layers_pools_every_head() -> None:
 )
 def test_lines_and_layers_that_make_no_sense(asked: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        figure_of(TRACE, **asked)
+        TRACE.figure(**asked)
 
 
 def test_padding_is_not_drawn() -> None:
-    figure = figure_of(SINGLE_PROCESS, head=0)
-    np.testing.assert_array_equal(cells(figure), SINGLE_PROCESS.weights("encoder", 1)[0, :9, :9])
+    figure = ENCODER_ONLY.figure(head=0)
+    np.testing.assert_array_equal(cells(figure), ENCODER_ONLY.weights("encoder", 1)[0, :9, :9])
     assert "[PAD]" not in rows(figure)
 
 
 def test_all_heads_share_their_colours() -> None:
-    figure = figure_of(TRACE, "heads", block="encoder", layer=0)
+    figure = TRACE.figure("heads", block="encoder", layer=0)
     weights = TRACE.weights("encoder", 0)
     for head in range(4):
         np.testing.assert_array_equal(cells(figure, head), weights[head])
@@ -167,7 +166,7 @@ def test_all_heads_share_their_colours() -> None:
 
 
 def test_the_map_of_a_model_has_every_head() -> None:
-    figure = figure_of(TRACE, "model")
+    figure = TRACE.figure("model")
     for panel, block in enumerate(("encoder", "decoder", "cross")):
         layers = np.stack([TRACE.weights(block, layer) for layer in range(2)])
         np.testing.assert_array_equal(cells(figure, panel), mosaic(layers))
@@ -183,10 +182,10 @@ def test_tiles_are_those_of_the_thumbnails() -> None:
 
 def test_an_alignment_stands_under_what_was_predicted_or_read() -> None:
     weights = TRACE.weights("cross", 1).mean(0)
-    read = figure_of(TRACE, "alignment", rows="read")
+    read = TRACE.figure("alignment", rows="read")
     np.testing.assert_allclose(cells(read), weights, rtol=1e-6)
     assert rows(read)[:2] == ["[BOS]", "·2026"]
-    predicted = figure_of(TRACE, "alignment")
+    predicted = TRACE.figure("alignment")
     np.testing.assert_allclose(cells(predicted), weights[:-1], rtol=1e-6)
     assert rows(predicted)[:2] == ["·2026", "년"]  # what was written while reading [BOS] and 2026
     said = [text.get_text() for text in predicted.texts]
@@ -194,7 +193,7 @@ def test_an_alignment_stands_under_what_was_predicted_or_read() -> None:
 
 
 def test_alignment_marks_the_largest_cells_and_sums_the_columns() -> None:
-    figure = figure_of(TRACE, "alignment", head=1, rows="read")
+    figure = TRACE.figure("alignment", head=1, rows="read")
     table = TRACE.weights("cross", 1)[1]
     mutual, others = figure.axes[0].get_lines()
     marked = {
@@ -213,7 +212,7 @@ def test_alignment_marks_the_largest_cells_and_sums_the_columns() -> None:
 
 def test_a_neuron_view_adds_up_to_the_score() -> None:
     place = {"block": "cross", "layer": 0, "head": 3, "query": 2}
-    figure = figure_of(TRACE, "neuron", **place)  # type: ignore[arg-type]
+    figure = TRACE.figure("neuron", **place)  # type: ignore[arg-type]
     q, k = TRACE.q("cross", 0)[3, 2], TRACE.k("cross", 0)[1]  # two heads share a key head
     np.testing.assert_allclose(cells(figure, 0), k)
     np.testing.assert_allclose(cells(figure, 1), q[None])
@@ -228,7 +227,7 @@ def test_a_neuron_view_adds_up_to_the_score() -> None:
 
 def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
     trace = trace_of(positions="relative")
-    figure = figure_of(trace, "neuron", block="decoder", layer=0, head=0, query=3)
+    figure = trace.figure("neuron", block="decoder", layer=0, head=0, query=3)
     scaled, bias, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
     np.testing.assert_allclose(bias, trace.bias("decoder", 0)[0, 3], rtol=1e-6)
     wanted = trace.scores("decoder", 0)[0, 3]
@@ -236,10 +235,10 @@ def test_a_bias_of_relative_positions_is_a_column_of_its_own() -> None:
 
 
 def test_a_cap_of_the_scores_is_a_column_of_its_own() -> None:
-    blocks = tuple(replace(block, softcap=0.5) for block in SINGLE_PROCESS.info.blocks)
-    capped = SINGLE_PROCESS.with_info(replace(SINGLE_PROCESS.info, blocks=blocks))
-    figure = figure_of(capped, "neuron", block="encoder", layer=0, head=0, query=3)
-    plain = figure_of(SINGLE_PROCESS, "neuron", block="encoder", layer=0, head=0, query=3)
+    blocks = tuple(replace(block, softcap=0.5) for block in ENCODER_ONLY.info.blocks)
+    capped = ENCODER_ONLY.with_info(replace(ENCODER_ONLY.info, blocks=blocks))
+    figure = capped.figure("neuron", block="encoder", layer=0, head=0, query=3)
+    plain = ENCODER_ONLY.figure("neuron", block="encoder", layer=0, head=0, query=3)
     assert len(figure.axes) == len(plain.axes) + 1
     scaled, found, _ = ([bar.get_width() for bar in axes.patches] for axes in figure.axes[-3:])
     np.testing.assert_allclose(found, 0.5 * np.tanh(np.array(scaled) / 0.5), rtol=1e-6)
@@ -248,7 +247,7 @@ def test_a_cap_of_the_scores_is_a_column_of_its_own() -> None:
 
 def test_positions_are_the_models_own() -> None:
     table = TRACE.tensor("source.positions")
-    figure = figure_of(TRACE, "positions", block="encoder")
+    figure = TRACE.figure("positions", block="encoder")
     np.testing.assert_allclose(cells(figure, 0), table)
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     np.testing.assert_allclose(cells(figure, 2), unit @ unit.T, atol=1e-6)
@@ -259,19 +258,19 @@ def test_angles_and_biases_are_positions_too() -> None:
     trace = trace_of(positions="rotary")
     angles = trace.tensor("rotary").astype(np.float64)
     wanted = [[np.cos(p * angle) for angle in angles] for p in range(len(READ))]
-    np.testing.assert_allclose(cells(figure_of(trace, "positions")), wanted, rtol=1e-12)
+    np.testing.assert_allclose(cells(trace.figure("positions")), wanted, rtol=1e-12)
     trace = trace_of(positions="relative")
-    shown = cells(figure_of(trace, "positions", block="decoder", layer=0))
+    shown = cells(trace.figure("positions", block="decoder", layer=0))
     bias = trace.bias("decoder", 0)
     for query in range(6):
         for key in range(6):
             assert (shown[:, key - query + 5] == bias[:, query, key]).all()
     with pytest.raises(InputError, match="holds no positions"):
-        figure_of(trace_of(positions="none"), "positions")
+        trace_of(positions="none").figure("positions")
 
 
 def test_an_explanation_shows_what_each_word_does() -> None:
-    figure = figure_of(TRACE, "explanation")
+    figure = TRACE.figure("explanation")
     answer = TRACE.info.classification
     assert answer is not None
     widths = [bar.get_width() for bar in figure.axes[-1].patches]
@@ -279,15 +278,14 @@ def test_an_explanation_shows_what_each_word_does() -> None:
     np.testing.assert_allclose(widths, wanted, rtol=1e-6)
     assert "긍정 <b> 70.0%" in [text.get_text() for text in texts(figure)]
     with pytest.raises(InputError, match="no answer of a classifier"):
-        figure_of(SINGLE_PROCESS, "explanation")
+        ENCODER_ONLY.figure("explanation")
 
 
 # As they are to be shown
 
 
 def test_words_without_special_tokens_times_what_arrives() -> None:
-    figure = figure_of(
-        TRACE,
+    figure = TRACE.figure(
         block="encoder",
         head=0,
         unit="word",
@@ -296,10 +294,10 @@ def test_words_without_special_tokens_times_what_arrives() -> None:
         width=6.9,
     )
     row = TRACE.info.tokens("source")
-    words = groups(row, "word")
+    words = token_groups(row, "word")
     values = TRACE.weights("encoder", 1)[0] * TRACE.value_norms("encoder", 1)[0]
     special = [bool(row.special[pieces[0]]) for pieces in words]
-    wanted = renormalised(merged(values, words, words), special)
+    wanted = renormalize(aggregate(values, words, words), special)
     np.testing.assert_allclose(cells(figure), wanted, rtol=1e-5)
     assert rows(figure) == ["[CLS]", "이", "영화는", "재미있어요ㅋㅋ", "[EOS]"]
     assert bar_of(figure).startswith("weight × ‖v W_O‖, in words, without special")
@@ -313,7 +311,7 @@ def bar_of(figure: Figure) -> str:
 
 @pytest.mark.parametrize("kind", ["attention", "heads", "model"])
 def test_what_was_done_stands_beside_the_colour_bar(kind: Kind) -> None:
-    figure = figure_of(TRACE, kind, block="encoder", unit="syllable", specials="renormalise")
+    figure = TRACE.figure(kind, block="encoder", unit="syllable", specials="renormalise")
     largest = "largest " if kind == "model" else ""
     wanted = f"{largest}weight, in syllables, without special tokens"
     assert wanted.startswith(bar_of(figure).removesuffix("…"))  # a low map has no room for all
@@ -321,15 +319,14 @@ def test_what_was_done_stands_beside_the_colour_bar(kind: Kind) -> None:
 
 
 def test_the_query_is_framed_in_the_row_of_its_word() -> None:
-    framed = figure_of(TRACE, block="encoder", head=0, unit="word", query=3)
+    framed = TRACE.figure(block="encoder", head=0, unit="word", query=3)
     (frame,) = (p for p in framed.axes[0].patches if not p.get_fill() and p.get_hatch() is None)
     assert frame.get_xy() == (0, 2)
 
 
 def test_what_may_not_be_seen_is_hatched() -> None:
     hatched = [
-        list(figure_of(TRACE, block=block, head=0).axes[0].patches)
-        for block in ("decoder", "encoder")
+        list(TRACE.figure(block=block, head=0).axes[0].patches) for block in ("decoder", "encoder")
     ]
     assert [len(patches) for patches in hatched] == [1, 0]
     path = hatched[0][0].get_path()
@@ -347,7 +344,7 @@ def test_everything_fits_and_can_be_read(
 ) -> None:
     for trace in (TRACE, hostile()):
         with caplog.at_level(logging.WARNING):
-            figure = figure_of(trace, kind, width=width)
+            figure = trace.figure(kind, width=width)
             assert_fits(figure)
         assert not caplog.records
         if width is not None:
@@ -376,7 +373,7 @@ def assert_fits(figure: Figure) -> None:
 def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> None:
     pieces = [f"▁{'가나다'[i % 3]}{i}" for i in range(300)]
     trace = trace_of(read=pieces, written=None)
-    figure = figure_of(trace, head=0, width=width)
+    figure = trace.figure(head=0, width=width)
     assert isinstance(picture_of(figure, 0), AxesImage)
     np.testing.assert_array_equal(cells(figure), trace.weights("encoder", 1)[0])
     assert 15 < len(rows(figure)) < 150
@@ -390,32 +387,32 @@ def test_long_texts_are_one_image_with_some_of_their_tokens(width: float) -> Non
 def test_any_shape_fits(kind: Kind, n_read: int, n_written: int) -> None:
     trace = trace_of(read=["가나"] * n_read, written=["▁다"] * n_written)
     block = None if kind == "model" else "cross"
-    figure = figure_of(trace, kind, block=block, rows="read", width=3.3)
+    figure = trace.figure(kind, block=block, rows="read", width=3.3)
     assert_fits(figure)
 
 
 def test_nothing_to_predict_is_told() -> None:
     with pytest.raises(InputError, match="no tokens to draw"):
-        figure_of(trace_of(written=["[BOS]"]), "alignment")
+        trace_of(written=["[BOS]"]).figure("alignment")
 
 
 def test_titles() -> None:
-    said = [text.get_text() for text in figure_of(TRACE, layer=0, head=1, width=3.3).texts]
+    said = [text.get_text() for text in TRACE.figure(layer=0, head=1, width=3.3).texts]
     assert "encoder · layer 0 · head 1" in said
-    mine = figure_of(TRACE, head=1, title="그림 1: −$")
+    mine = TRACE.figure(head=1, title="그림 1: −$")
     assert "그림 1: −$" in [text.get_text() for text in mine.texts]
-    assert len(figure_of(TRACE, head=1, title=False).texts) == len(said) - 1
+    assert len(TRACE.figure(head=1, title=False).texts) == len(said) - 1
 
 
 @pytest.mark.parametrize("palette", ["ink", "cividis", "viridis", "grey"])
 def test_more_is_darker_in_every_palette(palette: str) -> None:
-    colours = picture_of(figure_of(TRACE, head=0, palette=palette), 0).get_cmap()  # type: ignore[arg-type]
+    colours = picture_of(TRACE.figure(head=0, palette=palette), 0).get_cmap()  # type: ignore[arg-type]
     grey = [np.dot(colours(i)[:3], [0.2126, 0.7152, 0.0722]) for i in (0, 128, 255)]
     assert grey[0] > grey[1] > grey[2]
 
 
 def test_a_root_lifts_small_weights_and_changes_no_number() -> None:
-    plain, lifted = (figure_of(TRACE, head=0, scale=s) for s in ("linear", "sqrt"))  # type: ignore[arg-type]
+    plain, lifted = (TRACE.figure(head=0, scale=s) for s in ("linear", "sqrt"))  # type: ignore[arg-type]
     np.testing.assert_array_equal(cells(plain), cells(lifted))
     assert picture_of(lifted, 0).norm(0.01) > picture_of(plain, 0).norm(0.01)
 
@@ -425,7 +422,7 @@ def test_a_root_lifts_small_weights_and_changes_no_number() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_vector_picture_is_inert(kind: Kind) -> None:
-    svg = figure_bytes(figure_of(hostile(), kind, width=3.3), "svg")
+    svg = figure_bytes(hostile().figure(kind, width=3.3), "svg")
     tree = ElementTree.fromstring(svg)  # it parses
     names = {element.tag.rpartition("}")[2] for element in tree.iter()}
     assert not names & {"script", "foreignObject", "a", "iframe", "text"}  # outlines alone
@@ -439,7 +436,7 @@ def test_a_vector_picture_is_inert(kind: Kind) -> None:
 
 
 def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
-    figure = figure_of(TRACE, head=0, width=3.3)
+    figure = TRACE.figure(head=0, width=3.3)
     figure.savefig(tmp_path / "own.pdf")  # by matplotlib's own door, outside our style
     for pdf in (figure_bytes(figure, "pdf"), (tmp_path / "own.pdf").read_bytes()):
         assert b"/Type3" not in pdf
@@ -450,58 +447,58 @@ def test_letters_of_a_pdf_stay_letters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["pdf", "svg", "png"])
 def test_the_same_figure_is_the_same_file(ending: str) -> None:
-    first, second = (figure_bytes(figure_of(TRACE, head=0, width=3.3), ending) for _ in range(2))
+    first, second = (figure_bytes(TRACE.figure(head=0, width=3.3), ending) for _ in range(2))
     assert first == second
 
 
 def test_a_png_for_print_has_300_dots_an_inch() -> None:
-    png = figure_bytes(figure_of(TRACE, head=0, width=3.3), "png")
+    png = figure_bytes(TRACE.figure(head=0, width=3.3), "png")
     assert int.from_bytes(png[16:20], "big") == 990
 
 
 def test_a_notebook_shows_it() -> None:
-    assert figure_of(TRACE, head=0)._repr_png_().startswith(b"\x89PNG")
+    assert TRACE.figure(head=0)._repr_png_().startswith(b"\x89PNG")
 
 
 def test_torch_is_not_needed(tmp_path: Path) -> None:
     TRACE.save(tmp_path / "made.safetensors")
     code = (
         "import sys; from jumok.interpret.trace import Trace;"
-        "from jumok.viewer.figures.figure import figure_of;"
-        f"figure_of(Trace.open({str(tmp_path / 'made.safetensors')!r}), 'heads');"
+        f"Trace.open({str(tmp_path / 'made.safetensors')!r}).figure('heads');"
         "print('torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
 
 
-def test_a_trace_draws_itself() -> None:
-    theirs = inspect.signature(TRACE.figure).parameters
-    ours = list(inspect.signature(figure_of).parameters.values())[1:]
-    assert [(p.name, p.default) for p in theirs.values()] == [(p.name, p.default) for p in ours]
-    one = TRACE.figure("heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
-    two = figure_of(TRACE, "heads", "decoder", 0, query=2, width=3.3, scale="sqrt")
-    assert figure_bytes(one, "svg") == figure_bytes(two, "svg")
+def test_the_options_of_a_figure_are_keywords() -> None:
+    one = TRACE.figure("heads", block="decoder", layer=0, query=2, width=3.3, scale="sqrt")
+    options = FigureOptions(
+        figure="heads", block="decoder", layer=0, query=2, width=3.3, scale="sqrt"
+    )
+    assert figure_bytes(one, "svg") == figure_bytes(draw_figure(TRACE, options), "svg")
+    with pytest.raises(InputError, match="unknown figure option 'widht'; did you mean width"):
+        TRACE.figure(widht=3.3)
 
 
-# What is refused
+# Errors
 
 
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ({"kind": "pie"}, "figure is 'pie'; take attention"),
+        ({"kind": "pie"}, "figure must be one of attention, heads"),
         ({"block": "middle"}, "no block 'middle'"),
         ({"layer": 2}, "layer 2 of block encoder, which has 2"),
         ({"head": 4}, "head 4 of 4; heads count from 0"),
-        ({"head": "min"}, "head is 'min'; take mean, max"),
+        ({"head": "min"}, "head must be one of mean, max, got 'min'"),
         ({"sequence": 1}, "sequence 1 of 1"),
         ({"unit": "letter"}, "unit is 'letter'; take piece, syllable, word"),
-        ({"width": 0.5}, "a width of 0.5 inches; take 3.3"),
-        ({"font_size": 3.0}, "letters of 3.0 points; take 5 to 24"),
-        ({"palette": "rainbow"}, "no palette 'rainbow'"),
-        ({"scale": "log"}, "no scale 'log'"),
-        ({"rows": "said"}, "rows is 'said'; take read, predicted"),
+        ({"width": 0.5}, "width must be from 2 to 40 inches, got 0.5"),
+        ({"font_size": 3.0}, "font_size must be from 5 to 24 points, got 3.0"),
+        ({"palette": "rainbow"}, "palette must be one of ink"),
+        ({"scale": "log"}, "scale must be linear or sqrt, got 'log'"),
+        ({"rows": "said"}, "rows must be one of read, predicted, got 'said'"),
         ({"kind": "alignment", "block": "encoder"}, "looks at its own tokens"),
         ({"kind": "neuron", "head": "mean"}, "the neuron view is of one head"),
         ({"kind": "neuron", "query": 99}, "query 99 of 9"),
@@ -510,16 +507,16 @@ def test_a_trace_draws_itself() -> None:
 )
 def test_what_is_not_there_is_refused(choice: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=re.escape(sentence)):
-        figure_of(TRACE, **choice)  # type: ignore[arg-type]
+        TRACE.figure(**choice)  # type: ignore[arg-type]
 
 
 def test_a_trace_without_what_a_figure_needs() -> None:
-    with pytest.raises(InputError, match="alignment is read from cross-attention"):
-        figure_of(SINGLE_PROCESS, "alignment")
+    with pytest.raises(InputError, match="alignment needs cross-attention"):
+        ENCODER_ONLY.figure("alignment")
 
 
 def test_the_first_figure_to_look_at() -> None:
-    assert first_kind(TRACE) == "alignment"
-    assert (first_kind(SINGLE_PROCESS), first_kind(SINGLE_PROCESS, 2)) == ("heads", "attention")
+    assert default_kind(TRACE) == "alignment"
+    assert (default_kind(ENCODER_ONLY), default_kind(ENCODER_ONLY, 2)) == ("heads", "attention")
     assert len(WRITTEN) == len(TRACE.info.tokens("target"))
-    assert first_kind(trace_of(written=WRITTEN[:1])) == "heads"  # nothing was written
+    assert default_kind(trace_of(written=WRITTEN[:1])) == "heads"  # nothing was written

@@ -79,7 +79,7 @@ def make(
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     model.eval().requires_grad_(False)
     off = mute_heads(model, muted)
-    with torch.inference_mode(), collect.watch(model) as seen:
+    with torch.inference_mode(), collect.record(model) as seen:
         if isinstance(model, EncoderDecoder):
             model(ids["source"], ids["target"], seeing["source"], seeing["target"])
         elif isinstance(model, Encoder):
@@ -88,17 +88,17 @@ def make(
         else:
             model(ids["target"], seeing["target"])
     lengths = {side: there.shape[1] for side, there in ids.items()}
-    seen |= collect.constants(model, lengths) | collect.parameters(model)
+    seen |= collect.constant_tensors(model, lengths) | collect.parameter_tensors(model)
     info = TraceInfo(
         title=name,
         task=None,
         model=collect.model_info(model, config, "jumok"),
         made={},
-        blocks=collect.blocks(model),
+        blocks=collect.describe_blocks(model),
         sides=sides,
         muted=off,
     )
-    return Trace.of(collect.arrays(seen), info).save(FOLDER / f"{name}.safetensors")
+    return Trace.from_tensors(collect.to_arrays(seen), info).save(FOLDER / f"{name}.safetensors")
 
 
 def main() -> None:

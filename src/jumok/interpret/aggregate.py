@@ -1,9 +1,9 @@
 """Weights as they are shown: in words or syllables, without special tokens, times what arrives.
 
-The same definitions as the page's (web/src/trace/shown.ts), numpy alone. Q and K are groups of
+The same definitions as the page's (web/src/trace/shown.ts), numpy alone. Q and K are token_groups of
 neighbouring pieces:
 
-    merged       Ã[Q, K] = mean over i in Q of Σ over j in K of A[i, j]; rows keep their sums
+    aggregate       Ã[Q, K] = mean over i in Q of Σ over j in K of A[i, j]; rows keep their sums
     values       A[i, j] · ‖v_j W_O‖, what really arrives (Kobayashi et al. 2020)
     renormalise  the columns of special tokens are 0, each row is divided by what is left of it
 
@@ -29,7 +29,7 @@ _INNER_JAMO = range(0x1160, 0x1200)  # vowels and endings, when a syllable is wr
 
 
 @dataclass(frozen=True)
-class Showing:
+class DisplayOptions:
     """How weights are shown."""
 
     unit: Unit = "piece"
@@ -42,33 +42,33 @@ class Showing:
                 raise InputError(f"{name} is {getattr(self, name)!r}; take {', '.join(known)}")
 
 
-def shown(
+def display_weights(
     weights: Floats,
     norms: Floats | None,
     queries: Tokens,
     keys: Tokens,
-    how: Showing,
+    options: DisplayOptions,
 ) -> Floats:
     """Weights (H, T, S) as they are to be shown, (H, R, C); `norms` (H, S) for the measure values.
 
-    The rows and columns are `groups(queries, how.unit)` and `groups(keys, how.unit)`.
+    The rows and columns are `token_groups(queries, how.unit)` and `token_groups(keys, how.unit)`.
     """
-    if how.measure == "values":
+    if options.measure == "values":
         assert norms is not None
         weights = weights * norms[:, None, :]
-    rows, columns = groups(queries, how.unit), groups(keys, how.unit)
-    weights = merged(weights, rows, columns)
-    if how.specials == "renormalise":
-        weights = renormalised(weights, [bool(keys.special[pieces[0]]) for pieces in columns])
+    rows, columns = token_groups(queries, options.unit), token_groups(keys, options.unit)
+    weights = aggregate(weights, rows, columns)
+    if options.specials == "renormalise":
+        weights = renormalize(weights, [bool(keys.special[pieces[0]]) for pieces in columns])
     return weights
 
 
-def groups(tokens: Tokens, unit: Unit) -> list[range]:
+def token_groups(tokens: Tokens, unit: Unit) -> list[range]:
     """The pieces that are shown as one, in order; special tokens and padding stand alone.
 
     >>> pieces = dict(text="안녕 하세요", pieces=("▁안", "녕", "▁하세요", "</s>"), ids=(3, 4, 5, 1),
     ...     spans=((0, 1), (1, 2), (3, 6), (6, 6)), special=(0, 0, 0, 1), real=(1, 1, 1, 1))
-    >>> groups(Tokens(**pieces, words=(0, 0, 1, -1)), "word")
+    >>> token_groups(Tokens(**pieces, words=(0, 0, 1, -1)), "word")
     [range(0, 2), range(2, 3), range(3, 4)]
     """
     number_of = {"piece": _pieces, "syllable": _syllables, "word": _words}[unit](tokens)
@@ -76,11 +76,11 @@ def groups(tokens: Tokens, unit: Unit) -> list[range]:
     return [range(*ends) for ends in pairwise([*starts, len(tokens)])]
 
 
-def merged(weights: Floats, queries: Sequence[range], keys: Sequence[range]) -> Floats:
+def aggregate(weights: Floats, queries: Sequence[range], keys: Sequence[range]) -> Floats:
     """The sum over the keys of a group, the mean over its queries: (..., T, S) -> (..., R, C).
 
     >>> weights = np.array([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], np.float32)
-    >>> merged(weights, [range(0, 2)], [range(0, 1), range(1, 3)]).tolist()
+    >>> aggregate(weights, [range(0, 2)], [range(0, 1), range(1, 3)]).tolist()
     [[0.25, 0.75]]
     """
     sizes = np.array([len(pieces) for pieces in queries])
@@ -93,11 +93,11 @@ def merged(weights: Floats, queries: Sequence[range], keys: Sequence[range]) -> 
     return means
 
 
-def renormalised(weights: Floats, special: Sequence[bool]) -> Floats:
+def renormalize(weights: Floats, special: Sequence[bool]) -> Floats:
     """The special columns taken out, each row divided by what is left; nothing left: zeros.
 
     >>> weights = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], np.float32)
-    >>> renormalised(weights, [True, False, False]).tolist()
+    >>> renormalize(weights, [True, False, False]).tolist()
     [[0.0, 0.5, 0.5], [0.0, 0.0, 0.0]]
     """
     kept = np.where(np.array(special), np.float32(0.0), weights)

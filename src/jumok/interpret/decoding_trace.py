@@ -13,7 +13,7 @@ from torch import Tensor
 from jumok.decoding import DecodingConfig, Hypothesis, StepResult
 from jumok.errors import InputError
 from jumok.interpret.schema import Decoding, Method
-from jumok.interpret.step_recorder import DecodingSteps
+from jumok.interpret.step_recorder import StepRecorder
 from jumok.tasks.causal_lm import CausalLMTask
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.pipeline.causal_generation import generate_from_ids, prompt_ids
@@ -22,7 +22,9 @@ from jumok.tasks.pipeline.task import GenerativeTask
 from jumok.tasks.seq2seq import Seq2SeqTask
 
 
-def write(loaded: Pipeline, text: str, words: Sequence[str] = ()) -> tuple[list[int], Decoding]:
+def trace_generation(
+    loaded: Pipeline, text: str, words: Sequence[str] = ()
+) -> tuple[list[int], Decoding]:
     """What a model writes for a text, [BOS] and [EOS] aside, and how it came to each token.
 
     It is what `loaded(text)` answers, or what `loaded.with_decoding(words)(text)` does:
@@ -37,7 +39,7 @@ def write(loaded: Pipeline, text: str, words: Sequence[str] = ()) -> tuple[list[
         loaded = loaded.with_decoding(words)
     _refuse_silent(loaded)
     assert isinstance(loaded.task, GenerativeTask)  # what is silent was refused
-    seen, config = DecodingSteps(), loaded.task.effective_decoding(loaded)
+    seen, config = StepRecorder(), loaded.task.effective_decoding(loaded)
     if isinstance(loaded.task, Seq2SeqTask):
         ((best, *_),) = loaded.task.generate(loaded, [text], callback=seen)
         n_given = 1
@@ -55,7 +57,7 @@ def write(loaded: Pipeline, text: str, words: Sequence[str] = ()) -> tuple[list[
     )
 
 
-def given(loaded: Pipeline, text: str, target: str) -> Decoding:
+def trace_forced(loaded: Pipeline, text: str, target: str) -> Decoding:
     """How likely a model finds each token of a target it did not choose, by one forward pass.
 
     The target of a sequence-to-sequence model ends with [EOS], its last step; that of a language
@@ -69,7 +71,7 @@ def given(loaded: Pipeline, text: str, target: str) -> Decoding:
     else:
         log_p, tokens, n_given = _continued(loaded, text, target)
     gains = [float(log_p[t, token]) for t, token in enumerate(tokens)]
-    seen, last = DecodingSteps(), len(tokens) - 1
+    seen, last = StepRecorder(), len(tokens) - 1
     for t, (token, score) in enumerate(zip(tokens, accumulate(gains), strict=True)):
         row = log_p[t : t + 1]  # (1, V)
         seen.on_scores(n_given + t - 1 if t else 0, row, row)
@@ -85,11 +87,11 @@ def given(loaded: Pipeline, text: str, target: str) -> Decoding:
     )
 
 
-Led = tuple[Tensor, list[int], int]
+Forced = tuple[Tensor, list[int], int]
 """Log-probabilities (T, V) before each token of a target, its tokens, how many were given first."""
 
 
-def _translated(loaded: Pipeline, text: str, target: str) -> Led:
+def _translated(loaded: Pipeline, text: str, target: str) -> Forced:
     """The target of a sequence-to-sequence model: [BOS] is given, [EOS] wanted."""
     vocabulary, room = loaded.target_vocabulary, loaded.recipe.model.max_length
     encode = Seq2SeqEncoder(loaded.vocabulary, vocabulary, room)
@@ -99,7 +101,7 @@ def _translated(loaded: Pipeline, text: str, target: str) -> Led:
     return logits[0].log_softmax(-1).cpu(), tokens, 1
 
 
-def _continued(loaded: Pipeline, text: str, target: str) -> Led:
+def _continued(loaded: Pipeline, text: str, target: str) -> Forced:
     """The target of a language model: what goes on from the text."""
     ids, tokens = prompt_ids(loaded, text), loaded.vocabulary.encode(target)
     read = [*ids, *tokens[:-1]]

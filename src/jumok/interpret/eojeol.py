@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from jumok.text.offsets import Span
 
-NO_WORD = -1
+NO_EOJEOL = -1
 
 
-def words(text: str) -> list[Span]:
+def eojeol_spans(text: str) -> list[Span]:
     r"""The eojeols of a text: where each begins and ends.
 
-    >>> words("겨울은  추워요.\t감기")
+    >>> eojeol_spans("겨울은  추워요.\t감기")
     [(0, 3), (5, 9), (10, 12)]
     """
     return [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
@@ -26,23 +26,23 @@ def is_space(name: str) -> bool:
     return bool(name) and not name.strip("▁Ġ ")
 
 
-def word_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
+def eojeol_at(eojeols: Sequence[Span], span: Span, name: str = "") -> int:
     """The number of the first eojeol that a piece touches; of a bare space, the one behind it.
 
-    >>> word_at([(0, 2), (3, 5)], (3, 4)), word_at([(0, 2), (3, 5)], (2, 3), "▁")
+    >>> eojeol_at([(0, 2), (3, 5)], (3, 4)), eojeol_at([(0, 2), (3, 5)], (2, 3), "▁")
     (1, 1)
     """
     begin, end = span
     for number, (start, stop) in enumerate(eojeols):
         if (begin < stop and end > start) or (is_space(name) and start >= end):
             return number
-    return NO_WORD
+    return NO_EOJEOL
 
 
-def trimmed(text: str, span: Span) -> Span:
+def trim_span(text: str, span: Span) -> Span:
     """A span without the white space around it, if anything is left.
 
-    >>> trimmed("겨울 은", (2, 4)), trimmed("겨울 은", (2, 3))
+    >>> trim_span("겨울 은", (2, 4)), trim_span("겨울 은", (2, 3))
     ((3, 4), (2, 3))
     """
     begin, end = span

@@ -11,37 +11,37 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from jumok.evaluation.regression import spearman
-from jumok.interpret.eojeol import words as words_of
+from jumok.interpret.eojeol import eojeol_spans as words_of
 from jumok.interpret.schema import Classification, Explained, Tokens, TraceInfo, Word
 from jumok.interpret.trace import Trace
 from jumok.models import EncoderDecoderClassifier
 from jumok.tasks.pipeline.outputs import Prediction
 from jumok.tasks.pipeline.pipeline import Pipeline
 
-MOST_WORDS = 64  # of a sequence that are deleted
-LEAST_WORDS = 3  # for a correlation
+MAX_WORDS = 64  # of a sequence that are deleted
+MIN_WORDS = 3  # for a correlation
 
 
-def explained(
-    loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, words: bool
+def explain(
+    loaded: Pipeline, texts: Sequence[str], logits: Tensor, trace: Trace, *, ablate: bool
 ) -> TraceInfo:
     """The header of a trace with the answers (B, L), and what each word did to them.
 
     Of a long text the first 64 words are deleted, one at a time. The agreement is Spearman's
     correlation, over the words, of how much the likeliest label's probability changes without a
-    word and how much attention was paid to it (`attention_paid`); None under 3 words.
+    word and how much attention was paid to it (`attention_received`); None under 3 words.
     """
     labels, notes = loaded.labels, list(trace.info.notes)
     found = []
     for sequence, probabilities in enumerate(logits.float().softmax(-1).tolist()):
         tokens = trace.info.tokens("source", sequence)
-        spans = words_of(tokens.text) if words else []
-        if len(spans) > MOST_WORDS:
+        spans = words_of(tokens.text) if ablate else []
+        if len(spans) > MAX_WORDS:
             notes.append(
-                f"Only the first {MOST_WORDS} of {len(spans)} words were deleted one at a time."
+                f"Only the first {MAX_WORDS} of {len(spans)} words were deleted one at a time."
             )
-            spans = spans[:MOST_WORDS]
-        changed = without_each(loaded, texts[sequence], spans)
+            spans = spans[:MAX_WORDS]
+        changed = score_without(loaded, texts[sequence], spans)
         found.append(
             Explained(
                 probabilities=tuple(probabilities),
@@ -56,11 +56,11 @@ def explained(
     return replace(trace.info, classification=answers, notes=tuple(notes))
 
 
-def without_each(
+def score_without(
     loaded: Pipeline, text: str, spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
     """The probabilities of all labels for the text without each of the words, all at once."""
-    answers = loaded.predict([without(text, span) for span in spans]) if spans else []
+    answers = loaded.predict([remove_span(text, span) for span in spans]) if spans else []
     found = []
     for answer in answers:
         assert isinstance(answer, Prediction)
@@ -68,7 +68,7 @@ def without_each(
     return found
 
 
-def without(text: str, span: tuple[int, int]) -> str:
+def remove_span(text: str, span: tuple[int, int]) -> str:
     r"""The text without a word and the blanks behind it; without those before it at the end.
 
     >>> [without("이 영화 정말", span) for span in ((2, 4), (5, 7))]
@@ -85,7 +85,7 @@ def without(text: str, span: tuple[int, int]) -> str:
     return text[:begin] + text[end:]
 
 
-def attention_paid(loaded: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
+def attention_received(loaded: Pipeline, trace: Trace, sequence: int) -> NDArray[np.float64]:
     """How much attention is paid to each source token in the end, (S,): 1 in all.
 
     The mean over the heads of the last layer, of the rows that are pooled to one vector: the
@@ -110,13 +110,15 @@ def _agreement(
     probabilities: Sequence[float],
     changed: Sequence[Sequence[float]],
 ) -> float | None:
-    if len(changed) < LEAST_WORDS:
+    if len(changed) < MIN_WORDS:
         return None
     best = int(np.argmax(probabilities))
     changes = [abs(row[best] - probabilities[best]) for row in changed]
     tokens: Tokens = trace.info.tokens("source", sequence)
     paid = np.zeros(len(changed))
-    for word, attention in zip(tokens.words, attention_paid(loaded, trace, sequence), strict=True):
+    for word, attention in zip(
+        tokens.words, attention_received(loaded, trace, sequence), strict=True
+    ):
         if 0 <= word < len(paid):
             paid[word] += attention
     return spearman(changes, paid)

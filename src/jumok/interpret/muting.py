@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.recorder import attentions
+from jumok.interpret.recorder import attention_modules
 from jumok.interpret.schema import Muted
 
 
@@ -16,7 +16,7 @@ def mute_heads(model: nn.Module, heads: Iterable[tuple[str, int, int]]) -> tuple
     The model is changed: give a view of its own (`nn.hooks.shared_copy`). Raises InputError for a
     head it has not.
     """
-    found = attentions(model)
+    found = attention_modules(model)
     chosen: dict[tuple[str, int], set[int]] = defaultdict(set)
     for block, layer, head in heads:
         own = {each.layer: each.module.n_heads for each in found if each.block == block}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.eojeol import NO_WORD, trimmed, word_at, words
+from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, trim_span
 from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.text.byte_pieces import byte_of, bytes_of, is_text, spelled
@@ -30,8 +30,8 @@ Layers = Sequence["Tensor | NDArray[np.floating]"]
 Pieces = Sequence[str] | Sequence[Sequence[str]]
 """The pieces of a sequence, or of each of several."""
 
-UNKNOWN = -1  # in place of an id
-ONLY_WEIGHTS = "Only the weights are known: no queries, keys, values or hidden states."
+UNKNOWN_ID = -1  # in place of an id
+WEIGHTS_ONLY_NOTE = "Only the weights are known: no queries, keys, values or hidden states."
 
 _SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<>]*>|<\|[^<>]*\|>")
 _MEANT = re.compile(r"\[(UNK|MASK)\]|<(unk|mask)>|<0x[0-9A-Fa-f]{2}>")  # they stand for something
@@ -87,7 +87,7 @@ def from_attention(
     sides = {side: _rows(side, pieces[side], blocks) for side in used}
     if sentence_b_start is not None:
         sides = {side: _in_two(rows, sentence_b_start) for side, rows in sides.items()}
-    return Trace.of(_tensors(blocks, sides), _info(title, blocks, sides))
+    return Trace.from_tensors(_tensors(blocks, sides), _info(title, blocks, sides))
 
 
 def _arrays(name: str, layers: Layers) -> list[Floats]:
@@ -154,17 +154,17 @@ def _row(pieces: Sequence[str], looked_at: NDArray[np.bool_]) -> Tokens:
     while real > 1 and _PADDING.fullmatch(pieces[real - 1]) and not looked_at[real - 1]:
         real -= 1
     text, spans = _spelled_in_bytes(pieces) or _joined(pieces)
-    eojeols = words(text)
+    eojeols = eojeol_spans(text)
     special = [_is_special(piece) for piece in pieces]
     return Tokens(
         text=text,
         pieces=tuple(pieces),
-        ids=(UNKNOWN,) * len(pieces),
+        ids=(UNKNOWN_ID,) * len(pieces),
         spans=tuple(spans),
         special=tuple(map(int, special)),
         real=(*[1] * real, *[0] * (len(pieces) - real)),
         words=tuple(
-            NO_WORD if frames else word_at(eojeols, span, piece)
+            NO_EOJEOL if frames else eojeol_at(eojeols, span, piece)
             for piece, span, frames in zip(pieces, spans, special, strict=True)
         ),
     )
@@ -212,7 +212,7 @@ def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
         behind = places[end - 1] + 1 if part else starts[begin]
         spans.append((max(starts[begin] - blank, 0), max(behind - blank, 0)))
     text = text[blank:]
-    return text, [trimmed(text, span) for span in spans]
+    return text, [trim_span(text, span) for span in spans]
 
 
 def _in_two(rows: Sequence[Tokens], start: int) -> tuple[Tokens, ...]:
@@ -283,5 +283,5 @@ def _info(
             for name, layers in blocks.items()
         ),
         sides=sides,
-        notes=(ONLY_WEIGHTS,),
+        notes=(WEIGHTS_ONLY_NOTE,),
     )

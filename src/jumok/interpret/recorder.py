@@ -20,7 +20,7 @@ from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
 
 Array = NDArray[np.generic]
-Seen = dict[str, Tensor]
+Recorded = dict[str, Tensor]
 
 PARAMETER_NAMES = {  # of a layer's modules in format 1 of trace files
     "self_attention": "attention",
@@ -31,7 +31,7 @@ PARAMETER_NAMES = {  # of a layer's modules in format 1 of trace files
 }
 
 
-class Attention(NamedTuple):
+class AttentionModule(NamedTuple):
     """One attention of a model and its place there."""
 
     block: BlockName
@@ -39,7 +39,7 @@ class Attention(NamedTuple):
     module: MultiHeadAttention
 
 
-def towers(model: nn.Module) -> dict[Side, Encoder | Decoder]:
+def backbones(model: nn.Module) -> dict[Side, Encoder | Decoder]:
     """What reads and what writes in a model: its encoder, its decoder, or both."""
     parts = [model, *(getattr(model, name, None) for name in ("encoder", "decoder"))]
     found: dict[Side, Encoder | Decoder] = {}
@@ -51,29 +51,29 @@ def towers(model: nn.Module) -> dict[Side, Encoder | Decoder]:
     return found
 
 
-def attentions(model: nn.Module) -> list[Attention]:
+def attention_modules(model: nn.Module) -> list[AttentionModule]:
     """All attentions of a model: the encoder's, the decoder's own, those that look back."""
-    found: list[Attention] = []
-    for side, tower in towers(model).items():
+    found: list[AttentionModule] = []
+    for side, tower in backbones(model).items():
         own: BlockName = "encoder" if side == "source" else "decoder"
         layers = _layers(tower)
-        found += [Attention(own, i, layer.self_attention) for i, layer in enumerate(layers)]
+        found += [AttentionModule(own, i, layer.self_attention) for i, layer in enumerate(layers)]
         found += [
-            Attention("cross", i, layer.cross_attention)
+            AttentionModule("cross", i, layer.cross_attention)
             for i, layer in enumerate(layers)
             if layer.cross_attention is not None
         ]
     return found
 
 
-def blocks(model: nn.Module) -> tuple[Block, ...]:
+def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
     """The blocks of a model as a header describes them."""
     sides: dict[BlockName, tuple[Side, Side]] = {
         "encoder": ("source", "source"),
         "decoder": ("target", "target"),
         "cross": ("target", "source"),
     }
-    found = attentions(model)
+    found = attention_modules(model)
     described = []
     for name in dict.fromkeys(attention.block for attention in found):
         own = [attention.module for attention in found if attention.block == name]
@@ -96,7 +96,7 @@ def blocks(model: nn.Module) -> tuple[Block, ...]:
 
 def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
     """The measures of a model as a header has them."""
-    sides = towers(model)
+    sides = backbones(model)
     kind = "encoder_decoder" if len(sides) == 2 else "encoder" if "source" in sides else "decoder"
     return ModelInfo(
         kind=kind,  # type: ignore[arg-type]  # one of the three
@@ -114,7 +114,7 @@ def model_info(model: nn.Module, config: TransformerConfig, family: str) -> Mode
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[Seen]:
+def record(model: nn.Module) -> Iterator[Recorded]:
     """Collect what passes through a model while this lasts, one forward pass.
 
         with watch(shared_copy(model)) as seen:
@@ -124,8 +124,8 @@ def watch(model: nn.Module) -> Iterator[Seen]:
     A hook that replaces weights must be there before. A view of a compiled model is not compiled,
     so the hooks are heard.
     """
-    seen: Seen = {}
-    hooks = [hook for side, tower in towers(model).items() for hook in _hook(side, tower, seen)]
+    seen: Recorded = {}
+    hooks = [hook for side, tower in backbones(model).items() for hook in _hook(side, tower, seen)]
     try:
         yield seen
     finally:
@@ -133,7 +133,7 @@ def watch(model: nn.Module) -> Iterator[Seen]:
             hook.remove()
 
 
-def arrays(seen: Seen) -> dict[str, Array]:
+def to_arrays(seen: Recorded) -> dict[str, Array]:
     """What was seen, on the CPU, in float32 where it is not a mask."""
     return {
         name: (x.to(torch.uint8) if x.dtype == torch.bool else x.float()).cpu().numpy()
@@ -141,10 +141,10 @@ def arrays(seen: Seen) -> dict[str, Array]:
     }
 
 
-def constants(model: nn.Module, lengths: dict[Side, int]) -> Seen:
+def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
     """What is added whatever the text: positions of so many tokens, segments, angles."""
-    found: Seen = {}
-    for side, tower in towers(model).items():
+    found: Recorded = {}
+    for side, tower in backbones(model).items():
         embedding = tower.embedding
         if embedding.positions is not None:
             device = embedding.tokens.weight.device
@@ -159,10 +159,10 @@ def constants(model: nn.Module, lengths: dict[Side, int]) -> Seen:
     return found
 
 
-def parameters(model: nn.Module) -> Seen:
+def parameter_tensors(model: nn.Module) -> Recorded:
     """The weights of the layers, so that their sums can be made again elsewhere."""
-    found: Seen = {}
-    for side, tower in towers(model).items():
+    found: Recorded = {}
+    for side, tower in backbones(model).items():
         for i, layer in enumerate(_layers(tower)):
             for name, parameter in layer.named_parameters():
                 part, _, rest = name.partition(".")
@@ -196,7 +196,7 @@ Handle = torch.utils.hooks.RemovableHandle
 Keep = Callable[[Tensor], None]
 
 
-def _hook(side: Side, tower: Encoder | Decoder, seen: Seen) -> Iterator[Handle]:
+def _hook(side: Side, tower: Encoder | Decoder, seen: Recorded) -> Iterator[Handle]:
     """Hooks on a whole tower."""
     own: BlockName = "encoder" if side == "source" else "decoder"
     layers = _layers(tower)
@@ -255,7 +255,7 @@ def _around(layer: TransformerLayer) -> Iterator[tuple[str, ResidualNorm]]:
 
 
 def _hook_attention(
-    block: BlockName, layer: int, attention: MultiHeadAttention, seen: Seen
+    block: BlockName, layer: int, attention: MultiHeadAttention, seen: Recorded
 ) -> Iterator[Handle]:
     """Hooks on one attention: each step of equation (1)."""
     place = f"{block}.{layer}"

@@ -163,7 +163,7 @@ class Decoding:
     text: str | None = None  # that was asked; None in files of before
 
 
-LATER = {"regression": None}  # keys that the first files of this format lack
+LATER_KEYS = {"regression": None}  # keys that the first files of this format lack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,7 +267,7 @@ class TraceInfo:
                 table["blocks"] = [_with_later(block, "softcap") for block in blocks]
             if "decoding" in table:
                 table["decoding"] = _with_later(table["decoding"], "text")
-            return read_dataclass(cls, LATER | table)
+            return read_dataclass(cls, LATER_KEYS | table)
         except (InputError, UnicodeEncodeError) as error:
             reason = str(error).partition("; correct")[0]
             raise InputError(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from jumok.errors import InputError
-from jumok.interpret.tokens import Row, spans, spelled_spans
+from jumok.interpret.tokens import TokenSequence, align_spans, token_spans
 from jumok.tasks.inputs.special_tokens import (
     build_inputs,
     build_source,
@@ -36,7 +36,7 @@ Framing = Callable[[Ragged, Ragged | None], Ragged]
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _Encoded:
     """The pieces of a text before anything stands around them."""
 
     text: str
@@ -44,18 +44,18 @@ class _Cut:
     spans: Sequence[Span]
 
 
-def read_row(loaded: Pipeline, text: str) -> Row:
+def source_sequence(loaded: Pipeline, text: str) -> TokenSequence:
     """What an encoder reads of a text, or of a pair parted by a TAB."""
     vocabulary, most = loaded.vocabulary, loaded.recipe.model.max_length
     task = loaded.recipe.task
     if task == "sequence_to_sequence":
         return _framed(
-            [_cut(text, vocabulary)], lambda rows, _: build_source(vocabulary, rows, most)
+            [_encode(text, vocabulary)], lambda rows, _: build_source(vocabulary, rows, most)
         )
     if task == "masked_language_modeling" and "[MASK]" in text:
-        return _blanks(text, vocabulary, most)
+        return _masked_sequence(text, vocabulary, most)
     row = _framed(
-        _cut_texts(loaded, text), lambda rows, pairs: build_inputs(vocabulary, rows, pairs, most)
+        _encode_texts(loaded, text), lambda rows, pairs: build_inputs(vocabulary, rows, pairs, most)
     )
     segments = _segments(loaded, [*row.ids, pad_id_or_zero(vocabulary)])
     if segments is None:
@@ -63,14 +63,16 @@ def read_row(loaded: Pipeline, text: str) -> Row:
     return replace(row, segments=segments[:-1], padding_segment=segments[-1])
 
 
-def given_row(loaded: Pipeline, target: str) -> Row:
+def target_sequence(loaded: Pipeline, target: str) -> TokenSequence:
     """What a decoder reads of a target that is given: all but the end."""
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
-    row = _framed([_cut(target, vocabulary)], lambda rows, _: build_target(vocabulary, rows, most))
+    row = _framed(
+        [_encode(target, vocabulary)], lambda rows, _: build_target(vocabulary, rows, most)
+    )
     return replace(row, ids=row.ids[:-1], spans=row.spans[:-1])
 
 
-def written_row(loaded: Pipeline, ids: Sequence[int]) -> Row:
+def generated_sequence(loaded: Pipeline, ids: Sequence[int]) -> TokenSequence:
     """What a decoder reads of its own answer: [BOS] and the ids it wrote.
 
     The last id of an answer that was cut off where the model is full is never read.
@@ -78,24 +80,24 @@ def written_row(loaded: Pipeline, ids: Sequence[int]) -> Row:
     vocabulary, most = loaded.target_vocabulary, loaded.recipe.model.max_length
     text = vocabulary.decode(ids)
     row = [decoder_start_id(vocabulary), *ids]
-    places = [None, *_laid(text, ids, vocabulary)]
-    return Row(text, row[:most], places[:most], left_out=max(len(row) - most, 0))
+    places = [None, *_spans_in(text, ids, vocabulary)]
+    return TokenSequence(text, row[:most], places[:most], n_truncated=max(len(row) - most, 0))
 
 
-def begin_row(vocabulary: Vocabulary) -> Row:
+def start_sequence(vocabulary: Vocabulary) -> TokenSequence:
     """[BOS] alone."""
-    return Row("", [decoder_start_id(vocabulary)], [None])
+    return TokenSequence("", [decoder_start_id(vocabulary)], [None])
 
 
-def continued_row(loaded: Pipeline, text: str, more: Sequence[int]) -> Row:
+def continuation_sequence(loaded: Pipeline, text: str, more: Sequence[int]) -> TokenSequence:
     """A text as a language model reads it, and the ids that go on from it."""
     vocabulary = loaded.vocabulary
     ids = prompt_ids(loaded, text)
-    own = _cut(text, vocabulary)
+    own = _encode(text, vocabulary)
     before, whole = vocabulary.decode_batch([own.ids, [*own.ids, *more]])
     new = whole.removeprefix(before) if whole.startswith(before) else vocabulary.decode(more)
     start = len(text)
-    return Row(
+    return TokenSequence(
         text + new,
         [*ids, *more],
         [
@@ -103,27 +105,27 @@ def continued_row(loaded: Pipeline, text: str, more: Sequence[int]) -> Row:
             *own.spans,
             *(
                 None if place is None else (start + place[0], start + place[1])
-                for place in _laid(new, more, vocabulary)
+                for place in _spans_in(new, more, vocabulary)
             ),
         ],
     )
 
 
-def _cut_texts(loaded: Pipeline, text: str) -> list[_Cut]:
+def _encode_texts(loaded: Pipeline, text: str) -> list[_Encoded]:
     """The pieces of a text, or of the two texts of a pair."""
     lines = TextInputs.from_lines([text], loaded.recipe.paired)
-    first = _cut(lines.texts[0], loaded.vocabulary)
+    first = _encode(lines.texts[0], loaded.vocabulary)
     if lines.pairs is None:
         return [first]
-    return [first, _cut(lines.pairs[0], loaded.vocabulary)]
+    return [first, _encode(lines.pairs[0], loaded.vocabulary)]
 
 
-def _cut(text: str, vocabulary: Vocabulary) -> _Cut:
+def _encode(text: str, vocabulary: Vocabulary) -> _Encoded:
     ids = vocabulary.encode(text)
-    return _Cut(text, ids, spans(text, ids, vocabulary))
+    return _Encoded(text, ids, token_spans(text, ids, vocabulary))
 
 
-def _framed(texts: Sequence[_Cut], frame: Framing) -> Row:
+def _framed(texts: Sequence[_Encoded], frame: Framing) -> TokenSequence:
     """One text, or two of a pair, with what stands around them."""
     pieces: list[int] = []
     places: list[Span] = []
@@ -137,11 +139,11 @@ def _framed(texts: Sequence[_Cut], frame: Framing) -> Row:
         places += [(begin + start, end + start) for begin, end in cut.spans]
         start += len(cut.text) + 1
     row = [int(i) for i in frame(rows[0], rows[1] if len(rows) > 1 else None)[0]]
-    return Row(
+    return TokenSequence(
         joined,
         [pieces[-1 - i] if i < 0 else i for i in row],
         [places[-1 - i] if i < 0 else None for i in row],
-        left_out=len(pieces) - sum(i < 0 for i in row),
+        n_truncated=len(pieces) - sum(i < 0 for i in row),
     )
 
 
@@ -157,21 +159,21 @@ def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
     return found
 
 
-def _blanks(text: str, vocabulary: Vocabulary, most: int) -> Row:
+def _masked_sequence(text: str, vocabulary: Vocabulary, most: int) -> TokenSequence:
     """A text in which somebody typed [MASK]: the blank stands for that."""
     ids = [int(i) for i in encode_with_masks([text], TextEncoder(vocabulary, most))[0]]
     before, behind = n_special(vocabulary)
     first, last = before, len(ids) - behind
     kept = ids[first:last]
-    own = spelled_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])
+    own = align_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])
     places: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
-    return Row(text, ids, places)
+    return TokenSequence(text, ids, places)
 
 
-def _laid(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span | None]:
+def _spans_in(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span | None]:
     """The places of ids in the text they spell; None for [EOS] and the like."""
     special = _special_ids(vocabulary)
-    places = spelled_spans(text, ids, vocabulary, [piece_of(vocabulary, i) for i in ids])
+    places = align_spans(text, ids, vocabulary, [piece_of(vocabulary, i) for i in ids])
     return [None if i in special else place for i, place in zip(ids, places, strict=True)]
 
 

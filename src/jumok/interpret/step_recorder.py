@@ -13,7 +13,7 @@ from jumok.decoding import Hypothesis, StepResult
 from jumok.interpret.schema import Beam, Candidate, Chosen, Step
 from jumok.text.tokenizer import Vocabulary, piece_of
 
-LIKELIEST = 10  # tokens that a step shows
+TOP_K = 10  # tokens that a step shows
 
 ROOT = 0  # the hypothesis that holds nothing yet
 NONE = -1  # in place of one: a row that only fills the batch
@@ -50,10 +50,10 @@ class _Seen:
     first: int
 
 
-class DecodingSteps:
+class StepRecorder:
     """An `StepCallback` that keeps every step of the writing of one text.
 
-    seen = DecodingSteps()
+    seen = StepRecorder()
     [[answer]] = generate(writer, opening, config, processors, callback=seen)
     seen.steps(answer, vocabulary)
     """
@@ -146,7 +146,7 @@ class DecodingSteps:
 
 def _likeliest(before: Tensor, after: Tensor) -> tuple[Probabilities, Probabilities]:
     """The likeliest tokens before and after, (V) each; the second names those of the first too."""
-    first, then = (_pairs(p.topk(min(LIKELIEST, len(p)))) for p in (before, after))
+    first, then = (_pairs(p.topk(min(TOP_K, len(p)))) for p in (before, after))
     allowed = dict(pair for pair in then if pair[1] > 0)
     others = [(id_, float(after[id_])) for id_, _ in first if id_ not in allowed]
     return first, [*allowed.items(), *others]

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-SIDE = 64  # of a thumbnail at most
+THUMBNAIL_SIDE = 64  # of a thumbnail at most
 
 Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
 
-def thumbnail(weights: Floats, side: int = SIDE) -> Bytes:
+def thumbnail(weights: Floats, side: int = THUMBNAIL_SIDE) -> Bytes:
     """round(255 √w) of the largest weight in each tile: (..., T, S) -> (..., P, P').
 
     Tile i of the queries goes from floor(i T / P) up to floor((i + 1) T / P). The root shows small
@@ -54,7 +54,7 @@ def mean_entropy(weights: Floats, real: NDArray[np.bool_]) -> Floats:
     return means
 
 
-def summaries(layers: Sequence[Floats], real: NDArray[np.bool_]) -> tuple[Bytes, Floats]:
+def summarize(layers: Sequence[Floats], real: NDArray[np.bool_]) -> tuple[Bytes, Floats]:
     """Thumbnails (B, L, H, P, P') and entropies (B, L, H) of all layers of a block.
 
     layers: the weights (B, H, T, S) of each; real (B, T): the queries that are no padding.

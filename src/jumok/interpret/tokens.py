@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Protocol
 
 from jumok.errors import InputError
-from jumok.interpret.eojeol import NO_WORD, is_space, trimmed, word_at, words
+from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, is_space, trim_span
 from jumok.interpret.schema import Tokens
 from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.text.offsets import Span, offsets
@@ -21,7 +21,7 @@ _BROKEN = "\ufffd"  # what some bytes of a letter are decoded to
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenSequence:
     """The ids of one sequence, which of them stand for the text, and where in it.
 
     `spans` has a span for each id, None for one that frames: [CLS], [EOS] and the like.
@@ -32,19 +32,19 @@ class Row:
     spans: Sequence[Span | None]
     segments: Sequence[int] | None = None
     padding_segment: int = 0  # what the model is told of padding
-    left_out: int = 0  # pieces of the text that the model had no room for
+    n_truncated: int = 0  # pieces of the text that the model had no room for
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def newest(self, most: int) -> "Row":
+    def last(self, n: int) -> "TokenSequence":
         """The last `most` tokens alone."""
-        lost = max(len(self) - most, 0)
+        lost = max(len(self) - n, 0)
         return replace(
             self,
             ids=self.ids[lost:],
             spans=self.spans[lost:],
-            left_out=self.left_out + sum(span is not None for span in self.spans[:lost]),
+            left_out=self.n_truncated + sum(span is not None for span in self.spans[:lost]),
         )
 
 
@@ -55,18 +55,18 @@ class Detokenizer(Protocol):
         """The texts of many rows of ids, special pieces left out."""
 
 
-def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
+def padded_tokens(row: TokenSequence, vocabulary: Vocabulary, width: int) -> Tokens:
     """A row as the header has it, padded on the right to `width` tokens."""
     padding, end = width - len(row), len(row.text)
     pieces = [piece_of(vocabulary, i) for i in row.ids]
     shown: list[Span] = []
     for span in reversed(row.spans):  # what frames stands where the next piece begins
         place = shown[-1][0] if shown else end
-        shown.append((place, place) if span is None else trimmed(row.text, span))
+        shown.append((place, place) if span is None else trim_span(row.text, span))
     shown.reverse()
-    eojeols = words(row.text)
+    eojeols = eojeol_spans(row.text)
     numbers = [
-        NO_WORD if own is None else word_at(eojeols, span, name)
+        NO_EOJEOL if own is None else eojeol_at(eojeols, span, name)
         for own, span, name in zip(row.spans, shown, pieces, strict=True)
     ]
     return Tokens(
@@ -76,27 +76,27 @@ def tokens(row: Row, vocabulary: Vocabulary, width: int) -> Tokens:
         spans=(*shown, *[(end, end)] * padding),
         special=(*(int(span is None) for span in row.spans), *[1] * padding),
         real=(*[1] * len(row), *[0] * padding),
-        words=(*numbers, *[NO_WORD] * padding),
+        words=(*numbers, *[NO_EOJEOL] * padding),
         segments=None
         if row.segments is None
         else (*row.segments, *[row.padding_segment] * padding),
     )
 
 
-def spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
+def token_spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
     """The characters of a text that each of its ids stands for, as exactly as can be told.
 
     The vocabulary's own offsets where it has some; else the text is compared with what the ids
-    spell (`spelled_spans`).
+    spell (`align_spans`).
     """
     pieces = [piece_of(vocabulary, i) for i in ids]
     if isinstance(vocabulary, PretrainedVocabulary):
         try:
             cut = vocabulary.encode_with_offsets(text)
         except InputError:  # Marian's tokenisers have none
-            return spelled_spans(text, ids, vocabulary, pieces)
+            return align_spans(text, ids, vocabulary, pieces)
         if cut.ids != list(ids):  # somebody typed "[CLS]"
-            return spelled_spans(text, ids, vocabulary, pieces)
+            return align_spans(text, ids, vocabulary, pieces)
         # a space put before a word is laid on the word's first letter
         return [
             (a, a) if is_space(name) and text[a:b].strip() else (a, b)
@@ -105,10 +105,10 @@ def spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
     try:
         return offsets(text, vocabulary.pieces(text))
     except InputError:  # it rewrites the text, or spells letters as bytes
-        return spelled_spans(text, ids, vocabulary, pieces)
+        return align_spans(text, ids, vocabulary, pieces)
 
 
-def spelled_spans(
+def align_spans(
     text: str, ids: Sequence[int], vocabulary: Detokenizer, pieces: Sequence[str] | None = None
 ) -> list[Span]:
     """The characters of a text that ids stand for, told by what the vocabulary makes of them.
@@ -177,19 +177,19 @@ def _filled(text: str, places: Sequence[Span | None], pieces: Sequence[str]) -> 
         stop = next((i for i in range(begin, len(places)) if places[i] is not None), len(places))
         following = places[stop] if stop < len(places) else None
         right = max(left, following[0] if following else len(text))
-        inside = [(left + a, left + b) for a, b in words(text[left:right])]
-        found += _shared(inside, pieces[begin:stop], (left, right))
+        inside = [(left + a, left + b) for a, b in eojeol_spans(text[left:right])]
+        found += _spread(inside, pieces[begin:stop], (left, right))
         left = max(left, *(end for _, end in found[begin:]))
     return found
 
 
-def _shared(inside: Sequence[Span], pieces: Sequence[str], gap: Span) -> list[Span]:
+def _spread(inside: Sequence[Span], pieces: Sequence[str], gap: Span) -> list[Span]:
     """The words of a gap, one after the other, for its pieces; the last for all that are more.
 
     A bare space stands before its word, or at the end when no word is left, and the piece behind
     it goes on with that word.
 
-    >>> _shared([(0, 2), (3, 5)], ["▁", "<unk>", "▁", "<unk>"], (0, 5))
+    >>> _spread([(0, 2), (3, 5)], ["▁", "<unk>", "▁", "<unk>"], (0, 5))
     [(0, 0), (0, 2), (3, 3), (3, 5)]
     """
     if not inside:

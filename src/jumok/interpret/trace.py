@@ -5,7 +5,7 @@ model, L layers, P side of a thumbnail. docs/trace.md describes the file.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
-from jumok.interpret.options import Measure, Specials, Unit
-from jumok.interpret.schema import Block, Muted, TraceInfo
+from jumok.interpret.schema import Block, TraceInfo
 from jumok.interpret.trace_file import check_tensors, read_info
-from jumok.interpret.trace_writer import Array, Arrays, parts, settle
+from jumok.interpret.trace_writer import Array, Arrays, chunks, finalize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +31,7 @@ Floats = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
 
 
-class Numbers(Protocol):
+class TensorStore(Protocol):
     """Where the tensors of a trace are."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -41,7 +40,7 @@ class Numbers(Protocol):
     def read(self, name: str, *place: int) -> Array:
         """A tensor, or the part of it at the first indices."""
 
-    def parts(self, info: TraceInfo) -> Iterable[bytes]:
+    def chunks(self, info: TraceInfo) -> Iterable[bytes]:
         """The file of the trace, part by part."""
 
 
@@ -55,16 +54,16 @@ class Trace:
         trace.weights("encoder", layer=0)[2]  # (T, S) of head 2
     """
 
-    def __init__(self, info: TraceInfo, numbers: Numbers) -> None:
+    def __init__(self, info: TraceInfo, numbers: TensorStore) -> None:
         self.info = info
         self._numbers = numbers
         self._shapes = numbers.shapes()
         check_tensors(info, self._shapes)
 
     @classmethod
-    def of(cls, tensors: Arrays, info: TraceInfo) -> "Trace":
+    def from_tensors(cls, tensors: Arrays, info: TraceInfo) -> "Trace":
         """A trace of these tensors, settled: dtypes, thumbnails, entropies, what is left out."""
-        kept, settled = settle(tensors, info)
+        kept, settled = finalize(tensors, info)
         return cls(settled, _InMemory(kept))
 
     @classmethod
@@ -131,12 +130,12 @@ class Trace:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file, whole or not at all, and return its path."""
         path = Path(path)
-        write_atomically(path, lambda file: file.writelines(self._numbers.parts(self.info)))
+        write_atomically(path, lambda file: file.writelines(self._numbers.chunks(self.info)))
         return path
 
     def to_bytes(self) -> bytes:
         """The bytes of the file."""
-        return b"".join(self._numbers.parts(self.info))
+        return b"".join(self._numbers.chunks(self.info))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -211,39 +210,18 @@ class Trace:
         self.shape(name)
         return _floats(self._numbers.read(name, self._sequence(sequence)))
 
-    def figure(
-        self,
-        kind: str = "attention",
-        block: str | None = None,
-        layer: int | str = -1,
-        head: int | str | None = None,
-        sequence: int = 0,
-        query: int | None = None,
-        unit: Unit = "piece",
-        specials: Specials = "plain",
-        measure: Measure = "weights",
-        rows: str = "predicted",
-        width: float | None = None,
-        font_size: float | None = None,
-        title: bool | str = True,
-        palette: str = "ink",
-        scale: str = "linear",
-        pins: Sequence[Muted] = (),
-        mass: float = 0.9,
-    ) -> "Figure":
+    def figure(self, kind: str = "attention", **options: Any) -> "Figure":
         """A figure for a paper or a slide; save it as .pdf, .svg or .png.
 
             trace.figure(layer=2, head=0, width=3.3).savefig("head.pdf")
 
-        kind: attention, heads, lines, model, alignment, neuron, positions or explanation. All else
-        is said at `jumok.viewer.figures.figure.figure_of`, which draws it. Raises InputError for
-        what the trace does not hold.
+        kind: attention, heads, lines, model, alignment, neuron, positions or explanation. options:
+        block, layer, head, sequence, query, unit, width, title ..., the fields of
+        `jumok.viewer.figures.options.FigureOptions`. Raises InputError for unknown options and for
+        options that the trace does not support.
         """
-        draw = _above("figures.figure", "figure_of")
-        figure: Figure = draw(
-            self, kind, block, layer, head, sequence, query, unit, specials, measure, rows, width,
-            font_size, title, palette, scale, pins, mass,
-        )  # fmt: skip
+        parse = _above("figures.options", "FigureOptions").from_keywords
+        figure: Figure = _above("figures.figure", "draw_figure")(self, parse(kind, options))
         return figure
 
     def show(self, state: str = "", full: bool = False) -> object:
@@ -261,7 +239,7 @@ class Trace:
         `state` and `full` as in `show`.
         """
         path = Path(path)
-        content: bytes = _above("page", "html")(self, state, full)
+        content: bytes = _above("page", "render_page")(self, state, full)
         write_atomically(path, content)
         return path
 
@@ -306,8 +284,8 @@ class _InMemory:
     def read(self, name: str, *place: int) -> Array:
         return np.asarray(self._tensors[name][place])
 
-    def parts(self, info: TraceInfo) -> Iterable[bytes]:
-        return parts(self._tensors, info)
+    def chunks(self, info: TraceInfo) -> Iterable[bytes]:
+        return chunks(self._tensors, info)
 
 
 class _InFile:
@@ -327,8 +305,8 @@ class _InFile:
         found: Array = self._file.get_slice(name)[place or ...]
         return found
 
-    def parts(self, info: TraceInfo) -> Iterable[bytes]:
-        return parts({name: self.read(name) for name in self._entries}, info)
+    def chunks(self, info: TraceInfo) -> Iterable[bytes]:
+        return chunks({name: self.read(name) for name in self._entries}, info)
 
 
 def _above(module: str, name: str) -> Any:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.interpret.schema import FORMAT, TraceInfo
-from jumok.interpret.thumbnails import summaries
+from jumok.interpret.thumbnails import summarize
 
-SMALL = 8 * 2**20  # bytes: up to here everything stays float32
+MAX_FLOAT32_BYTES = 8 * 2**20  # bytes: up to here everything stays float32
 
 Array = NDArray[np.generic]
 Arrays = Mapping[str, Array]
@@ -51,7 +51,7 @@ _PARTS = (  # in this order they are given up until the rest is small
 )
 
 
-def settle(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceInfo]:
+def finalize(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceInfo]:
     """The tensors as a trace keeps them, thumbnails and entropies among them, and its header.
 
     Everything in float32 where that takes 8 MB at most; otherwise parameters, then steps, then
@@ -62,23 +62,23 @@ def settle(tensors: Arrays, info: TraceInfo) -> tuple[dict[str, Array], TraceInf
     kept |= dict(_summaries(kept, info))
     notes = list(info.notes)
     for part in _PARTS:
-        if _float_bytes(kept) <= SMALL:
+        if _float_bytes(kept) <= MAX_FLOAT32_BYTES:
             break
         others = {name: kept[name] for name in kept if not part.names.fullmatch(name)}
         if len(others) < len(kept):
             kept = others
             notes += [] if part.note in notes else [part.note]
-    if _float_bytes(kept) > SMALL:
+    if _float_bytes(kept) > MAX_FLOAT32_BYTES:
         kept = {name: _half(name, tensor) for name, tensor in kept.items()}
     return kept, replace(info, notes=tuple(notes))
 
 
-def to_bytes(tensors: Arrays, info: TraceInfo) -> bytes:
+def serialize(tensors: Arrays, info: TraceInfo) -> bytes:
     """The safetensors file of a trace."""
-    return b"".join(parts(tensors, info))
+    return b"".join(chunks(tensors, info))
 
 
-def parts(tensors: Arrays, info: TraceInfo, within: float | None = None) -> Iterator[bytes]:
+def chunks(tensors: Arrays, info: TraceInfo, within: float | None = None) -> Iterator[bytes]:
     """The safetensors file of a trace, part by part; the same trace gives the same bytes.
 
     `within`: how far weights read off its thumbnails may be out, where that is more than 1/255.
@@ -120,7 +120,7 @@ def _summaries(tensors: Arrays, info: TraceInfo) -> Iterator[tuple[str, Array]]:
         real = np.array([tokens.real for tokens in info.sides[block.queries]], dtype=np.bool_)
         yield from zip(
             (f"{block.name}.thumbnails", f"{block.name}.entropy"),
-            summaries(layers, real),
+            summarize(layers, real),
             strict=True,
         )
 

@@ -19,14 +19,14 @@ from jumok.atomic_io import sha256_of
 from jumok.errors import InputError
 from jumok.interpret import recorder as collect
 from jumok.interpret.hf_trace.texts import trace_texts
-from jumok.interpret.hf_trace.tokens import Tokenizer
-from jumok.interpret.inputs import Asked, ask
-from jumok.interpret.leave_one_out import explained
+from jumok.interpret.hf_trace.tokens import HFTokenizer
+from jumok.interpret.inputs import TraceInputs, trace_inputs
+from jumok.interpret.leave_one_out import explain
 from jumok.interpret.muting import mute_heads
 from jumok.interpret.schema import Candidate, Side, Tokens, TraceInfo
-from jumok.interpret.tokens import tokens
+from jumok.interpret.tokens import padded_tokens
 from jumok.interpret.trace import Trace
-from jumok.interpret.trace_writer import NO_PARAMETERS, SMALL
+from jumok.interpret.trace_writer import MAX_FLOAT32_BYTES, NO_PARAMETERS
 from jumok.models import (
     Decoder,
     EncoderDecoder,
@@ -42,7 +42,7 @@ from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.tokenizer import piece_of
 
-LIKELIEST = 10  # tokens told after each token of a decoder
+TOP_K = 10  # tokens told after each token of a decoder
 
 Batch = Mapping[Side, PaddedBatch]
 
@@ -55,7 +55,7 @@ def trace(
     mute: Sequence[tuple[str, int, int]] = (),
     pad_to: int | None = None,
     explain: bool = True,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: HFTokenizer | None = None,
 ) -> Trace:
     """What passes through every head of a model while it answers a text, or a batch of texts.
 
@@ -88,15 +88,15 @@ def trace(
     model.check_length([*texts, *(targets or [])])
     own = _own(model, decode or {})
     muted = mute_heads(own.model, mute)
-    asked = ask(own, texts, targets)
+    asked = trace_inputs(own, texts, targets)
     sides = _sides(own, asked, pad_to)
     batch = {side: _padded(rows, own.device) for side, rows in sides.items()}
-    with torch.inference_mode(), collect.watch(own.model) as seen:
+    with torch.inference_mode(), collect.record(own.model) as seen:
         logits = _answer(own, batch)
     lengths = {side: padded.input_ids.shape[1] for side, padded in batch.items()}
-    seen |= collect.constants(own.model, lengths)
-    weights, notes = collect.parameters(own.model), asked.notes
-    if 4 * sum(x.numel() for x in weights.values()) > SMALL:
+    seen |= collect.constant_tensors(own.model, lengths)
+    weights, notes = collect.parameter_tensors(own.model), asked.notes
+    if 4 * sum(x.numel() for x in weights.values()) > MAX_FLOAT32_BYTES:
         notes = (*notes, NO_PARAMETERS)
         seen = {name: x for name, x in seen.items() if not name.startswith("parameters.")}
     else:
@@ -113,7 +113,7 @@ def trace(
             "torch": torch.__version__,
             "date": datetime.date.today().isoformat(),
         },
-        blocks=collect.blocks(own.model),
+        blocks=collect.describe_blocks(own.model),
         sides=sides,
         muted=muted,
         next=_next(own, logits, sides) if "target" in sides else None,
@@ -121,11 +121,11 @@ def trace(
         decoding=asked.decoding,
         notes=notes,
     )
-    made = Trace.of(collect.arrays(seen), info)
+    made = Trace.from_tensors(collect.to_arrays(seen), info)
     chooses = own.origin is None or own.origin.single_label
     if own.recipe.task != "classification" or not chooses:
         return made
-    return made.with_info(explained(own, texts, logits, made, words=explain))
+    return made.with_info(explain(own, texts, logits, made, words=explain))
 
 
 def _several(texts: str | Sequence[str]) -> list[str]:
@@ -167,14 +167,16 @@ def _computed(path: Path, size: int, changed: int) -> str:
     return sha256_of(path)
 
 
-def _sides(loaded: Pipeline, asked: Asked, pad_to: int | None) -> dict[Side, tuple[Tokens, ...]]:
+def _sides(
+    loaded: Pipeline, asked: TraceInputs, pad_to: int | None
+) -> dict[Side, tuple[Tokens, ...]]:
     """The rows of both sides as tokens, those of a side padded to one length."""
     sides: dict[Side, tuple[Tokens, ...]] = {}
-    for side, rows in asked.rows.items():
+    for side, rows in asked.sequences.items():
         vocabulary = loaded.vocabulary if side == "source" else loaded.target_vocabulary
         begun = side == "target" and isinstance(loaded.model, EncoderDecoderClassifier)
         width = max(1, *map(len, rows), 0 if begun else pad_to or 0)
-        sides[side] = tuple(tokens(row, vocabulary, width) for row in rows)
+        sides[side] = tuple(padded_tokens(row, vocabulary, width) for row in rows)
     return sides
 
 
@@ -218,7 +220,7 @@ def _next(
     if not (loaded.has_logits and isinstance(loaded.model, EncoderDecoder | LanguageModel)):
         return None
     probabilities = logits[0].float().softmax(-1)[: sum(sides["target"][0].real)]  # (T, V)
-    best = probabilities.topk(min(LIKELIEST, probabilities.shape[-1]))
+    best = probabilities.topk(min(TOP_K, probabilities.shape[-1]))
     return tuple(
         tuple(
             Candidate(id=i, piece=piece_of(loaded.target_vocabulary, i), probability=p)

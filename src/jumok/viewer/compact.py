@@ -15,16 +15,16 @@ from dataclasses import replace
 import numpy as np
 
 from jumok.interpret.schema import TraceInfo
-from jumok.interpret.thumbnails import SIDE
+from jumok.interpret.thumbnails import THUMBNAIL_SIDE
 from jumok.interpret.trace import Trace
-from jumok.interpret.trace_writer import Array, Arrays, parts
+from jumok.interpret.trace_writer import Array, Arrays, chunks
 
 TEXT = 4 / 3  # characters of base64 a byte
-SHADES = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of a thumbnail, without white
-LEAST_RATIO = 0.2  # numbers of attention zip to no less
+QUANT_LEVELS = (255, 127, 63, 47, 31, 23, 15, 11, 7)  # of a thumbnail, without white
+MIN_COMPRESSION_RATIO = 0.2  # numbers of attention zip to no less
 
 
-def lean(
+def compact_trace(
     trace: Trace, layers: Iterable[tuple[str, int]], most: float, more: bool = True
 ) -> bytes | None:
     """The file of a trace for a page in which it may take `most` characters.
@@ -42,21 +42,26 @@ def lean(
     kept = _in_shades(kept, shades)
     spent = sum(map(_zipped, kept.values()))
     for group in _groups(trace, exact) if more else ():
-        if spent + LEAST_RATIO * TEXT * sum(2 * _count(trace, name) for name in group) > most:
+        if (
+            spent + MIN_COMPRESSION_RATIO * TEXT * sum(2 * _count(trace, name) for name in group)
+            > most
+        ):
             continue
         tensors = {name: _half(trace, name) for name in group}
         size = sum(map(_zipped, tensors.values()))
         if spent + size <= most:
             kept |= tensors
             spent += size
-    within = 1 / shades + (0 if shades == SHADES[0] else 2 / SHADES[0])  # rounded three times
+    within = 1 / shades + (
+        0 if shades == QUANT_LEVELS[0] else 2 / QUANT_LEVELS[0]
+    )  # rounded three times
     notes = (*trace.info.notes, *_notes(trace, kept, within))
-    return b"".join(parts(kept, replace(trace.info, notes=notes), within))
+    return b"".join(chunks(kept, replace(trace.info, notes=notes), within))
 
 
 def _shades(tensors: Arrays, most: float) -> int | None:
     """The finest shades with which these tensors take `most` characters; None: there are none."""
-    for shades in SHADES:
+    for shades in QUANT_LEVELS:
         if sum(map(_zipped, _in_shades(tensors, shades).values())) <= most:
             return shades
     return None
@@ -109,7 +114,7 @@ def _notes(trace: Trace, kept: Arrays, within: float) -> Iterator[str]:
 
 
 def _fits_thumbnails(info: TraceInfo) -> bool:
-    return all(len(sequences[0]) <= SIDE for sequences in info.sides.values())
+    return all(len(sequences[0]) <= THUMBNAIL_SIDE for sequences in info.sides.values())
 
 
 def _count(trace: Trace, name: str) -> int:

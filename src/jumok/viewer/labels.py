@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jumok.interpret.aggregate import groups
+from jumok.interpret.aggregate import token_groups
 from jumok.interpret.options import Unit
 from jumok.interpret.schema import Tokens
 from jumok.text.byte_pieces import byte_of, bytes_of, is_part_of_a_text
 
-LONGEST = 64  # characters of a label
+MAX_LABEL_CHARS = 64  # characters of a label
 
 _UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")  # they would vanish, or turn the text around them
 _BLANKS = "\u00a0\u115f\u1160\u3164\uffa0\ufffd"
@@ -33,32 +33,32 @@ def labels(tokens: Tokens, unit: Unit) -> tuple[Label, ...]:
 
     A piece is written as it is, a syllable or a word as its characters stand in the text.
     """
-    read = written(tokens)
+    read = display_pieces(tokens)
     found = []
-    for pieces in groups(tokens, unit):
+    for pieces in token_groups(tokens, unit):
         if not tokens.real[pieces[0]]:
             continue
         special = bool(tokens.special[pieces[0]])
         begin, end = tokens.spans[pieces[0]][0], tokens.spans[pieces[-1]][1]
         text = "" if unit == "piece" or special else tokens.text[begin:end]
         text = text or "".join(read[i] for i in pieces)
-        found.append(Label(visible(text), pieces, special))
+        found.append(Label(visible_text(text), pieces, special))
     return tuple(found)
 
 
-def visible(text: str) -> str:
+def visible_text(text: str) -> str:
     r"""A text on one line in which nothing is hidden, shortened to 64 characters.
 
     The blank before a word, which pieces write as ▁ or Ġ, is a small mark.
 
-    >>> visible("▁춥\u202e다\n"), visible("")
+    >>> visible_text("▁춥\u202e다\n"), visible_text("")
     ('·춥[U+202E]다\\n', '∅')
     """
-    shown = "".join(map(_badge, text[:LONGEST])) + "…" * (len(text) > LONGEST)
+    shown = "".join(map(_badge, text[:MAX_LABEL_CHARS])) + "…" * (len(text) > MAX_LABEL_CHARS)
     return shown or "∅"
 
 
-def written(tokens: Tokens) -> tuple[str, ...]:
+def display_pieces(tokens: Tokens) -> tuple[str, ...]:
     """The pieces of a sequence as they are read.
 
     Bytes, in GPT-2's alphabet or as <0xEC>, are turned back into characters; pieces that share
@@ -66,7 +66,7 @@ def written(tokens: Tokens) -> tuple[str, ...]:
 
     >>> row = Tokens(text="안", pieces=("<0xEC>", "<0x95>", "<0x88>"), ids=(9, 8, 7),
     ...     spans=((0, 1),) * 3, special=(0,) * 3, real=(1,) * 3, words=(0,) * 3)
-    >>> written(row)
+    >>> display_pieces(row)
     ('안1/3', '안2/3', '안3/3')
     """
     spelled = _bytes_of(tokens)
@@ -143,6 +143,6 @@ def _decoded(data: bytes) -> str | None:
         return None
 
 
-def row_of(shown: Sequence[Label], piece: int) -> int | None:
+def row_index(shown: Sequence[Label], piece: int) -> int | None:
     """The row or column that a piece is in; None where it is not shown."""
     return next((row for row, label in enumerate(shown) if piece in label.pieces), None)

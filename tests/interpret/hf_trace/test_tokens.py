@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jumok.interpret.hf_trace.tokens import Encoded, read_tokens
+from jumok.interpret.hf_trace.tokens import HFEncoding, hf_tokens
 
 PIECES = ["</s>", "<unk>", "▁이", "▁", "가"]
 TEXT = "이 훌륭 가"
@@ -37,7 +37,7 @@ class Pieces:
         *,
         text_target: str | None = None,
         return_offsets_mapping: bool = False,
-    ) -> Encoded:
+    ) -> HFEncoding:
         return Found(input_ids=IDS, offset_mapping=SPANS)
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
@@ -50,7 +50,7 @@ class Pieces:
 
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_a_bare_space_belongs_to_the_word_behind_it(is_fast: bool) -> None:
-    found = read_tokens(IDS, [1] * len(IDS), Pieces(is_fast), TEXT)
+    found = hf_tokens(IDS, [1] * len(IDS), Pieces(is_fast), TEXT)
     assert list(zip(found.pieces, found.words, strict=True)) == [
         ("▁이", 0), ("▁", 1), ("<unk>", 1), ("▁", 2), ("가", 2), ("</s>", -1),
     ]  # fmt: skip

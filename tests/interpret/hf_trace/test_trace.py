@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import jumok
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.attention import attending
+from jumok.interpret.hf_trace.attention import record_attention
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
@@ -96,7 +96,7 @@ every_family = pytest.mark.parametrize(
 def test_outputs_do_not_change(name: str) -> None:
     model, plain = model_of(name), eager(name)
     view = shared_copy(model)
-    with torch.no_grad(), attending(view) as seen:
+    with torch.no_grad(), record_attention(view) as seen:
         answer = view(**asked(model))
     assert seen
     for key in ("logits", "last_hidden_state", "encoder_last_hidden_state"):
@@ -173,7 +173,7 @@ def test_value_norms_are_of_what_arrives(name: str) -> None:
     trace = trace_transformers(model, **asked(model))
     block = trace.info.blocks[0]
     view = shared_copy(model)
-    with torch.no_grad(), attending(view) as seen:
+    with torch.no_grad(), record_attention(view) as seen:
         view(**asked(model))
     one = seen[0]
     output = {

@@ -19,7 +19,7 @@ from jumok.cli.options import overridden
 from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
-from jumok.interpret.sequences import read_row
+from jumok.interpret.sequences import source_sequence
 from jumok.models.weights import named_weights
 from jumok.tasks.inputs.masking import PieceInfo, special_ids, starts_word_after
 from jumok.tasks.inputs.text_encoder import TextEncoder
@@ -156,7 +156,7 @@ def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
     (sample,) = samples_of(loaded, ["이 영화\t별로예요"])
     assert sample.segments is None
-    assert set(read_row(loaded, "이 영화\t별로예요").segments) == {0}
+    assert set(source_sequence(loaded, "이 영화\t별로예요").segments) == {0}
 
 
 def test_where_every_label_is_a_yes_or_no_none_is_chosen(copied: Made) -> None:

@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from jumok.errors import InputError
 
 NAME = "jumok"  # of our function, where transformers keeps them
-WRITTEN_OUT = "eager_attention_forward"  # what a family's file calls its own
+EAGER_FUNCTION = "eager_attention_forward"  # what a family's file calls its own
 
 
 @dataclass(frozen=True)
-class Attended:
+class AttentionCall:
     """What passed through one attention."""
 
     module: nn.Module
@@ -35,11 +35,11 @@ class Attended:
     softcap: float | None  # of scores, as Gemma 2 has it
 
 
-_SEEN: ContextVar[list[Attended] | None] = ContextVar("seen", default=None)
+_SEEN: ContextVar[list[AttentionCall] | None] = ContextVar("seen", default=None)
 
 
 @contextmanager
-def attending(view: nn.Module) -> Iterator[list[Attended]]:
+def record_attention(view: nn.Module) -> Iterator[list[AttentionCall]]:
     """Collect every attention of a model, in the order in which they are made.
 
     The implementation of the model is changed for good: give a view of its own
@@ -49,7 +49,7 @@ def attending(view: nn.Module) -> Iterator[list[Attended]]:
     for module in view.modules():
         if hasattr(module, "config") and hasattr(module.config, "_attn_implementation"):
             module.config._attn_implementation = NAME
-    seen: list[Attended] = []
+    seen: list[AttentionCall] = []
     token = _SEEN.set(seen)
     try:
         yield seen
@@ -99,17 +99,19 @@ def _attend(
         scale = query.shape[-1] ** -0.5 if scale is None else float(scale)
         cap = how.get("softcap")
         cap = float(cap) if cap else None
-        seen.append(Attended(module, query, key, value, weights, attention_mask, bias, scale, cap))
+        seen.append(
+            AttentionCall(module, query, key, value, weights, attention_mask, bias, scale, cap)
+        )
     return mixed, weights
 
 
 def _own_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor]]:
     """The written-out attention in the file that a module's class, or a parent of it, is from."""
     for base in type(module).__mro__:
-        found = getattr(sys.modules.get(base.__module__), WRITTEN_OUT, None)
+        found = getattr(sys.modules.get(base.__module__), EAGER_FUNCTION, None)
         if found is not None:
             return found  # type: ignore[no-any-return]
     raise InputError(
-        f"{type(module).__name__} has no {WRITTEN_OUT} beside it, so its weights cannot be seen; "
+        f"{type(module).__name__} has no {EAGER_FUNCTION} beside it, so its weights cannot be seen; "
         "give a model of another family"
     )

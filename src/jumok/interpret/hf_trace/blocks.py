@@ -11,19 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.attention import Attended
+from jumok.interpret.hf_trace.attention import AttentionCall
 from jumok.interpret.hf_trace.model import output_weight, value_norms
 from jumok.interpret.schema import Block, BlockName, Side
 from jumok.nn.attention import masked_softmax
 
-CROSS = re.compile(r"cross|encoder_attn|encdecattention", re.IGNORECASE)  # in a module's name
+CROSS_NAME = re.compile(r"cross|encoder_attn|encdecattention", re.IGNORECASE)  # in a module's name
 SIDES: Mapping[BlockName, tuple[Side, Side]] = {
     "encoder": ("source", "source"),
     "decoder": ("target", "target"),
     "cross": ("target", "source"),
 }
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}  # of a weight made again
-COARSE = 2e-2  # of one in half precision
+HALF_PRECISION_TOLERANCE = 2e-2  # of one in half precision
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,12 @@ class Stack:
     """The attentions of one block in order, each with its name in the model."""
 
     block: Block
-    layers: tuple[tuple[str, Attended], ...]
+    layers: tuple[tuple[str, AttentionCall], ...]
 
 
-def stacks_of(model: nn.Module, seen: Sequence[Attended], encoder_decoder: bool) -> list[Stack]:
+def collect_stacks(
+    model: nn.Module, seen: Sequence[AttentionCall], encoder_decoder: bool
+) -> list[Stack]:
     """The blocks that were passed, told by where each attention stands in the model.
 
     Raises InputError for layers of unlike heads, and when none was passed.
@@ -45,7 +47,7 @@ def stacks_of(model: nn.Module, seen: Sequence[Attended], encoder_decoder: bool)
             "look on; give a model of another family"
         )
     names = {module: name for name, module in model.named_modules()}
-    found: dict[BlockName, list[tuple[str, Attended]]] = {}
+    found: dict[BlockName, list[tuple[str, AttentionCall]]] = {}
     for one in seen:
         name = names[one.module]
         if not encoder_decoder:
@@ -53,13 +55,13 @@ def stacks_of(model: nn.Module, seen: Sequence[Attended], encoder_decoder: bool)
         elif name in _encoder_names(model):
             block = "encoder"
         else:
-            block = "cross" if CROSS.search(name) else "decoder"
+            block = "cross" if CROSS_NAME.search(name) else "decoder"
         found.setdefault(block, []).append((name, one))
     order: tuple[BlockName, ...] = ("encoder", "decoder", "cross")
     return [_stack(name, found[name]) for name in order if name in found]
 
 
-def tensors_of(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], list[str]]:
+def stack_tensors(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], list[str]]:
     """The tensors of a block as a trace has them, and what a reader should know of them.
 
     Weights are the model's own, but 0 where nothing may be seen; scores are made again.
@@ -87,7 +89,7 @@ def tensors_of(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], list[
         found |= {f"{place}.q": q, f"{place}.k": k, f"{place}.v": v}
         found |= {f"{place}.scores": scores, f"{place}.weights": weights}
         again = masked_softmax(scores, mask[:, None])
-        if (again - weights).abs().max() > TOLERANCE.get(one.q.dtype, COARSE):
+        if (again - weights).abs().max() > TOLERANCE.get(one.q.dtype, HALF_PRECISION_TOLERANCE):
             notes[f"The weights of block {block.name} are more than the softmax of its scores: "
                   "the model changes one or the other."] = None  # fmt: skip
         if one.scale != block.scale:
@@ -102,7 +104,7 @@ def tensors_of(model: nn.Module, stack: Stack) -> tuple[dict[str, Tensor], list[
     return found, list(notes)
 
 
-def _stack(name: BlockName, layers: Sequence[tuple[str, Attended]]) -> Stack:
+def _stack(name: BlockName, layers: Sequence[tuple[str, AttentionCall]]) -> Stack:
     measures = {(one.q.shape[1], one.k.shape[1], one.q.shape[-1]) for _, one in layers}
     if len(measures) > 1:
         raise InputError(
@@ -133,7 +135,7 @@ def _encoder_names(model: nn.Module) -> set[str]:
     return {name for name, module in model.named_modules() if module in inside}
 
 
-def _causal(one: Attended) -> bool:
+def _causal(one: AttentionCall) -> bool:
     """Whether nobody sees what comes later; of a single token, ask the module."""
     T, S = one.weights.shape[-2:]
     if T == 1:
@@ -142,7 +144,7 @@ def _causal(one: Attended) -> bool:
     return not bool((_mask(one) & later).any())
 
 
-def _mask(one: Attended) -> Tensor:
+def _mask(one: AttentionCall) -> Tensor:
     """Who may attend to whom, alike for all heads: (B, T, S) bool."""
     B, _, T, S = one.weights.shape
     if one.mask is None:
@@ -153,7 +155,7 @@ def _mask(one: Attended) -> Tensor:
     return mask.expand(B, -1, T, S)[:, 0]
 
 
-def _bias(one: Attended, mask: Tensor) -> Tensor | None:
+def _bias(one: AttentionCall, mask: Tensor) -> Tensor | None:
     """What is added to all scores because of where tokens stand: (1, H, T, S); None: nothing.
 
     Some models (ALiBi) write it into the mask.

@@ -66,7 +66,7 @@ def model_info(model: nn.Module, kind: Kind, d_model: int) -> ModelInfo:
     )
 
 
-def title_of(model: nn.Module) -> str:
+def model_title(model: nn.Module) -> str:
     """The name a model was loaded by; of one made in place, its class."""
     name = PurePath(str(getattr(model.config, "name_or_path", ""))).name
     return name or type(model).__name__

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.tokens import Encoded, Tokenizer
+from jumok.interpret.hf_trace.tokens import HFEncoding, HFTokenizer
 from jumok.interpret.hf_trace.trace import trace_transformers
 from jumok.interpret.trace import Trace
 
 
 def trace_texts(
     model: nn.Module,
-    tokenizer: Tokenizer,
+    tokenizer: HFTokenizer,
     texts: Sequence[str],
     targets: Sequence[str] | None = None,
 ) -> Trace:
@@ -50,11 +50,11 @@ def trace_texts(
     return trace_transformers(model, **read, **given, tokenizer=tokenizer, text=texts)
 
 
-def _lists(found: Encoded) -> dict[str, list[int]]:
+def _lists(found: HFEncoding) -> dict[str, list[int]]:
     return {name: list(found[name]) for name in ("input_ids", "token_type_ids") if name in found}
 
 
-def _padded(rows: Sequence[Mapping[str, list[int]]], tokenizer: Tokenizer) -> dict[str, Tensor]:
+def _padded(rows: Sequence[Mapping[str, list[int]]], tokenizer: HFTokenizer) -> dict[str, Tensor]:
     """Rows of ids in one table, padded on the right, and which of them are real."""
     width = max(len(row["input_ids"]) for row in rows)
     fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": 0}

@@ -6,13 +6,13 @@ Shapes: T tokens of a sequence.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from jumok.interpret.eojeol import NO_WORD, word_at, words
+from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans
 from jumok.interpret.schema import Tokens
-from jumok.interpret.tokens import spelled_spans
+from jumok.interpret.tokens import align_spans
 from jumok.text.offsets import Span
 
 
-class Encoded(Protocol):
+class HFEncoding(Protocol):
     """What a tokeniser of transformers makes of a text, or of a pair."""
 
     def __getitem__(self, name: str) -> Any:
@@ -25,7 +25,7 @@ class Encoded(Protocol):
         """Of a pair, which text each token is from; None: of neither."""
 
 
-class Tokenizer(Protocol):
+class HFTokenizer(Protocol):
     """What is asked of a tokeniser of transformers."""
 
     all_special_ids: list[int]
@@ -40,7 +40,7 @@ class Tokenizer(Protocol):
         *,
         text_target: str | None = None,
         return_offsets_mapping: bool = False,
-    ) -> Encoded:
+    ) -> HFEncoding:
         """The ids of a text or a pair, framed, and the characters each stands for."""
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
@@ -50,10 +50,10 @@ class Tokenizer(Protocol):
         """The text of ids."""
 
 
-def read_tokens(
+def hf_tokens(
     ids: Sequence[int],
     real: Sequence[int],
-    tokenizer: Tokenizer | None,
+    tokenizer: HFTokenizer | None,
     text: str | None,
     special: Iterable[int] = (),
 ) -> Tokens:
@@ -63,7 +63,7 @@ def read_tokens(
     pair), else what the pieces spell. Without a text it is what they spell; without a tokeniser
     the numbers, and those in `special` stand for no text.
 
-    >>> read_tokens([0, 21, 5], [1, 1, 0], None, None, special=[0]).text
+    >>> hf_tokens([0, 21, 5], [1, 1, 0], None, None, special=[0]).text
     '21'
     """
     if tokenizer is None:
@@ -77,14 +77,14 @@ def read_tokens(
     pieces = [str(piece) for piece in tokenizer.convert_ids_to_tokens(list(ids))]
     if own is None:
         named = [pieces[place] for place in inside]
-        spelled = spelled_spans(text, kept, _Decoding(tokenizer), named)
+        spelled = align_spans(text, kept, _Decoding(tokenizer), named)
         spans = dict(zip(inside, spelled, strict=True))
     else:
         spans = {place: own[place] for place in inside}
     return _tokens(text, pieces, ids, real, spans)
 
 
-def _special_ids(tokenizer: Tokenizer) -> set[int]:
+def _special_ids(tokenizer: HFTokenizer) -> set[int]:
     """The ids of [CLS], </s>, <pad> and the like; [UNK] and [MASK] stand for something.
 
     Of GPT-2 one token is the unknown one and ends texts, too: that is special.
@@ -101,7 +101,7 @@ def _special_ids(tokenizer: Tokenizer) -> set[int]:
 class _Decoding:
     """A tokeniser that decodes whole batches."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: HFTokenizer) -> None:
         self._tokenizer = tokenizer
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
@@ -109,7 +109,7 @@ class _Decoding:
         return [self._tokenizer.decode(list(ids), skip_special_tokens=True) for ids in batch]
 
 
-def _offsets(tokenizer: Tokenizer, text: str, ids: Sequence[int]) -> list[Span] | None:
+def _offsets(tokenizer: HFTokenizer, text: str, ids: Sequence[int]) -> list[Span] | None:
     """The tokeniser's offsets, if it has some and makes these ids of the text."""
     if not tokenizer.is_fast:
         return None
@@ -155,7 +155,7 @@ def _tokens(
         begin = known[place][0] if place in known else begin
         spans.append(known.get(place, (begin, begin)))
     spans.reverse()
-    eojeols = words(text)
+    eojeols = eojeol_spans(text)
     return Tokens(
         text=text,
         pieces=tuple(pieces),
@@ -164,7 +164,7 @@ def _tokens(
         special=tuple(int(place not in known) for place in range(len(ids))),
         real=tuple(map(int, real)),
         words=tuple(
-            word_at(eojeols, span, pieces[place]) if place in known else NO_WORD
+            eojeol_at(eojeols, span, pieces[place]) if place in known else NO_EOJEOL
             for place, span in enumerate(spans)
         ),
     )

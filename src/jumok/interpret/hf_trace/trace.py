@@ -13,17 +13,17 @@ import torch
 from torch import Tensor, nn
 
 from jumok.errors import InputError
-from jumok.interpret.hf_trace.attention import attending, is_transformers_model
-from jumok.interpret.hf_trace.blocks import Stack, stacks_of, tensors_of
-from jumok.interpret.hf_trace.model import Kind, model_info, title_of
-from jumok.interpret.hf_trace.tokens import Tokenizer, read_tokens
-from jumok.interpret.recorder import arrays
+from jumok.interpret.hf_trace.attention import is_transformers_model, record_attention
+from jumok.interpret.hf_trace.blocks import Stack, collect_stacks, stack_tensors
+from jumok.interpret.hf_trace.model import Kind, model_info, model_title
+from jumok.interpret.hf_trace.tokens import HFTokenizer, hf_tokens
+from jumok.interpret.recorder import to_arrays
 from jumok.interpret.schema import Candidate, Classification, Explained, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
 from jumok.nn.hooks import shared_copy
 
-LIKELIEST = 10  # tokens told after each token of a decoder
-TURNED = "Positions are rotary: q and k are shown as they meet, turned already."
+TOP_K = 10  # tokens told after each token of a decoder
+ROTATED_NOTE = "Positions are rotary: q and k are shown as they meet, turned already."
 
 Ids = tuple[Tensor, Tensor]
 """Ids (B, T) and which of them are real tokens (B, T)."""
@@ -36,7 +36,7 @@ def trace_transformers(
     decoder_input_ids: Tensor | None = None,
     token_type_ids: Tensor | None = None,
     decoder_attention_mask: Tensor | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: HFTokenizer | None = None,
     text: str | Sequence[str] | None = None,
 ) -> Trace:
     """What passes through every head of a model of transformers while it reads ids.
@@ -68,9 +68,9 @@ def trace_transformers(
     device = next(model.parameters()).device
     asked = {name: ids.to(device) for name, ids in given.items() if ids is not None}
     view = shared_copy(model).eval()
-    with torch.inference_mode(), attending(view) as seen:
+    with torch.inference_mode(), record_attention(view) as seen:
         answer = view(**asked, output_hidden_states=True, return_dict=True)
-    stacks = stacks_of(view, seen, encoder_decoder=decoder_input_ids is not None)
+    stacks = collect_stacks(view, seen, encoder_decoder=decoder_input_ids is not None)
     kind, rows = _read(stacks, source, target)
     sides = {
         side: _tokens(model, ids, tokenizer, None if ids is target else text)
@@ -84,13 +84,13 @@ def trace_transformers(
     tensors = dict(_hidden(answer, kind))
     d_model = tensors["target.hidden.0" if kind == "decoder" else "source.hidden.0"].shape[-1]
     described = model_info(view, kind, d_model)
-    notes = [TURNED] if described.positions == "rotary" else []
+    notes = [ROTATED_NOTE] if described.positions == "rotary" else []
     for stack in stacks:
-        more, told = tensors_of(view, stack)
+        more, told = stack_tensors(view, stack)
         tensors |= more
         notes += told
     info = TraceInfo(
-        title=title_of(model),
+        title=model_title(model),
         task=None,
         model=described,
         made={
@@ -105,7 +105,7 @@ def trace_transformers(
         next=_next(model, answer, sides, tokenizer),
         notes=tuple(dict.fromkeys(notes)),
     )
-    return Trace.of(arrays(tensors), info)
+    return Trace.from_tensors(to_arrays(tensors), info)
 
 
 def _refuse(model: nn.Module, decoder_input_ids: Tensor | None) -> None:
@@ -147,7 +147,7 @@ def _read(stacks: Sequence[Stack], source: Ids, target: Ids | None) -> tuple[Kin
 
 
 def _tokens(
-    model: nn.Module, ids: Ids, tokenizer: Tokenizer | None, text: str | Sequence[str] | None
+    model: nn.Module, ids: Ids, tokenizer: HFTokenizer | None, text: str | Sequence[str] | None
 ) -> tuple[Tokens, ...]:
     """The rows of a side as the header has them."""
     B = len(ids[0])
@@ -159,7 +159,7 @@ def _tokens(
     special = [getattr(model.config, name, None) for name in names]
     marked = [id_ for id_ in special if isinstance(id_, int)]
     return tuple(
-        read_tokens(row, real, tokenizer, own, marked)
+        hf_tokens(row, real, tokenizer, own, marked)
         for row, real, own in zip(ids[0].tolist(), ids[1].tolist(), texts, strict=True)
     )
 
@@ -198,7 +198,7 @@ def _next(
     model: nn.Module,
     answer: Mapping[str, Any],
     sides: Mapping[Side, tuple[Tokens, ...]],
-    tokenizer: Tokenizer | None,
+    tokenizer: HFTokenizer | None,
 ) -> tuple[tuple[Candidate, ...], ...] | None:
     """The likeliest tokens after each real one of the first target; None without a head."""
     logits = answer.get("logits")  # (B, T, V)
@@ -207,7 +207,7 @@ def _next(
     if logits.shape[-1] != getattr(model.config, "vocab_size", None):
         return None  # labels of tokens
     row = logits[0, : sum(sides["target"][0].real)].float().softmax(-1)  # (T, V)
-    best = row.topk(min(LIKELIEST, row.shape[-1]))
+    best = row.topk(min(TOP_K, row.shape[-1]))
 
     def named(id_: int) -> str:
         return str(id_) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([id_])[0])

@@ -10,49 +10,49 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.attention import LINES_FROM
 from jumok.viewer.figures.canvas import (
     GAP,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
     SOFT,
-    Look,
-    Picture,
-    Sheet,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
     colormap,
-    small,
+    small_font,
 )
 from jumok.viewer.figures.heatmap import (
     FOCUS,
-    Plan,
-    draw_bar,
+    HeatmapLayout,
+    color_norm,
     draw_cells,
+    draw_colorbar,
+    draw_column_labels,
+    draw_row_labels,
+    fade_special,
     frame_row,
-    name_columns,
-    name_rows,
-    norm_of,
-    plan,
-    veil_special,
+    make_layout,
 )
-from jumok.viewer.figures.layer_view import NAMES, Place, pooled, read, said
+from jumok.viewer.figures.layer_view import NAMES, LayerRef, caption, load_weights, pool_heads
 from jumok.viewer.figures.options import Head, Rows
-from jumok.viewer.labels import row_of
+from jumok.viewer.labels import row_index
 
 COVERAGE = 0.35  # inches: how high the bars of the coverage are
 
 
 def alignment(
     trace: Trace,
-    place: Place,
+    layer_ref: LayerRef,
     head: Head,
     query: int | None,
-    how: Showing,
-    look: Look,
+    display: DisplayOptions,
+    style: FigureStyle,
     rows: Rows,
     all_layers: bool = False,
-) -> Picture:
+) -> JumokFigure:
     """Cross-attention with its hard alignment and coverage.
 
     A ring marks the largest cell of a row, a full dot one that is the largest of its column, too.
@@ -61,57 +61,57 @@ def alignment(
     same numbers one row further down). With `all_layers` the mean or maximum is that of all heads
     of all layers.
     """
-    if place.block.name != "cross":
+    if layer_ref.block.name != "cross":
         raise InputError(
-            f"block {place.block.name} looks at its own tokens; alignment is read from the block "
+            f"block {layer_ref.block.name} looks at its own tokens; alignment is read from the block "
             "cross, choose that or the figure attention"
         )
     if all_layers and isinstance(head, int):
         raise InputError(f"head {head} of all layers at once; take the mean or max of all heads")
-    every = range(place.block.layers) if all_layers else (place.layer,)
+    every = range(layer_ref.block.layers) if all_layers else (layer_ref.layer,)
     layers = [
-        read(trace, replace(place, layer=layer), how, predicted=rows == "predicted")
+        load_weights(trace, replace(layer_ref, layer=layer), display, predicted=rows == "predicted")
         for layer in every
     ]
-    shown = layers[0]
+    view = layers[0]
     weights = np.concatenate([one.weights for one in layers])  # (H of all layers, R, C)
-    table = pooled(weights, head)
-    title = look.titled(
+    table = pool_heads(weights, head)
+    title = style.title_text(
         f"{NAMES['cross']} · all layers · {'mean' if head == 'mean' else 'maximum'} of "
         f"{len(weights)} heads"
         if all_layers
-        else said(trace, place, head)
+        else caption(trace, layer_ref, head)
     )
-    line = small(look) * LINE
+    line = small_font(style) * LINE_HEIGHT
     below = GAP + COVERAGE + GAP / 2 + line
-    at = plan(shown.queries, shown.keys, look, title, left=line + GAP / 2, below=below)
-    sheet = Sheet(at.width, at.height, look)
-    sheet.head(title)
-    axes = sheet.axes(*at.panel(0, 0))
+    layout = make_layout(view.queries, view.keys, style, title, left=line + GAP / 2, below=below)
+    canvas = Canvas(layout.width, layout.height, style)
+    canvas.draw_title(title)
+    axes = canvas.axes(*layout.panel(0, 0))
     cells = draw_cells(
-        axes, table, look.weights, norm_of(float(table.max()), look), at.cell >= LINES_FROM
+        axes, table, style.weights, color_norm(float(table.max()), style), layout.cell >= LINES_FROM
     )
-    name_rows(axes, at.rows)
-    name_columns(axes, at.columns)
-    if how.specials == "dim":
-        veil_special(axes, shown.keys, len(table))
-    _mark(axes, table, at.cell)
+    draw_row_labels(axes, layout.rows)
+    draw_column_labels(axes, layout.columns)
+    if display.specials == "dim":
+        fade_special(axes, view.keys, len(table))
+    _mark(axes, table, layout.cell)
     if query is not None:
-        frame_row(axes, row_of(shown.queries, query), len(shown.keys))
-    edge = at.left - at.rows.room - GAP - line / 2
-    middle = at.top + (at.deep - at.top) / 2
-    sheet.write(
+        frame_row(axes, row_index(view.queries, query), len(view.keys))
+    edge = layout.left - layout.rows.extent - GAP - line / 2
+    middle = layout.top + (layout.deep - layout.top) / 2
+    canvas.draw_text(
         f"token {rows}",
         max(edge, MARGIN + line / 2),
         middle,
-        small(look),
+        small_font(style),
         angle=90,
         align="center",
         colour=SOFT,
     )
-    _draw_coverage(sheet, at, coverage(table))
-    draw_bar(sheet, cells, at, shown.measure)
-    return sheet.figure
+    _draw_coverage(canvas, layout, coverage(table))
+    draw_colorbar(canvas, cells, layout, view.measure)
+    return canvas.figure
 
 
 def hard_alignment(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -148,10 +148,10 @@ def _mark(axes: Axes, table: Floats, cell: float) -> None:
         )
 
 
-def _draw_coverage(sheet: Sheet, at: Plan, sums: NDArray[np.float64]) -> None:
+def _draw_coverage(canvas: Canvas, layout: HeatmapLayout, sums: NDArray[np.float64]) -> None:
     """A bar for each column, below it."""
-    left, _, width, _ = at.panel(0, 0)
-    axes = sheet.axes(left, at.deep + GAP, width, COVERAGE)
+    left, _, width, _ = layout.panel(0, 0)
+    axes = canvas.axes(left, layout.deep + GAP, width, COVERAGE)
     places = np.arange(len(sums)) + 0.5
     axes.bar(places, sums, width=0.8, color=colormap("ink")(150))
     axes.set_xlim(0, len(sums))
@@ -159,6 +159,10 @@ def _draw_coverage(sheet: Sheet, at: Plan, sums: NDArray[np.float64]) -> None:
     axes.set_xticks([])
     axes.spines[["top", "right"]].set_visible(False)
     largest = float(sums.max())
-    axes.set_yticks([0.0, largest], labels=["0", f"{largest:.2g}"], fontsize=small(sheet.look))
-    top = at.deep + GAP + COVERAGE + GAP / 2
-    sheet.write("coverage: sum over the rows", left, top, small(sheet.look), colour=SOFT)
+    axes.set_yticks(
+        [0.0, largest], labels=["0", f"{largest:.2g}"], fontsize=small_font(canvas.style)
+    )
+    top = layout.deep + GAP + COVERAGE + GAP / 2
+    canvas.draw_text(
+        "coverage: sum over the rows", left, top, small_font(canvas.style), colour=SOFT
+    )

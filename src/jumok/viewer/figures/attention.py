@@ -4,92 +4,121 @@ from math import ceil
 
 from matplotlib.colors import Normalize
 
-from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.trace import Trace
-from jumok.viewer.figures.canvas import GAP, LINE, Look, Picture, Sheet, small, width_of
+from jumok.viewer.figures.canvas import (
+    GAP,
+    LINE_HEIGHT,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
+    small_font,
+    text_width,
+)
 from jumok.viewer.figures.heatmap import (
     Cells,
-    Plan,
-    draw_bar,
+    HeatmapLayout,
+    color_norm,
     draw_cells,
+    draw_colorbar,
+    draw_column_labels,
+    draw_row_labels,
+    fade_special,
     frame_row,
-    hatch_hidden,
-    name_columns,
-    name_rows,
-    nameless,
-    norm_of,
-    plan,
-    veil_special,
+    hatch_masked,
+    hide_ticks,
+    make_layout,
 )
-from jumok.viewer.figures.layer_view import Place, Shown, pooled, read, said
+from jumok.viewer.figures.layer_view import (
+    LayerRef,
+    LayerWeights,
+    caption,
+    load_weights,
+    pool_heads,
+)
 from jumok.viewer.figures.options import Head
-from jumok.viewer.labels import row_of
+from jumok.viewer.labels import row_index
 
 LINES_FROM = 0.085  # inches: smaller cells have no lines between them
 
 
 def attention_map(
-    trace: Trace, place: Place, head: Head, query: int | None, how: Showing, look: Look
-) -> Picture:
+    trace: Trace,
+    layer_ref: LayerRef,
+    head: Head,
+    query: int | None,
+    display: DisplayOptions,
+    style: FigureStyle,
+) -> JumokFigure:
     """One head, or the mean or maximum of a layer's heads: a row for each query."""
-    shown = read(trace, place, how)
-    table = pooled(shown.weights, head)
-    title = look.titled(said(trace, place, head))
-    at = plan(shown.queries, shown.keys, look, title)
-    sheet = Sheet(at.width, at.height, look)
-    sheet.head(title)
-    darkest = norm_of(float(table.max()), look)
-    cells = _panel(sheet, at, (0, 0), table, shown, darkest, query)
-    draw_bar(sheet, cells, at, shown.measure)
-    return sheet.figure
+    view = load_weights(trace, layer_ref, display)
+    table = pool_heads(view.weights, head)
+    title = style.title_text(caption(trace, layer_ref, head))
+    layout = make_layout(view.queries, view.keys, style, title)
+    canvas = Canvas(layout.width, layout.height, style)
+    canvas.draw_title(title)
+    darkest = color_norm(float(table.max()), style)
+    cells = _panel(canvas, layout, (0, 0), table, view, darkest, query)
+    draw_colorbar(canvas, cells, layout, view.measure)
+    return canvas.figure
 
 
-def head_grid(trace: Trace, place: Place, query: int | None, how: Showing, look: Look) -> Picture:
+def head_grid(
+    trace: Trace,
+    layer_ref: LayerRef,
+    query: int | None,
+    display: DisplayOptions,
+    style: FigureStyle,
+) -> JumokFigure:
     """All heads of a layer side by side, in the same colours."""
-    shown = read(trace, place, how)
-    n_heads = len(shown.weights)
-    title = look.titled(f"{place} · {n_heads} heads" if n_heads > 1 else str(place))
-    across = _across(n_heads, 4 if look.width is None or look.width < 5 else 6)
+    view = load_weights(trace, layer_ref, display)
+    n_heads = len(view.weights)
+    title = style.title_text(f"{layer_ref} · {n_heads} heads" if n_heads > 1 else str(layer_ref))
+    across = _across(n_heads, 4 if style.width is None or style.width < 5 else 6)
     shape = (ceil(n_heads / across), across)
-    caption = small(look) * LINE + GAP / 2
-    at = plan(shown.queries, shown.keys, look, title, panels=shape, captions=caption)
-    sheet = Sheet(at.width, at.height, look)
-    sheet.head(title)
-    darkest = norm_of(float(shown.weights.max()), look)
-    for head, table in enumerate(shown.weights):
+    caption_height = small_font(style) * LINE_HEIGHT + GAP / 2
+    layout = make_layout(
+        view.queries, view.keys, style, title, panels=shape, captions=caption_height
+    )
+    canvas = Canvas(layout.width, layout.height, style)
+    canvas.draw_title(title)
+    darkest = color_norm(float(view.weights.max()), style)
+    for head, table in enumerate(view.weights):
         where = divmod(head, across)
-        cells = _panel(sheet, at, where, table, shown, darkest, query)
-        left, top, width, height = at.panel(*where)
-        muted = (place.block.name, place.layer, head) in trace.info.muted
+        cells = _panel(canvas, layout, where, table, view, darkest, query)
+        left, top, width, height = layout.panel(*where)
+        muted = (layer_ref.block.name, layer_ref.layer, head) in trace.info.muted
         words = f"head {head}" + " (muted)" * muted
-        words = words if width_of(words, small(look)) <= width + GAP else str(head)
-        sheet.write(words, left + width / 2, top + height + GAP / 2, small(look), align="center")
-    draw_bar(sheet, cells, at, shown.measure)
-    return sheet.figure
+        words = words if text_width(words, small_font(style)) <= width + GAP else str(head)
+        canvas.draw_text(
+            words, left + width / 2, top + height + GAP / 2, small_font(style), align="center"
+        )
+    draw_colorbar(canvas, cells, layout, view.measure)
+    return canvas.figure
 
 
 def _panel(
-    sheet: Sheet,
-    at: Plan,
+    canvas: Canvas,
+    layout: HeatmapLayout,
     where: tuple[int, int],
     table: Floats,
-    shown: Shown,
+    view: LayerWeights,
     norm: Normalize,
     query: int | None,
 ) -> Cells:
     """One head, named where it stands at the left or on top."""
-    axes = sheet.axes(*at.panel(*where))
-    cells = draw_cells(axes, table, sheet.look.weights, norm, lines=at.cell >= LINES_FROM)
-    nameless(axes)
+    axes = canvas.axes(*layout.panel(*where))
+    cells = draw_cells(axes, table, canvas.style.weights, norm, lines=layout.cell >= LINES_FROM)
+    hide_ticks(axes)
     if where[1] == 0:
-        name_rows(axes, at.rows)
+        draw_row_labels(axes, layout.rows)
     if where[0] == 0:
-        name_columns(axes, at.columns)
-    hatch_hidden(axes, shown.allowed)
-    if shown.how.specials == "dim":
-        veil_special(axes, shown.keys, len(table))
+        draw_column_labels(axes, layout.columns)
+    hatch_masked(axes, view.mask)
+    if view.display.specials == "dim":
+        fade_special(axes, view.keys, len(table))
     if query is not None:
-        frame_row(axes, row_of(shown.queries, query), len(shown.keys))
+        frame_row(axes, row_index(view.queries, query), len(view.keys))
     return cells
 
 

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.aggregate import Floats, Showing, groups, merged, shown
+from jumok.interpret.aggregate import (
+    DisplayOptions,
+    Floats,
+    aggregate,
+    display_weights,
+    token_groups,
+)
 from jumok.interpret.schema import Block, Tokens
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.options import Head
@@ -19,7 +25,7 @@ NAMES = {"encoder": "encoder", "decoder": "decoder", "cross": "cross-attention"}
 
 
 @dataclass(frozen=True)
-class Place:
+class LayerRef:
     """One layer of a block, for one sequence of the batch."""
 
     block: Block
@@ -31,36 +37,36 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Shown:
+class LayerWeights:
     """The heads of a layer as they are to be drawn."""
 
     weights: Floats  # (H, R, C)
     queries: tuple[Label, ...]
     keys: tuple[Label, ...]
-    allowed: NDArray[np.bool_]  # (R, C): some piece may attend to some piece
-    how: Showing
+    mask: NDArray[np.bool_]  # (R, C): some piece may attend to some piece
+    display: DisplayOptions
 
     @property
     def measure(self) -> str:
         """What the numbers are, for a legend."""
-        return measure_of(self.how)
+        return measure_label(self.display)
 
 
-def measure_of(how: Showing) -> str:
+def measure_label(display: DisplayOptions) -> str:
     """What numbers that are shown so are, for a legend.
 
-    >>> measure_of(Showing(unit="word", specials="renormalise"))
+    >>> measure_label(Showing(unit="word", specials="renormalise"))
     'weight, in words, without special tokens'
     """
-    said = "weight × ‖v W_O‖" if how.measure == "values" else "weight"
-    if how.unit != "piece":
-        said += f", in {how.unit}s"
-    if how.specials == "renormalise":
-        said += ", without special tokens"
-    return said
+    caption = "weight × ‖v W_O‖" if display.measure == "values" else "weight"
+    if display.unit != "piece":
+        caption += f", in {display.unit}s"
+    if display.specials == "renormalise":
+        caption += ", without special tokens"
+    return caption
 
 
-def place_in(trace: Trace, block: str | None, layer: int, sequence: int) -> Place:
+def find_layer(trace: Trace, block: str | None, layer: int, sequence: int) -> LayerRef:
     """A place that is there: `layer` may count back from -1, without a block the first is taken."""
     found = trace.info.block(block) if block else trace.info.blocks[0]
     if not -found.layers <= layer < found.layers:
@@ -68,33 +74,39 @@ def place_in(trace: Trace, block: str | None, layer: int, sequence: int) -> Plac
             f"layer {layer} of block {found.name}, which has {found.layers}; layers count from 0"
         )
     trace.info.tokens(found.queries, sequence)
-    return Place(found, layer % found.layers, sequence)
+    return LayerRef(found, layer % found.layers, sequence)
 
 
-def read(trace: Trace, place: Place, how: Showing, *, predicted: bool = False) -> Shown:
+def load_weights(
+    trace: Trace, layer_ref: LayerRef, display: DisplayOptions, *, predicted: bool = False
+) -> LayerWeights:
     """The weights of a layer. With `predicted`, rows stand under the tokens they predict.
 
     Row t then belongs to token t + 1; what the last row predicts is not in the trace, it is left
     out. Raises InputError for the measure values where the trace has no value norms.
     """
-    block, layer, sequence = place.block.name, place.layer, place.sequence
-    queries = trace.info.tokens(place.block.queries, sequence)
-    keys = trace.info.tokens(place.block.keys, sequence)
-    weights, allowed = trace.weights(block, layer, sequence), trace.mask(block, sequence)
+    block, layer, sequence = layer_ref.block.name, layer_ref.layer, layer_ref.sequence
+    queries = trace.info.tokens(layer_ref.block.queries, sequence)
+    keys = trace.info.tokens(layer_ref.block.keys, sequence)
+    weights, mask = trace.weights(block, layer, sequence), trace.mask(block, sequence)
     if predicted:
         queries = _without_first(queries)
-        weights, allowed = weights[:, :-1], allowed[:-1]
-    norms = trace.value_norms(block, layer, sequence) if how.measure == "values" else None
-    rows, columns = labels(queries, how.unit), labels(keys, how.unit)
+        weights, mask = weights[:, :-1], mask[:-1]
+    norms = trace.value_norms(block, layer, sequence) if display.measure == "values" else None
+    rows, columns = labels(queries, display.unit), labels(keys, display.unit)
     if not rows or not columns:
         raise InputError(f"sequence {sequence} has no tokens to draw; choose another")
     part = np.s_[..., : len(rows), : len(columns)]
-    numbers = shown(weights, norms, queries, keys, how)
-    seen = merged(allowed.astype(np.float32), groups(queries, how.unit), groups(keys, how.unit))
-    return Shown(numbers[part], rows, columns, seen[part] > 0, how)
+    numbers = display_weights(weights, norms, queries, keys, display)
+    seen = aggregate(
+        mask.astype(np.float32),
+        token_groups(queries, display.unit),
+        token_groups(keys, display.unit),
+    )
+    return LayerWeights(numbers[part], rows, columns, seen[part] > 0, display)
 
 
-def pooled(weights: Floats, head: Head) -> Floats:
+def pool_heads(weights: Floats, head: Head) -> Floats:
     """One head, or all of them as one: (H, R, C) -> (R, C)."""
     if head == "mean":
         return np.asarray(weights.mean(0))
@@ -106,13 +118,13 @@ def pooled(weights: Floats, head: Head) -> Floats:
     return one
 
 
-def said(trace: Trace, place: Place, head: Head) -> str:
+def caption(trace: Trace, layer_ref: LayerRef, head: Head) -> str:
     """Which head it is, for a title."""
     if isinstance(head, int):
-        muted = (place.block.name, place.layer, head) in trace.info.muted
-        return f"{place} · head {head}" + " (muted)" * muted
-    n_heads = place.block.heads
-    return f"{place} · {'mean' if head == 'mean' else 'maximum'} of {n_heads} heads"
+        muted = (layer_ref.block.name, layer_ref.layer, head) in trace.info.muted
+        return f"{layer_ref} · head {head}" + " (muted)" * muted
+    n_heads = layer_ref.block.heads
+    return f"{layer_ref} · {'mean' if head == 'mean' else 'maximum'} of {n_heads} heads"
 
 
 def _without_first(tokens: Tokens) -> Tokens:

@@ -14,29 +14,36 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from jumok.errors import InputError
-from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Muted
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.canvas import (
     GAP,
-    HIGHEST,
     INK,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
+    MAX_HEIGHT,
     SOFT,
-    Look,
-    Picture,
-    Sheet,
-    bottom,
-    fitted,
-    small,
-    title_room,
-    width_of,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
+    bottom_margin,
+    small_font,
+    text_width,
+    title_height,
+    truncate_text,
 )
-from jumok.viewer.figures.heatmap import FOCUS, Name, Names, beside, nameless
-from jumok.viewer.figures.layer_view import Place, Shown, place_in, pooled, read, said
+from jumok.viewer.figures.heatmap import FOCUS, AxisLabels, TickLabel, hide_ticks, row_labels
+from jumok.viewer.figures.layer_view import (
+    LayerRef,
+    LayerWeights,
+    caption,
+    find_layer,
+    load_weights,
+    pool_heads,
+)
 from jumok.viewer.figures.options import Head
-from jumok.viewer.labels import row_of
+from jumok.viewer.labels import row_index
 
 COLOURS = (("#0072b2", ()), ("#d55e00", (7, 3)), ("#009e73", (2, 3)), ("#cc79a7", (9, 3, 2, 3)))
 MOST = 3000  # lines
@@ -68,14 +75,14 @@ class Line:
 
 def lines(
     trace: Trace,
-    place: Place,
+    layer_ref: LayerRef,
     head: Head,
     query: int | None,
-    how: Showing,
-    look: Look,
+    display: DisplayOptions,
+    style: FigureStyle,
     pins: Sequence[Muted],
     mass: float,
-) -> Picture:
+) -> JumokFigure:
     """A line from each query to the keys it looks at most, `mass` of what it gives in all.
 
     With `pins` those heads of the block instead of `head`; more than four are drawn in one grey.
@@ -83,24 +90,26 @@ def lines(
     """
     if not 0.0 < mass <= 1.0:
         raise InputError(f"a mass of {mass}; give the share to draw, above 0 and at most 1")
-    shown = read(trace, place, how)
-    series = _series(trace, place, head, how, shown, pins)
+    view = load_weights(trace, layer_ref, display)
+    series = _series(trace, layer_ref, head, display, view, pins)
     tables = [one.table for one in series]
     drawn = heaviest(tables, mass)
-    row = None if query is None else row_of(shown.queries, query)
-    title = look.titled(_title(trace, place, head, series, pins))
-    sheet, axes = _sheet(shown, series, look, title, _share(tables, drawn))
-    darkest = 1.0 if how.measure == "weights" else max(float(table.max()) for table in tables) or 1
+    row = None if query is None else row_index(view.queries, query)
+    title = style.title_text(_title(trace, layer_ref, head, series, pins))
+    canvas, axes = _sheet(view, series, style, title, _share(tables, drawn))
+    darkest = (
+        1.0 if display.measure == "weights" else max(float(table.max()) for table in tables) or 1
+    )
     for line in reversed(drawn):
         if line.query != row:
-            _draw(axes, line, series, look, darkest, 1.0 if row is None else PALER)
+            _draw(axes, line, series, style, darkest, 1.0 if row is None else PALER)
     if row is not None:
         own = heaviest([table[row : row + 1] for table in tables], OF_ONE_QUERY)
         for line in reversed(own):
             at = Line(line.series, row, line.key, line.weight)
-            _draw(axes, at, series, look, darkest, 1.0)
+            _draw(axes, at, series, style, darkest, 1.0)
         axes.plot([0.0], [row + 0.5], "o", markersize=2.5, color=FOCUS, clip_on=False)
-    return sheet.figure
+    return canvas.figure
 
 
 def heaviest(tables: Sequence[Floats], mass: float) -> list[Line]:
@@ -122,31 +131,36 @@ def heaviest(tables: Sequence[Floats], mass: float) -> list[Line]:
 
 
 def _series(
-    trace: Trace, place: Place, head: Head, how: Showing, shown: Shown, pins: Sequence[Muted]
+    trace: Trace,
+    layer_ref: LayerRef,
+    head: Head,
+    display: DisplayOptions,
+    view: LayerWeights,
+    pins: Sequence[Muted],
 ) -> list[Series]:
     """What is drawn over one another."""
     if not pins:
-        return [Series("", pooled(shown.weights, head), None)]
+        return [Series("", pool_heads(view.weights, head), None)]
     found = []
     for number, (block, layer, one) in enumerate(pins):
-        if block != place.block.name:
+        if block != layer_ref.block.name:
             raise InputError(
-                f"the pinned head {block}.{layer}.{one} is not of block {place.block.name}; lines "
+                f"the pinned head {block}.{layer}.{one} is not of block {layer_ref.block.name}; lines "
                 "are drawn between the tokens of one block"
             )
-        at = place_in(trace, block, layer, place.sequence)
+        at = find_layer(trace, block, layer, layer_ref.sequence)
         colour, dash = COLOURS[number] if len(pins) <= len(COLOURS) else (SOFT, ())
-        table = pooled(read(trace, at, how).weights, one)
+        table = pool_heads(load_weights(trace, at, display).weights, one)
         found.append(Series(f"L{at.layer} H{one}", table, colour, dash))
     return found
 
 
 def _title(
-    trace: Trace, place: Place, head: Head, series: Sequence[Series], pins: Sequence[Muted]
+    trace: Trace, layer_ref: LayerRef, head: Head, series: Sequence[Series], pins: Sequence[Muted]
 ) -> str:
     if not pins:
-        return said(trace, place, head)
-    block = str(place).partition(" · ")[0]
+        return caption(trace, layer_ref, head)
+    block = str(layer_ref).partition(" · ")[0]
     names = ", ".join(one.name for one in series)
     return f"{block} · {names}" if len(series) <= len(COLOURS) else f"{block} · {len(series)} heads"
 
@@ -159,45 +173,47 @@ def _share(tables: Sequence[Floats], drawn: Sequence[Line]) -> str:
 
 
 def _sheet(
-    shown: Shown, series: Sequence[Series], look: Look, title: str, told: str
-) -> tuple[Sheet, Axes]:
+    view: LayerWeights, series: Sequence[Series], style: FigureStyle, title: str, told: str
+) -> tuple[Canvas, Axes]:
     """The tokens, the legend, and axes from queries (0) to keys (1), a row a token downwards."""
-    rows = max(len(shown.queries), len(shown.keys))
-    width = look.width or WIDEST
-    line = small(look) * LINE
+    rows = max(len(view.queries), len(view.keys))
+    width = style.width or WIDEST
+    line = small_font(style) * LINE_HEIGHT
     named = [one for one in series if one.name and len(series) <= len(COLOURS)]
-    top = title_room(look, title) + GAP
-    rest = GAP + (1 + bool(named)) * line + bottom(look)
-    cell = min(TALLEST_ROW, (HIGHEST - top - rest) / rows)
-    left = beside(shown.queries, cell, look, 0.3 * width)
-    right = beside(shown.keys, cell, look, 0.3 * width)
+    top = title_height(style, title) + GAP
+    rest = GAP + (1 + bool(named)) * line + bottom_margin(style)
+    cell = min(TALLEST_ROW, (MAX_HEIGHT - top - rest) / rows)
+    left = row_labels(view.queries, cell, style, 0.3 * width)
+    right = row_labels(view.keys, cell, style, 0.3 * width)
     high = rows * cell
-    sheet = Sheet(width, top + high + rest, look)
-    sheet.head(title)
-    begin = MARGIN + left.room + GAP
-    axes = sheet.axes(begin, top, width - begin - right.room - GAP - MARGIN, high)
+    canvas = Canvas(width, top + high + rest, style)
+    canvas.draw_title(title)
+    begin = MARGIN + left.extent + GAP
+    axes = canvas.axes(begin, top, width - begin - right.extent - GAP - MARGIN, high)
     axes.set_xlim(0, 1)
     axes.set_ylim(rows, 0)
-    nameless(axes)
+    hide_ticks(axes)
     axes.spines[:].set_visible(False)
     _name(axes, left, 0.0)
     _name(axes, right, 1.0)
-    words = told if shown.measure == "weight" else f"{told} · {shown.measure}"
+    words = told if view.measure == "weight" else f"{told} · {view.measure}"
     below = top + high + GAP
     room = width - 2 * MARGIN
-    sheet.write(fitted(words, room, small(look)), MARGIN, below, small(look), colour=SOFT)
+    canvas.draw_text(
+        truncate_text(words, room, small_font(style)), MARGIN, below, small_font(style), colour=SOFT
+    )
     if named:
-        _legend(sheet, named, below + line, line)
-    return sheet, axes
+        _legend(canvas, named, below + line, line)
+    return canvas, axes
 
 
-def _name(axes: Axes, names: Names, x: float) -> None:
+def _name(axes: Axes, names: AxisLabels, x: float) -> None:
     """The tokens of one side."""
 
-    def write(name: Name) -> None:
+    def write(name: TickLabel) -> None:
         axes.annotate(
             name.text,
-            (x, name.place + 0.5),
+            (x, name.index + 0.5),
             xytext=(-3 if x == 0.0 else 3, 0),
             textcoords="offset points",
             ha="right" if x == 0.0 else "left",
@@ -207,31 +223,36 @@ def _name(axes: Axes, names: Names, x: float) -> None:
             annotation_clip=False,
         )
 
-    for name in names.named:
+    for name in names.labels:
         write(name)
 
 
-def _legend(sheet: Sheet, named: Sequence[Series], top: float, line: float) -> None:
+def _legend(canvas: Canvas, named: Sequence[Series], top: float, line: float) -> None:
     """Which colour and dash is which head."""
-    sample, size = 0.3, small(sheet.look)
+    sample, size = 0.3, small_font(canvas.style)
     left = MARGIN
     for one in named:
-        axes = sheet.axes(left, top, sample, line)
+        axes = canvas.axes(left, top, sample, line)
         axes.set_axis_off()
         axes.set_xlim(0, 1)
         axes.set_ylim(0, 1)
         axes.plot([0, 1], [0.5, 0.5], color=one.colour, linewidth=1.2, linestyle=_style(one))
-        sheet.write(one.name, left + sample + GAP / 2, top, size, colour=SOFT)
-        left += sample + width_of(one.name, size) + 2.5 * GAP
+        canvas.draw_text(one.name, left + sample + GAP / 2, top, size, colour=SOFT)
+        left += sample + text_width(one.name, size) + 2.5 * GAP
 
 
 def _draw(
-    axes: Axes, line: Line, series: Sequence[Series], look: Look, darkest: float, strength: float
+    axes: Axes,
+    line: Line,
+    series: Sequence[Series],
+    style: FigureStyle,
+    darkest: float,
+    strength: float,
 ) -> None:
     """One weight: the larger, the darker and the wider."""
     one = series[line.series]
     level = min(1.0, line.weight / darkest)
-    if look.scale == "sqrt":
+    if style.scale == "sqrt":
         level **= 0.5
     aside = 0.06 * (line.series - (len(series) - 1) / 2) if len(series) <= len(COLOURS) else 0.0
     start, end = line.query + 0.5 + aside, line.key + 0.5 + aside
@@ -239,7 +260,7 @@ def _draw(
     path = Path(points, [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4])
     faintest = 0.12
     alpha = strength * (1.0 if one.colour is None else faintest + (1 - faintest) * level)
-    colour = look.weights(faintest + (1 - faintest) * level) if one.colour is None else one.colour
+    colour = style.weights(faintest + (1 - faintest) * level) if one.colour is None else one.colour
     if one.colour is not None and len(series) > len(COLOURS):
         alpha /= len(series) ** 0.5
     axes.add_patch(

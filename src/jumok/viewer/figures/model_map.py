@@ -10,61 +10,72 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 
-from jumok.interpret.aggregate import Floats, Showing
+from jumok.interpret.aggregate import DisplayOptions, Floats
 from jumok.interpret.schema import Block
 from jumok.interpret.trace import Trace
 from jumok.viewer.figures.canvas import (
     GAP,
-    HIGHEST,
-    LINE,
+    LINE_HEIGHT,
     MARGIN,
-    Look,
-    Picture,
-    Sheet,
-    bottom,
-    small,
-    title_room,
-    width_of,
+    MAX_HEIGHT,
+    Canvas,
+    FigureStyle,
+    JumokFigure,
+    bottom_margin,
+    small_font,
+    text_width,
+    title_height,
 )
-from jumok.viewer.figures.heatmap import LOWEST_BAR, bar_room, draw_bar_at
-from jumok.viewer.figures.layer_view import NAMES, Place, measure_of, read
+from jumok.viewer.figures.heatmap import MIN_COLORBAR_HEIGHT, colorbar_width, draw_colorbar_at
+from jumok.viewer.figures.layer_view import NAMES, LayerRef, load_weights, measure_label
 
 TILE = 64  # cells a side of a head; longer texts are pooled
 LARGEST_TILE = 0.5  # inches
 SMALLEST_TILE = 0.15  # inches: where blocks side by side would be smaller, they stand below another
 
 
-def model_map(trace: Trace, sequence: int, how: Showing, look: Look) -> Picture:
+def model_map(
+    trace: Trace, sequence: int, display: DisplayOptions, style: FigureStyle
+) -> JumokFigure:
     """The heads as small pictures.
 
     Of long texts the largest weight of each tile is drawn. A root lifts small weights; the colour
     bar has it, too.
     """
-    tables = {block.name: _mosaic(trace, block, sequence, how) for block in trace.info.blocks}
-    title = look.titled("all heads")
-    at = _arrange(trace.info.blocks, look, title)
-    sheet = Sheet(at.width, at.height, look)
-    sheet.head(title)
+    tables = {block.name: _mosaic(trace, block, sequence, display) for block in trace.info.blocks}
+    title = style.title_text("all heads")
+    arrangement = _arrange(trace.info.blocks, style, title)
+    canvas = Canvas(arrangement.width, arrangement.height, style)
+    canvas.draw_title(title)
     largest = max(float(np.nanmax(table)) for table in tables.values()) or 1.0
     norm = PowerNorm(0.5, vmin=0.0, vmax=largest)
-    for block, (left, top) in zip(trace.info.blocks, at.places, strict=True):
-        axes = sheet.axes(left, top, block.heads * at.tile, block.layers * at.tile)
+    for block, (left, top) in zip(trace.info.blocks, arrangement.places, strict=True):
+        axes = canvas.axes(
+            left, top, block.heads * arrangement.tile, block.layers * arrangement.tile
+        )
         cells = axes.imshow(
             tables[block.name],
-            cmap=look.weights,
+            cmap=style.weights,
             norm=norm,
             interpolation="none",
             extent=(0, block.heads, block.layers, 0),
             aspect="auto",
         )
-        _number(axes, block, at.tile, look, first=left == at.places[0][0])
+        _number(axes, block, arrangement.tile, style, first=left == arrangement.places[0][0])
         axes.spines[:].set_visible(False)
-        middle = left + block.heads * at.tile / 2
-        above = top - (look.font + small(look)) * LINE - GAP / 2
-        sheet.write(NAMES[block.name], middle, above, look.font, align="center")
-    first, last = at.places[0], at.height - bottom(look)
-    draw_bar_at(sheet, cells, at.bar, first[1], last - first[1], f"largest {measure_of(how)}")
-    return sheet.figure
+        middle = left + block.heads * arrangement.tile / 2
+        above = top - (style.font + small_font(style)) * LINE_HEIGHT - GAP / 2
+        canvas.draw_text(NAMES[block.name], middle, above, style.font, align="center")
+    first, last = arrangement.places[0], arrangement.height - bottom_margin(style)
+    draw_colorbar_at(
+        canvas,
+        cells,
+        arrangement.bar,
+        first[1],
+        last - first[1],
+        f"largest {measure_label(display)}",
+    )
+    return canvas.figure
 
 
 @dataclass(frozen=True)
@@ -78,23 +89,25 @@ class _Arrangement:
     bar: float
 
 
-def _arrange(blocks: tuple[Block, ...], look: Look, title: str) -> _Arrangement:
+def _arrange(blocks: tuple[Block, ...], style: FigureStyle, title: str) -> _Arrangement:
     """Blocks side by side where their heads stay large enough, else below each other."""
-    left = MARGIN + width_of("00", small(look)) + small(look) * LINE + GAP
-    right = bar_room(look) + MARGIN
-    caption = (look.font + small(look)) * LINE + GAP
-    top = title_room(look, title) + caption
+    left = MARGIN + text_width("00", small_font(style)) + small_font(style) * LINE_HEIGHT + GAP
+    right = colorbar_width(style) + MARGIN
+    caption = (style.font + small_font(style)) * LINE_HEIGHT + GAP
+    top = title_height(style, title) + caption
     heads, layers = [block.heads for block in blocks], [block.layers for block in blocks]
     between = 3 * GAP
-    free = (look.width or 16.0) - left - right
+    free = (style.width or 16.0) - left - right
     tile = (free - between * (len(blocks) - 1)) / sum(heads)
-    beside = tile >= SMALLEST_TILE or len(blocks) == 1
-    if not beside:
+    row_labels = tile >= SMALLEST_TILE or len(blocks) == 1
+    if not row_labels:
         tile = free / max(heads)
-    down = max(layers) if beside else sum(layers)
-    high = HIGHEST - top - bottom(look) - (0 if beside else caption * (len(blocks) - 1))
+    down = max(layers) if row_labels else sum(layers)
+    high = (
+        MAX_HEIGHT - top - bottom_margin(style) - (0 if row_labels else caption * (len(blocks) - 1))
+    )
     tile = min(tile, LARGEST_TILE, high / down)
-    if beside:
+    if row_labels:
         starts = [0.0, *accumulate(n * tile + between for n in heads)]
         places = tuple((left + start, top) for start in starts[:-1])
         content, deep = starts[-1] - between, top + down * tile
@@ -102,28 +115,28 @@ def _arrange(blocks: tuple[Block, ...], look: Look, title: str) -> _Arrangement:
         starts = [0.0, *accumulate(n * tile + caption for n in layers)]
         places = tuple((left, top + start) for start in starts[:-1])
         content, deep = max(heads) * tile, top + starts[-1] - caption
-    width = look.width or max(left + content + right, 2.5)
+    width = style.width or max(left + content + right, 2.5)
     shift = (width - left - content - right) / 2
     return _Arrangement(
         width=width,
-        height=max(deep, top + LOWEST_BAR) + bottom(look),
+        height=max(deep, top + MIN_COLORBAR_HEIGHT) + bottom_margin(style),
         tile=tile,
         places=tuple((x + shift, y) for x, y in places),
         bar=left + shift + content + GAP,
     )
 
 
-def _number(axes: Axes, block: Block, tile: float, look: Look, *, first: bool) -> None:
+def _number(axes: Axes, block: Block, tile: float, style: FigureStyle, *, first: bool) -> None:
     """The numbers of the heads above, of the layers at the left."""
-    size = small(look)
-    every = max(1, int(np.ceil(width_of("00", size) / tile)))
+    size = small_font(style)
+    every = max(1, int(np.ceil(text_width("00", size) / tile)))
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.set_xticks(
         [head + 0.5 for head in range(0, block.heads, every)],
         labels=[str(head) for head in range(0, block.heads, every)],
         fontsize=size,
     )
-    every = max(1, int(np.ceil(size * LINE / tile)))
+    every = max(1, int(np.ceil(size * LINE_HEIGHT / tile)))
     numbered = range(0, block.layers, every) if first else range(0)
     axes.set_yticks(
         [layer + 0.5 for layer in numbered], labels=[str(n) for n in numbered], fontsize=size
@@ -132,9 +145,12 @@ def _number(axes: Axes, block: Block, tile: float, look: Look, *, first: bool) -
         axes.set_ylabel("layer", fontsize=size, labelpad=1.5)
 
 
-def _mosaic(trace: Trace, block: Block, sequence: int, how: Showing) -> Floats:
+def _mosaic(trace: Trace, block: Block, sequence: int, display: DisplayOptions) -> Floats:
     """The heads of a block as one table."""
-    layers = [read(trace, Place(block, n, sequence), how).weights for n in range(block.layers)]
+    layers = [
+        load_weights(trace, LayerRef(block, n, sequence), display).weights
+        for n in range(block.layers)
+    ]
     return mosaic(np.stack([tiled(heads) for heads in layers]))
 
 
