@@ -36,7 +36,7 @@ from jumok.data.splits import SEQUENCES, is_test
 from jumok.evaluation import countings, score_sequences
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.runs.run import Run
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 
 RESULTS = Path(__file__).parent / "results"
 METRICS = ("bleu", "chrf", "bleu_ko_mecab", "bleu_tokenized_lower")
@@ -152,7 +152,7 @@ def write_data(recipe: Recipe, folder: Path) -> dict[str, list[str]]:
 def write_pieces(run: Run, folder: Path) -> None:
     """RUN's joint vocabulary as it wants one: the SentencePiece model, and its pieces in a list."""
     pieces = run.vocabularies().source
-    assert isinstance(pieces, SentencePieceVocabulary)
+    assert isinstance(pieces, SentencePieceTokenizer)
     pieces.save(folder / "pieces.model")
     special = set(SPECIAL.values())
     spelled = [pieces.piece(i) for i in range(len(pieces))]

@@ -20,7 +20,7 @@ import jumok
 from jumok.data.config import DataConfig
 from jumok.data.load import load_splits
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 
 RESULTS = Path(__file__).parent / "results" / "real_checkpoint.txt"
 AT_ONCE = 50
@@ -72,8 +72,11 @@ def embedded(hidden: Tensor, real: Tensor) -> Tensor:
 def by_jumok(loaded: Pipeline, texts: list[str]) -> tuple[Tensor, list[list[int]]]:
     """Embeddings and ids."""
     vocabulary = loaded.vocabulary
-    assert isinstance(vocabulary, PretrainedVocabulary)
-    rows = [framed.ids for framed in vocabulary.encode_framed_batch(texts, max_length=LONGEST)]
+    assert isinstance(vocabulary, PretrainedTokenizer)
+    rows = [
+        framed.ids
+        for framed in vocabulary.encode_batch_with_special_tokens(texts, max_length=LONGEST)
+    ]
     parts = []
     for start in range(0, len(rows), AT_ONCE):
         batch = rows[start : start + AT_ONCE]

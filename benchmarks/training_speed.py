@@ -202,12 +202,12 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     from jumok.data.packing import bucketed, pack, packed, pad
     from jumok.data.splits import CLASSIFICATION
     from jumok.tasks.inputs.text_encoder import TextEncoder
-    from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+    from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 
     train = load_splits(DataConfig(corpus="nsmc"), CLASSIFICATION, only=["train"]).train
     texts = train.column("text")[:30_000]
     labels = np.array([label == "positive" for label in train.column("label")[:30_000]], np.int64)
-    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig(size=PIECES))
+    vocabulary = SentencePieceTokenizer.train(texts, VocabularyConfig(size=PIECES))
     rows = TextEncoder(vocabulary, LONGEST)(texts)
     rng = np.random.default_rng(0)
     order = rng.permutation(len(rows))

@@ -55,7 +55,7 @@ def job_of(size: Size, data: Path) -> Seq2SeqJob:
     from jumok.models import EncoderDecoder
     from jumok.tasks.recipe.recipe import Recipe
     from jumok.tasks.recipe.tables import ModelConfig
-    from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+    from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
     from jumok.training.config import TrainingConfig
 
     train = load_splits(DataConfig(corpus="koen"), SEQUENCES, only=["train"]).train
@@ -63,7 +63,7 @@ def job_of(size: Size, data: Path) -> Seq2SeqJob:
         list(train.column("source")[:PAIRS]), list(train.column("target")[:PAIRS])
     )
     both = [*pairs.sources, *pairs.targets]
-    vocabulary = SentencePieceVocabulary.train(both, VocabularyConfig(size=PIECES))
+    vocabulary = SentencePieceTokenizer.train(both, VocabularyConfig(size=PIECES))
     model = ModelConfig(
         kind="encoder_decoder",
         vocabulary_size=PIECES,

@@ -15,7 +15,7 @@ from jumok.models import Encoder, EncoderDecoder, ReplacedTokenDetector, TextCla
 from jumok.processes import SINGLE_PROCESS
 from jumok.tasks.pipeline.origin import Origin
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.interpret.random_models import loaded_of
 
 
@@ -256,7 +256,7 @@ def test_a_run_can_be_moved(review_run: Path, tmp_path: Path) -> None:
 
 def test_another_vocabulary_is_refused(review_run: Path, tmp_path: Path) -> None:
     moved = copy_of(review_run, tmp_path)
-    other = SentencePieceVocabulary.train(["다른 글로 배운 어휘"], VocabularyConfig(size=24))
+    other = SentencePieceTokenizer.train(["다른 글로 배운 어휘"], VocabularyConfig(size=24))
     other.save(moved / "vocabulary.model")
     with pytest.raises(InputError, match=r"vocabulary\.model is not the vocabulary model\.safete"):
         jumok.load(moved)

@@ -22,7 +22,7 @@ from .fuzz_mutations import NASTY_TEXTS, Files
 if TYPE_CHECKING:
     from jumok.interpret.trace import Trace
     from jumok.tasks.pipeline.pipeline import Pipeline
-    from jumok.text.tokenizer import Vocabulary
+    from jumok.text.tokenizer import Tokenizer
 
 ODD_TEXTS = (
     "한글 abc",
@@ -114,12 +114,12 @@ def words(files: Files) -> object:
 
 def vocabulary(files: Files) -> object:
     """A `.model` file, and texts cut and joined by it."""
-    from jumok.text.sentencepiece import SentencePieceVocabulary
+    from jumok.text.sentencepiece import SentencePieceTokenizer
 
-    return _used(SentencePieceVocabulary.from_bytes(_only(files)))
+    return _used(SentencePieceTokenizer.from_bytes(_only(files)))
 
 
-def _used(found: "Vocabulary") -> object:
+def _used(found: "Tokenizer") -> object:
     return [found.decode(found.encode(text)) for text in ODD_TEXTS] + found.pieces(ODD_TEXTS[0])
 
 
@@ -158,14 +158,14 @@ def tokenizer(files: Files) -> object:
     """The tokeniser in a foreign folder, and texts cut and joined by it."""
     from jumok.errors import InputError
     from jumok.safe_json import read_json
-    from jumok.text.pretrained import read_vocabulary
+    from jumok.text.pretrained import load_tokenizer
 
     with folder_of(files) as home:
         config = read_json(home / "config.json")
-        found = read_vocabulary(home, config)
+        found = load_tokenizer(home, config)
     if found is None:
         return None
-    found.encode_exact(ODD_TEXTS)
+    found.encode_hf(ODD_TEXTS)
     found.frame(found.encode(ODD_TEXTS[0]), found.encode(ODD_TEXTS[4]), 9)
     for odd in (len(found), 10**9, -1, 2**70):
         with contextlib.suppress(InputError):

@@ -76,11 +76,11 @@ def recipe(task: str) -> str:
 @cache
 def vocabulary_bytes(kind: str = "unigram", byte_fallback: bool = False) -> bytes:
     """The `.model` file of a vocabulary learnt from `LINES`."""
-    from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+    from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 
     size = 68 + 256 * byte_fallback
     config = VocabularyConfig(kind=kind, size=size, byte_fallback=byte_fallback)  # type: ignore[arg-type]
-    return SentencePieceVocabulary.train(LINES, config).to_bytes()
+    return SentencePieceTokenizer.train(LINES, config).to_bytes()
 
 
 def write_run(
@@ -100,12 +100,12 @@ def write_run(
     from jumok.tasks.recipe.recipe import load_recipe
     from jumok.tasks.registry import get_task
     from jumok.tasks.runs.run import Run
-    from jumok.text.sentencepiece import SentencePieceVocabulary
+    from jumok.text.sentencepiece import SentencePieceTokenizer
 
     folder.mkdir(parents=True, exist_ok=True)
     source = folder.parent / f"{folder.name}.toml"
     source.write_text(recipe(task), encoding="utf-8")
-    vocabulary = SentencePieceVocabulary.from_bytes(vocabulary_bytes(kind))
+    vocabulary = SentencePieceTokenizer.from_bytes(vocabulary_bytes(kind))
     both = TokenizerPair(vocabulary, vocabulary)
     plan = both.apply_to(load_recipe(str(source), words))
     source.unlink()

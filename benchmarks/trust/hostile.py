@@ -168,10 +168,10 @@ def _begin(folder: Path) -> object:
 
 
 def _vocab(folder: Path) -> object:
-    from jumok.text.sentencepiece import SentencePieceVocabulary
+    from jumok.text.sentencepiece import SentencePieceTokenizer
 
     name = "vocabulary.model" if (folder / "vocabulary.model").exists() else "spiece.model"
-    return SentencePieceVocabulary.load(folder / name).encode("a b")
+    return SentencePieceTokenizer.load(folder / name).encode("a b")
 
 
 def _trace(folder: Path) -> object:

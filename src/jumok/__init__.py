@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from jumok.tasks.pipeline.pipeline import Pipeline
     from jumok.tasks.runs.load import load
-    from jumok.text.sentencepiece import SentencePieceVocabulary
+    from jumok.text.sentencepiece import SentencePieceTokenizer
 
 __version__ = metadata.version("jumok")
 
@@ -48,7 +48,7 @@ __all__ = [
     "MaskedLanguageModel",
     "Prediction",
     "GeneratedText",
-    "SentencePieceVocabulary",
+    "SentencePieceTokenizer",
     "TokenClassification",
     "TextClassifier",
     "TokenClassifier",
@@ -71,7 +71,7 @@ _HOMES = {
     "MaskedLanguageModel": "jumok.models",
     "Prediction": "jumok.tasks.pipeline.outputs",
     "GeneratedText": "jumok.tasks.pipeline.outputs",
-    "SentencePieceVocabulary": "jumok.text.sentencepiece",
+    "SentencePieceTokenizer": "jumok.text.sentencepiece",
     "TokenClassification": "jumok.tasks.pipeline.outputs",
     "TextClassifier": "jumok.models",
     "TokenClassifier": "jumok.models",

@@ -10,7 +10,7 @@ import pytest
 import jumok
 from jumok.cli.stdin import lines_of_stdin
 from jumok.errors import InputError
-from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES
+from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES
 from tests.cli.commands import JUMOK, call, environment
 
 Capture = pytest.CaptureFixture[str]
@@ -39,7 +39,7 @@ def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
     short, long, endless = (tmp_path / name for name in ("short", "long", "endless"))
     short.write_text("이 영화\n", encoding="utf-8")
     size = len(unit.encode())
-    long.write_text(unit * (MOST_BYTES // size) + "\n", encoding="utf-8")
+    long.write_text(unit * (MAX_TEXT_BYTES // size) + "\n", encoding="utf-8")
     with endless.open("wb") as file:
         for _ in range(100):
             file.write(unit.encode() * (MIB // size))
@@ -54,7 +54,7 @@ def test_memory_has_a_bound(review_run: Path, tmp_path: Path) -> None:
 
 
 def test_what_came_before_is_given() -> None:
-    lines = lines_of_stdin(io.BytesIO(b"a\n" + b"x" * (MOST_BYTES + 1) + b"\nb\n"))
+    lines = lines_of_stdin(io.BytesIO(b"a\n" + b"x" * (MAX_TEXT_BYTES + 1) + b"\nb\n"))
     assert next(lines) == "a"
     with pytest.raises(InputError, match="stdin:2: lines must have at most 1,048,576 bytes"):
         next(lines)
@@ -62,14 +62,14 @@ def test_what_came_before_is_given() -> None:
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_a_line_of_just_that_length_is_a_text(end: bytes) -> None:
-    long = "가" * (MOST_BYTES // 3) + "x"
+    long = "가" * (MAX_TEXT_BYTES // 3) + "x"
     assert list(lines_of_stdin(io.BytesIO(b"\n" + long.encode() + end))) == ["", long]
 
 
 @pytest.mark.parametrize("ask", [lambda loaded, text: loaded(["a", text]), jumok.trace])
 def test_from_python_too(review_run: Path, ask: object) -> None:
     loaded = jumok.load(review_run)
-    for text in ("x" * (MOST_BYTES + 1), "가" * (MOST_BYTES // 3 + 1)):
+    for text in ("x" * (MAX_TEXT_BYTES + 1), "가" * (MAX_TEXT_BYTES // 3 + 1)):
         with pytest.raises(InputError, match=r"a text of [\d,]+ bytes came, 1,048,576 are read"):
             ask(loaded, text)  # type: ignore[operator]
 
@@ -77,7 +77,7 @@ def test_from_python_too(review_run: Path, ask: object) -> None:
 def test_vocab_reads_no_longer_line(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch, review_run: Path
 ) -> None:
-    stdin = io.TextIOWrapper(io.BytesIO(b"x" * (MOST_BYTES + 9)))
+    stdin = io.TextIOWrapper(io.BytesIO(b"x" * (MAX_TEXT_BYTES + 9)))
     monkeypatch.setattr("sys.stdin", stdin)
     done = call(capsys, "vocab", "encode", review_run)
     assert (done.code, done.out) == (2, "")
@@ -90,7 +90,7 @@ def test_the_tokenisers_of_others_get_an_eighth(tmp_path: Path) -> None:
 
     gpt2(tmp_path / "gpt2")
     loaded = jumok.load(tmp_path / "gpt2").with_decoding(["max_length=2"])
-    assert isinstance(loaded("a b " * (MOST_IMPORTED_BYTES // 4)), jumok.GeneratedText)
+    assert isinstance(loaded("a b " * (MAX_PRETRAINED_TEXT_BYTES // 4)), jumok.GeneratedText)
     for ask in (loaded, lambda text: jumok.trace(loaded, text)):
         with pytest.raises(InputError, match="a text of 131,073 bytes came, 131,072 are read"):
-            ask("x" * (MOST_IMPORTED_BYTES + 1))
+            ask("x" * (MAX_PRETRAINED_TEXT_BYTES + 1))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from jumok.cli.vocab import app
 from jumok.errors import InputError, StorageError
-from jumok.text import SentencePieceVocabulary
+from jumok.text import SentencePieceTokenizer
 from tests.shared_data import shared_data
 from tests.text.sample_texts import CORPUS, SENTENCES, kowiki_like, trained
 
@@ -71,7 +71,7 @@ def test_training_from_lines_from_a_column_and_from_stdin_is_the_same(tmp_path: 
         words = ("train", str(source), *options, "--out", str(out), "--size", "180", "--json")
         (answer,) = rows(run(*words))
         assert answer["file"] == str(out)
-        found.add(SentencePieceVocabulary.load(out).fingerprint)
+        found.add(SentencePieceTokenizer.load(out).fingerprint)
     (answer,) = rows(
         run("train", "--out", str(tmp_path / "b.model"), "--size", "180", "--json", stdin=lines)
     )
@@ -88,7 +88,7 @@ def test_training_options_reach_the_vocabulary(tmp_path: Path) -> None:
     source = packed("\n".join(CORPUS), tmp_path / "texts.txt")
     result = run("train", str(source), "--out", str(out), "--size", "450", *options)
     assert shown(result) == f"{out}: 450 pieces\n"
-    vocabulary = SentencePieceVocabulary.load(out)
+    vocabulary = SentencePieceTokenizer.load(out)
     assert (vocabulary.kind, vocabulary.normalization, vocabulary.byte_fallback) == (
         "bpe",
         "none",

@@ -22,18 +22,18 @@ from jumok.decoding.processors import ForcedToken
 from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 
 TEXTS = ["가 나 다", "나라 다리 가나", "다 가 나라", "가 가 다리다", "라다 나가 다가나"]
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> SentencePieceVocabulary:
-    return SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=280, byte_fallback=True))
+def vocabulary() -> SentencePieceTokenizer:
+    return SentencePieceTokenizer.train(TEXTS, VocabularyConfig(size=280, byte_fallback=True))
 
 
 @pytest.fixture(scope="module")
-def model(vocabulary: SentencePieceVocabulary) -> LanguageModel:
+def model(vocabulary: SentencePieceTokenizer) -> LanguageModel:
     """One that writes Hangul more often than bytes."""
     torch.manual_seed(0)
     config = TransformerConfig(
@@ -49,7 +49,7 @@ def model(vocabulary: SentencePieceVocabulary) -> LanguageModel:
 
 
 def texts_of(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary, config: DecodingConfig
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, config: DecodingConfig
 ) -> list[str]:
     """Twelve samples."""
     prompts = torch.tensor([vocabulary.encode("가")])
@@ -64,7 +64,7 @@ def sampled(**settings: object) -> DecodingConfig:
 
 
 def test_forbidden_words_are_not_written(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary
+    model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     free = texts_of(model, vocabulary, sampled())
     assert any("다" in text for text in free)
@@ -73,7 +73,7 @@ def test_forbidden_words_are_not_written(
     assert not any("다" in t for t in texts_of(model, vocabulary, sampled(forbidden=words)))
 
 
-def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceVocabulary) -> None:
+def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceTokenizer) -> None:
     """Whole words, whatever their pieces: of "나라" and "다" no "라" stands alone."""
     found = texts_of(model, vocabulary, sampled(allowed=("나라", "다", "뷁")))
     for text in found:
@@ -82,7 +82,7 @@ def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceVocabulary
 
 
 def test_a_prefix_that_other_settings_do_not_allow(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary
+    model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     with pytest.raises(InputError, match=r"decoding\.prefix '나라' holds '라', which .* forbids"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
@@ -94,7 +94,7 @@ def test_a_prefix_that_other_settings_do_not_allow(
 
 @pytest.mark.parametrize("prefix", ["나라", " 나라", "뷁 다"])
 def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary, prefix: str
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, prefix: str
 ) -> None:
     prompt = vocabulary.encode("가")
     config = DecodingConfig(max_length=12, prefix=prefix)
@@ -106,7 +106,7 @@ def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
 
 @pytest.mark.parametrize("beam", [1, 2])
 def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
 ) -> None:
     prompts = torch.tensor([vocabulary.encode("가")] * 2)
     config = DecodingConfig(beam=beam, max_length=12, prefix=" 다리", stop=(" 다",))
@@ -119,7 +119,7 @@ def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
 
 
 def test_a_stop_text_stored_in_parts_stops_as_well(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary
+    model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     """As macOS and some keyboards store Korean: NFD. What a vocabulary writes is composed."""
     stops: tuple[tuple[str, ...], ...] = ((unicodedata.normalize("NFD", " 다"),), (" 다",), ())
@@ -131,7 +131,7 @@ def test_a_stop_text_stored_in_parts_stops_as_well(
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int) -> None:
+def test_prefixes(model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int) -> None:
     config = DecodingConfig(beam=beam, n_best=beam, max_length=12, prefix="나라 다")
     for text in texts_of(model, vocabulary, config):
         assert text.startswith("나라 다")
@@ -139,7 +139,7 @@ def test_prefixes(model: LanguageModel, vocabulary: SentencePieceVocabulary, bea
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_prefix_comes_whatever_came_before(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary, beam: int
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, beam: int
 ) -> None:
     """Its own repetitions are asked for, and so is a word that the prompt begins."""
     config = DecodingConfig(beam=beam, max_length=24, prefix="나라 나라 나라", no_repeat_ngram=2)
@@ -149,7 +149,7 @@ def test_a_prefix_comes_whatever_came_before(
 
 
 def test_an_answer_to_nothing_begins_a_text(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary
+    model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     """Behind [BOS] alone the first word is spelled as in the beginning of a text."""
     prompt = torch.tensor([[vocabulary.bos_id]])
@@ -164,20 +164,20 @@ def test_an_answer_to_nothing_begins_a_text(
 
 
 def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
-    small = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24))
+    small = SentencePieceTokenizer.train(TEXTS, VocabularyConfig(size=24))
     with pytest.raises(InputError, match="cannot spell the prefix '나는 ABC'"):
         build_processors(DecodingConfig(prefix="나는 ABC"), small.eos_id, small)
 
 
 def test_a_prefix_is_written_whole_or_refused(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary
+    model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
     with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
         texts_of(model, vocabulary, config)
 
 
-def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceVocabulary) -> None:
+def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceTokenizer) -> None:
     end = vocabulary.eos_id
     n = len(vocabulary.encode("나라 다"))
     for most in (n, n + 1):
@@ -195,7 +195,7 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceVocabu
     ids=str,
 )
 def test_a_short_source_leaves_room_for_what_is_asked(
-    vocabulary: SentencePieceVocabulary, held: dict[str, Any]
+    vocabulary: SentencePieceTokenizer, held: dict[str, Any]
 ) -> None:
     """Though max_ratio leaves it next to nothing; a long one beside it is not troubled."""
     torch.manual_seed(0)
@@ -231,7 +231,7 @@ def test_a_short_source_leaves_room_for_what_is_asked(
 )
 def test_a_prompt_alone_is_answered_as_among_others(
     model: LanguageModel,
-    vocabulary: SentencePieceVocabulary,
+    vocabulary: SentencePieceTokenizer,
     words: dict[str, str | int | tuple[str, ...]],
     search: str,
     side: str,
@@ -261,7 +261,7 @@ def test_a_prompt_alone_is_answered_as_among_others(
 
 
 @pytest.mark.parametrize("search", ["sample", "beam"])
-def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, search: str) -> None:
+def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceTokenizer, search: str) -> None:
     stop = ("나 ", " 다")
     config = sampled(stop=stop)
     if search == "beam":
@@ -286,7 +286,7 @@ def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceVocabulary, s
 
 @pytest.mark.parametrize("stop", [(), ("나 ", " 다", "가가가")])
 def test_streamed_is_whole(
-    model: LanguageModel, vocabulary: SentencePieceVocabulary, stop: tuple[str, ...]
+    model: LanguageModel, vocabulary: SentencePieceTokenizer, stop: tuple[str, ...]
 ) -> None:
     given: dict[int, list[str]] = {}
     streams = TextStreamer(
@@ -304,7 +304,7 @@ def test_streamed_is_whole(
     assert any(len(pieces) > 3 for pieces in given.values())
 
 
-def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
+def test_a_stop_text_across_tokens(vocabulary: SentencePieceTokenizer) -> None:
     """Also across the three bytes of a syllable that no piece spells."""
     ids = vocabulary.encode("가 뷁")
     assert len(ids) >= 4
@@ -315,7 +315,7 @@ def test_a_stop_text_across_tokens(vocabulary: SentencePieceVocabulary) -> None:
     assert stops([*long, *ids])
 
 
-def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocabulary) -> None:
+def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceTokenizer) -> None:
     given: list[str] = []
     streams = TextStreamer(vocabulary, lambda row, piece: given.append(piece), ["나라"])
     for token in vocabulary.encode("다 나"):
@@ -330,12 +330,12 @@ def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceVocab
     assert "".join(given) == "다 "
 
 
-def test_an_empty_stop_text(vocabulary: SentencePieceVocabulary) -> None:
+def test_an_empty_stop_text(vocabulary: SentencePieceTokenizer) -> None:
     with pytest.raises(InputError, match="an empty stop text would stop everything"):
         StopStrings(vocabulary, ("가", ""))
 
 
-def test_every_spelling_of_a_word(vocabulary: SentencePieceVocabulary) -> None:
+def test_every_spelling_of_a_word(vocabulary: SentencePieceTokenizer) -> None:
     anchor = vocabulary.encode("라")
     found = all_spellings("나라", read_token_bytes(vocabulary))
     texts = {vocabulary.decode([*anchor, *way]) for way in found}
@@ -352,7 +352,7 @@ def test_a_word_without_an_end_is_refused_at_once() -> None:
 
 
 def test_words_that_cannot_be_spelled() -> None:
-    plain = SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=24, byte_fallback=False))
+    plain = SentencePieceTokenizer.train(TEXTS, VocabularyConfig(size=24, byte_fallback=False))
     with pytest.raises(InputError, match="the vocabulary cannot spell '뷁'; leave it out"):
         all_spellings("뷁", read_token_bytes(plain))
     with pytest.raises(InputError, match="cannot spell ''"):

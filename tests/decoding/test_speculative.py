@@ -26,7 +26,7 @@ from jumok.decoding.processors import MinLength, Processor, ProcessorContext, ap
 from jumok.decoding.speculative import SpeculativeResult, speculative
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 from tests.decoding.tiny_models import Allowed
 
 PAD, BOS, END, V = 0, 2, 3, 12
@@ -180,7 +180,7 @@ def test_several_models_and_a_draft(positions: str) -> None:
 
 def test_a_stop_text_in_the_midst_of_guesses() -> None:
     """Nothing is written behind it, however many more guesses were right."""
-    vocabulary = SentencePieceVocabulary.train(
+    vocabulary = SentencePieceTokenizer.train(
         ["가 나 다", "나라 다리 가나"], VocabularyConfig(size=24)
     )
     target = language_model(1, size=len(vocabulary))  # which writes a text of some length

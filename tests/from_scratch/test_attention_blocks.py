@@ -15,7 +15,7 @@ from jumok.nn import (
     record,
     sinusoids,
 )
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.nn.strategies import noise
 from tests.nn.tolerances import close, randomized
 
@@ -66,7 +66,7 @@ def input_sums() -> Tensor:
 def test_1_vocabulary() -> None:
     """Pieces put together again are the sentence; shorter ones are padded with the pad id."""
     text = [*LINES, "겨울은 너무 기나긴 날들의 연속이었습니다.", "감기가 추워요."]
-    vocabulary = SentencePieceVocabulary.train(text, VocabularyConfig(size=45))
+    vocabulary = SentencePieceTokenizer.train(text, VocabularyConfig(size=45))
     for line in LINES:
         pieces = vocabulary.pieces(line)
         assert "".join(pieces).replace("▁", " ").strip() == line

@@ -14,8 +14,8 @@ from jumok.interpret.schema import Tokens
 from jumok.interpret.tokens import CHUNK, TokenSequence, align_spans, padded_tokens, token_spans
 from jumok.interpret.tracing import trace
 from jumok.tasks.runs.load import load
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+from jumok.text.tokenizer import Tokenizer
 from tests import hf_folders as foreign_folders
 from tests.interpret.random_models import loaded_of
 from tests.tasks.tiny_jobs import review_vocabulary
@@ -41,13 +41,13 @@ FOLDERS: dict[str, Callable[[Path], Any]] = {
 
 
 @cache
-def bytes_vocabulary() -> SentencePieceVocabulary:
+def bytes_vocabulary() -> SentencePieceTokenizer:
     """One that spells what it has no piece for as bytes."""
     config = VocabularyConfig(size=287, byte_fallback=True, character_coverage=1.0)
-    return SentencePieceVocabulary.train(["이 영화 정말 재미있어요", "음악이 좋았어요"], config)
+    return SentencePieceTokenizer.train(["이 영화 정말 재미있어요", "음악이 좋았어요"], config)
 
 
-def of(text: str, vocabulary: Vocabulary, width: int | None = None) -> Tokens:
+def of(text: str, vocabulary: Tokenizer, width: int | None = None) -> Tokens:
     """A text alone, nothing around it."""
     ids = vocabulary.encode(text)
     row = TokenSequence(text, ids, token_spans(text, ids, vocabulary))

@@ -39,7 +39,7 @@ from jumok.tasks.recipe.recipe import Recipe, load_recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.runs.load import load
 from jumok.tasks.runs.train import train
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from jumok.viewer.live_model import plot_attention
 from tests.tiny_runs import reviews
@@ -50,8 +50,8 @@ LONG = " ".join(TEXTS)
 
 
 @cache
-def vocabulary() -> SentencePieceVocabulary:
-    return SentencePieceVocabulary.train(TEXTS, VocabularyConfig(size=66))
+def vocabulary() -> SentencePieceTokenizer:
+    return SentencePieceTokenizer.train(TEXTS, VocabularyConfig(size=66))
 
 
 def recipe(across: bool = False, overlap: float = 0.5, **changes: Any) -> Recipe:

@@ -30,7 +30,7 @@ from jumok.tasks.recipe.tables import AugmentationConfig
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import resume, train
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.losses import cross_entropy
 from jumok.viewer.live_model import plot_attention
 from tests.shared_data import shared_data
@@ -336,7 +336,7 @@ def test_the_recipe_that_ships_learns_no_text_of_nsmc_s_other_splits(
 def test_blanks_among_characters() -> None:
     """Where the space is a piece it stays where it stood, and no blank becomes one."""
     config = VocabularyConfig(kind="char", size=60, character_coverage=1.0)
-    vocabulary = SentencePieceVocabulary.train(["이 영화 정말 재미있다"] * 3, config)
+    vocabulary = SentencePieceTokenizer.train(["이 영화 정말 재미있다"] * 3, config)
     encode, pieces = TextEncoder(vocabulary, 24), PieceInfo.of(vocabulary)
 
     def read(text: str) -> list[str]:

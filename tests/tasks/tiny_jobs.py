@@ -29,7 +29,7 @@ from jumok.tasks.token_classification import (
     TokenClassificationJob,
     TokenClassificationTask,
 )
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.training.config import TrainingConfig
 from tests.tiny_runs import readings, reviews
 
@@ -39,14 +39,14 @@ SMALL = {"d_model": 32, "n_heads": 2, "d_ff": 64, "n_layers": 1, "dropout": 0.0,
 
 
 @cache
-def review_vocabulary() -> SentencePieceVocabulary:
-    return SentencePieceVocabulary.train([t for t, _ in reviews(120, 0)], VocabularyConfig(size=66))
+def review_vocabulary() -> SentencePieceTokenizer:
+    return SentencePieceTokenizer.train([t for t, _ in reviews(120, 0)], VocabularyConfig(size=66))
 
 
 @cache
-def reading_vocabulary(kind: Literal["unigram", "bpe"] = "unigram") -> SentencePieceVocabulary:
+def reading_vocabulary(kind: Literal["unigram", "bpe"] = "unigram") -> SentencePieceTokenizer:
     texts = [text for pair in readings(120, 0) for text in pair]
-    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
+    return SentencePieceTokenizer.train(texts, VocabularyConfig(size=45, kind=kind))
 
 
 def recipe(task: Any, model: dict[str, Any], **training: Any) -> Recipe:
@@ -146,9 +146,9 @@ def tag_rows(n: int, seed: int) -> list[tuple[str, str]]:
 
 
 @cache
-def tag_vocabulary(kind: Literal["unigram", "char"] = "char") -> SentencePieceVocabulary:
+def tag_vocabulary(kind: Literal["unigram", "char"] = "char") -> SentencePieceTokenizer:
     texts = [text for text, _ in tag_rows(120, 0)]
-    return SentencePieceVocabulary.train(texts, VocabularyConfig(size=45, kind=kind))
+    return SentencePieceTokenizer.train(texts, VocabularyConfig(size=45, kind=kind))
 
 
 def tagging_job(
@@ -173,7 +173,7 @@ def sequence_job(
     model: dict[str, Any] | None = None,
     augmentation: AugmentationConfig | None = None,
     seed: int = 0,
-    vocabulary: SentencePieceVocabulary | None = None,
+    vocabulary: SentencePieceTokenizer | None = None,
     **training: Any,
 ) -> Seq2SeqJob:
     """A model that writes, the rows both to learn from and to be scored on."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 import sentencepiece
 
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 
 SENTENCES = (
     "아 더빙.. 진짜 짜증나네요 목소리",
@@ -46,13 +46,13 @@ CORPUS = (
 @cache
 def trained(
     kind: Literal["unigram", "bpe"] = "unigram", byte_fallback: bool = False
-) -> SentencePieceVocabulary:
+) -> SentencePieceTokenizer:
     """A small vocabulary of the sentences above."""
     size = 200 + 256 * byte_fallback
     config = VocabularyConfig(
         kind=kind, size=size, byte_fallback=byte_fallback, character_coverage=1.0
     )
-    return SentencePieceVocabulary.train(CORPUS, config)
+    return SentencePieceTokenizer.train(CORPUS, config)
 
 
 def foreign(texts: Iterable[str] = CORPUS, **options: str | int | Sequence[str]) -> bytes:

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.text import SentencePieceVocabulary, StreamingDecoder, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, StreamingDecoder, VocabularyConfig
 
 CONFIG = VocabularyConfig(
     kind="char", size=1000, character_coverage=1.0, required_characters="\n\t"
 )
 TEXT = '나는  밥을 먹었다.\n\n  "왜?" 하고\t물었다 ㅋㅋ'
-VOCABULARY = SentencePieceVocabulary.train([TEXT], CONFIG)
+VOCABULARY = SentencePieceTokenizer.train([TEXT], CONFIG)
 
 
 def test_a_piece_for_every_character_and_seven_special_ones() -> None:
@@ -39,7 +39,7 @@ def test_two_texts_are_their_ids_end_to_end() -> None:
 
 
 def test_the_size_is_a_limit_that_the_rarest_characters_feel() -> None:
-    few = SentencePieceVocabulary.train(
+    few = SentencePieceTokenizer.train(
         ["가가가 나나 다"], VocabularyConfig(kind="char", size=10, required_characters="")
     )
     assert len(few) == 10

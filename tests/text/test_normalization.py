@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.text.normalization import checked, compose_hangul, nfc, normalizer
+from jumok.text.normalization import check_text, compose_hangul, nfc, normalizer
 
 KEPT = ["ㅋㅋ", "ㅠㅠ", "㈜", "…", "①", "½", "Ａ", "㎏", "한글", "~", "～"]
 
@@ -54,4 +54,4 @@ def test_the_rule_of_a_name() -> None:
 )
 def test_what_no_file_can_hold_is_named(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        checked(text)
+        check_text(text)

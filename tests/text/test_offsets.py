@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from jumok.errors import InputError
 from jumok.text.offsets import offsets
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from tests.text.sample_texts import CORPUS, trained
 
-CHARACTERS = SentencePieceVocabulary.train(CORPUS, VocabularyConfig(size=400, kind="char"))
+CHARACTERS = SentencePieceTokenizer.train(CORPUS, VocabularyConfig(size=400, kind="char"))
 VOCABULARIES = [trained("unigram"), trained("bpe"), CHARACTERS]
 ids = [vocabulary.kind for vocabulary in VOCABULARIES]
 texts = st.text(st.sampled_from("한글을 나누고  다시▁잇는다ㅋ뷁쀍x\n\t"), max_size=30)
@@ -20,7 +20,7 @@ texts = st.text(st.sampled_from("한글을 나누고  다시▁잇는다ㅋ뷁�
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=ids)
 @given(texts)
 def test_every_character_belongs_to_one_piece(
-    vocabulary: SentencePieceVocabulary, text: str
+    vocabulary: SentencePieceTokenizer, text: str
 ) -> None:
     pieces = vocabulary.pieces(text)
     spans = offsets(text, pieces)
@@ -35,7 +35,7 @@ def test_every_character_belongs_to_one_piece(
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=ids)
 @given(texts)
 def test_of_a_text_in_parts_the_parts_are_told(
-    vocabulary: SentencePieceVocabulary, text: str
+    vocabulary: SentencePieceTokenizer, text: str
 ) -> None:
     """What macOS makes of file names: the pieces are the same, their places are further apart."""
     parts = unicodedata.normalize("NFD", text)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError, StorageError
-from jumok.text import SPECIAL_PIECES, SentencePieceVocabulary, Vocabulary, VocabularyConfig
+from jumok.text import SPECIAL_PIECES, SentencePieceTokenizer, Tokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import PieceType, read_model
 from tests.shared_data import shared_data
 from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
@@ -39,8 +39,8 @@ def peer(data: bytes) -> sentencepiece.SentencePieceProcessor:
 def test_the_same_texts_give_the_same_bytes(kind: str) -> None:
     texts = reviews(200)
     config = VocabularyConfig(kind=kind, size=900)
-    one = SentencePieceVocabulary.train(texts, config)
-    two = SentencePieceVocabulary.train(iter(texts), config)
+    one = SentencePieceTokenizer.train(texts, config)
+    two = SentencePieceTokenizer.train(iter(texts), config)
     assert one.to_bytes() == two.to_bytes()
     assert one.fingerprint == hashlib.sha256(one.to_bytes()).hexdigest() == two.fingerprint
 
@@ -79,7 +79,7 @@ def test_seven_special_pieces_and_the_wanted_size(kind: str) -> None:
 def test_laughter_and_symbols_are_pieces_whatever_the_coverage() -> None:
     texts = [*["영화 배우 연기 음악"] * 300, "뗀 ㅋㅋ"]
     config = VocabularyConfig("bpe", size=30, character_coverage=0.98)
-    vocabulary = SentencePieceVocabulary.train(texts, config)
+    vocabulary = SentencePieceTokenizer.train(texts, config)
     assert vocabulary.unk_id in vocabulary.encode("뗀")
     text = "ㅋㅎㅠㅜ…㈜\n\t"
     assert vocabulary.unk_id not in vocabulary.encode(text)
@@ -88,15 +88,15 @@ def test_laughter_and_symbols_are_pieces_whatever_the_coverage() -> None:
 
 def test_digits_can_be_split() -> None:
     texts = [f"{year}년 값 {year}원" for year in range(2000, 2030)]
-    whole = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", size=40))
-    split = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", 30, split_digits=True))
+    whole = SentencePieceTokenizer.train(texts, VocabularyConfig("bpe", size=40))
+    split = SentencePieceTokenizer.train(texts, VocabularyConfig("bpe", 30, split_digits=True))
     assert len(whole.pieces("2026")) < 5
     assert split.pieces("2026") == ["▁", "2", "0", "2", "6"]
 
 
 def test_texts_full_of_special_pieces_train_words_not_specials() -> None:
     texts = ["[CLS] 한글 [CLS] [PAD] [MASK] 글 <s> [SEP]", "[C L S M A K P D E ]"] * 50
-    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig("bpe", size=32))
+    vocabulary = SentencePieceTokenizer.train(texts, VocabularyConfig("bpe", size=32))
     ids = vocabulary.encode("한글[CLS]한글 [CLS] [PAD]")
     assert not set(ids) & set(vocabulary.special_ids.values())
     assert vocabulary.decode(ids) == "한글[CLS]한글 [CLS] [PAD]"
@@ -116,7 +116,7 @@ def test_what_cannot_be_trained_is_said(
     texts: list[str], config: VocabularyConfig, message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        SentencePieceVocabulary.train(texts, config)
+        SentencePieceTokenizer.train(texts, config)
 
 
 def test_what_the_texts_raise_comes_through() -> None:
@@ -125,7 +125,7 @@ def test_what_the_texts_raise_comes_through() -> None:
         raise ConnectionError("the line went dead")
 
     with pytest.raises(ConnectionError, match="the line went dead"):
-        SentencePieceVocabulary.train(broken())
+        SentencePieceTokenizer.train(broken())
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_impossible_config_is_refused(make: Callable[[], VocabularyConfig]) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_reviews_encode_as_sentencepiece_itself_does(kind: str) -> None:
     texts = reviews()
-    vocabulary = SentencePieceVocabulary.train(texts, VocabularyConfig(kind=kind, size=2500))
+    vocabulary = SentencePieceTokenizer.train(texts, VocabularyConfig(kind=kind, size=2500))
     itself = peer(vocabulary.to_bytes())
     composed = [unicodedata.normalize("NFC", text) for text in texts]
     rows = vocabulary.encode_batch(texts)
@@ -184,8 +184,8 @@ def test_decomposed_input_gives_the_same_ids() -> None:
 def test_without_normalisation_nothing_is_composed() -> None:
     apart = unicodedata.normalize("NFD", "한글 나라")
     config = VocabularyConfig(size=24, normalization="none", character_coverage=1.0)
-    vocabulary = SentencePieceVocabulary.train([apart], config)
-    assert SentencePieceVocabulary.from_bytes(vocabulary.to_bytes()).normalization == "none"
+    vocabulary = SentencePieceTokenizer.train([apart], config)
+    assert SentencePieceTokenizer.from_bytes(vocabulary.to_bytes()).normalization == "none"
     assert vocabulary.decode(vocabulary.encode(apart)) == apart
     assert vocabulary.unk_id in vocabulary.encode("한글")
 
@@ -198,7 +198,7 @@ def test_the_mark_of_a_space_comes_back_as_a_space() -> None:
 @pytest.mark.parametrize("data", [trained().to_bytes(), trained("bpe").to_bytes(), kowiki_like()])
 @pytest.mark.parametrize("name", SPECIAL_PIECES)
 def test_a_typed_special_piece_is_ordinary_text(data: bytes, name: str) -> None:
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     for text in [name, f"이 영화{name}정말", f" {name} 재미", f"{name}{name}"]:
         for ids in [
             vocabulary.encode(text),
@@ -261,16 +261,16 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     vocabulary = trained()
     vocabulary.save(tmp_path / "vocabulary.model")
     assert [path.name for path in tmp_path.iterdir()] == ["vocabulary.model"]
-    again: Vocabulary = SentencePieceVocabulary.load(tmp_path / "vocabulary.model")
+    again: Tokenizer = SentencePieceTokenizer.load(tmp_path / "vocabulary.model")
     assert again.fingerprint == vocabulary.fingerprint
     assert again.encode_batch(SENTENCES) == vocabulary.encode_batch(SENTENCES)
-    assert repr(again) == "SentencePieceVocabulary(unigram, 200 pieces, nfc normalization)"
+    assert repr(again) == "SentencePieceTokenizer(unigram, 200 pieces, nfc normalization)"
 
 
 def test_a_model_as_korean_tutorials_make_it() -> None:
     data = kowiki_like()
     assert PieceType.USER_DEFINED in read_model(data).types
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert [getattr(vocabulary, name) for name in SPECIAL] == [0, 1, 2, 3, 4, 5, 6]
     assert vocabulary.normalization == "nmt_nfkc"
     assert vocabulary.to_bytes() == data
@@ -283,12 +283,12 @@ def test_a_model_as_korean_tutorials_make_it() -> None:
 
 def test_other_names_and_ids() -> None:
     data = foreign(pad_id=3, control_symbols=["<cls>", "<sep>", "<mask>"])
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert [getattr(vocabulary, name) for name in SPECIAL] == [3, 0, 1, 2, 5, 4, 6]
 
 
 def test_a_missing_special_piece_is_named() -> None:
-    vocabulary = SentencePieceVocabulary.from_bytes(foreign())  # <unk> <s> </s> alone
+    vocabulary = SentencePieceTokenizer.from_bytes(foreign())  # <unk> <s> </s> alone
     assert (vocabulary.unk_id, vocabulary.bos_id, vocabulary.eos_id) == (0, 1, 2)
     for attribute, name in [("pad_id", "[PAD]"), ("cls_id", "[CLS]"), ("mask_id", "[MASK]")]:
         with pytest.raises(InputError, match=re.escape(f"the vocabulary has no {name} piece")):
@@ -297,7 +297,7 @@ def test_a_missing_special_piece_is_named() -> None:
 
 def test_other_user_defined_pieces_stay_whole() -> None:
     data = foreign(user_defined_symbols=["<제목>", "[SEP]"])
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert vocabulary.id("<제목>") in vocabulary.encode("이 영화<제목>정말")
     assert vocabulary.sep_id not in vocabulary.encode("이 영화[SEP]정말")
     assert "<제목>" in vocabulary.decode(vocabulary.encode("이 영화<제목>정말"))
@@ -306,7 +306,7 @@ def test_other_user_defined_pieces_stay_whole() -> None:
 @pytest.mark.parametrize("kind", ["word", "char"])
 def test_word_and_character_models_load_but_do_not_sample(kind: str) -> None:
     options = {"vocab_size": 40} if kind == "word" else {}
-    vocabulary = SentencePieceVocabulary.from_bytes(foreign(model_type=kind, **options))
+    vocabulary = SentencePieceTokenizer.from_bytes(foreign(model_type=kind, **options))
     assert vocabulary.kind == kind
     assert vocabulary.encode("더빙 진짜")
     with pytest.raises(InputError, match=f"a {kind} vocabulary cuts every text one way"):
@@ -318,7 +318,7 @@ def test_damaged_models_are_refused_with_a_sentence() -> None:
     broken = [b"", b"hello", b"\0" * 40, data[:-5], data[: len(data) // 2], b"PK\x03\x04" + data]
     for wrong in broken:
         with pytest.raises(InputError, match="model"):
-            SentencePieceVocabulary.from_bytes(wrong)
+            SentencePieceTokenizer.from_bytes(wrong)
 
 
 @given(place=st.integers(0, len(trained().to_bytes()) - 1), bits=st.integers(1, 255))
@@ -326,7 +326,7 @@ def test_a_damaged_byte_is_refused_or_harmless(place: int, bits: int) -> None:
     data = bytearray(trained().to_bytes())
     data[place] ^= bits
     try:
-        vocabulary = SentencePieceVocabulary.from_bytes(bytes(data))
+        vocabulary = SentencePieceTokenizer.from_bytes(bytes(data))
     except InputError:
         return
     vocabulary.encode(SENTENCES[0])
@@ -336,6 +336,6 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.model"
     path.write_text("이것은 모델이 아니다", encoding="utf-8")
     with pytest.raises(InputError, match=r"x\.model: these \d+ bytes are no SentencePiece model"):
-        SentencePieceVocabulary.load(path)
+        SentencePieceTokenizer.load(path)
     with pytest.raises(StorageError, match=r"missing\.model: cannot be read"):
-        SentencePieceVocabulary.load(tmp_path / "missing.model")
+        SentencePieceTokenizer.load(tmp_path / "missing.model")

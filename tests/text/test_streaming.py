@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.text import SentencePieceVocabulary, StreamingDecoder
+from jumok.text import SentencePieceTokenizer, StreamingDecoder
 from jumok.text.sentencepiece_proto import PieceType, read_model
 from tests.text.sample_texts import SENTENCES, foreign, kowiki_like, trained
 
@@ -16,8 +16,8 @@ VOCABULARIES = {
     "bpe": trained("bpe"),
     "unigram bytes": trained("unigram", True),
     "bpe bytes": trained("bpe", True),
-    "kowiki": SentencePieceVocabulary.from_bytes(kowiki_like()),
-    "no prefix": SentencePieceVocabulary.from_bytes(foreign(add_dummy_prefix="false")),
+    "kowiki": SentencePieceTokenizer.from_bytes(kowiki_like()),
+    "no prefix": SentencePieceTokenizer.from_bytes(foreign(add_dummy_prefix="false")),
 }
 BYTES = trained("unigram", True)
 BYTE_IDS = [
@@ -25,7 +25,7 @@ BYTE_IDS = [
 ]
 
 
-def stream(vocabulary: SentencePieceVocabulary, ids: list[int]) -> list[str]:
+def stream(vocabulary: SentencePieceTokenizer, ids: list[int]) -> list[str]:
     decoder = StreamingDecoder(vocabulary)
     return [*(decoder.push(i) for i in ids), decoder.finish()]
 

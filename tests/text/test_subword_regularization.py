@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumok.errors import InputError
-from jumok.text import SentencePieceVocabulary
+from jumok.text import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import read_model
 from tests.text.sample_texts import CORPUS, SENTENCES, foreign, kowiki_like, trained
 
@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_ids_whatever_was_asked_before(kind: str) -
     other = vocabulary.sample_batch(CORPUS, alpha=0.2, seed=8)
     vocabulary.sample_batch(SENTENCES, alpha=0.9, seed=7)
     sentencepiece.set_random_generator_seed(1)
-    fresh = SentencePieceVocabulary.from_bytes(vocabulary.to_bytes())
+    fresh = SentencePieceTokenizer.from_bytes(vocabulary.to_bytes())
     assert first == vocabulary.sample_batch(CORPUS, alpha=0.2, seed=7)
     assert first == fresh.sample_batch(list(CORPUS), alpha=0.2, seed=7)
     assert first != other
@@ -101,7 +101,7 @@ def test_bpe_with_full_dropout_is_characters() -> None:
 
 def test_bpe_forgets_each_merge_as_often_as_it_should() -> None:
     """A word of one merge is left apart with probability alpha."""
-    vocabulary = SentencePieceVocabulary.from_bytes(
+    vocabulary = SentencePieceTokenizer.from_bytes(
         foreign(["가나 가나 다"] * 3, model_type="bpe", vocab_size=8)
     )
     assert vocabulary.pieces("가나") == ["▁", "가나"] or vocabulary.pieces("가나") == ["▁가", "나"]
@@ -146,7 +146,7 @@ def test_unigram_with_a_large_alpha_takes_the_best_cut() -> None:
 
 def test_pieces_over_spaces_are_drawn_too() -> None:
     data = foreign(split_by_whitespace="false")
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     assert any("▁" in piece[1:] for piece in read_model(data).pieces)
     rows = vocabulary.sample_batch(CORPUS[8:], alpha=0.5, seed=0)
     assert vocabulary.decode_batch(rows) == list(CORPUS[8:])
@@ -156,7 +156,7 @@ def test_pieces_over_spaces_are_drawn_too() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_user_defined_pieces_are_never_cut(kind: str) -> None:
     data = foreign(model_type=kind, user_defined_symbols=["<제목>", "<제", "[SEP]"])
-    vocabulary = SentencePieceVocabulary.from_bytes(data)
+    vocabulary = SentencePieceTokenizer.from_bytes(data)
     texts = ["이 영화<제목>정말 <제목><제[SEP]"] * 20
     for row in vocabulary.sample_batch(texts, alpha=0.5, seed=0):
         assert row.count(vocabulary.id("<제목>")) == 2
@@ -165,7 +165,7 @@ def test_user_defined_pieces_are_never_cut(kind: str) -> None:
 
 
 def test_models_from_elsewhere_sample_by_their_own_rule() -> None:
-    vocabulary = SentencePieceVocabulary.from_bytes(kowiki_like())
+    vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
     sampled = vocabulary.sample_batch(SENTENCES, alpha=0.2, seed=0)
     rows = vocabulary.encode_batch(SENTENCES)
     assert vocabulary.decode_batch(sampled) == vocabulary.decode_batch(rows)

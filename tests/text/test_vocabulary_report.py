@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 from jumok.text import vocabulary_report as report
 from tests.shared_data import shared_data
 from tests.text.sample_texts import SENTENCES, kowiki_like, trained
@@ -32,7 +32,7 @@ def test_nfd_is_repaired_and_no_loss() -> None:
 
 
 def test_what_another_rule_breaks_is_shown() -> None:
-    vocabulary = SentencePieceVocabulary.from_bytes(kowiki_like())
+    vocabulary = SentencePieceTokenizer.from_bytes(kowiki_like())
     found = report(vocabulary, ["영화 ㅋㅋ", "영화  영화"], examples=2)
     assert [(loss.wanted, loss.got) for loss in found.losses] == [("ㅋㅋ", "ᄏᄏ"), (" ", "")]
 
@@ -48,6 +48,6 @@ def test_real_reviews_lose_nothing_with_bytes() -> None:
     lines = shared_data("nsmc/mini-train.tsv").read_text(encoding="utf-8").splitlines()[1:]
     texts = [line.split("\t")[1] for line in lines]
     config = VocabularyConfig("bpe", size=3000, byte_fallback=True)
-    found = report(SentencePieceVocabulary.train(texts, config), texts)
+    found = report(SentencePieceTokenizer.train(texts, config), texts)
     assert (found.texts, found.unknown_tokens, found.lost_texts) == (2000, 0, 0)
     assert 0.4 < found.tokens_per_character < 0.9

@@ -20,21 +20,23 @@ def lines_of_stdin(stream: BinaryIO | None = None) -> Iterator[str]:
     Raises InputError with the line number for a line that is too long, is not UTF-8, or holds
     characters that texts may not have; the lines before it have been yielded.
     """
-    from jumok.text.limits import MOST_BYTES
-    from jumok.text.normalization import checked
+    from jumok.text.limits import MAX_TEXT_BYTES
+    from jumok.text.normalization import check_text
 
     if stream is None:
         stream = open_stdin()
     number = 0
-    while line := stream.readline(MOST_BYTES + 3):  # CR, LF, and one byte to detect a longer line
+    while line := stream.readline(
+        MAX_TEXT_BYTES + 3
+    ):  # CR, LF, and one byte to detect a longer line
         number += 1
         content = line.removesuffix(b"\n").removesuffix(b"\r")
-        if len(content) > MOST_BYTES:
+        if len(content) > MAX_TEXT_BYTES:
             raise InputError(
-                f"stdin:{number}: lines must have at most {MOST_BYTES:,} bytes; split the line"
+                f"stdin:{number}: lines must have at most {MAX_TEXT_BYTES:,} bytes; split the line"
             )
         try:
-            yield checked(content.decode("utf-8-sig" if number == 1 else "utf-8"))
+            yield check_text(content.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             raise InputError(
                 f"stdin:{number}: byte {error.start + 1} is not UTF-8 "

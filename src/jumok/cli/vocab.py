@@ -13,7 +13,7 @@ from jumok.cli.stdin import lines_of_stdin
 from jumok.errors import InputError
 
 if TYPE_CHECKING:
-    from jumok.text import SentencePieceVocabulary, VocabularyReport
+    from jumok.text import SentencePieceTokenizer, VocabularyReport
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -68,7 +68,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a vocabulary on texts; the same texts give the same file."""
-    from jumok.text import SentencePieceVocabulary, VocabularyConfig
+    from jumok.text import SentencePieceTokenizer, VocabularyConfig
 
     config = VocabularyConfig(
         kind=kind,
@@ -78,7 +78,7 @@ def train(
         byte_fallback=byte_fallback,
         split_digits=split_digits,
     )
-    vocabulary = SentencePieceVocabulary.train(_texts(files, column), config)
+    vocabulary = SentencePieceTokenizer.train(_texts(files, column), config)
     vocabulary.save(out)
     answer = _described(vocabulary) | {"file": str(out), "sha256": vocabulary.fingerprint}
     typer.echo(
@@ -166,7 +166,7 @@ def report(
         typer.echo(line)
 
 
-def _report_lines(vocabulary: "SentencePieceVocabulary", found: "VocabularyReport") -> list[str]:
+def _report_lines(vocabulary: "SentencePieceTokenizer", found: "VocabularyReport") -> list[str]:
     special = "  ".join(f"{name} {i}" for name, i in vocabulary.special_ids.items())
     lines = [
         f"vocabulary            {found.size:,} pieces, {found.kind}, "
@@ -187,7 +187,7 @@ def _report_lines(vocabulary: "SentencePieceVocabulary", found: "VocabularyRepor
     return lines
 
 
-def _described(vocabulary: "SentencePieceVocabulary") -> dict[str, object]:
+def _described(vocabulary: "SentencePieceTokenizer") -> dict[str, object]:
     return {
         "size": len(vocabulary),
         "kind": vocabulary.kind,
@@ -197,10 +197,10 @@ def _described(vocabulary: "SentencePieceVocabulary") -> dict[str, object]:
     }
 
 
-def _vocabulary(path: Path) -> "SentencePieceVocabulary":
-    from jumok.text import SentencePieceVocabulary
+def _vocabulary(path: Path) -> "SentencePieceTokenizer":
+    from jumok.text import SentencePieceTokenizer
 
-    return SentencePieceVocabulary.load(path / "vocabulary.model" if path.is_dir() else path)
+    return SentencePieceTokenizer.load(path / "vocabulary.model" if path.is_dir() else path)
 
 
 def _texts(files: list[str] | None, column: str | None) -> Iterator[str]:

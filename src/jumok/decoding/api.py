@@ -28,7 +28,7 @@ from jumok.decoding.processors import Processor
 from jumok.decoding.sampling import text_key
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 MakeSeq2SeqDecoder = Callable[[EncoderDecoder, Tensor, Tensor | None, int], IncrementalDecoder]
 """model, source (N, S), real (N, S) or None, room: a writer that has read the source."""
@@ -45,7 +45,7 @@ def generate_seq2seq(
     *,
     bos_id: int,
     end_id: int,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     ensemble: Sequence[EncoderDecoder] = (),
     on_token: OnToken | None = None,
@@ -104,7 +104,7 @@ def generate_lm(
     config: DecodingConfig,
     *,
     end_id: int,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     ensemble: Sequence[LanguageModel] = (),
     on_token: OnToken | None = None,

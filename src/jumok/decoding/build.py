@@ -27,14 +27,14 @@ from jumok.decoding.processors import (
 from jumok.decoding.stopping import StoppingCriteria, StopStrings
 from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
-from jumok.text.tokenizer import Vocabulary, unk_id
+from jumok.text.tokenizer import Tokenizer, unk_id
 
 
 def build_stopping_and_processors(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     *,
     prompts: Sequence[Sequence[int]] = (),
@@ -68,7 +68,7 @@ def build_stopping_and_processors(
 def build_processors(
     config: DecodingConfig,
     end_id: int,
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     *,
     limits: Sequence[int] = (),
@@ -136,7 +136,7 @@ def build_stopping(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     prompts: Sequence[Sequence[int]] = (),
 ) -> StoppingCriteria:
     """When each text is over. Raises InputError for stop texts without a vocabulary."""
@@ -151,7 +151,7 @@ def build_constraints(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Vocabulary | None = None,
+    vocabulary: Tokenizer | None = None,
     *,
     continues_text: bool = False,
     forced: int = 0,
@@ -189,7 +189,7 @@ def _holding(config: DecodingConfig) -> str:
 
 
 def _begun(
-    config: DecodingConfig, name: str, vocabulary: Vocabulary, continues_text: bool
+    config: DecodingConfig, name: str, vocabulary: Tokenizer, continues_text: bool
 ) -> tuple[TokenAutomaton, int, list[int]]:
     """What an answer may be, its state behind the prefix, and the tokens of that."""
     said = getattr(config, name)
@@ -198,7 +198,7 @@ def _begun(
     return language, language.state_of(prefix), prefix
 
 
-def _least(config: DecodingConfig, vocabulary: Vocabulary | None, continues_text: bool) -> int:
+def _least(config: DecodingConfig, vocabulary: Tokenizer | None, continues_text: bool) -> int:
     """How many tokens hold what every answer must: the prefix, a whole match and the end."""
     name = _holding(config)
     if name:
@@ -212,7 +212,7 @@ def _least(config: DecodingConfig, vocabulary: Vocabulary | None, continues_text
 
 
 def continues_text(
-    config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Vocabulary | None
+    config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Tokenizer | None
 ) -> bool:
     """Whether the answers to these prompts go on from a text; one of [BOS] alone is none.
 
@@ -241,7 +241,7 @@ def n_forced(constraints: Sequence[Processor]) -> int:
 
 @lru_cache(maxsize=8)  # a request asks for the same language in every batch
 def _language(
-    name: str, said: str | tuple[str, ...], vocabulary: Vocabulary, continues_text: bool
+    name: str, said: str | tuple[str, ...], vocabulary: Tokenizer, continues_text: bool
 ) -> TokenAutomaton:
     spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
     if isinstance(said, str):
@@ -256,7 +256,7 @@ def _language(
 
 
 @lru_cache(maxsize=4)
-def _spelling(vocabulary: Vocabulary) -> TokenBytes:
+def _spelling(vocabulary: Tokenizer) -> TokenBytes:
     return read_token_bytes(vocabulary)
 
 
@@ -264,7 +264,7 @@ def _behind(n: int, processor: Processor) -> Processor:
     return IgnoreFirst(n, processor) if n else processor
 
 
-def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tuple[int, ...]]:
+def _forbidden(config: DecodingConfig, vocabulary: Tokenizer | None) -> list[tuple[int, ...]]:
     """Every spelling of every forbidden word."""
     if not config.forbidden:
         return []
@@ -272,7 +272,7 @@ def _forbidden(config: DecodingConfig, vocabulary: Vocabulary | None) -> list[tu
     return [way for word in config.forbidden for way in all_spellings(word, spelling)]
 
 
-def _prefix(text: str, vocabulary: Vocabulary, *, continues_text: bool) -> list[int]:
+def _prefix(text: str, vocabulary: Tokenizer, *, continues_text: bool) -> list[int]:
     """The tokens of a prefix; InputError where they would not write it."""
     ids: list[int] | None = vocabulary.encode(text)
     if ids and continues_text:
@@ -291,7 +291,7 @@ def _spaces(text: bytes) -> int:
 
 
 def _refuse_forbidden(
-    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], vocabulary: Vocabulary
+    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], vocabulary: Tokenizer
 ) -> None:
     for word in words:
         if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
@@ -307,7 +307,7 @@ def _refuse_unspelled(word: str, spelling: TokenBytes) -> None:
         raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
 
 
-def _needed(vocabulary: Vocabulary | None, name: str) -> Vocabulary:
+def _needed(vocabulary: Tokenizer | None, name: str) -> Tokenizer:
     if vocabulary is None:
         raise InputError(f"decoding.{name} is text and no vocabulary came; give one, or only ids")
     return vocabulary

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jumok.errors import InputError
-from jumok.text.streaming import StreamingDecoder, shared
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.streaming import StreamingDecoder, common_prefix_length
+from jumok.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class StopStrings:
     """Whether tokens spell one of the stop texts."""
 
-    vocabulary: Vocabulary
+    vocabulary: Tokenizer
     strings: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class StopStrings:
             if not any(stop in end for stop in self.strings):
                 return False
         given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
-        return any(stop in whole[shared(given, whole) :] for stop in self.strings)
+        return any(stop in whole[common_prefix_length(given, whole) :] for stop in self.strings)
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
@@ -78,8 +78,8 @@ class TextStreamer:
     `on_text(row, piece)` is called with each new piece. All pieces of a row together are its text,
     cut before the first stop text. Give `push` to `generate` as `on_token`, then call `finish`.
 
-    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
-    >>> vocabulary = SentencePieceVocabulary.train(["가 나 다 가"], VocabularyConfig(size=20))
+    >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
+    >>> vocabulary = SentencePieceTokenizer.train(["가 나 다 가"], VocabularyConfig(size=20))
     >>> streams = TextStreamer(vocabulary, lambda row, text: print(row, repr(text)), ["나 다"])
     >>> for id in vocabulary.encode("가 나 가 나 다 가"):
     ...     streams.push(0, id)
@@ -92,7 +92,7 @@ class TextStreamer:
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         on_text: Callable[[int, str], None],
         stops: Sequence[str] = (),
     ) -> None:
@@ -103,7 +103,7 @@ class TextStreamer:
 
     def set_prompt(self, row: int, ids: Iterable[int]) -> None:
         """The text of a row goes on behind these tokens: a space before its first word is shown."""
-        self._decoders.setdefault(row, StreamingDecoder(self._vocabulary)).behind(ids)
+        self._decoders.setdefault(row, StreamingDecoder(self._vocabulary)).set_prompt(ids)
 
     def push(self, row: int, id: int) -> None:  # noqa: A002  the field's word
         """The next token of a row."""

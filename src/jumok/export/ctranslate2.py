@@ -12,7 +12,7 @@ from jumok.export.target import Quantization, Tell
 from jumok.models import EncoderDecoder
 from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.pipeline import Pipeline
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 
 TOLERANCE = 1e-4  # of log p: other kernels, other orders of sums
 BEAMS = (1, 4)
@@ -65,7 +65,7 @@ class CTranslate2:
     def opening(self, loaded: Pipeline) -> str:
         """CTranslate2, and pieces as the vocabulary cuts them."""
         vocabulary = loaded.vocabulary
-        if not isinstance(vocabulary, SentencePieceVocabulary):
+        if not isinstance(vocabulary, SentencePieceTokenizer):
             cut, read = _TOKENIZER, "tokenizer.convert_tokens_to_string"
         else:
             cut, read = _PIECES, "pieces.decode"

@@ -17,8 +17,8 @@ from jumok.nn import (
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
 from jumok.tasks.inputs.special_tokens import decoder_start_id
-from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
@@ -47,18 +47,18 @@ class Words:
     ends_source: bool = True
 
     @classmethod
-    def of(cls, reading: Vocabulary, writing: Vocabulary, n_source: int, n_target: int) -> "Words":
+    def of(cls, reading: Tokenizer, writing: Tokenizer, n_source: int, n_target: int) -> "Words":
         """The pieces of a model with so many rows; rows behind the last piece get a name too.
 
         Raises InputError for a vocabulary with twins.
         """
         source, target = _pieces(reading, n_source), _pieces(writing, n_target)
         begin, end = target[decoder_start_id(writing)], target[writing.eos_id]
-        whole = isinstance(reading, PretrainedVocabulary)
+        whole = isinstance(reading, PretrainedTokenizer)
         return cls(source, target, begin, end, source[reading.unk_id], ends_source=not whole)
 
 
-def _pieces(vocabulary: Vocabulary, n: int) -> list[str]:
+def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     pieces = [vocabulary.piece(i) for i in range(len(vocabulary))]
     pieces += [f"[ROW {i}]" for i in range(len(pieces), n)]
     if len(set(pieces)) < len(pieces):

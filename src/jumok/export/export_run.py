@@ -17,7 +17,7 @@ from jumok.export.target import Quantization, Target, Tell, refuse_missing
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.load import load
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 
 TARGETS: dict[str, Target] = {"hf": HuggingFace(), "ctranslate2": CTranslate2(), "onnx": Onnx()}
 
@@ -104,7 +104,7 @@ def _save_vocabularies(loaded: Pipeline, folder: Path) -> None:
         both = TokenizerPair(loaded.vocabulary, loaded.target_vocabulary)
     except InputError:
         return
-    if isinstance(both.source, PretrainedVocabulary):
+    if isinstance(both.source, PretrainedTokenizer):
         both.source.save(folder)
     else:
         both.save(folder)

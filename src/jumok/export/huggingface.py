@@ -41,13 +41,18 @@ from jumok.safe_json import read_json
 from jumok.tasks.inputs.special_tokens import decoder_start_id, pad_id_or_zero
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import open_original
-from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.pretrained.export import CLASSIFYING, CONTINUING, READING, tokenizer_files
+from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.pretrained.export import (
+    CAUSAL_LM_TEMPLATE,
+    CLASSIFICATION_TEMPLATE,
+    SEQUENCE_TEMPLATE,
+    tokenizer_files,
+)
 from jumok.text.pretrained.files import CONFIG
-from jumok.text.pretrained.registry import class_name
+from jumok.text.pretrained.registry import tokenizer_class_name
 from jumok.text.ragged import Ragged
-from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
+from jumok.text.tokenizer import Tokenizer
 
 TOLERANCE = 1e-5
 AT_ONCE = 8  # rows compared together
@@ -170,32 +175,34 @@ def _write_back(loaded: Pipeline, folder: Path) -> None:
         if (kept / name).is_file():
             shutil.copyfile(kept / name, folder / name)
     vocabulary = loaded.vocabulary_or_none
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         vocabulary.save(folder)
 
 
-def _tokenizer_class(vocabulary: Vocabulary) -> dict[str, str]:
+def _tokenizer_class(vocabulary: Tokenizer) -> dict[str, str]:
     """Of what kind the files of an imported tokeniser are, where the family would not tell."""
-    if not isinstance(vocabulary, PretrainedVocabulary):
+    if not isinstance(vocabulary, PretrainedTokenizer):
         return {}
-    return {"tokenizer_class": class_name(vocabulary.facts, vocabulary.files.table(CONFIG))}
+    return {
+        "tokenizer_class": tokenizer_class_name(vocabulary.facts, vocabulary.files.table(CONFIG))
+    }
 
 
 def _write_tokenizer(loaded: Pipeline, folder: Path) -> None:
     vocabulary = loaded.vocabulary
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         vocabulary.save(folder)
         return
-    frames = CLASSIFYING
+    frames = CLASSIFICATION_TEMPLATE
     if isinstance(loaded.model, EncoderDecoder):
-        frames = READING
+        frames = SEQUENCE_TEMPLATE
     elif isinstance(loaded.model, LanguageModel):
-        frames = CONTINUING
+        frames = CAUSAL_LM_TEMPLATE
     config = loaded.recipe.model
     for side, here in ((vocabulary, folder), (loaded.target_vocabulary, folder / TARGET_TOKENIZER)):
         if side is vocabulary and here != folder:
             continue
-        assert isinstance(side, SentencePieceVocabulary)
+        assert isinstance(side, SentencePieceTokenizer)
         here.mkdir(exist_ok=True)
         segments = config.n_segments > 1
         for name, data in tokenizer_files(

@@ -18,7 +18,7 @@ from jumok.errors import InputError
 from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, trim_span
 from jumok.interpret.schema import Block, BlockName, ModelInfo, Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
-from jumok.text.byte_pieces import byte_of, bytes_of, is_text, spelled
+from jumok.text.byte_pieces import byte_piece_value, decode_with_positions, is_utf8, piece_bytes
 from jumok.text.offsets import Span
 
 if TYPE_CHECKING:
@@ -179,10 +179,12 @@ def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
     """The text that pieces make together, and where in it each stands; <0xEC> is a byte of it."""
     spaced = any(piece.startswith(_SPACES) for piece in pieces)
     text, spans = "", list[Span]()
-    for in_bytes, some in groupby(pieces, lambda piece: byte_of(piece) is not None):
+    for in_bytes, some in groupby(pieces, lambda piece: byte_piece_value(piece) is not None):
         run = list(some)
         if in_bytes:
-            letters, places = spelled(b"".join(byte_of(piece) or b"" for piece in run))
+            letters, places = decode_with_positions(
+                b"".join(byte_piece_value(piece) or b"" for piece in run)
+            )
             spans += [(len(text) + at, len(text) + at + 1) for at in places]
             text += letters
             continue
@@ -200,11 +202,11 @@ def _joined(pieces: Sequence[str]) -> tuple[str, list[Span]]:
 def _spelled_in_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]] | None:
     """The same of pieces in GPT-2's letters, which together spell a text; None for others."""
     own = ["" if _is_special(piece) else piece for piece in pieces]
-    data = [found for piece in own if (found := bytes_of(piece)) is not None]
+    data = [found for piece in own if (found := piece_bytes(piece)) is not None]
     together = b"".join(data)
-    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_text(together):
+    if len(data) < len(own) or all(piece.isascii() for piece in own) or not is_utf8(together):
         return None
-    text, places = spelled(together)
+    text, places = decode_with_positions(together)
     blank = len(text) - len(text.lstrip(" "))  # before the first word
     starts, spans, end = [*places, len(text)], list[Span](), 0
     for part in data:

@@ -30,7 +30,7 @@ from jumok.tasks.pipeline.causal_generation import prompt_ids
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.offsets import Span
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 Framing = Callable[[Ragged, Ragged | None], Ragged]
 
@@ -84,7 +84,7 @@ def generated_sequence(loaded: Pipeline, ids: Sequence[int]) -> TokenSequence:
     return TokenSequence(text, row[:most], places[:most], n_truncated=max(len(row) - most, 0))
 
 
-def start_sequence(vocabulary: Vocabulary) -> TokenSequence:
+def start_sequence(vocabulary: Tokenizer) -> TokenSequence:
     """[BOS] alone."""
     return TokenSequence("", [decoder_start_id(vocabulary)], [None])
 
@@ -120,7 +120,7 @@ def _encode_texts(loaded: Pipeline, text: str) -> list[_Encoded]:
     return [first, _encode(lines.pairs[0], loaded.vocabulary)]
 
 
-def _encode(text: str, vocabulary: Vocabulary) -> _Encoded:
+def _encode(text: str, vocabulary: Tokenizer) -> _Encoded:
     ids = vocabulary.encode(text)
     return _Encoded(text, ids, token_spans(text, ids, vocabulary))
 
@@ -159,25 +159,25 @@ def _segments(loaded: Pipeline, ids: Sequence[int]) -> list[int] | None:
     return found
 
 
-def _masked_sequence(text: str, vocabulary: Vocabulary, most: int) -> TokenSequence:
+def _masked_sequence(text: str, vocabulary: Tokenizer, most: int) -> TokenSequence:
     """A text in which somebody typed [MASK]: the blank stands for that."""
     ids = [int(i) for i in encode_with_masks([text], TextEncoder(vocabulary, most))[0]]
     before, behind = n_special(vocabulary)
     first, last = before, len(ids) - behind
     kept = ids[first:last]
-    own = align_spans(text, kept, vocabulary, [piece_of(vocabulary, i) for i in kept])
+    own = align_spans(text, kept, vocabulary, [piece_or_empty(vocabulary, i) for i in kept])
     places: list[Span | None] = [*[None] * first, *own, *[None] * (len(ids) - last)]
     return TokenSequence(text, ids, places)
 
 
-def _spans_in(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span | None]:
+def _spans_in(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[Span | None]:
     """The places of ids in the text they spell; None for [EOS] and the like."""
     special = _special_ids(vocabulary)
-    places = align_spans(text, ids, vocabulary, [piece_of(vocabulary, i) for i in ids])
+    places = align_spans(text, ids, vocabulary, [piece_or_empty(vocabulary, i) for i in ids])
     return [None if i in special else place for i, place in zip(ids, places, strict=True)]
 
 
-def _special_ids(vocabulary: Vocabulary) -> set[int]:
+def _special_ids(vocabulary: Tokenizer) -> set[int]:
     """The ids of [BOS], [EOS], [PAD] and the like; [UNK] and [MASK] stand for something."""
     found = set()
     for name in ("pad_id", "bos_id", "eos_id", "sep_id", "cls_id"):

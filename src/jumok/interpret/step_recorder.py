@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jumok.decoding import Hypothesis, StepResult
 from jumok.interpret.schema import Beam, Candidate, Chosen, Step
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 TOP_K = 10  # tokens that a step shows
 
@@ -90,7 +90,7 @@ class StepRecorder:
                 going.append(number)
         self._at = going
 
-    def steps(self, answer: Hypothesis, vocabulary: Vocabulary) -> tuple[Step, ...]:
+    def steps(self, answer: Hypothesis, vocabulary: Tokenizer) -> tuple[Step, ...]:
         """All steps, in the light of the answer that came of them."""
         path = self._path(self._leaf(answer))
         ends = [*(seen.first for seen in self._seen[1:]), len(self._tree)]
@@ -99,7 +99,7 @@ class StepRecorder:
             for seen, end in zip(self._seen, ends, strict=True)
         )
 
-    def _step(self, seen: _Seen, new: range, path: Sequence[int], vocabulary: Vocabulary) -> Step:
+    def _step(self, seen: _Seen, new: range, path: Sequence[int], vocabulary: Tokenizer) -> Step:
         chosen = next((self._tree[number] for number in new if number in path), None)
         parent = seen.rows[0].hypothesis if chosen is None else chosen.parent
         row = next(row for row in seen.rows if row.hypothesis == parent)
@@ -111,13 +111,13 @@ class StepRecorder:
             beams=tuple(self._beam(number, number in path, vocabulary) for number in new),
         )
 
-    def _beam(self, number: int, best: bool, vocabulary: Vocabulary) -> Beam:
+    def _beam(self, number: int, best: bool, vocabulary: Tokenizer) -> Beam:
         one = self._tree[number]
         return Beam(
             id=number,
             parent=one.parent,
             token=one.token,
-            piece=piece_of(vocabulary, one.token),
+            piece=piece_or_empty(vocabulary, one.token),
             score=one.score,
             ended=one.ended,
             best=best,
@@ -156,15 +156,15 @@ def _pairs(top: "torch.return_types.topk") -> Probabilities:
     return list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
 
 
-def _candidates(found: Probabilities, vocabulary: Vocabulary) -> tuple[Candidate, ...]:
+def _candidates(found: Probabilities, vocabulary: Tokenizer) -> tuple[Candidate, ...]:
     return tuple(
-        Candidate(id=id_, piece=piece_of(vocabulary, id_), probability=p) for id_, p in found
+        Candidate(id=id_, piece=piece_or_empty(vocabulary, id_), probability=p) for id_, p in found
     )
 
 
-def _chosen(one: _Hypothesis, vocabulary: Vocabulary) -> Chosen:
+def _chosen(one: _Hypothesis, vocabulary: Tokenizer) -> Chosen:
     return Chosen(
         id=one.token,
-        piece=piece_of(vocabulary, one.token),
+        piece=piece_or_empty(vocabulary, one.token),
         log_probability=one.log_probability,
     )

@@ -11,8 +11,8 @@ from jumok.interpret.eojeol import NO_EOJEOL, eojeol_at, eojeol_spans, is_space,
 from jumok.interpret.schema import Tokens
 from jumok.tasks.inputs.special_tokens import pad_id_or_zero
 from jumok.text.offsets import Span, offsets
-from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 CHUNK = 64  # ids of which all beginnings are decoded together
 CONTEXT = 8  # ids before them that are decoded along: more bytes than a letter has
@@ -49,16 +49,16 @@ class TokenSequence:
 
 
 class Detokenizer(Protocol):
-    """Whatever makes texts of ids; every `Vocabulary` does."""
+    """Whatever makes texts of ids; every `Tokenizer` does."""
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """The texts of many rows of ids, special pieces left out."""
 
 
-def padded_tokens(row: TokenSequence, vocabulary: Vocabulary, width: int) -> Tokens:
+def padded_tokens(row: TokenSequence, vocabulary: Tokenizer, width: int) -> Tokens:
     """A row as the header has it, padded on the right to `width` tokens."""
     padding, end = width - len(row), len(row.text)
-    pieces = [piece_of(vocabulary, i) for i in row.ids]
+    pieces = [piece_or_empty(vocabulary, i) for i in row.ids]
     shown: list[Span] = []
     for span in reversed(row.spans):  # what frames stands where the next piece begins
         place = shown[-1][0] if shown else end
@@ -83,16 +83,16 @@ def padded_tokens(row: TokenSequence, vocabulary: Vocabulary, width: int) -> Tok
     )
 
 
-def token_spans(text: str, ids: Sequence[int], vocabulary: Vocabulary) -> list[Span]:
+def token_spans(text: str, ids: Sequence[int], vocabulary: Tokenizer) -> list[Span]:
     """The characters of a text that each of its ids stands for, as exactly as can be told.
 
     The vocabulary's own offsets where it has some; else the text is compared with what the ids
     spell (`align_spans`).
     """
-    pieces = [piece_of(vocabulary, i) for i in ids]
-    if isinstance(vocabulary, PretrainedVocabulary):
+    pieces = [piece_or_empty(vocabulary, i) for i in ids]
+    if isinstance(vocabulary, PretrainedTokenizer):
         try:
-            cut = vocabulary.encode_with_offsets(text)
+            cut = vocabulary.encode_hf_with_offsets(text)
         except InputError:  # Marian's tokenisers have none
             return align_spans(text, ids, vocabulary, pieces)
         if cut.ids != list(ids):  # somebody typed "[CLS]"
@@ -219,7 +219,7 @@ def _letters(text: str) -> list[str]:
     return [c for c in parts if not c.isspace() and unicodedata.category(c) != "Mn"]
 
 
-def _padding_piece(vocabulary: Vocabulary) -> str:
+def _padding_piece(vocabulary: Tokenizer) -> str:
     try:
         return vocabulary.piece(vocabulary.pad_id)
     except InputError:

@@ -40,7 +40,7 @@ from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
-from jumok.text.tokenizer import piece_of
+from jumok.text.tokenizer import piece_or_empty
 
 TOP_K = 10  # tokens told after each token of a decoder
 
@@ -223,7 +223,7 @@ def _next(
     best = probabilities.topk(min(TOP_K, probabilities.shape[-1]))
     return tuple(
         tuple(
-            Candidate(id=i, piece=piece_of(loaded.target_vocabulary, i), probability=p)
+            Candidate(id=i, piece=piece_or_empty(loaded.target_vocabulary, i), probability=p)
             for i, p in zip(ids, row, strict=True)
         )
         for ids, row in zip(best.indices.tolist(), best.values.tolist(), strict=True)

@@ -36,7 +36,7 @@ from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary, unk_id
+from jumok.text.tokenizer import Tokenizer, unk_id
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 
@@ -73,7 +73,7 @@ class TokenizedDocuments:
         return int((self.rows.ids[inside] == id_).sum())
 
     @classmethod
-    def of(cls, texts: Sequence[str], vocabulary: Vocabulary) -> "TokenizedDocuments":
+    def of(cls, texts: Sequence[str], vocabulary: Tokenizer) -> "TokenizedDocuments":
         """Texts as a language model reads them."""
         rows = add_bos_eos(encode_cached(texts, vocabulary), vocabulary.bos_id, vocabulary.eos_id)
         return cls(rows, sum(len(normalize("NFC", text).encode()) for text in texts))
@@ -86,7 +86,7 @@ class CausalLMJob:
         self,
         recipe: Recipe,
         model: LanguageModel,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: TokenizedDocuments,
         dev: TokenizedDocuments,
         device: torch.device,
@@ -210,7 +210,7 @@ def packed_batches(
     order: NDArray[np.int64],
     width: int,
     batch_tokens: int,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
 ) -> LazyBatches[PackedBatch]:
     """The windows, packed in this order into rows of one width, so many tokens at a time."""
@@ -258,7 +258,7 @@ def score_documents(
     model: LanguageModel,
     documents: TokenizedDocuments,
     recipe: Recipe,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> LanguageModelScores:

@@ -30,7 +30,7 @@ from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Mistake
@@ -49,7 +49,7 @@ class ClassificationJob:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: LabelledTexts,
         dev: LabelledTexts,
         device: torch.device,
@@ -182,7 +182,7 @@ def score_texts(
     model: nn.Module,
     rows: Ragged,
     wanted: Sequence[int],
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> tuple[ClassificationScores, Tensor]:

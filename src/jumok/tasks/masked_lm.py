@@ -47,9 +47,9 @@ from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
@@ -119,7 +119,7 @@ class MaskedLMJob:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: Sequence[str],
         dev: Sequence[str],
         device: torch.device,
@@ -255,7 +255,7 @@ def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Line
 def score_masked(
     model: nn.Module,
     masked: MaskedRows,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> tuple[MaskedScores, NDArray[np.int64]]:
@@ -294,7 +294,7 @@ def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
     an imported tokeniser makes it a part of the next piece. Where spaces are pieces they stay.
     """
     vocabulary = encode.vocabulary
-    imported = isinstance(vocabulary, PretrainedVocabulary)
+    imported = isinstance(vocabulary, PretrainedTokenizer)
     apart = has_space_pieces(vocabulary)
     rows = []
     for text in texts:
@@ -314,7 +314,7 @@ def encode_with_masks(texts: Sequence[str], encode: TextEncoder) -> Ragged:
 
 
 def _fill_masks(
-    parts: Sequence[str], logs: NDArray[np.float32], pieces: PieceInfo, vocabulary: Vocabulary
+    parts: Sequence[str], logs: NDArray[np.float32], pieces: PieceInfo, vocabulary: Tokenizer
 ) -> tuple[str, float]:
     """The parts of a text with the likeliest pieces between them: logs (blanks read, V) of log p.
 
@@ -336,7 +336,7 @@ def _fill_masks(
 
 
 def _best_piece(
-    log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Vocabulary
+    log: NDArray[np.float32], fitting: NDArray[np.bool_], vocabulary: Tokenizer
 ) -> tuple[str, float]:
     """The likeliest of the fitting pieces that write something, and its log p.
 
@@ -353,9 +353,9 @@ def _best_piece(
     )
 
 
-def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
+def _without_space(ids: list[int], vocabulary: Tokenizer) -> list[int]:
     """The ids of a text that goes on where another ended, if the vocabulary has such a piece."""
-    if not ids or isinstance(vocabulary, PretrainedVocabulary):
+    if not ids or isinstance(vocabulary, PretrainedTokenizer):
         return ids  # an imported tokeniser cuts what follows a blank by its own rules
     word = vocabulary.piece(ids[0]).removeprefix(SPACE_MARKER)
     if not word:
@@ -367,7 +367,7 @@ def _without_space(ids: list[int], vocabulary: Vocabulary) -> list[int]:
 
 
 def _examples(
-    masked: MaskedRows, guesses: NDArray[np.int64], vocabulary: Vocabulary
+    masked: MaskedRows, guesses: NDArray[np.int64], vocabulary: Tokenizer
 ) -> list[Example]:
     """The first texts as they were read, as they were, and as the model would have them."""
     n = int(masked.rows.offsets[min(MAX_EXAMPLES, len(masked.rows))])
@@ -383,9 +383,9 @@ def _examples(
     return found
 
 
-def _spelled(ids: NDArray[np.int32], vocabulary: Vocabulary) -> str:
+def _spelled(ids: NDArray[np.int32], vocabulary: Tokenizer) -> str:
     """The text of ids, [MASK] shown where it stands."""
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return vocabulary.decode([int(i) for i in ids], keep_special=True)
     shown = [vocabulary.piece(int(i)) for i in ids if i != vocabulary.cls_id]
     return "".join(shown).replace(SPACE_MARKER, " ").strip()

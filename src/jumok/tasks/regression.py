@@ -33,7 +33,7 @@ from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class RegressionJob:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: LabelledTexts,
         dev: LabelledTexts,
         device: torch.device,
@@ -141,7 +141,7 @@ class RegressionTask:
         ]
 
 
-def scale_targets(table: Table, recipe: Recipe, vocabulary: Vocabulary) -> LabelledTexts:
+def scale_targets(table: Table, recipe: Recipe, vocabulary: Tokenizer) -> LabelledTexts:
     """The rows of a table and their scores, scaled as they are learnt."""
     ids = TextEncoder(vocabulary, recipe.model.max_length).encode_table(table)
     scale = recipe.regression
@@ -161,7 +161,7 @@ def predict_scores(loaded: "Pipeline", rows: Ragged) -> NDArray[np.float64]:
 def predict_scaled(
     model: nn.Module,
     rows: Ragged,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> NDArray[np.float64]:

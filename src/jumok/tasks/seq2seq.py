@@ -33,7 +33,7 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.told import to_generated_text
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 from jumok.training.reporting.report import Example
@@ -52,11 +52,11 @@ class Seq2SeqJob:
         self,
         recipe: Recipe,
         model: EncoderDecoder,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: SentencePairs,
         dev: SentencePairs,
         device: torch.device,
-        target_vocabulary: Vocabulary | None = None,
+        target_vocabulary: Tokenizer | None = None,
     ) -> None:
         self.recipe, self.model, self.vocabulary = recipe, model, vocabulary
         self.target_vocabulary = target_vocabulary or vocabulary

@@ -41,9 +41,9 @@ from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.text.offsets import Span, offsets
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
 from jumok.training.reporting.report import Example
@@ -150,7 +150,7 @@ class TokenClassificationJob:
         self,
         recipe: Recipe,
         model: nn.Module,
-        vocabulary: Vocabulary,
+        vocabulary: Tokenizer,
         train: LabelledTokens,
         dev: LabelledTokens,
         tags: Sequence[str],
@@ -269,9 +269,9 @@ class TokenClassificationTask:
         return [to_entities(text, tags) for text, tags in zip(texts, found, strict=True)]
 
 
-def _spans(text: str, vocabulary: Vocabulary) -> Sequence[Span]:
+def _spans(text: str, vocabulary: Tokenizer) -> Sequence[Span]:
     """The characters of a text that each of its pieces stands for."""
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return vocabulary.spans(text)
     return offsets(text, vocabulary.pieces(text))
 
@@ -285,7 +285,7 @@ def forward(model: nn.Module, texts: PaddedBatch) -> Tensor:
 def log_probabilities(
     model: nn.Module,
     rows: Ragged,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> list[NDArray[np.float32]]:

@@ -14,7 +14,7 @@ from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqEncoder
 from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.generation import Generated
 from jumok.tasks.pipeline.outputs import Candidate, GeneratedText, GeneratedToken
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -46,13 +46,13 @@ def to_generated_text(loaded: "Pipeline", text: str, outputs: Sequence[Generated
     )
 
 
-def _tokens(vocabulary: Vocabulary, written: Hypothesis) -> tuple[GeneratedToken, ...]:
+def _tokens(vocabulary: Tokenizer, written: Hypothesis) -> tuple[GeneratedToken, ...]:
     """The tokens of what was written, the [EOS] that ended it among them."""
     ids, log_p = written.ids, written.log_probabilities
     if len(log_p) > len(ids):
         ids = [*ids, vocabulary.eos_id]
     return tuple(
-        GeneratedToken(piece_of(vocabulary, id_), id_, log)
+        GeneratedToken(piece_or_empty(vocabulary, id_), id_, log)
         for id_, log in zip(ids, log_p, strict=True)
     )
 
@@ -80,5 +80,5 @@ def align_output(loaded: "Pipeline", answer: GeneratedText) -> AlignedOutput:
     )
     rows = ((round(weight, DECIMALS) for weight in row) for row in found.weights.tolist())
     return AlignedOutput(
-        tuple(piece_of(reading, id_) for id_ in source), tuple(tuple(row) for row in rows)
+        tuple(piece_or_empty(reading, id_) for id_ in source), tuple(tuple(row) for row in rows)
     )

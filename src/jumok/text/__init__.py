@@ -1,20 +1,20 @@
 """Strings to ids and back: vocabularies, their training, sampling, streaming and measuring."""
 
 from jumok.text.normalization import compose_hangul, nfc
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.streaming import StreamingDecoder
-from jumok.text.tokenizer import SPECIAL_PIECES, Vocabulary
-from jumok.text.vocabulary_report import Loss, VocabularyReport, report
+from jumok.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from jumok.text.vocabulary_report import LossyText, VocabularyReport, measure_vocabulary
 
 __all__ = [
     "SPECIAL_PIECES",
-    "Loss",
-    "SentencePieceVocabulary",
+    "LossyText",
+    "SentencePieceTokenizer",
     "StreamingDecoder",
-    "Vocabulary",
+    "Tokenizer",
     "VocabularyConfig",
     "VocabularyReport",
     "compose_hangul",
     "nfc",
-    "report",
+    "measure_vocabulary",
 ]

@@ -11,34 +11,34 @@ def _byte_letters() -> dict[str, int]:
     return {chr(byte): byte for byte in plain} | {chr(256 + n): b for n, b in enumerate(others)}
 
 
-BYTE_LETTERS = _byte_letters()
+BYTE_ALPHABET = _byte_letters()
 """The bytes by the letters of byte-level BPE (Radford et al. 2019)."""
 
 _BYTE = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
-def byte_of(piece: str) -> bytes | None:
+def byte_piece_value(piece: str) -> bytes | None:
     r"""The byte of a piece that SentencePiece had no letters for; None for any other piece.
 
-    >>> byte_of("<0xEC>"), byte_of("안")
+    >>> byte_piece_value("<0xEC>"), byte_piece_value("안")
     (b'\xec', None)
     """
     found = _BYTE.fullmatch(piece)
     return bytes.fromhex(found[1]) if found else None
 
 
-def bytes_of(piece: str) -> bytes | None:
+def piece_bytes(piece: str) -> bytes | None:
     r"""The bytes that GPT-2's letters stand for; None where a letter is none of them.
 
     >>> bytes_of("Ġhi"), bytes_of("ìķĪ").decode(), bytes_of("안")
     (b' hi', '안', None)
     """
-    if not BYTE_LETTERS.keys() >= set(piece):
+    if not BYTE_ALPHABET.keys() >= set(piece):
         return None
-    return bytes(BYTE_LETTERS[letter] for letter in piece)
+    return bytes(BYTE_ALPHABET[letter] for letter in piece)
 
 
-def is_text(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
     """Whether bytes are UTF-8."""
     try:
         data.decode()
@@ -47,10 +47,10 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def is_part_of_a_text(data: bytes) -> bool:
+def is_utf8_fragment(data: bytes) -> bool:
     r"""Whether bytes are UTF-8, their first and their last letter perhaps cut.
 
-    >>> is_part_of_a_text("안녕".encode()[1:-1]), is_part_of_a_text("grüße".encode("latin-1"))
+    >>> is_utf8_fragment("안녕".encode()[1:-1]), is_utf8_fragment("grüße".encode("latin-1"))
     (True, False)
     """
     begun = re.sub(rb"\A[\x80-\xbf]{1,3}", b"", data)
@@ -61,7 +61,7 @@ def is_part_of_a_text(data: bytes) -> bool:
     return True
 
 
-def spelled(data: bytes) -> tuple[str, list[int]]:
+def decode_with_positions(data: bytes) -> tuple[str, list[int]]:
     r"""The text that bytes spell, and of each byte the place of its character.
 
     Bytes of no letter become U+FFFD.

@@ -7,11 +7,11 @@ its place and its word), and so theirs are given an eighth: an answer's memory h
 
 from jumok.errors import InputError
 
-MOST_BYTES = 2**20  # in UTF-8
-MOST_IMPORTED_BYTES = 2**17  # for an imported tokeniser
+MAX_TEXT_BYTES = 2**20  # in UTF-8
+MAX_PRETRAINED_TEXT_BYTES = 2**17  # for an imported tokeniser
 
 
-def check_length(text: str, most: int = MOST_BYTES) -> None:
+def check_length(text: str, most: int = MAX_TEXT_BYTES) -> None:
     """Raises InputError for a text of more than so many bytes.
 
     >>> check_length("가" * 349_525)

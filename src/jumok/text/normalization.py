@@ -32,7 +32,7 @@ def compose_hangul(text: str) -> str:
     return _DECOMPOSED_HANGUL.sub(lambda match: nfc(match[0]), text)
 
 
-def unchanged(text: str) -> str:
+def identity(text: str) -> str:
     """The text itself.
 
     >>> unchanged("cafe\u0301") == "cafe\u0301"
@@ -48,10 +48,10 @@ def normalizer(rule: str) -> Callable[[str], str]:
     from elsewhere, whose own rule is applied by SentencePiece; before it, decomposed Hangul
     (file names and copies from macOS) is put together, because such models know syllables only.
     """
-    return {"nfc": nfc, "none": unchanged}.get(rule, compose_hangul)
+    return {"nfc": nfc, "none": identity}.get(rule, compose_hangul)
 
 
-def checked(text: str) -> str:
+def check_text(text: str) -> str:
     r"""The text itself, if it can be stored as UTF-8 and holds no NUL.
 
     >>> checked("한글\0")

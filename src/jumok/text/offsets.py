@@ -13,7 +13,7 @@ Span = tuple[int, int]  # the characters from the first number up to the second
 def offsets(text: str, pieces: Sequence[str]) -> list[Span]:
     r"""The characters of `text` that each piece stands for; of the space put before a text, none.
 
-    `pieces` are all pieces of the text in order, as `Vocabulary.pieces` gives them. A vocabulary
+    `pieces` are all pieces of the text in order, as `Tokenizer.pieces` gives them. A vocabulary
     may have composed the text (NFC): the characters are those of the text as it came. Raises
     InputError when the pieces spell another text.
 

@@ -14,7 +14,7 @@ import sentencepiece
 
 from jumok.atomic_io import read_regular, write_atomically
 from jumok.errors import InputError
-from jumok.text.normalization import checked, normalizer
+from jumok.text.normalization import check_text, normalizer
 from jumok.text.sentencepiece_proto import (
     PieceType,
     read_model,
@@ -22,7 +22,7 @@ from jumok.text.sentencepiece_proto import (
     with_types,
     without_scores,
 )
-from jumok.text.subword_regularization import Sampler
+from jumok.text.subword_regularization import SubwordSampler
 from jumok.text.tokenizer import SPECIAL_PIECES
 
 _PAD, _UNK, _BOS, _EOS, _SEP, _CLS, _MASK = SPECIAL_PIECES
@@ -45,7 +45,7 @@ _TEXTS_PER_THREAD = 512
 _BREAKS = re.compile(r"[\r\n\t]+")
 
 
-MOST_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
+MAX_PIECES = 10_000_000  # SentencePiece counts seeds, a dozen for each piece, in 31 bits
 
 
 @dataclass(frozen=True)
@@ -87,22 +87,22 @@ class VocabularyConfig:
                 f"character_coverage {self.character_coverage}; give a share of the text from "
                 "0.98 to 1, 0.9995 is usual"
             )
-        if not 1 <= self.size <= MOST_PIECES or not 1 <= self.max_piece_length <= 512:
+        if not 1 <= self.size <= MAX_PIECES or not 1 <= self.max_piece_length <= 512:
             raise InputError(
                 f"size {self.size} and max_piece_length {self.max_piece_length}; give at least 1 "
-                f"piece and at most {MOST_PIECES:,}, of 1 to 512 characters"
+                f"piece and at most {MAX_PIECES:,}, of 1 to 512 characters"
             )
 
 
-class SentencePieceVocabulary:
-    """A `Vocabulary` made of one SentencePiece model.
+class SentencePieceTokenizer:
+    """A `Tokenizer` made of one SentencePiece model.
 
     Spaces are kept as they are, several, leading and trailing ones too, in models trained here;
     so are line breaks and tabs. What does not come back from `decode`: characters without a
     piece (dropped like [UNK], unless byte_fallback spells them), ▁ (U+2581, the mark of a space:
     it comes back as a space) and what NFC recomposes. Models from elsewhere follow their own rule.
 
-    >>> vocabulary = SentencePieceVocabulary.train(
+    >>> vocabulary = SentencePieceTokenizer.train(
     ...     ["한글을 나누고 다시 잇는다"], VocabularyConfig(size=26)
     ... )
     >>> vocabulary.decode([vocabulary.bos_id, *vocabulary.encode("한글을  잇는다")])
@@ -139,12 +139,12 @@ class SentencePieceVocabulary:
         self._ids = {self._model.pieces[i]: i for i in words_first}
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "SentencePieceVocabulary":
+    def from_bytes(cls, data: bytes) -> "SentencePieceTokenizer":
         """The vocabulary in the bytes of a `.model` file."""
         return cls(data)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "SentencePieceVocabulary":
+    def load(cls, path: str | os.PathLike[str]) -> "SentencePieceTokenizer":
         """The vocabulary in a `.model` file; `InputError` if it is none, `StorageError` unread."""
         data = read_regular(Path(path), _LARGEST_FILE)
         try:
@@ -155,7 +155,7 @@ class SentencePieceVocabulary:
     @classmethod
     def train(
         cls, texts: Iterable[str], config: VocabularyConfig | None = None
-    ) -> "SentencePieceVocabulary":
+    ) -> "SentencePieceTokenizer":
         """Learn a vocabulary from texts; the same texts and config give the same bytes.
 
         Nothing is written to disk. Lines of a text are learned from apart; empty ones are left out.
@@ -219,7 +219,7 @@ class SentencePieceVocabulary:
 
     def __repr__(self) -> str:
         return (
-            f"SentencePieceVocabulary({self.kind}, {len(self)} pieces, "
+            f"SentencePieceTokenizer({self.kind}, {len(self)} pieces, "
             f"{self.normalization or 'no'} normalization)"
         )
 
@@ -260,7 +260,7 @@ class SentencePieceVocabulary:
 
     def normalize(self, text: str) -> str:
         """The text as it goes to SentencePiece: checked, and composed by the vocabulary's rule."""
-        return self._normalize(checked(text))
+        return self._normalize(check_text(text))
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text; a typed "[CLS]" is five ordinary characters."""
@@ -287,7 +287,7 @@ class SentencePieceVocabulary:
     def pieces(self, text: str) -> list[str]:
         """The pieces of a text; what has none appears as itself.
 
-        >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
+        >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
         >>> vocabulary.pieces("가 다")
         ['▁', '가', '▁', '다']
         """
@@ -316,8 +316,8 @@ class SentencePieceVocabulary:
         return [self._processor.decode(row) if row else "" for row in visible]
 
     @cached_property
-    def _sampler(self) -> Sampler:
-        return Sampler(self._model)
+    def _sampler(self) -> SubwordSampler:
+        return SubwordSampler(self._model)
 
     def _special_id(self, name: str) -> int:
         if name not in self._special:
@@ -357,7 +357,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         try:
             for text in self._texts:
-                for line in _BREAKS.split(self._normalize(checked(text))):
+                for line in _BREAKS.split(self._normalize(check_text(text))):
                     if line.strip():
                         self.count += 1
                         yield line

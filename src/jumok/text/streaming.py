@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from jumok.text.byte_pieces import byte_of
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.byte_pieces import byte_piece_value
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 _REPLACEMENT = "\ufffd"
 
 
-def shared(before: str, whole: str) -> int:
+def common_prefix_length(before: str, whole: str) -> int:
     """How many characters at the beginning of a text are those of what stood there before.
 
     All of them, but where a tokeniser takes back spaces before what is added.
@@ -28,9 +28,9 @@ class StreamingDecoder:
     them or none when something else comes; nothing that was given out is ever
     taken back, and all of it together is what `decode` makes of all ids.
 
-    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
+    >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
     >>> config = VocabularyConfig(size=275, byte_fallback=True)
-    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], config)
+    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], config)
     >>> stream = StreamingDecoder(vocabulary)
     >>> [stream.push(id) for id in vocabulary.encode("가 뷁")]
     ['가', ' ', '', '', '뷁']
@@ -38,7 +38,7 @@ class StreamingDecoder:
     ''
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Tokenizer) -> None:
         self._vocabulary = vocabulary
         self._cleans = bool(getattr(vocabulary, "clean_up", False))  # of imported tokenisers
         self._together = bool(getattr(vocabulary, "bytes_together", False))  # likewise
@@ -48,7 +48,7 @@ class StreamingDecoder:
         self._given = 0  # how many characters of the text of these ids were given out
         self._before = ""  # the text of what they stand behind, until something is given out
 
-    def behind(self, ids: Iterable[int]) -> None:
+    def set_prompt(self, ids: Iterable[int]) -> None:
         """The text goes on behind that of these ids, which is known and not given out."""
         self._ids = list(ids)
         self._before = self._vocabulary.decode(self._ids)
@@ -57,7 +57,7 @@ class StreamingDecoder:
         """Take the next id; the text that is certain now, often "" inside a syllable."""
         self._ids.append(id)
         if self._together:
-            byte = byte_of(piece_of(self._vocabulary, id)) is not None
+            byte = byte_piece_value(piece_or_empty(self._vocabulary, id)) is not None
             self._in_bytes = byte or (self._in_bytes and self._shows_nothing(id))
             if self._in_bytes:
                 return ""  # the next byte may spoil the letters before it
@@ -87,7 +87,7 @@ class StreamingDecoder:
     def _pass_by(self, text: str) -> None:
         """What was there before counts as given out, as far as it is still so."""
         if self._before:
-            self._given = shared(self._before, text)
+            self._given = common_prefix_length(self._before, text)
 
     def _shows_nothing(self, id: int) -> bool:  # noqa: A002  as above
         return not self._vocabulary.decode([id])  # a special piece parts no bytes

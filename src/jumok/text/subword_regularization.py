@@ -53,7 +53,7 @@ class _Cut:
     counts: Ints
 
 
-class Sampler:
+class SubwordSampler:
     """Cuts texts at random with the pieces of one SentencePiece model."""
 
     def __init__(self, model: ModelFile) -> None:

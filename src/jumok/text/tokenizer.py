@@ -8,7 +8,7 @@ from jumok.errors import InputError
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[BOS]", "[EOS]", "[SEP]", "[CLS]", "[MASK]")
 
 
-class Vocabulary(Protocol):
+class Tokenizer(Protocol):
     """Strings to ids and back.
 
     Ids of special pieces are always asked from the vocabulary: one has its [PAD] at 0, another
@@ -79,7 +79,7 @@ class Vocabulary(Protocol):
         """The texts of many rows of ids."""
 
 
-def unk_id(vocabulary: Vocabulary) -> int:
+def unk_id(vocabulary: Tokenizer) -> int:
     """The id of [UNK]; -1 for a vocabulary that spells everything and names none."""
     try:
         return vocabulary.unk_id
@@ -87,7 +87,7 @@ def unk_id(vocabulary: Vocabulary) -> int:
         return -1
 
 
-def piece_of(vocabulary: Vocabulary, id: int) -> str:  # noqa: A002  the field's word
+def piece_or_empty(vocabulary: Tokenizer, id: int) -> str:  # noqa: A002  the field's word
     """The piece with this id; empty for one that a model knows and its vocabulary does not."""
     try:
         return vocabulary.piece(int(id))

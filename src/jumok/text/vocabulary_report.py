@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 
 _MOST_MISSING = 20
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossyText:
     """A text that did not come back, with the first place where it differs."""
 
     text: str
@@ -35,7 +35,7 @@ class VocabularyReport:
     missing: tuple[tuple[str, int], ...]  # what became [UNK], and how often, most often first
     recomposed_texts: int  # texts that the rule itself changed, as NFD to NFC; no losses
     lost_texts: int  # texts that decode(encode(text)) does not give back
-    losses: tuple[Loss, ...]  # some of them
+    losses: tuple[LossyText, ...]  # some of them
 
     @property
     def unknown_rate(self) -> float:
@@ -53,13 +53,13 @@ class VocabularyReport:
         return self.tokens / self.eojeols if self.eojeols else 0.0
 
 
-def report(
-    vocabulary: SentencePieceVocabulary, texts: Iterable[str], *, examples: int = 5
+def measure_vocabulary(
+    vocabulary: SentencePieceTokenizer, texts: Iterable[str], *, examples: int = 5
 ) -> VocabularyReport:
     """Encode and decode every text and count; `examples` bounds how many losses are kept.
 
-    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
-    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
+    >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
+    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
     >>> found = report(vocabulary, ["가 나", "가 뷁"])
     >>> found.tokens, found.unknown_tokens, found.missing, found.losses[0].wanted
     (8, 1, (('뷁', 1),), '뷁')
@@ -94,7 +94,7 @@ def report(
     )
 
 
-def _loss(text: str, decoded: str) -> Loss:
+def _loss(text: str, decoded: str) -> LossyText:
     changes = SequenceMatcher(None, text, decoded, autojunk=False).get_opcodes()
     _, a, b, c, d = next(change for change in changes if change[0] != "equal")
-    return Loss(text, decoded, wanted=text[a:b], got=decoded[c:d])
+    return LossyText(text, decoded, wanted=text[a:b], got=decoded[c:d])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jumok.interpret.aggregate import token_groups
 from jumok.interpret.options import Unit
 from jumok.interpret.schema import Tokens
-from jumok.text.byte_pieces import byte_of, bytes_of, is_part_of_a_text
+from jumok.text.byte_pieces import byte_piece_value, is_utf8_fragment, piece_bytes
 
 MAX_LABEL_CHARS = 64  # characters of a label
 
@@ -108,8 +108,8 @@ def _bytes_of(tokens: Tokens) -> list[bytes | None]:
     alphabet = _is_spelled_in_bytes(tokens)
     found: list[bytes | None] = []
     for piece, special in zip(tokens.pieces, tokens.special, strict=True):
-        byte = byte_of(piece)
-        found.append(bytes_of(piece) if byte is None and alphabet and not special else byte)
+        byte = byte_piece_value(piece)
+        found.append(piece_bytes(piece) if byte is None and alphabet and not special else byte)
     return found
 
 
@@ -122,10 +122,10 @@ def _is_spelled_in_bytes(tokens: Tokens) -> bool:
     """
     pairs = zip(tokens.pieces, tokens.special, strict=True)
     real = [piece for piece, special in pairs if not special]
-    data = [bytes_of(piece) for piece in real]
+    data = [piece_bytes(piece) for piece in real]
     if any(one is None for one in data):
         return False
-    if not is_part_of_a_text(b"".join(filter(None, data))) and "\ufffd" not in tokens.text:
+    if not is_utf8_fragment(b"".join(filter(None, data))) and "\ufffd" not in tokens.text:
         return False
     if any(piece.startswith("##") for piece in real) and "##" not in tokens.text:
         return False  # ##é could be a letter that is cut

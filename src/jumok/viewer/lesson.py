@@ -22,7 +22,7 @@ from jumok.nn.masks import AttentionMask
 from jumok.nn.positions import RelativePositionBias, Rotation, sinusoids
 from jumok.nn.stack import TransformerStack
 from jumok.tasks.inputs.batches import collate
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 
 
 class Source(TypedDict):
@@ -53,7 +53,7 @@ class Passage:
 
 
 STEPS = {
-    "pieces": Passage(SentencePieceVocabulary.pieces, "self._processor.encode"),
+    "pieces": Passage(SentencePieceTokenizer.pieces, "self._processor.encode"),
     "ids": Passage(collate, "box = pad"),
     "embedding": Passage(TokenEmbedding.forward, "x = super()", 2),
     "positions": Passage(sinusoids, "angle = "),

@@ -19,13 +19,13 @@ from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
 from jumok.decoding.processors import NEG_INF, BannedSequences, ForcedToken, ProcessorContext
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, TransformerConfig
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 
-VOCABULARY = SentencePieceVocabulary.train(
+VOCABULARY = SentencePieceTokenizer.train(
     ["가 나 가나  다", "나 다 나다", "가나다"],
     VocabularyConfig(kind="bpe", size=19, required_characters=""),
 )
-BYTES = SentencePieceVocabulary.train(
+BYTES = SentencePieceTokenizer.train(
     ["가 나 가나  다"], VocabularyConfig(size=275, byte_fallback=True)
 )
 END = VOCABULARY.eos_id

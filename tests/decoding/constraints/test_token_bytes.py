@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from jumok.decoding.constraints.automaton import START
 from jumok.decoding.constraints.regex import compile_regex
 from jumok.decoding.constraints.token_bytes import TokenBytes, TokenTrie, read_token_bytes
-from jumok.text import SentencePieceVocabulary, VocabularyConfig
+from jumok.text import SentencePieceTokenizer, VocabularyConfig
 
 TEXTS = ["가 나 가나  다", "나 다 나다", "<0x41> 가나 다"]
 
 
-def foreign() -> SentencePieceVocabulary:
+def foreign() -> SentencePieceTokenizer:
     """A model of another maker's usual settings: spaces are collapsed, those before a text go."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -28,12 +28,12 @@ def foreign() -> SentencePieceVocabulary:
         minloglevel=2,
         user_defined_symbols=["<x>"],
     )
-    return SentencePieceVocabulary(model.getvalue())
+    return SentencePieceTokenizer(model.getvalue())
 
 
 VOCABULARIES = {
-    "ours": SentencePieceVocabulary.train(TEXTS, VocabularyConfig(kind="bpe", size=30)),
-    "bytes": SentencePieceVocabulary.train(
+    "ours": SentencePieceTokenizer.train(TEXTS, VocabularyConfig(kind="bpe", size=30)),
+    "bytes": SentencePieceTokenizer.train(
         TEXTS, VocabularyConfig(size=281, byte_fallback=True, kind="bpe")
     ),
     "foreign": foreign(),

@@ -1,4 +1,4 @@
-"""Vocabulary, configuration and weights of a folder belong together: a mix of two is refused."""
+"""Tokenizer, configuration and weights of a folder belong together: a mix of two is refused."""
 
 import shutil
 from pathlib import Path

@@ -16,14 +16,14 @@ from jumok.tasks.runs.evaluate import evaluate
 from jumok.tasks.runs.examples import examples
 from jumok.tasks.runs.run import Run
 from jumok.tasks.runs.train import train
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 from tests.tasks.tiny_jobs import review_vocabulary
 from tests.tiny_runs import REVIEWS, reviews
 
 SHORT = ["training.steps=4", "training.evaluate_every=4"]
 
 
-def write_pieces(folder: Path, vocabulary: SentencePieceVocabulary) -> Path:
+def write_pieces(folder: Path, vocabulary: SentencePieceTokenizer) -> Path:
     """The corpus of reviews as the notes keep theirs: JSON lines of pieces and a number."""
     for seed, (split, n) in enumerate([("train", 120), ("dev", 30), ("test", 40)]):
         rows = reviews(n, seed)
@@ -43,7 +43,7 @@ def write_pieces(folder: Path, vocabulary: SentencePieceVocabulary) -> Path:
 def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) -> None:
     """As the notes have it: files cut by kowiki.model, and that model beside them."""
     model = review_run / "vocabulary.model"
-    recipe = write_pieces(tmp_path, SentencePieceVocabulary.load(model))
+    recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(model))
     words = [*SHORT, f'vocabulary.file="{model}"', "model.kind=encoder_decoder"]
     finished = train(load_recipe(str(recipe), words), tmp_path / "run")
     assert finished.results["n"] == 40
@@ -59,7 +59,7 @@ def test_pieces_of_a_vocabulary_that_exists(tmp_path: Path, review_run: Path) ->
 
 def test_pieces_teach_the_same_as_their_texts(tmp_path: Path, review_run: Path) -> None:
     model = review_run / "vocabulary.model"
-    vocabulary = SentencePieceVocabulary.load(model)
+    vocabulary = SentencePieceTokenizer.load(model)
     pieces = write_pieces(tmp_path, vocabulary)
     texts = tmp_path / "texts.toml"
     content = pieces.read_text().replace("pieces = true\n", 'text = "doc"\n')
@@ -79,7 +79,7 @@ def test_pieces_teach_the_same_as_their_texts(tmp_path: Path, review_run: Path) 
 def test_pieces_cut_by_another_vocabulary_are_refused(
     tmp_path: Path, review_run: Path, reading_run: Path
 ) -> None:
-    recipe = write_pieces(tmp_path, SentencePieceVocabulary.load(review_run / "vocabulary.model"))
+    recipe = write_pieces(tmp_path, SentencePieceTokenizer.load(review_run / "vocabulary.model"))
     word = f'vocabulary.file="{reading_run / "vocabulary.model"}"'
     with pytest.raises(InputError, match=r"name the one that cut them with vocabulary\.file"):
         train(load_recipe(str(recipe), [*SHORT, word]), tmp_path / "run")

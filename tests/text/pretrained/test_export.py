@@ -11,14 +11,14 @@ import pytest
 from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import build_inputs, build_source
 from jumok.text.pretrained.export import (
-    CLASSIFYING,
-    CONTINUING,
-    READING,
-    Frames,
+    CAUSAL_LM_TEMPLATE,
+    CLASSIFICATION_TEMPLATE,
+    SEQUENCE_TEMPLATE,
+    TemplateStrings,
     tokenizer_files,
 )
 from jumok.text.ragged import Ragged
-from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
+from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
 from jumok.text.sentencepiece_proto import read_model
 from tests.shared_data import shared_data
 from tests.text.sample_texts import CORPUS, foreign
@@ -42,15 +42,15 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def trained(name: str) -> SentencePieceVocabulary:
+def trained(name: str) -> SentencePieceTokenizer:
     options = {"size": 190, "character_coverage": 1.0} | KINDS[name]
-    return SentencePieceVocabulary.train(CORPUS, VocabularyConfig(**options))
+    return SentencePieceTokenizer.train(CORPUS, VocabularyConfig(**options))
 
 
 def opened(
-    vocabulary: SentencePieceVocabulary,
+    vocabulary: SentencePieceTokenizer,
     folder: Path,
-    frames: Frames = READING,
+    frames: TemplateStrings = SEQUENCE_TEMPLATE,
     longest: int = 64,
     segments: bool = False,
 ) -> Any:
@@ -64,14 +64,14 @@ def plain(tokenizer: Any, texts: list[str]) -> list[list[int]]:
     return rows
 
 
-def likelihoods(vocabulary: SentencePieceVocabulary, rows: list[list[int]]) -> list[float]:
+def likelihoods(vocabulary: SentencePieceTokenizer, rows: list[list[int]]) -> list[float]:
     """The log-probability of each row's pieces under a unigram model."""
     scores = read_model(vocabulary.to_bytes()).scores
     return [sum(scores[i] for i in row) for row in rows]
 
 
 def assert_same(
-    vocabulary: SentencePieceVocabulary, tokenizer: Any, texts: list[str], ties: int = 0
+    vocabulary: SentencePieceTokenizer, tokenizer: Any, texts: list[str], ties: int = 0
 ) -> None:
     """The same ids of all texts but for so many whose two cuts are equally likely."""
     ours, theirs = vocabulary.encode_batch(texts), plain(tokenizer, texts)
@@ -102,7 +102,7 @@ def test_reviews_are_cut_the_same_but_for_ties(tmp_path: Path) -> None:
     lines = [row["document"] for row, _ in zip(rows, range(4_000), strict=False)]
     for kind, ties in (("unigram", 15), ("bpe", 0)):
         config = VocabularyConfig(kind=kind, size=2_000)
-        vocabulary = SentencePieceVocabulary.train(lines[:2_000], config)
+        vocabulary = SentencePieceTokenizer.train(lines[:2_000], config)
         assert_same(vocabulary, opened(vocabulary, tmp_path), lines, ties)
 
 
@@ -114,11 +114,11 @@ def test_what_stands_around_a_text(tmp_path: Path) -> None:
     rows = Ragged.from_lists(vocabulary.encode_batch(TEXTS))
     texts = build_inputs(vocabulary, rows, None, 16)
     sources = build_source(vocabulary, rows, 16)
-    for frames, wanted in ((CLASSIFYING, texts), (READING, sources)):
+    for frames, wanted in ((CLASSIFICATION_TEMPLATE, texts), (SEQUENCE_TEMPLATE, sources)):
         found = opened(vocabulary, tmp_path, frames, 16)(TEXTS, truncation=True)
         assert found["input_ids"] == [row.tolist() for row in wanted]
         assert "token_type_ids" not in found
-    continued = opened(vocabulary, tmp_path, CONTINUING)(TEXTS[:2])["input_ids"]
+    continued = opened(vocabulary, tmp_path, CAUSAL_LM_TEMPLATE)(TEXTS[:2])["input_ids"]
     assert continued == [[vocabulary.bos_id, *row] for row in vocabulary.encode_batch(TEXTS[:2])]
 
 
@@ -127,7 +127,7 @@ def test_pairs_and_which_of_two_texts_a_piece_is_of(tmp_path: Path) -> None:
     firsts, seconds = ["이 영화", "", "연기가 " * 9], ["재미있어요", "음악이", "좋다"]
     both = [Ragged.from_lists(vocabulary.encode_batch(texts)) for texts in (firsts, seconds)]
     wanted = build_inputs(vocabulary, both[0], both[1], 24)
-    tokenizer = opened(vocabulary, tmp_path, CLASSIFYING, 24, segments=True)
+    tokenizer = opened(vocabulary, tmp_path, CLASSIFICATION_TEMPLATE, 24, segments=True)
     found = tokenizer(firsts, seconds, truncation=True)
     assert found["input_ids"] == [row.tolist() for row in wanted]
     sep = vocabulary.sep_id
@@ -156,6 +156,6 @@ def test_what_a_user_types_as_a_special_piece_is_one_there(tmp_path: Path) -> No
     [{}, {"model_type": "word", "vocab_size": 40}, {"normalization_rule_name": "nfkc"}],
 )
 def test_models_of_others_are_refused(options: dict[str, Any]) -> None:
-    vocabulary = SentencePieceVocabulary.from_bytes(foreign(**options))
+    vocabulary = SentencePieceTokenizer.from_bytes(foreign(**options))
     with pytest.raises(InputError, match="only vocabularies trained by jumok can be written"):
-        tokenizer_files(vocabulary, READING, 16, segments=False)
+        tokenizer_files(vocabulary, SEQUENCE_TEMPLATE, 16, segments=False)

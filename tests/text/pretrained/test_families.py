@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jumok.text.pretrained import Framed, PretrainedVocabulary, read_vocabulary
+from jumok.text.pretrained import Framed, PretrainedTokenizer, load_tokenizer
 from tests.pretrained_tokenizers import FOLDERS, N_LINES
 from tests.text.pretrained.conftest import Folders, config_of
 
@@ -17,8 +17,8 @@ LONG = 10**6
 VARIANTS = ("gpt2-bos", "mt5", "mbart50", "umt5")  # of families whose 10,000 lines are compared
 
 
-def both(folder: Path) -> tuple[PretrainedVocabulary, Any]:
-    ours = read_vocabulary(folder, config_of(folder))
+def both(folder: Path) -> tuple[PretrainedTokenizer, Any]:
+    ours = load_tokenizer(folder, config_of(folder))
     assert ours is not None
     return ours, transformers.AutoTokenizer.from_pretrained(folder)
 
@@ -37,26 +37,24 @@ def compare(folder: Path, lines: list[str]) -> None:
     """Single texts, pairs that are too long, written texts, and both ways of decoding."""
     ours, theirs = both(folder)
     assert len(ours) == len(theirs)
-    rows = ours.encode_framed_batch(lines, max_length=LONG)
+    rows = ours.encode_batch_with_special_tokens(lines, max_length=LONG)
     assert_same(rows, theirs(lines), lines)
-    assert ours.gives_segments == ("token_type_ids" in theirs("a"))
+    assert ours.has_token_type_ids == ("token_type_ids" in theirs("a"))
     half = len(lines) // 2
     first, second = lines[:half], lines[half:]
     assert_same(
-        ours.encode_framed_batch(first, second, max_length=32),
+        ours.encode_batch_with_special_tokens(first, second, max_length=32),
         theirs(first, second, truncation=True, max_length=32),
         first,
     )
     if ours.target is not ours:
-        rows = ours.target.encode_framed_batch(lines, max_length=LONG)
+        rows = ours.target.encode_batch_with_special_tokens(lines, max_length=LONG)
         assert_same(rows, theirs(text_target=lines), lines)
     ids = [row.ids for row in rows]
     assert ours.target.decode_batch(ids) == theirs.batch_decode(ids, skip_special_tokens=True)
     some = ids[:500]
     assert ours.target.decode_batch(some, keep_special=True) == theirs.batch_decode(some)
-    assert (
-        ours.encode_exact(lines[:500]) == theirs(lines[:500], add_special_tokens=False)["input_ids"]
-    )
+    assert ours.encode_hf(lines[:500]) == theirs(lines[:500], add_special_tokens=False)["input_ids"]
     special = {
         name: getattr(theirs, f"{name.strip('[]').lower()}_token_id") for name in SPECIAL_NAMES
     }
@@ -91,7 +89,7 @@ def test_no_special_piece_comes_from_a_text(family: str, folder: Folders, lines:
     if family not in ("gpt2", "gpt2-bos"):  # whose unknown piece is the end, and never needed
         special -= {ours.id(unknown)}
     lines = [f"{unknown} 안 {unknown}", *lines[:2000]]
-    plain, exact = ours.encode_batch(lines), ours.encode_exact(lines)
+    plain, exact = ours.encode_batch(lines), ours.encode_hf(lines)
     typed = [i for i, row in enumerate(exact) if not special.isdisjoint(row) or unknown in lines[i]]
     assert len(typed) > 1, "no line of the sample holds a special piece of this family"
     assert len(plain[0]) > len(exact[0])  # spelled out

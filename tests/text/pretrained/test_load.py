@@ -10,10 +10,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
 from jumok.errors import InputError, StorageError
-from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
+from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
 from jumok.text.pretrained import load as reading_module
-from jumok.text.pretrained.registry import class_name
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.pretrained.registry import tokenizer_class_name
+from jumok.text.tokenizer import Tokenizer
 from tests.pretrained_tokenizers import TrainedTokenizers
 from tests.text.pretrained.conftest import Folders, config_of
 
@@ -27,8 +27,8 @@ def small(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(folder: Path, **config: object) -> PretrainedVocabulary:
-    found = read_vocabulary(folder, {"model_type": "bert", **config})
+def read(folder: Path, **config: object) -> PretrainedTokenizer:
+    found = load_tokenizer(folder, {"model_type": "bert", **config})
     assert found is not None
     return found
 
@@ -39,12 +39,12 @@ def settings(folder: Path, **options: object) -> None:
 
 def test_a_folder_without_a_tokeniser(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text("{}")
-    assert read_vocabulary(tmp_path, {"model_type": "bert"}) is None
+    assert load_tokenizer(tmp_path, {"model_type": "bert"}) is None
 
 
 def test_it_is_a_vocabulary(small: Path) -> None:
     settings(small, do_lower_case=False)
-    vocabulary: Vocabulary = read(small)
+    vocabulary: Tokenizer = read(small)
     assert len(vocabulary) == 11
     assert vocabulary.encode("나무가 trees") == [5, 6, 7, 8]
     assert vocabulary.pieces("나무 물") == ["나무", "[UNK]"]
@@ -77,9 +77,9 @@ def test_a_typed_special_piece_is_a_word_and_in_frames_the_piece(small: Path) ->
     vocabulary = read(small)
     assert vocabulary.encode("나무 [MASK]") == [5, 1, 1, 1]
     assert vocabulary.encode("나무 [UNK]") == [5, 1, 1, 1]
-    assert vocabulary.encode_exact(["나무 [UNK]"]) == [[5, 1]]
+    assert vocabulary.encode_hf(["나무 [UNK]"]) == [[5, 1]]
     assert vocabulary.spans("나무 [UNK] 물") == [(0, 2), (3, 4), (4, 7), (7, 8), (9, 10)]
-    framed = vocabulary.encode_framed("나무 [MASK]", "[SEP]")
+    framed = vocabulary.encode_with_special_tokens("나무 [MASK]", "[SEP]")
     assert framed.ids == [2, 5, 4, 3, 3, 3]
     assert framed.segments == [0, 0, 0, 0, 1, 1]
 
@@ -87,20 +87,22 @@ def test_a_typed_special_piece_is_a_word_and_in_frames_the_piece(small: Path) ->
 def test_frames_are_cut_at_the_limit_of_the_model(small: Path) -> None:
     settings(small, model_max_length=4)
     vocabulary = read(small)
-    assert vocabulary.encode_framed("tree " * 9).ids == [2, 7, 7, 3]
+    assert vocabulary.encode_with_special_tokens("tree " * 9).ids == [2, 7, 7, 3]
     assert vocabulary.frame([7] * 9, max_length=5).ids == [2, 7, 7, 7, 3]
-    assert vocabulary.encode_framed_batch(["tree"], [""]) == [vocabulary.frame([7], [])]
+    assert vocabulary.encode_batch_with_special_tokens(["tree"], [""]) == [
+        vocabulary.frame([7], [])
+    ]
     with pytest.raises(InputError, match="max_length 0"):
         vocabulary.frame([7], max_length=0)
     with pytest.raises(InputError, match="1 texts and 2 second ones"):
-        vocabulary.encode_framed_batch(["a"], ["b", "c"])
+        vocabulary.encode_batch_with_special_tokens(["a"], ["b", "c"])
     with pytest.raises(InputError, match="put it in a list"):
         vocabulary.encode_batch("tree")
 
 
 def test_offsets_are_characters_of_the_text(small: Path) -> None:
     settings(small, do_lower_case=False)
-    cut = read(small).encode_with_offsets("😀 나무가 tree")
+    cut = read(small).encode_hf_with_offsets("😀 나무가 tree")
     assert cut.ids == [1, 5, 6, 7]
     assert cut.spans == [(0, 1), (2, 4), (4, 5), (6, 10)]
 
@@ -109,11 +111,11 @@ def test_offsets_are_characters_of_the_text(small: Path) -> None:
 def test_offsets_are_those_of_transformers(family: str, folder: Folders, lines: list[str]) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(folder(family))
-    ours = read_vocabulary(folder(family), config_of(folder(family)))
+    ours = load_tokenizer(folder(family), config_of(folder(family)))
     assert ours is not None
     for text in [*lines[:200], *(f" {line}" for line in lines[20:40]), "  둘 "]:
         told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
-        assert ours.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
+        assert ours.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 
 
 @pytest.mark.parametrize(
@@ -134,18 +136,18 @@ def test_offsets_are_moved_as_the_file_says(
     tokenizer.save_pretrained(tmp_path)
     shutil.copy(folder("gpt2") / "config.json", tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    ours = read_vocabulary(tmp_path, config_of(tmp_path))
+    ours = load_tokenizer(tmp_path, config_of(tmp_path))
     assert ours is not None
     for text in ("나무 둘", " 나무 둘", "  나무  "):
         told = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
-        assert ours.encode_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
+        assert ours.encode_hf_with_offsets(text) == (told["input_ids"], told["offset_mapping"])
 
 
 def test_marian_tells_no_offsets(folder: Folders) -> None:
-    vocabulary = read_vocabulary(folder("marian"), {"model_type": "marian"})
+    vocabulary = load_tokenizer(folder("marian"), {"model_type": "marian"})
     assert vocabulary is not None
     with pytest.raises(InputError, match="do not tell where"):
-        vocabulary.encode_with_offsets("안녕")
+        vocabulary.encode_hf_with_offsets("안녕")
 
 
 def test_hangul_in_parts_is_told_once(small: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -190,7 +192,7 @@ def test_what_the_configuration_decides_is_part_of_the_identity(small: Path) -> 
 
 @pytest.mark.parametrize("family", ["marian", "marian-separate", "mbart", "mbart50", "t5"])
 def test_the_written_language(family: str, folder: Folders) -> None:
-    ours = read_vocabulary(folder(family), config_of(folder(family)))
+    ours = load_tokenizer(folder(family), config_of(folder(family)))
     assert ours is not None
     assert (ours.target is ours) == (family == "t5")
     assert ours.target.target is ours.target
@@ -198,20 +200,20 @@ def test_the_written_language(family: str, folder: Folders) -> None:
 
 
 def test_other_languages(folder: Folders) -> None:
-    mbart = read_vocabulary(folder("mbart"), config_of(folder("mbart")))
+    mbart = load_tokenizer(folder("mbart"), config_of(folder("mbart")))
     assert mbart is not None
     turned = mbart.with_languages("en_XX", "ko_KR")
     ids = {code: mbart.id(code) for code in ("en_XX", "ko_KR")}
-    assert mbart.encode_framed("a").ids[-1] == ids["ko_KR"]
-    assert mbart.target.encode_framed("a").ids[-1] == ids["en_XX"]
-    assert turned.encode_framed("a").ids[-1] == ids["en_XX"]
-    assert turned.target.encode_framed("a").ids[-1] == ids["ko_KR"]
+    assert mbart.encode_with_special_tokens("a").ids[-1] == ids["ko_KR"]
+    assert mbart.target.encode_with_special_tokens("a").ids[-1] == ids["en_XX"]
+    assert turned.encode_with_special_tokens("a").ids[-1] == ids["en_XX"]
+    assert turned.target.encode_with_special_tokens("a").ids[-1] == ids["ko_KR"]
     with pytest.raises(InputError, match="kl_GL"):
         mbart.with_languages("ko_KR", "kl_GL")
 
 
 def test_a_translation_may_name_its_language(folder: Folders) -> None:
-    vocabulary = read_vocabulary(folder("marian"), {"model_type": "marian"})
+    vocabulary = load_tokenizer(folder("marian"), {"model_type": "marian"})
     assert vocabulary is not None
     assert vocabulary.encode(">>kor<< 안녕")[0] == vocabulary.id(">>kor<<")
     assert vocabulary.encode("안녕 >>kor<<")[0] != vocabulary.id(">>kor<<")
@@ -230,7 +232,7 @@ def test_a_file_of_another_model_is_followed_as_it_stands(
         tokenizer.decoder = decoders.ByteLevel()
         tokenizer.add_special_tokens(["<s>", "</s>", "<pad>"])
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    vocabulary = read_vocabulary(tmp_path, {"model_type": model_type})
+    vocabulary = load_tokenizer(tmp_path, {"model_type": model_type})
     assert vocabulary is not None
     text = "안녕하세요, 한국어 tokeniser입니다"
     assert vocabulary.encode(text) == tokenizer.encode(text, add_special_tokens=False).ids
@@ -254,7 +256,7 @@ def test_a_file_of_another_model_is_followed_as_it_stands(
 def test_the_class_that_transformers_takes(
     config: dict[str, object], tokenizer_config: dict[str, object], name: str
 ) -> None:
-    assert class_name(config, tokenizer_config) == name
+    assert tokenizer_class_name(config, tokenizer_config) == name
 
 
 @pytest.mark.parametrize(

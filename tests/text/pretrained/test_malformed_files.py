@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError, StorageError
-from jumok.text.pretrained import PretrainedVocabulary, files, read_vocabulary
+from jumok.text.pretrained import PretrainedTokenizer, files, load_tokenizer
 from jumok.text.pretrained.library_errors import check_pattern
 
 BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": [["a", "b"]]}
@@ -21,10 +21,10 @@ def tokenizer(**parts: object) -> dict[str, object]:
     return {"version": "1.0", "added_tokens": [], **dict.fromkeys(empty), "model": BPE, **parts}
 
 
-def read(folder: Path, content: object, **config: object) -> PretrainedVocabulary:
+def read(folder: Path, content: object, **config: object) -> PretrainedTokenizer:
     text = content if isinstance(content, str) else json.dumps(content)
     (folder / "tokenizer.json").write_text(text)
-    found = read_vocabulary(folder, {"model_type": "unheard", **config})
+    found = load_tokenizer(folder, {"model_type": "unheard", **config})
     assert found is not None
     return found
 
@@ -100,7 +100,11 @@ def test_a_tokenizer_json_that_hurts_is_refused(content: object, tmp_path: Path)
 )
 def test_what_only_a_text_brings_out_is_refused_there(content: object, tmp_path: Path) -> None:
     vocabulary = read(tmp_path, content)
-    for encode in (vocabulary.encode, vocabulary.encode_framed, vocabulary.encode_with_offsets):
+    for encode in (
+        vocabulary.encode,
+        vocabulary.encode_with_special_tokens,
+        vocabulary.encode_hf_with_offsets,
+    ):
         with pytest.raises(InputError, match="fails at"):
             encode("abz")
 
@@ -145,8 +149,12 @@ def test_what_a_file_says_of_cutting_and_filling_rows_is_not_heeded(tmp_path: Pa
     model = {**BPE, "vocab": {**BPE["vocab"], "p": 3}}
     vocabulary = read(tmp_path, tokenizer(model=model, truncation=cut, padding=fill))
     assert vocabulary.pad_id == 3
-    assert vocabulary.encode_framed("abaabbaa").ids == [2, 0, 2, 1, 0, 0]
-    assert vocabulary.encode_framed("abaabbaa", max_length=3).ids == [1, 0, 0]  # but its side is
+    assert vocabulary.encode_with_special_tokens("abaabbaa").ids == [2, 0, 2, 1, 0, 0]
+    assert vocabulary.encode_with_special_tokens("abaabbaa", max_length=3).ids == [
+        1,
+        0,
+        0,
+    ]  # but its side is
 
 
 def test_ids_are_no_matter_of_chance(tmp_path: Path) -> None:
@@ -164,7 +172,7 @@ def test_a_special_piece_in_the_middle_of_a_model_comes_from_no_text(
     added = [{**ADDED, "content": "ab", "id": 2}]
     model = BPE if merged else unigram
     vocabulary = read(tmp_path, tokenizer(model=model, added_tokens=added))
-    assert vocabulary.encode_exact(["abab"]) == [[2, 2]]
+    assert vocabulary.encode_hf(["abab"]) == [[2, 2]]
     assert vocabulary.encode("abab") == [0, 1, 0, 1]
     assert vocabulary.encode_batch(["ba", "ab"]) == [[1, 0], [0, 1]]
 
@@ -174,8 +182,8 @@ def test_a_text_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     vocabulary = read(tmp_path, tokenizer())
     for encode in (
         vocabulary.encode,
-        vocabulary.encode_framed,
-        vocabulary.encode_with_offsets,
+        vocabulary.encode_with_special_tokens,
+        vocabulary.encode_hf_with_offsets,
         lambda text: vocabulary.encode_batch(["ab", text]),
     ):
         with pytest.raises(InputError):
@@ -215,7 +223,7 @@ def test_byte_level_files_that_do_not_fit_are_refused(
     for name, content in files_of_it.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=words):
-        read_vocabulary(tmp_path, {"model_type": "gpt2"})
+        load_tokenizer(tmp_path, {"model_type": "gpt2"})
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a", b"no model at all", b"\xff" * 100])
@@ -226,7 +234,7 @@ def test_broken_sentencepiece_models_are_refused(
     for name in ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model"):
         (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError):
-        read_vocabulary(tmp_path, {"model_type": model_type})
+        load_tokenizer(tmp_path, {"model_type": model_type})
 
 
 HONEST = [

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jumok.text import StreamingDecoder
-from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
-from jumok.text.streaming import shared
+from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
+from jumok.text.streaming import common_prefix_length
 from tests import hf_folders as foreign
 
 ENGLISH = ("it", "do", "is", "n't", "'", "s", "'m", ".", ",", "?", "!", "##ing", "가", "##나",
@@ -67,14 +67,14 @@ def spelling(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PretrainedVocabulary]:
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PretrainedTokenizer]:
     pytest.importorskip("transformers")
     root = tmp_path_factory.mktemp("streams")
     found = {}
     for name, make in (MODELS | {"cleaning": cleaning, "spelling": spelling}).items():
         make(root / name)
         config = json.loads((root / name / "config.json").read_text(encoding="utf-8"))
-        vocabulary = read_vocabulary(root / name, config)
+        vocabulary = load_tokenizer(root / name, config)
         assert vocabulary is not None
         found[name] = vocabulary.target
     assert [name for name, each in found.items() if each.clean_up] == ["cleaning"]
@@ -85,7 +85,7 @@ def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pretrain
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_together_it_is_what_decode_says(
-    vocabularies: dict[str, PretrainedVocabulary], name: str, data: st.DataObject
+    vocabularies: dict[str, PretrainedTokenizer], name: str, data: st.DataObject
 ) -> None:
     vocabulary = vocabularies[name]
     ids = data.draw(st.lists(st.integers(0, len(vocabulary) - 1), max_size=30))
@@ -98,16 +98,16 @@ def test_together_it_is_what_decode_says(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_behind_a_prompt_it_is_what_is_added(
-    vocabularies: dict[str, PretrainedVocabulary], name: str, data: st.DataObject
+    vocabularies: dict[str, PretrainedTokenizer], name: str, data: st.DataObject
 ) -> None:
     vocabulary = vocabularies[name]
     tokens = st.lists(st.integers(0, len(vocabulary) - 1), max_size=12)
     prompt, ids = data.draw(tokens), data.draw(tokens)
     stream = StreamingDecoder(vocabulary)
-    stream.behind(prompt)
+    stream.set_prompt(prompt)
     parts = [*map(stream.push, ids), stream.finish()]
     before, whole = vocabulary.decode(prompt), vocabulary.decode([*prompt, *ids])
-    assert "".join(parts) == whole[shared(before, whole) :]
+    assert "".join(parts) == whole[common_prefix_length(before, whole) :]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_behind_a_prompt_it_is_what_is_added(
     ],
 )
 def test_a_space_that_punctuation_takes_back_is_not_given_out(
-    vocabularies: dict[str, PretrainedVocabulary],
+    vocabularies: dict[str, PretrainedTokenizer],
     pieces: tuple[str, ...],
     parts: list[str],
     rest: str,
@@ -128,7 +128,7 @@ def test_a_space_that_punctuation_takes_back_is_not_given_out(
     assert stream.finish() == rest
 
 
-def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedVocabulary]) -> None:
+def test_bytes_wait_for_what_may_spoil_them(vocabularies: dict[str, PretrainedTokenizer]) -> None:
     """One byte too many and the library gives none of the letters before it."""
     vocabulary = vocabularies["spelling"]
     ids = [vocabulary.id(f"<0x{byte:02X}>") for byte in "뷁".encode()]

@@ -89,7 +89,7 @@ def test_settings_that_are_none_are_refused(config: object, words: str) -> None:
         ({"model_max_length": "512"}, lambda s: s.model_max_length),
         ({"model_max_length": 0}, lambda s: s.model_max_length),
         ({"truncation_side": "middle"}, lambda s: s.truncation_side),
-        ({"model_input_names": "x"}, lambda s: s.gives_segments(default=False)),
+        ({"model_input_names": "x"}, lambda s: s.has_token_type_ids(default=False)),
     ],
 )
 def test_options_of_the_wrong_kind_are_refused(options: object, ask: object) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from jumok.decoding.constraints.automaton import DEAD, Automaton
 from jumok.errors import InputError
-from jumok.text.byte_pieces import bytes_of
-from jumok.text.tokenizer import Vocabulary, piece_of
+from jumok.text.byte_pieces import piece_bytes
+from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _HALF = "\ufffd"  # what bytes are decoded to that are no whole character
@@ -101,11 +101,11 @@ class TokenBytes:
         return len(data) in reached
 
 
-def read_token_bytes(vocabulary: Vocabulary) -> TokenBytes:
+def read_token_bytes(vocabulary: Tokenizer) -> TokenBytes:
     """Ask a vocabulary what each of its tokens writes, alone and behind another.
 
-    >>> from jumok.text import SentencePieceVocabulary, VocabularyConfig
-    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
+    >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
+    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
     >>> spelling, space = read_token_bytes(vocabulary), vocabulary.id("▁")
     >>> spelling.first[space], spelling.later[space]
     (b'', b' ')
@@ -115,7 +115,7 @@ def read_token_bytes(vocabulary: Vocabulary) -> TokenBytes:
     bytes_ = {
         token: written
         for token in tokens
-        if (written := _bytes_of(piece_of(vocabulary, token), alone[token])) is not None
+        if (written := _bytes_of(piece_or_empty(vocabulary, token), alone[token])) is not None
     }
     anchors = [token for token in tokens if alone[token].strip() and token not in bytes_]
     if not anchors:
@@ -142,7 +142,7 @@ def _bytes_of(piece: str, alone: str) -> bytes | None:
     """
     if (found := _BYTE.fullmatch(piece)) and alone != piece:
         return bytes.fromhex(found[1])
-    return bytes_of(piece) if _HALF in alone and _HALF not in piece else None
+    return piece_bytes(piece) if _HALF in alone and _HALF not in piece else None
 
 
 class TokenTrie:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import embedding_rows
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ids, Ragged
-from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.tokenizer import Vocabulary, unk_id
+from jumok.text.sentencepiece import SentencePieceTokenizer
+from jumok.text.tokenizer import Tokenizer, unk_id
 
 P_MASK, P_RANDOM = 0.8, 0.1  # of the chosen; the rest stay as they are
 SPACE_MARKER = "▁"  # what a piece begins with that begins a word
@@ -45,8 +45,8 @@ class MaskingConfig:
 class PieceInfo:
     """What masking must know of a vocabulary: (V,) each.
 
-    >>> from jumok.text.sentencepiece import SentencePieceVocabulary, VocabularyConfig
-    >>> vocabulary = SentencePieceVocabulary.train(["가 나 가"], VocabularyConfig(size=18))
+    >>> from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
+    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
     >>> pieces = Pieces.of(vocabulary)
     >>> ids = [vocabulary.cls_id, *vocabulary.encode("가 나")]  # ▁ 가 ▁ 나
     >>> pieces.ordinary[ids].tolist(), pieces.begins[ids].tolist()
@@ -61,7 +61,7 @@ class PieceInfo:
     )  # [UNK], where it may stand in the midst of a word; -1: it stands alone
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary) -> "PieceInfo":
+    def of(cls, vocabulary: Tokenizer) -> "PieceInfo":
         """The pieces of a vocabulary; InputError when it has no [MASK]."""
         ordinary = np.ones(embedding_rows(vocabulary), dtype=np.bool_)
         ordinary[list(special_ids(vocabulary))] = False
@@ -71,7 +71,7 @@ class PieceInfo:
                 begins[i] = starts_word(vocabulary, int(i))
             except InputError:  # a row to spare: no text has it
                 ordinary[i] = False
-        whole = isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece"
+        whole = isinstance(vocabulary, PretrainedTokenizer) and vocabulary.kind == "wordpiece"
         return cls(ordinary, begins, vocabulary.mask_id, -1 if whole else unk_id(vocabulary))
 
 
@@ -145,15 +145,15 @@ def _choose(
     return of_word[word] & ordinary  # type: ignore[no-any-return]
 
 
-def starts_word(vocabulary: Vocabulary, id_: int) -> bool:
+def starts_word(vocabulary: Tokenizer, id_: int) -> bool:
     """Whether a piece begins a word: it holds the space before it, or lacks WordPiece's ##."""
     piece = vocabulary.piece(id_)
-    if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.kind == "wordpiece":
+    if isinstance(vocabulary, PretrainedTokenizer) and vocabulary.kind == "wordpiece":
         return not piece.startswith(CONTINUATION_PREFIX)
     return piece.startswith((SPACE_MARKER, BYTE_SPACE_MARKER))
 
 
-def starts_word_after(text: str, vocabulary: Vocabulary) -> bool:
+def starts_word_after(text: str, vocabulary: Tokenizer) -> bool:
     """Whether what comes behind a text begins a word: where the vocabulary would cut anyway.
 
     Ours and bytes cut before spaces; WordPiece at all white space, punctuation and Chinese signs,
@@ -163,7 +163,7 @@ def starts_word_after(text: str, vocabulary: Vocabulary) -> bool:
     if not text:
         ids = vocabulary.encode("a")
         return not ids or starts_word(vocabulary, ids[0])
-    if not isinstance(vocabulary, PretrainedVocabulary) or vocabulary.kind == "bpe":
+    if not isinstance(vocabulary, PretrainedTokenizer) or vocabulary.kind == "bpe":
         return text.endswith(" ")
     last = text[-1:]
     if vocabulary.kind != "wordpiece":
@@ -178,22 +178,22 @@ def _is_punctuation(sign: str) -> bool:
     return plain or unicodedata.category(sign).startswith("P")
 
 
-def piece_text(vocabulary: Vocabulary, id_: int) -> str:
+def piece_text(vocabulary: Tokenizer, id_: int) -> str:
     """What a piece writes, without the space before it."""
     piece = vocabulary.piece(id_)
-    if not isinstance(vocabulary, PretrainedVocabulary):
+    if not isinstance(vocabulary, PretrainedTokenizer):
         return piece.removeprefix(SPACE_MARKER)
     if vocabulary.kind == "wordpiece":
         return piece.removeprefix(CONTINUATION_PREFIX)
     return vocabulary.decode([id_]).strip()
 
 
-def has_space_pieces(vocabulary: Vocabulary) -> bool:
+def has_space_pieces(vocabulary: Tokenizer) -> bool:
     """Whether the space before a word is a piece of its own, as in vocabularies of characters."""
-    return isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.kind == "char"
+    return isinstance(vocabulary, SentencePieceTokenizer) and vocabulary.kind == "char"
 
 
-def special_ids(vocabulary: Vocabulary) -> Iterator[int]:
+def special_ids(vocabulary: Tokenizer) -> Iterator[int]:
     """The ids of the special pieces that the vocabulary has."""
     for name in ("pad_id", "unk_id", "bos_id", "eos_id", "sep_id", "cls_id", "mask_id"):
         with suppress(InputError):

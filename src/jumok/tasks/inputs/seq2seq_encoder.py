@@ -17,7 +17,7 @@ from jumok.tasks.inputs.batches import PaddedBatch, collate
 from jumok.tasks.inputs.special_tokens import build_source, build_target, pad_id_or_zero
 from jumok.tasks.jobs.subword_sampling import SubwordSampling, sample_some
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Seq2SeqEncoder:
     Both sides may share one vocabulary. Imported ones have frames of their own.
     """
 
-    source_tokenizer: Vocabulary
-    target_tokenizer: Vocabulary
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     max_length: int
 
     def sources(self, texts: Sequence[str], cut: SubwordSampling | None = None) -> Ragged:
@@ -98,7 +98,7 @@ class Seq2SeqBatch:
         return self.target.n_tokens
 
 
-def _pieces(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling | None) -> Ragged:
+def _pieces(texts: Sequence[str], vocabulary: Tokenizer, cut: SubwordSampling | None) -> Ragged:
     if cut is None:
         return encode_cached(texts, vocabulary)
     return sample_some(texts, vocabulary, cut)

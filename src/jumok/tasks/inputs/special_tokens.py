@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 from jumok.processes import is_main_process
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 logger = logging.getLogger(__name__)
 
 
 def build_inputs(
-    vocabulary: Vocabulary, rows: Ragged, pairs: Ragged | None, max_length: int
+    vocabulary: Tokenizer, rows: Ragged, pairs: Ragged | None, max_length: int
 ) -> Ragged:
     """[CLS] before every row, [SEP] after both rows of a pair, as many ids as the model holds.
 
     With room for 5 ids a pair of 4 and 3 keeps 3 and 2, one of 7 and 1 keeps 4 and 1. An imported
     tokeniser frames and cuts by its own files. The first text that is cut is told, once.
     """
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return _by_their_files(vocabulary, rows, pairs, max_length)
     begin = _column(vocabulary.cls_id, len(rows))
     if pairs is None:
@@ -40,33 +40,33 @@ def build_inputs(
     return Ragged.beside([begin, rows.shortened(first), end, pairs.shortened(room - first), end])
 
 
-def build_source(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
+def build_source(vocabulary: Tokenizer, rows: Ragged, max_length: int) -> Ragged:
     """pieces [EOS], cut at the model's length."""
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return _by_their_files(vocabulary, rows, None, max_length)
     _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([rows.shortened(max_length - 1), end])
 
 
-def build_target(vocabulary: Vocabulary, rows: Ragged, max_length: int) -> Ragged:
+def build_target(vocabulary: Tokenizer, rows: Ragged, max_length: int) -> Ragged:
     """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
     begin = _column(decoder_start_id(vocabulary), len(rows))
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return Ragged.beside([begin, _by_their_files(vocabulary, rows, None, max_length)])
     _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
     return Ragged.beside([begin, rows.shortened(max_length - 1), end])
 
 
-def decoder_start_id(vocabulary: Vocabulary) -> int:
+def decoder_start_id(vocabulary: Tokenizer) -> int:
     """The id a decoder is given first: [BOS], or what an imported model's config says."""
-    if isinstance(vocabulary, PretrainedVocabulary) and vocabulary.start_id is not None:
+    if isinstance(vocabulary, PretrainedTokenizer) and vocabulary.start_id is not None:
         return vocabulary.start_id
     return vocabulary.bos_id
 
 
-def pad_id_or_zero(vocabulary: Vocabulary) -> int:
+def pad_id_or_zero(vocabulary: Tokenizer) -> int:
     """The id that fills short rows: [PAD], or of a vocabulary without one any id, never seen."""
     try:
         return vocabulary.pad_id
@@ -74,28 +74,28 @@ def pad_id_or_zero(vocabulary: Vocabulary) -> int:
         return 0
 
 
-def embedding_rows(vocabulary: Vocabulary) -> int:
+def embedding_rows(vocabulary: Tokenizer) -> int:
     """How many rows the tables of a model have for this vocabulary; some have rows to spare."""
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         return max(len(vocabulary), vocabulary.output_size)
     return len(vocabulary)
 
 
-def n_special(vocabulary: Vocabulary) -> tuple[int, int]:
+def n_special(vocabulary: Tokenizer) -> tuple[int, int]:
     """How many ids stand before and behind the pieces of a text alone."""
-    if isinstance(vocabulary, PretrainedVocabulary):
+    if isinstance(vocabulary, PretrainedTokenizer):
         row = vocabulary.frame([-1]).ids
         return row.index(-1), len(row) - 1 - row.index(-1)
     return 1, 0
 
 
-def truncation_side(vocabulary: Vocabulary) -> Literal["left", "right"]:
+def truncation_side(vocabulary: Tokenizer) -> Literal["left", "right"]:
     """Where a text that is too long loses pieces: its end, unless an imported tokeniser differs."""
-    return vocabulary.reading.side if isinstance(vocabulary, PretrainedVocabulary) else "right"
+    return vocabulary.reading.side if isinstance(vocabulary, PretrainedTokenizer) else "right"
 
 
 def _by_their_files(
-    vocabulary: PretrainedVocabulary, rows: Ragged, pairs: Ragged | None, max_length: int
+    vocabulary: PretrainedTokenizer, rows: Ragged, pairs: Ragged | None, max_length: int
 ) -> Ragged:
     """Rows as the tokeniser's files frame them, no longer than they and the model allow."""
     limit = min(max_length, vocabulary.model_max_length or max_length)

@@ -10,7 +10,7 @@ from jumok.data.token_cache import encode_cached
 from jumok.errors import InputError
 from jumok.tasks.inputs.special_tokens import build_inputs
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TextEncoder:
     until both fit (Devlin et al. 2019, appendix A.2). An imported vocabulary has frames of its own.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: Tokenizer
     max_length: int
 
     def __call__(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Ragged:
@@ -123,13 +123,13 @@ def table_texts(table: Table, pieces: bool) -> Sequence[str]:
     return ["".join(text).replace("▁", " ").strip() for text in table.pieces("text")]
 
 
-def uses_token_types(vocabulary: Vocabulary, n_segments: int, pooling: str = "first") -> bool:
+def uses_token_types(vocabulary: Tokenizer, n_segments: int, pooling: str = "first") -> bool:
     """Whether a model is told which text of a pair each token belongs to.
 
     It is not where the tokeniser of somebody else's model does not tell it: there all tokens were
     of segment 0. Who compares the two texts needs it nevertheless.
     """
-    tells = getattr(vocabulary, "gives_segments", True)  # ours always do
+    tells = getattr(vocabulary, "has_token_type_ids", True)  # ours always do
     return n_segments > 1 and (tells or pooling == "compare")
 
 

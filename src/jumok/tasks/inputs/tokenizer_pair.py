@@ -20,9 +20,9 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import VocabularyRecipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import get_task
-from jumok.text.pretrained import PretrainedVocabulary, read_vocabulary
-from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.pretrained import PretrainedTokenizer, load_tokenizer
+from jumok.text.sentencepiece import SentencePieceTokenizer
+from jumok.text.tokenizer import Tokenizer
 
 SOURCE, TARGET = "vocabulary.model", "vocabulary.target.model"
 IMPORTED = "vocabulary"  # a folder
@@ -33,11 +33,11 @@ _FACTS = "facts.json"  # in it: what the tokeniser's files alone do not tell
 class TokenizerPair:
     """The vocabulary of what is read and that of what is written; the same one when joint."""
 
-    source: Vocabulary
-    target: Vocabulary
+    source: Tokenizer
+    target: Tokenizer
 
     @classmethod
-    def from_pretrained(cls, imported: PretrainedVocabulary) -> "TokenizerPair":
+    def from_pretrained(cls, imported: PretrainedTokenizer) -> "TokenizerPair":
         """The two sides of an imported tokeniser, most often one."""
         return cls(imported, imported.target)
 
@@ -55,7 +55,7 @@ class TokenizerPair:
     @property
     def checksums(self) -> dict[str, str]:
         """What config.json keeps: the fingerprints, and of an imported one its identity too."""
-        if not isinstance(self.source, PretrainedVocabulary):
+        if not isinstance(self.source, PretrainedTokenizer):
             return self.fingerprints
         return self.fingerprints | {"vocabulary_identity": self.source.identity}
 
@@ -66,7 +66,7 @@ class TokenizerPair:
 
     def check(self, recipe: Recipe) -> None:
         """Raises InputError for a recipe that asks of them what they cannot do."""
-        imported = isinstance(self.source, PretrainedVocabulary)
+        imported = isinstance(self.source, PretrainedTokenizer)
         if imported and recipe.augmentation.subword_sampling:
             raise InputError(
                 f"augmentation.subword_sampling {recipe.augmentation.subword_sampling} came, and "
@@ -89,11 +89,11 @@ class TokenizerPair:
 
     def save(self, folder: Path) -> None:
         """Write them into the folder of a run."""
-        if isinstance(self.source, PretrainedVocabulary):
+        if isinstance(self.source, PretrainedTokenizer):
             save_imported(self.source, folder)
             return
         for vocabulary, name in ((self.source, SOURCE), (self.target, TARGET)):
-            assert isinstance(vocabulary, SentencePieceVocabulary)
+            assert isinstance(vocabulary, SentencePieceTokenizer)
             if name == SOURCE or not self.joint:
                 vocabulary.save(folder / name)
 
@@ -107,25 +107,25 @@ class TokenizerPair:
             return cls.from_pretrained(load_imported(folder))
         if not (folder / SOURCE).is_file():
             return None
-        source = SentencePieceVocabulary.load(folder / SOURCE)
+        source = SentencePieceTokenizer.load(folder / SOURCE)
         if joint:
             return cls(source, source)
-        return cls(source, SentencePieceVocabulary.load(folder / TARGET))
+        return cls(source, SentencePieceTokenizer.load(folder / TARGET))
 
 
 def read_hf_tokenizer(
     folder: Path, config: Mapping[str, Any], generation: Mapping[str, Any]
-) -> PretrainedVocabulary | None:
+) -> PretrainedTokenizer | None:
     """The tokeniser beside a foreign model, None where there is none.
 
     What its decoder is given first generation_config.json says, else config.json.
     """
     start = ConfigReader(generation).token_id("decoder_start_token_id")
     told = {} if start is None else {"decoder_start_token_id": start}
-    return read_vocabulary(folder, {**config, **told})
+    return load_tokenizer(folder, {**config, **told})
 
 
-def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
+def save_imported(vocabulary: PretrainedTokenizer, folder: Path) -> None:
     """Write the files of an imported tokeniser, and what else a reader of them must know."""
     inside = folder / IMPORTED
     with storage_errors(f"{inside}: cannot be made"):
@@ -135,16 +135,16 @@ def save_imported(vocabulary: PretrainedVocabulary, folder: Path) -> None:
     write_atomically(inside / _FACTS, facts.encode())
 
 
-def load_imported(folder: Path) -> PretrainedVocabulary:
+def load_imported(folder: Path) -> PretrainedTokenizer:
     """The imported tokeniser in the folder of a run."""
     inside = folder / IMPORTED
-    found = read_vocabulary(inside, read_json(inside / _FACTS))
+    found = load_tokenizer(inside, read_json(inside / _FACTS))
     if found is None:
         raise InputError(f"{inside} holds no tokeniser; restore the run's own files")
     return found
 
 
-def matches(config: Mapping[str, Any], vocabulary: Vocabulary, name: str = "vocabulary") -> bool:
+def matches(config: Mapping[str, Any], vocabulary: Tokenizer, name: str = "vocabulary") -> bool:
     """Whether it is the very one that a run's config.json tells the sums of.
 
     Runs of earlier versions have no identities in theirs: there the fingerprint decides.
@@ -180,7 +180,7 @@ def train_or_load(recipe: Recipe, train: Table) -> TokenizerPair:
         raise InputError(f"vocabulary of the targets (vocabulary.target_size): {error}") from error
 
 
-def _train_or_load_one(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceVocabulary:
+def _train_or_load_one(choice: VocabularyRecipe, texts: Iterable[str]) -> SentencePieceTokenizer:
     if choice.file:
-        return SentencePieceVocabulary.load(choice.file)
-    return SentencePieceVocabulary.train(texts, choice)
+        return SentencePieceTokenizer.load(choice.file)
+    return SentencePieceTokenizer.train(texts, choice)

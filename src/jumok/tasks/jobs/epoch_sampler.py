@@ -17,7 +17,7 @@ from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
 from jumok.tasks.jobs.subword_sampling import replace_rows, sample_all
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary, unk_id
+from jumok.text.tokenizer import Tokenizer, unk_id
 
 BatchT = TypeVar("B")
 
@@ -27,7 +27,7 @@ class EpochSampler:
     """All epochs of some texts; each is a pure function of its number and the recipe's seed."""
 
     recipe: Recipe
-    vocabulary: Vocabulary
+    vocabulary: Tokenizer
     texts: TextInputs
     ids: Ragged  # what a model reads of them
     device: torch.device
@@ -89,7 +89,7 @@ class EpochSampler:
 def _with_token_dropout(
     rows: Ragged,
     share: float,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     rng: np.random.Generator,
 ) -> Ragged:
     """The rows with a share of their tokens hidden behind [MASK]; [CLS], [SEP] and so on stay."""

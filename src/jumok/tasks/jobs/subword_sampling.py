@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from jumok.data.token_cache import encode_cached
 from jumok.seeding import derive_seed
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 SAMPLE_BATCH = 8_192  # texts; lists of ids take ten times the memory of rows
 
@@ -19,11 +19,11 @@ class SubwordSampling:
     """How texts are cut at random: which share of them, how boldly, by which seed."""
 
     ratio: float  # of the texts; the others are cut the best way
-    alpha: float  # as `Vocabulary.sample_batch` has it
+    alpha: float  # as `Tokenizer.sample_batch` has it
     seed: int
 
 
-def sample_some(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampling) -> Ragged:
+def sample_some(texts: Sequence[str], vocabulary: Tokenizer, cut: SubwordSampling) -> Ragged:
     """The ids of each text, a share of them cut at random: a pure function of its arguments."""
     if cut.ratio >= 1.0:
         return sample_all(texts, vocabulary, cut.alpha, cut.seed)
@@ -33,7 +33,7 @@ def sample_some(texts: Sequence[str], vocabulary: Vocabulary, cut: SubwordSampli
     return replace_rows(encode_cached(texts, vocabulary), chosen, others)
 
 
-def sample_all(texts: Sequence[str], vocabulary: Vocabulary, alpha: float, seed: int) -> Ragged:
+def sample_all(texts: Sequence[str], vocabulary: Tokenizer, alpha: float, seed: int) -> Ragged:
     """Every text in pieces sampled from all ways to cut it (Kudo 2018), a part at a time."""
     parts = []
     for start in range(0, len(texts), SAMPLE_BATCH):

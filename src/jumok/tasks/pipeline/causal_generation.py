@@ -25,7 +25,7 @@ from jumok.tasks.pipeline.backends import DecoderBackends
 from jumok.tasks.pipeline.generation import Generated
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.told import to_generated_text
-from jumok.text.streaming import shared
+from jumok.text.streaming import common_prefix_length
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.pipeline import Pipeline
@@ -153,6 +153,6 @@ def _outputs(
     before, *wholes = loaded.vocabulary.decode_batch([ids, *([*ids, *w.ids] for w in several)])
     stops = loaded.recipe.decoding.stop
     return [
-        Generated(truncate_at_stop(whole[shared(before, whole) :], stops), written)
+        Generated(truncate_at_stop(whole[common_prefix_length(before, whole) :], stops), written)
         for whole, written in zip(wholes, several, strict=True)
     ]

@@ -34,7 +34,7 @@ from jumok.tasks.pipeline.distributed_map import Codec, distributed_map
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 _WRITTEN: Codec[list[list[Hypothesis]]] = Codec(
     lambda rows: json.dumps([[asdict(one) for one in row] for row in rows]).encode(),
@@ -55,7 +55,7 @@ def effective_config(config: DecodingConfig, model: EncoderDecoder) -> DecodingC
     return config.capped_at(model.decoder.embedding.max_length)
 
 
-def check_decoding(recipe: Recipe, model: nn.Module, vocabulary: Vocabulary) -> None:
+def check_decoding(recipe: Recipe, model: nn.Module, vocabulary: Tokenizer) -> None:
     """Raises InputError for [decoding] that the vocabulary or the model cannot carry out.
 
     Before a training, that is, and not when its first answers are to be scored.
@@ -76,7 +76,7 @@ def generate_all(
     model: EncoderDecoder,
     sources: Ragged,
     pad_id: int,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     config: DecodingConfig,
     device: torch.device,
     *,

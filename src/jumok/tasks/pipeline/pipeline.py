@@ -21,9 +21,9 @@ from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import get_task
-from jumok.text.limits import MOST_BYTES, MOST_IMPORTED_BYTES, check_length
-from jumok.text.pretrained import PretrainedVocabulary
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES, check_length
+from jumok.text.pretrained import PretrainedTokenizer
+from jumok.text.tokenizer import Tokenizer
 
 
 class Pipeline:
@@ -39,11 +39,11 @@ class Pipeline:
     def __init__(
         self,
         model: nn.Module,
-        vocabulary: Vocabulary | None,
+        vocabulary: Tokenizer | None,
         recipe: Recipe,
         labels: tuple[str, ...],
         device: torch.device,
-        target_vocabulary: Vocabulary | None = None,
+        target_vocabulary: Tokenizer | None = None,
         origin: Origin | None = None,
         processes: ProcessGroup = SINGLE_PROCESS,
     ) -> None:
@@ -83,12 +83,12 @@ class Pipeline:
         return not isinstance(self.model, Encoder | Decoder)
 
     @property
-    def vocabulary_or_none(self) -> Vocabulary | None:
+    def vocabulary_or_none(self) -> Tokenizer | None:
         """The vocabulary, None when the folder has none."""
         return self._vocabulary
 
     @property
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> Tokenizer:
         """The vocabulary the model reads with, and as a rule writes with."""
         if self._vocabulary is None:
             raise InputError(
@@ -99,7 +99,7 @@ class Pipeline:
         return self._vocabulary
 
     @property
-    def target_vocabulary(self) -> Vocabulary:
+    def target_vocabulary(self) -> Tokenizer:
         """The vocabulary the model writes with."""
         if self.recipe.vocabulary.joint:
             return self.vocabulary
@@ -149,9 +149,9 @@ class Pipeline:
 
     def check_length(self, texts: Sequence[str]) -> None:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
-        imported = isinstance(self._vocabulary, PretrainedVocabulary)
+        imported = isinstance(self._vocabulary, PretrainedTokenizer)
         for text in texts:
-            check_length(text, MOST_IMPORTED_BYTES if imported else MOST_BYTES)
+            check_length(text, MAX_PRETRAINED_TEXT_BYTES if imported else MAX_TEXT_BYTES)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.
@@ -285,7 +285,7 @@ def _generation_processors(origin: Origin | None, recipe: Recipe) -> list[Proces
     return generation_processors(origin, most, recipe.model.output_size)
 
 
-def _check_tokenizer_size(vocabulary: Vocabulary, size: int) -> None:
+def _check_tokenizer_size(vocabulary: Tokenizer, size: int) -> None:
     """Raises InputError for a tokeniser that gives ids its model knows nothing of."""
     if len(vocabulary) > size:
         raise InputError(

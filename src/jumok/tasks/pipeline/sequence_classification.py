@@ -25,7 +25,7 @@ from jumok.tasks.inputs.text_encoder import TextInputs, token_type_ids, uses_tok
 from jumok.tasks.jobs.epoch_sampler import EpochSampler
 from jumok.tasks.pipeline.distributed_map import TENSOR_CODEC, distributed_map
 from jumok.text.ragged import Ragged
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def epoch_batches(
     return epochs.batches(number, batch)
 
 
-def forward(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Tensor:
+def forward(model: nn.Module, texts: PaddedBatch, vocabulary: Tokenizer) -> Tensor:
     """What the model says to a batch, (B, L); it learns from [SEP] which token is of which text.
 
     A decoder, where there is one, is given [BOS] as in note 002.
@@ -93,7 +93,7 @@ def forward(model: nn.Module, texts: PaddedBatch, vocabulary: Vocabulary) -> Ten
 def predict_all(
     model: nn.Module,
     rows: Ragged,
-    vocabulary: Vocabulary,
+    vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> Tensor:

@@ -42,7 +42,7 @@ from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.runs.run import FORMAT, Run
-from jumok.text.pretrained import PretrainedVocabulary
+from jumok.text.pretrained import PretrainedTokenizer
 from jumok.training.config import TrainingConfig
 
 UNUSED_TENSORS = "carried.safetensors"  # tensors of a checkpoint that its model has no use for
@@ -142,7 +142,7 @@ def _write(
     run: Run,
     checkpoint: HFCheckpoint,
     found: PretrainedModel,
-    vocabulary: PretrainedVocabulary | None,
+    vocabulary: PretrainedTokenizer | None,
     imported: ImportedCheckpoint,
 ) -> None:
     """The files of an imported run into its folder."""
@@ -284,7 +284,7 @@ def _legacy_generation_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def _imported(
     described: HFArchitecture,
     model: nn.Module,
-    vocabulary: PretrainedVocabulary | None,
+    vocabulary: PretrainedTokenizer | None,
     origin: Origin,
     folder: Path,
 ) -> ImportedCheckpoint:

@@ -24,8 +24,8 @@ from jumok.tasks.recipe.tables import ModelConfig
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.import_checkpoint import ImportedCheckpoint, open_hf, open_imported
 from jumok.tasks.runs.run import Run
-from jumok.text.sentencepiece import SentencePieceVocabulary
-from jumok.text.tokenizer import Vocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
+from jumok.text.tokenizer import Tokenizer
 from jumok.training.checkpoints.checkpoint import parse_step
 from jumok.training.checkpoints.store import CHECKPOINT_NAME, CHECKPOINTS, CheckpointStore
 
@@ -120,14 +120,14 @@ def _imported_pipeline(imported: ImportedCheckpoint, device: str, weights: Path)
     return loaded
 
 
-def _load_tokenizers(folder: Path, *, joint: bool) -> tuple[Vocabulary | None, Vocabulary | None]:
+def _load_tokenizers(folder: Path, *, joint: bool) -> tuple[Tokenizer | None, Tokenizer | None]:
     """The vocabulary in a run's folder and, where the target has its own, that one too."""
     if (folder / IMPORTED).is_dir():
         both = TokenizerPair.from_pretrained(load_imported(folder))
         return both.source, None if joint else both.target
     names = [SOURCE] if joint else [SOURCE, TARGET]
     found = [
-        SentencePieceVocabulary.load(folder / name) if (folder / name).is_file() else None
+        SentencePieceTokenizer.load(folder / name) if (folder / name).is_file() else None
         for name in names
     ]
     return found[0], None if joint else found[1]

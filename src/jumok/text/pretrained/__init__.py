@@ -1,13 +1,13 @@
 """Tokenisers of other people's models: read from their own files, with their own framing.
 
-    vocabulary = read_vocabulary(Path("klue-bert"), {"model_type": "bert"})
-    vocabulary.encode_framed("질문", "대답").ids  # [CLS] 질문 [SEP] 대답 [SEP]
+    vocabulary = load_tokenizer(Path("klue-bert"), {"model_type": "bert"})
+    vocabulary.encode_with_special_tokens("질문", "대답").ids  # [CLS] 질문 [SEP] 대답 [SEP]
 
 The ids are those of AutoTokenizer of transformers, which is not needed here.
 """
 
-from jumok.text.pretrained.load import read_vocabulary
-from jumok.text.pretrained.tokenizer import PretrainedVocabulary
+from jumok.text.pretrained.load import load_tokenizer
+from jumok.text.pretrained.tokenizer import PretrainedTokenizer
 from jumok.text.template import Framed
 
-__all__ = ["Framed", "PretrainedVocabulary", "read_vocabulary"]
+__all__ = ["Framed", "PretrainedTokenizer", "load_tokenizer"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from tokenizers import Tokenizer
 
 from jumok.errors import InputError
-from jumok.text.normalization import checked
+from jumok.text.normalization import check_text
 from jumok.text.offsets import Span
 from jumok.text.pretrained.library_errors import library_errors
 
@@ -156,7 +156,7 @@ def checked_text(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"{str(text)[:80]!r} is no text; give a text")
     if not text.isascii():
-        checked(text.replace("\0", " "))
+        check_text(text.replace("\0", " "))
     return text
 
 

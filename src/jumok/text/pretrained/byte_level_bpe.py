@@ -37,8 +37,8 @@ def roberta(files: TokenizerFiles, settings: Settings, written: TokenizerJson | 
     )
     cls = piece_id(tokenizer, names, "cls_token")
     sep = piece_id(tokenizer, names, "sep_token")
-    segments = settings.gives_segments(default=False)
-    return Assembly(tokenizer, names, double_sep(cls, sep), gives_segments=segments)
+    segments = settings.has_token_type_ids(default=False)
+    return Assembly(tokenizer, names, double_sep(cls, sep), has_token_type_ids=segments)
 
 
 def gpt2(files: TokenizerFiles, settings: Settings, written: TokenizerJson | None) -> Assembly:
@@ -50,8 +50,8 @@ def gpt2(files: TokenizerFiles, settings: Settings, written: TokenizerJson | Non
         _move_offsets(tokenizer, written.processor)
     else:
         parts = bos_eos(tokenizer, names, settings, told=written is None)
-    segments = settings.gives_segments(default=False)
-    return Assembly(tokenizer, names, parts, gives_segments=segments)
+    segments = settings.has_token_type_ids(default=False)
+    return Assembly(tokenizer, names, parts, has_token_type_ids=segments)
 
 
 def _move_offsets(tokenizer: Tokenizer, processor: Mapping[str, Any]) -> None:

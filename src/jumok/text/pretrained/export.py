@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, processors
 
 from jumok.errors import InputError
-from jumok.text.sentencepiece import SentencePieceVocabulary
+from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.sentencepiece_proto import ModelFile, PieceType, read_model
 
 SPACE = "▁"
@@ -27,20 +27,26 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Frames:
+class TemplateStrings:
     """What stands around one text and around two, as pieces; $A and $B are the texts."""
 
     single: Sequence[str]
     pair: Sequence[str]
 
 
-CLASSIFYING = Frames(("[CLS]", "$A"), ("[CLS]", "$A", "[SEP]", "$B:1", "[SEP]:1"))
-READING = Frames(("$A", "[EOS]"), ("$A", "$B", "[EOS]"))
-CONTINUING = Frames(("[BOS]", "$A"), ("[BOS]", "$A", "$B"))
+CLASSIFICATION_TEMPLATE = TemplateStrings(
+    ("[CLS]", "$A"), ("[CLS]", "$A", "[SEP]", "$B:1", "[SEP]:1")
+)
+SEQUENCE_TEMPLATE = TemplateStrings(("$A", "[EOS]"), ("$A", "$B", "[EOS]"))
+CAUSAL_LM_TEMPLATE = TemplateStrings(("[BOS]", "$A"), ("[BOS]", "$A", "$B"))
 
 
 def tokenizer_files(
-    vocabulary: SentencePieceVocabulary, frames: Frames, max_length: int, *, segments: bool
+    vocabulary: SentencePieceTokenizer,
+    template: TemplateStrings,
+    max_length: int,
+    *,
+    segments: bool,
 ) -> Mapping[str, bytes]:
     """tokenizer.json and tokenizer_config.json, by their names.
 
@@ -71,7 +77,7 @@ def tokenizer_files(
         [AddedToken(name, special=True, normalized=False) for name in special]
     )
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=list(frames.single), pair=list(frames.pair), special_tokens=list(special.items())
+        single=list(template.single), pair=list(template.pair), special_tokens=list(special.items())
     )
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",

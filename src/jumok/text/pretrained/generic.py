@@ -44,7 +44,7 @@ def as_written(
         names or _usual(tokenizer),
         parts,
         unknown=_unknown(tokenizer, written.model),
-        gives_segments=settings.gives_segments(default=False),
+        has_token_type_ids=settings.has_token_type_ids(default=False),
     )
 
 
@@ -104,7 +104,7 @@ def _from_model(model: ModelFile, settings: Settings) -> Assembly:
         names,
         bos_eos(tokenizer, names, settings, told=True),
         unknown=unknown,
-        gives_segments=settings.gives_segments(default=False),
+        has_token_type_ids=settings.has_token_type_ids(default=False),
     )
 
 

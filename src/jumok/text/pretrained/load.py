@@ -12,9 +12,9 @@ from jumok.errors import InputError
 from jumok.text.pretrained.backend import LibraryCutter
 from jumok.text.pretrained.files import CONFIG, TOKENIZER, TokenizerFiles
 from jumok.text.pretrained.marian import MAX_LENGTH, marian
-from jumok.text.pretrained.registry import MARIAN, class_name, kind_of
+from jumok.text.pretrained.registry import MARIAN, kind_of, tokenizer_class_name
 from jumok.text.pretrained.special_tokens import Assembly
-from jumok.text.pretrained.tokenizer import SPECIAL_NAMES, PretrainedVocabulary
+from jumok.text.pretrained.tokenizer import SPECIAL_NAMES, PretrainedTokenizer
 from jumok.text.pretrained.tokenizer_config import Settings, read_settings
 from jumok.text.pretrained.tokenizer_json import TokenizerJson
 from jumok.text.template import Fixed, Frame, Slot
@@ -32,7 +32,7 @@ _FACTS = (
 _JAMO = re.compile("[\u1100-\u11ff]")  # consonants and vowels that make up syllables
 
 
-def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> PretrainedVocabulary | None:
+def load_tokenizer(folder: Path, config: Mapping[str, Any]) -> PretrainedTokenizer | None:
     """The tokeniser in `folder`, of the kind that AutoTokenizer of transformers 5 would take.
 
     `config` is the model's config.json, whose `model_type` and `tokenizer_class` decide together
@@ -56,10 +56,10 @@ def _start(config: Mapping[str, Any]) -> int | None:
     return start if isinstance(start, int) and not isinstance(start, bool) else None
 
 
-def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedVocabulary:
+def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedTokenizer:
     written = TokenizerJson.read(files) if TOKENIZER in files else None
     settings = read_settings(files, written.added if written else ())
-    name = class_name(config, files.table(CONFIG))
+    name = tokenizer_class_name(config, files.table(CONFIG))
     side = _side(settings, written)
     output_size = _size(config, "vocab_size")
     if name == MARIAN:
@@ -83,14 +83,14 @@ def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedVocabul
     written_language = settings.text("tgt_lang")
     if languages and written_language not in (None, *languages):
         raise InputError(f'tgt_lang is "{written_language}", which the model does not speak')
-    return PretrainedVocabulary(
+    return PretrainedTokenizer(
         files,
         cutter,
         reading=reading,
         writing=languages.get(written_language or "", reading),
         special_ids=_special_ids(built),
         model_max_length=settings.model_max_length,
-        gives_segments=built.gives_segments,
+        has_token_type_ids=built.has_token_type_ids,
         output_size=output_size,
         languages=languages,
     )
@@ -101,7 +101,7 @@ def _marian(
     settings: Settings,
     side: Literal["right", "left"],
     sizes: tuple[int, int],
-) -> PretrainedVocabulary:
+) -> PretrainedTokenizer:
     both = marian(files, settings)
     ids = {
         ours: both.source.added[both.named[t]]
@@ -112,14 +112,14 @@ def _marian(
         raise InputError("the tokeniser's files name no eos_token; add it to tokenizer_config.json")
     eos = Fixed((ids["[EOS]"],))
     frame = Frame((Slot(0), eos), (Slot(0), Slot(1), eos), side, evenly=True)
-    return PretrainedVocabulary(
+    return PretrainedTokenizer(
         files,
         both.source,
         reading=frame,
         writing=frame,
         special_ids=ids,
         model_max_length=settings.model_max_length or MAX_LENGTH,
-        gives_segments=settings.gives_segments(default=False),
+        has_token_type_ids=settings.has_token_type_ids(default=False),
         output_size=sizes[0],
         target_cutter=both.target,
         target_output_size=sizes[1],

@@ -69,7 +69,7 @@ _OF_MODEL = {
 }
 
 
-def class_name(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> str:
+def tokenizer_class_name(config: Mapping[str, Any], tokenizer_config: Mapping[str, Any]) -> str:
     """The name of the class AutoTokenizer takes, without "Fast", by the two configurations.
 
     What tokenizer_config.json says comes before config.json, and both before the kind of model.

@@ -26,7 +26,7 @@ class Assembly:
     named: Mapping[str, str]  # "cls_token" -> "[CLS]"
     parts: Parts
     unknown: int | None = None
-    gives_segments: bool = False
+    has_token_type_ids: bool = False
     languages: Mapping[str, Parts] = field(default_factory=dict)
 
 

@@ -25,13 +25,13 @@ SPECIAL_NAMES = {
 
 
 @dataclass(frozen=True, eq=False)
-class PretrainedVocabulary:
-    """A `Vocabulary` read from the tokeniser files of a model, by `read_vocabulary`.
+class PretrainedTokenizer:
+    """A `Tokenizer` read from the tokeniser files of a model, by `load_tokenizer`.
 
     Two ways lead from a text to ids. `encode` and `encode_batch` keep the promise of every
     vocabulary: no special piece is added and none comes from the text, so that a user who types
-    "[MASK]" wrote six characters. `encode_framed`, `encode_framed_batch`, `encode_exact` and
-    `encode_with_offsets` do what transformers' AutoTokenizer does: there a typed "[MASK]" is the
+    "[MASK]" wrote six characters. `encode_with_special_tokens`, `encode_batch_with_special_tokens`, `encode_hf` and
+    `encode_hf_with_offsets` do what transformers' AutoTokenizer does: there a typed "[MASK]" is the
     special piece. For all other texts both give the same ids.
     """
 
@@ -41,7 +41,7 @@ class PretrainedVocabulary:
     writing: Frame  # of what it is to write, where that is another language
     special_ids: Mapping[str, int]  # {"[PAD]": 0, ...}: those that the files name
     model_max_length: int | None = None  # None: no file tells
-    gives_segments: bool = False  # whether AutoTokenizer gives token_type_ids
+    has_token_type_ids: bool = False  # whether AutoTokenizer gives token_type_ids
     output_size: int = 0  # of the model: it may have more rows than the vocabulary has pieces
     target_cutter: Cutter | None = None  # of what the model writes, where that is another
     target_output_size: int = 0  # the same for that one
@@ -51,7 +51,7 @@ class PretrainedVocabulary:
     facts: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
 
     @cached_property
-    def target(self) -> "PretrainedVocabulary":
+    def target(self) -> "PretrainedTokenizer":
         """The vocabulary of what the model writes: of Marian and mBART another, else this one."""
         cutter = self.target_cutter or self.cutter
         if cutter is self.cutter and self.writing == self.reading:
@@ -66,7 +66,7 @@ class PretrainedVocabulary:
             output_size=self.target_output_size if own else self.output_size,
         )
 
-    def with_languages(self, source: str, target: str) -> "PretrainedVocabulary":
+    def with_languages(self, source: str, target: str) -> "PretrainedTokenizer":
         """The same vocabulary for other languages ("ko_KR"), where the frame tells the language."""
         for code in (source, target):
             if code not in self.languages:
@@ -111,7 +111,7 @@ class PretrainedVocabulary:
         return self._size
 
     def __repr__(self) -> str:
-        return f"PretrainedVocabulary({self.kind}, {len(self)} pieces)"
+        return f"PretrainedTokenizer({self.kind}, {len(self)} pieces)"
 
     @property
     def pad_id(self) -> int:
@@ -156,12 +156,12 @@ class PretrainedVocabulary:
         """The ids of many texts, on all cores."""
         return self.cutter.plain(_several(texts))
 
-    def encode_exact(self, texts: Sequence[str]) -> list[list[int]]:
+    def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` has them."""
         return self.cutter.exact(_several(texts))
 
-    def encode_with_offsets(self, text: str) -> Cut:
-        """The ids of `encode_exact` and the characters of the text that each stands for."""
+    def encode_hf_with_offsets(self, text: str) -> Cut:
+        """The ids of `encode_hf` and the characters of the text that each stands for."""
         return self.cutter.cut(text)
 
     def spans(self, text: str) -> list[Span]:
@@ -178,29 +178,31 @@ class PretrainedVocabulary:
         """
         return self.reading.frame(ids, pair, self._limit(max_length))
 
-    def encode_framed(
+    def encode_with_special_tokens(
         self, text: str, pair: str | None = None, max_length: int | None = None
     ) -> Framed:
         """A row as `AutoTokenizer(text, pair, truncation=True, max_length=...)` gives it.
 
         A typed "[MASK]" becomes the special piece, as it does there.
         """
-        return self.encode_framed_batch([text], None if pair is None else [pair], max_length)[0]
+        return self.encode_batch_with_special_tokens(
+            [text], None if pair is None else [pair], max_length
+        )[0]
 
-    def encode_framed_batch(
+    def encode_batch_with_special_tokens(
         self,
         texts: Sequence[str],
         pairs: Sequence[str] | None = None,
         max_length: int | None = None,
     ) -> list[Framed]:
         """Many rows, on all cores; an empty second text is a text too, as in AutoTokenizer's."""
-        firsts = self.encode_exact(texts)
+        firsts = self.encode_hf(texts)
         limit = self._limit(max_length)
         if pairs is None:
             return [self.reading.frame(ids, None, limit) for ids in firsts]
         if len(pairs) != len(texts):
             raise InputError(f"{len(texts)} texts and {len(pairs)} second ones; give as many")
-        seconds = self.encode_exact(pairs)
+        seconds = self.encode_hf(pairs)
         return [
             self.reading.frame(ids, pair, limit) for ids, pair in zip(firsts, seconds, strict=True)
         ]

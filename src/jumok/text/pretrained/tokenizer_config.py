@@ -91,7 +91,7 @@ class Settings:
             raise InputError(f'{CONFIG}: truncation_side is {side!r}; give "right" or "left"')
         return side
 
-    def gives_segments(self, default: bool) -> bool:
+    def has_token_type_ids(self, default: bool) -> bool:
         """Whether rows come with segment numbers (token_type_ids)."""
         names = self.options.get("model_input_names")
         if names is None:

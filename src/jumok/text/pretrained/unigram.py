@@ -210,8 +210,8 @@ def _precompiled(charsmap: bytes) -> normalizers.Normalizer:
 def _assembly(
     tokenizer: Tokenizer, settings: Settings, names: Mapping[str, str], parts: Parts, unknown: int
 ) -> Assembly:
-    segments = settings.gives_segments(default=False)
-    return Assembly(tokenizer, names, parts, unknown=unknown, gives_segments=segments)
+    segments = settings.has_token_type_ids(default=False)
+    return Assembly(tokenizer, names, parts, unknown=unknown, has_token_type_ids=segments)
 
 
 def _spoken(
@@ -232,7 +232,7 @@ def _spoken(
         names,
         languages[source],
         unknown=3,
-        gives_segments=settings.gives_segments(default=False),
+        has_token_type_ids=settings.has_token_type_ids(default=False),
         languages=languages,
     )
 

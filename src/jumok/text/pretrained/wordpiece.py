@@ -29,14 +29,14 @@ _SPACE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join
 
 def bert(files: TokenizerFiles, settings: Settings, written: TokenizerJson | None) -> Assembly:
     """BERT's tokeniser, which numbers segments."""
-    return _bert(files, settings, written, gives_segments=True)
+    return _bert(files, settings, written, has_token_type_ids=True)
 
 
 def distilbert(
     files: TokenizerFiles, settings: Settings, written: TokenizerJson | None
 ) -> Assembly:
     """DistilBERT's, which does not."""
-    return _bert(files, settings, written, gives_segments=False)
+    return _bert(files, settings, written, has_token_type_ids=False)
 
 
 def read_lines(text: str) -> dict[str, int]:
@@ -56,7 +56,7 @@ def _bert(
     settings: Settings,
     written: TokenizerJson | None,
     *,
-    gives_segments: bool,
+    has_token_type_ids: bool,
 ) -> Assembly:
     named = named_pieces(settings, _DEFAULTS)
     vocab = written.model["vocab"] if written else read_lines(files.text("vocab.txt"))
@@ -80,5 +80,5 @@ def _bert(
         names,
         (single, (*single, Slot(1, 1), Fixed((sep,), 1))),
         unknown=tokenizer.token_to_id(unknown),
-        gives_segments=settings.gives_segments(gives_segments),
+        has_token_type_ids=settings.has_token_type_ids(has_token_type_ids),
     )
