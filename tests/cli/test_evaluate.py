@@ -57,7 +57,7 @@ def test_sequences_written_otherwise(capsys: Capture, reading_run: Path) -> None
     words = ("--decoding", "beam=3", "--decoding", "length_penalty=0.5")
     done = call(capsys, "evaluate", reading_run, *words, "--json")
     (scores,) = done.rows
-    ranking = "length_penalty=0.5 length_norm='power' early_stop='likely'"
+    ranking = "length_penalty=0.5 length_norm='power' early_stopping=False"
     assert scores["decoding"] == f"beam=3 {ranking} max_length=24"
     assert done.err == f"decoding {scores['decoding']}\n"
     done = call(capsys, "evaluate", reading_run, "--decoding", "baem=3")

@@ -54,7 +54,7 @@ def test_the_settings_in_force_are_told(capsys: Capture, reading_run: Path) -> N
     assert done.err == "decoding max_length=24\n"
     words = ("--decoding", "beam=4", "--decoding", "max_length=6")
     done = call(capsys, "predict", reading_run, "삼 일", *words, "--json")
-    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert done.err == f"decoding beam=4 {ranking} max_length=6\n"
     assert list(done.rows[0]) == ["text", "output", "score"]
 

@@ -107,12 +107,12 @@ def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranke
             break
         if len(finished) == K:
             longest = config.max_length if config.length_penalty > 0 else t
-            length = longest if config.early_stop == "exact" else t
+            length = longest if config.early_stopping == "exact" else t
             best = living[0][0] / length_norm(length, config)
-            if config.early_stop == "likely":
+            if config.early_stopping == "likely":
                 best = max(s / norm + covered(model, text, tokens, config) for s, tokens in living)
             hopeless = best <= finished[-1][0]
-            if config.early_stop == "full" or hopeless:
+            if config.early_stopping == "full" or hopeless:
                 break
     return finished[: config.n_best]
 
@@ -130,7 +130,7 @@ def covered(model: Model, text: list[int], tokens: list[int], config: DecodingCo
 @pytest.mark.parametrize("beta", [0.3, 3.0])
 def test_coverage_counts_as_the_docstring_says(early: EarlyStop, beta: float) -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=4)
-    config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stop=early, coverage=beta)
+    config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stopping=early, coverage=beta)
     for row, found in enumerate(write(model, ids, real, config)):
         wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
         assert [all_tokens(one) for one in found] == [tokens for _, tokens in wanted]
@@ -143,7 +143,7 @@ def test_coverage_counts_as_the_docstring_says(early: EarlyStop, beta: float) ->
 def test_as_the_docstring_says(kind: str, early: EarlyStop, norm: LengthNorm, alpha: float) -> None:
     model, (ids, real) = model_of(kind), texts(n=2)
     config = DecodingConfig(
-        beam=3, n_best=3, max_length=6, early_stop=early, length_norm=norm, length_penalty=alpha
+        beam=3, n_best=3, max_length=6, early_stopping=early, length_norm=norm, length_penalty=alpha
     )
     for row, found in enumerate(write(model, ids, real, config)):
         wanted = plain_search(model, alone(ids, real, row)[0].tolist(), config)
@@ -164,7 +164,7 @@ def test_early_stops_differ() -> None:
     steps = {}
     for early in ("full", "likely", "exact"):
         writer = ChainWriter(table)
-        config = DecodingConfig(beam=2, early_stop=early, length_penalty=1.0, max_length=40)
+        config = DecodingConfig(beam=2, early_stopping=early, length_penalty=1.0, max_length=40)
         beam_search(writer, opening(limit=40), config)
         steps[early] = writer.length
     assert steps["full"] < steps["likely"] < steps["exact"]
@@ -190,7 +190,7 @@ def test_one_beam_is_greedy(
     kind: str, positions: str, side: Side, early: EarlyStop, alpha: float
 ) -> None:
     model, (ids, real) = model_of(kind, positions), texts(side=side)
-    config = DecodingConfig(max_length=10, early_stop=early, length_penalty=alpha)
+    config = DecodingConfig(max_length=10, early_stopping=early, length_penalty=alpha)
     stopping = StoppingCriteria(EOS, [10] * len(ids))
     if isinstance(model, EncoderDecoder):
         one = GenerationInputs(torch.full((len(ids), 1), BOS), stopping)
@@ -227,7 +227,7 @@ def test_ties_go_to_the_smaller_token_and_the_better_beam() -> None:
 @every_kind
 def test_texts_that_are_over_leave_the_batch(kind: str) -> None:
     model, (ids, real) = model_of(kind), texts()
-    config = DecodingConfig(beam=2, early_stop="full", max_length=12)
+    config = DecodingConfig(beam=2, early_stopping=True, max_length=12)
     sizes: list[int] = []
     hook = model.decoder.register_forward_hook(lambda module, args, out: sizes.append(len(out)))
     write(model, ids, real, config)

@@ -19,10 +19,10 @@ def test_one_line() -> None:
 
 def test_what_acts_beside_another_setting_is_told() -> None:
     """A beam's results are those of its ranking, whoever chose it; greedy writing has none."""
-    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert str(DecodingConfig(beam=5)) == f"beam=5 {ranking} max_length=256"
-    other = DecodingConfig(beam=2, length_penalty=0.0, early_stop="exact")
-    other_ranking = "length_penalty=0.0 length_norm='power' early_stop='exact'"
+    other = DecodingConfig(beam=2, length_penalty=0.0, early_stopping="never")
+    other_ranking = "length_penalty=0.0 length_norm='power' early_stopping='never'"
     assert str(other) == f"beam=2 {other_ranking} max_length=256"
     limited = DecodingConfig(max_ratio=1.5)
     assert str(limited) == "max_length=256 max_ratio=1.5 max_extra=10"
@@ -31,7 +31,7 @@ def test_what_acts_beside_another_setting_is_told() -> None:
 def test_every_field_is_shown_when_it_is_set() -> None:
     for field in dataclasses.fields(DecodingConfig):
         value = {
-            "length_norm": "gnmt", "early_stop": "full", "prefix": "가", "sample": True,
+            "length_norm": "gnmt", "early_stopping": "full", "prefix": "가", "sample": True,
             "allowed": ("가",), "forbidden": ("가",), "stop": ("가",), "choices": ("가",),
             "pattern": "가+", "kernel": "native", "precision": "int8",
         }.get(field.name, 0.5)  # fmt: skip

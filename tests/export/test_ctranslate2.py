@@ -66,7 +66,7 @@ def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
     ours = [likelihood.of_target(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
     assert_near(converted.log_probabilities(sources, targets), ours)
     for beam in (1, 4):
-        how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
+        how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
         for source, written in zip(sources, converted.write(sources, beam, 12), strict=True):
             ids = torch.tensor([source])
             [[best]] = generate_seq2seq(model, ids, None, how, bos_id=2, end_id=3)
@@ -84,7 +84,7 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
     assert_near(converted.log_probabilities(texts, []), ours)
     prompts = [text[:4] for text in texts]
     for beam in (1, 4):
-        how = DecodingConfig(beam=beam, early_stop="full", max_length=12)
+        how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
         answers = generate_lm(model, torch.tensor(prompts), None, how, end_id=3)
         assert converted.write(prompts, beam, 12) == [best.ids for (best,) in answers]
     unequal = [text[: 1 + number % 5] for number, text in enumerate(texts)]

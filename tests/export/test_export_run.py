@@ -95,7 +95,7 @@ def test_a_writer(
     monkeypatch.chdir(out)
     capsys.readouterr()
     exec(how_to_open(out).replace('"..."', '"삼 일 오"'), {})
-    beam = load(reading_run).with_decoding(["beam=4", "early_stop=full"])
+    beam = load(reading_run).with_decoding(["beam=4", "early_stopping=true"])
     assert capsys.readouterr().out == f"{beam('삼 일 오').display}\n"
 
 

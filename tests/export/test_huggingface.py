@@ -213,7 +213,10 @@ def test_a_language_model_is_a_gpt2(trained: Callable[..., Path], tmp_path: Path
     ("family", "words"),
     [
         ("marian", []),
-        ("marian", ["decoding.beam=3", "decoding.length_penalty=0.6", "decoding.early_stop=full"]),
+        (
+            "marian",
+            ["decoding.beam=3", "decoding.length_penalty=0.6", "decoding.early_stopping=true"],
+        ),
         (
             "marian",
             [

@@ -33,7 +33,7 @@ SETTINGS = {
     "greedy": [],
     "beam": ["beam=3", "length_penalty=0.6"],
     "filtered beam": ["beam=3", "no_repeat_ngram=2", "min_length=3"],
-    "several answers": ["beam=3", "n_best=3", "early_stop=full"],
+    "several answers": ["beam=3", "n_best=3", "early_stopping=true"],
     "draws": ["sample=true", "temperature=0.8", "top_k=4"],
     "several draws": ["sample=true", "n_best=3", "top_p=0.9", "seed=7"],
     "typical": ["sample=true", "typical_p=0.8", "min_p=0.01", "repetition_penalty=1.2"],
@@ -208,7 +208,7 @@ def test_a_search_that_goes_on_behind_its_answer() -> None:
     chain = torch.full((12, 12), -20.0)
     chain[BOS, 5], chain[BOS, 6], chain[5, EOS], chain[5, 7] = 4.0, 2.0, 4.0, 2.0
     chain[6, 7], chain[7, 7], chain[7, 8], chain[8, 8], chain[8, EOS] = 0.0, 0.0, 0.0, 0.0, 0.0
-    seen, config = StepRecorder(), DecodingConfig(beam=3, early_stop="full", length_penalty=0.0)
+    seen, config = StepRecorder(), DecodingConfig(beam=3, early_stopping=True, length_penalty=0.0)
     first = GenerationInputs(torch.tensor([[BOS]]), StoppingCriteria(EOS, [9]), sample_keys=[0])
     [[answer]] = generate(ChainWriter(chain), first, config, callback=seen)
     assert answer.ids == [5]

@@ -26,7 +26,7 @@ LIMITS, END, ROOM = [9, 4, 12], 5, 20
 CONFIGS = [
     DecodingConfig(),
     DecodingConfig(beam=4, n_best=3),
-    DecodingConfig(beam=3, early_stop="exact", length_penalty=0.6),
+    DecodingConfig(beam=3, early_stopping="never", length_penalty=0.6),
     DecodingConfig(sample=True, seed=3, n_best=2),
 ]
 

@@ -81,7 +81,7 @@ def test_greedy(pair: Pair) -> None:
 def test_beam(pair: Pair, early: Any, alpha: float) -> None:
     ids, real = sources(pair)
     config = DecodingConfig(
-        beam=4, n_best=3, max_length=LIMIT, length_penalty=alpha, early_stop=early
+        beam=4, n_best=3, max_length=LIMIT, length_penalty=alpha, early_stopping=early
     )
     wanted, scores = theirs(
         pair, ids, real, num_beams=4, num_return_sequences=3, length_penalty=alpha,

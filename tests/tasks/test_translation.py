@@ -158,7 +158,7 @@ def test_one_kind_of_text_has_one_vocabulary_and_writes_nothing(review_recipe: P
 def test_the_test_is_written_as_the_recipe_says(two_sided_run: Path, two_sided: Pipeline) -> None:
     results = json.loads((two_sided_run / "results.json").read_text())
     said = (
-        "beam=3 length_penalty=0.6 length_norm='power' early_stop='likely' "
+        "beam=3 length_penalty=0.6 length_norm='power' early_stopping=False "
         "max_length=24 max_ratio=1.5 max_extra=10"  # the model holds 24
     )
     assert results["decoding"] == said

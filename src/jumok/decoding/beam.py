@@ -283,7 +283,7 @@ class _Search:
     def _is_done(self) -> Tensor:
         """Which texts need no more search: (N) bool."""
         best, worst = self.alive.value[:, 0], self.finished.value[:, -1]
-        match self.config.early_stop:
+        match self.config.early_stopping:
             case "full":
                 hopeless = torch.ones_like(best, dtype=torch.bool)
             case "likely":

@@ -25,7 +25,7 @@ class DecodingConfig:
     Texts among the settings have their letters composed (NFC), as vocabularies write.
 
     >>> print(DecodingConfig(beam=5, length_penalty=0.6))
-    beam=5 length_penalty=0.6 length_norm='power' early_stop='likely' max_length=256
+    beam=5 length_penalty=0.6 length_norm='power' early_stopping='likely' max_length=256
     """
 
     # which search
@@ -38,7 +38,7 @@ class DecodingConfig:
     length_penalty: float = 1.0  # alpha; 0: by the sum of log-probabilities
     length_norm: LengthNorm = "power"  # |Y|^alpha as transformers, or Wu et al. 2016
     coverage: float = 0.0  # beta of Wu et al. 2016, for encoder-decoders
-    early_stop: EarlyStop = "likely"  # when a beam search is over
+    early_stopping: EarlyStop = "likely"  # when a beam search is over
 
     # how logits are changed before a token is chosen
     temperature: float = 1.0
@@ -185,7 +185,7 @@ class DecodingConfig:
         """
         always = ["max_length"]
         always += ["seed"] if self.sample else []
-        always += ["length_penalty", "length_norm", "early_stop"] if self.beam > 1 else []
+        always += ["length_penalty", "length_norm", "early_stopping"] if self.beam > 1 else []
         always += ["max_extra"] if self.max_ratio > 0 else []
         shown = [
             f"{field.name}={getattr(self, field.name)!r}"

@@ -42,7 +42,7 @@ class Converted:
     def write(self, rows: Sequence[Ids], beam: int, limit: int) -> list[list[int]]:
         """What is written for each source, or behind each text, the end left out.
 
-        As our `DecodingConfig(beam=beam, early_stop="full", max_length=limit)` does.
+        As our `DecodingConfig(beam=beam, early_stopping=True, max_length=limit)` does.
         """
         # the end counts for the length that scores are divided by, so it is asked for
         how = {"beam_size": beam, "return_end_token": True, "max_batch_size": AT_ONCE}

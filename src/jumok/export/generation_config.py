@@ -34,7 +34,7 @@ def generation(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
     said |= {"max_new_tokens": min(decoding.max_length, held)} if fits else {"max_length": held}
     if decoding.beam > 1:
         said["length_penalty"] = decoding.length_penalty
-        said["early_stopping"] = _STOPS[decoding.early_stop]
+        said["early_stopping"] = _STOPS[decoding.early_stopping]
     if decoding.sample:  # all of them: transformers has a top_k of its own
         said |= {"do_sample": True} | {name: getattr(decoding, name) for name in _DRAWS}
     said |= {theirs: getattr(decoding, ours) for ours, theirs in _RULES.items()

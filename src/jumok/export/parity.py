@@ -103,7 +103,7 @@ class _Translator:
         return min(recipe.decoding.max_length, longest - 1)
 
     def _ours(self, rows: Ragged, beam: int) -> Lists:
-        config = DecodingConfig(beam=beam, early_stop="full", max_length=self._limit)
+        config = DecodingConfig(beam=beam, early_stopping=True, max_length=self._limit)
         written: dict[int, list[int]] = {}
         for batch in batches_by_length(rows, AT_ONCE):
             texts = collate([rows[i] for i in batch], 0, _CPU)
@@ -152,7 +152,7 @@ class _Generator:
         longest = self.model.decoder.embedding.max_length
         prompts = [row[:-1][: min(PROMPT, longest // 2)] for row in lists(rows)]
         limit = min(CONTINUATION, longest - max(map(len, prompts)))
-        config = DecodingConfig(beam=beam, early_stop="full", max_length=limit)
+        config = DecodingConfig(beam=beam, early_stopping=True, max_length=limit)
         end = self.words.target.index(self.words.end)
         texts = collate(prompts, 0, _CPU)
         ours = generate_lm(self.model, texts.input_ids, texts.attention_mask, config, end_id=end)

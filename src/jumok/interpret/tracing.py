@@ -136,7 +136,7 @@ def _own(loaded: Pipeline, decode: Mapping[str, object]) -> Pipeline:
     """The same model in modules of its own, writing with the plain kernel: it can be watched."""
     if loaded.recipe.task in GENERATIVE_TASKS:
         words = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in decode.items()]
-        own = loaded.with_decoding([*words, "kernel=plain", "precision=float32"])
+        own = loaded.with_decoding([*words, "kernel=torch", "precision=float32"])
     elif decode:
         raise InputError(
             f"a model of the task {loaded.recipe.task} writes nothing; leave decode out"

@@ -201,7 +201,7 @@ def model() -> EncoderDecoder:
 WAYS = {
     "greedy": DecodingConfig(max_length=9),
     "beam": DecodingConfig(beam=4, n_best=4, max_length=9),
-    "exact beam": DecodingConfig(beam=3, n_best=2, early_stop="exact", max_length=7),
+    "exact beam": DecodingConfig(beam=3, n_best=2, early_stopping="never", max_length=7),
     "sampling": DecodingConfig(sample=True, n_best=5, temperature=1.5, top_p=0.9, max_length=9),
     "with others": DecodingConfig(beam=2, n_best=2, repetition_penalty=1.5, max_length=12),
 }

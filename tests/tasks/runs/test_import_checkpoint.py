@@ -368,7 +368,7 @@ def test_settings_of_old_folders_stand_in_their_config(copied: Made) -> None:
     said |= {"num_beams": 4, "max_length": 9, "bad_words_ids": [[2]], "forced_eos_token_id": 0}
     path.write_text(json.dumps(said))
     loaded = jumok.load(folder, device="cpu")
-    ranking = "length_penalty=1.0 length_norm='power' early_stop='likely'"
+    ranking = "length_penalty=1.0 length_norm='power' early_stopping=False"
     assert str(loaded.recipe.decoding) == f"beam=4 {ranking} max_length=8"
     assert [answer.output for answer in loaded(SPOKEN)] == written(folder, SPOKEN)
     (folder / "generation_config.json").write_text(json.dumps({"max_length": 9}))
@@ -394,7 +394,7 @@ def test_settings_that_make_no_sense(
 ) -> None:
     folder = told(copied("marian"), **settings)
     if sentence is None:
-        assert jumok.load(folder).recipe.decoding.early_stop == "likely"
+        assert jumok.load(folder).recipe.decoding.early_stopping == "likely"
         return
     with pytest.raises(InputError, match=sentence):
         jumok.load(folder)

@@ -152,6 +152,6 @@ def greedy_config(config: DecodingConfig) -> DecodingConfig:
         typical_p=1.0,
         length_penalty=1.0,
         coverage=0.0,
-        kernel="plain",
+        kernel="torch",
         precision="float32",
     )

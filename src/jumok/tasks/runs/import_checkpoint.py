@@ -339,7 +339,7 @@ def _decoding(generation: Mapping[str, Any], described: HFArchitecture) -> Decod
     return DecodingConfig(
         beam=beam,
         length_penalty=said.number("length_penalty", 1.0) if beam > 1 else 1.0,
-        early_stop=_early_stop(generation.get("early_stopping")) if beam > 1 else "likely",
+        early_stopping=_early_stop(generation.get("early_stopping")) if beam > 1 else "likely",
         no_repeat_ngram=said.non_negative_int("no_repeat_ngram_size", 0),
         repetition_penalty=said.number("repetition_penalty", 1.0),
         min_length=min(max(least, 0), longest),
