@@ -199,7 +199,7 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     os.environ["JUMOK_DATA"] = str(data)
     from jumok.data.config import DataConfig
     from jumok.data.load import load_splits
-    from jumok.data.packing import bucketed, pack, packed, pad
+    from jumok.data.packing import fill_packed, length_batches, pad, plan_packing
     from jumok.data.splits import CLASSIFICATION
     from jumok.tasks.inputs.text_encoder import TextEncoder
     from jumok.text.sentencepiece import SentencePieceTokenizer, VocabularyConfig
@@ -213,22 +213,24 @@ def batches_of(data: Path, form: str, n: int) -> Iterator[Reviews]:
     order = rng.permutation(len(rows))
     if form == "packed":
         short = order[rows.lengths[order] <= ROW]
-        lines = pack(rows.lengths, short, ROW)
+        lines = plan_packing(rows.lengths, short, ROW)
         examples = [rows[i] for i in range(len(rows))]
         for start in range(0, n * BATCH_TOKENS // ROW, BATCH_TOKENS // ROW):
             chosen = lines[start : start + BATCH_TOKENS // ROW]
-            full = packed(chosen, examples, ROW, vocabulary.pad_id)
+            full = fill_packed(chosen, examples, ROW, vocabulary.pad_id)
             whose = labels[[i for line in chosen for i in line]]
-            yield Reviews(full.ids, full.texts >= 0, whose, full.texts, full.positions)
+            yield Reviews(
+                full.ids, full.document_ids >= 0, whose, full.document_ids, full.positions
+            )
         return
     plan: Sequence[np.ndarray] = (
-        bucketed(rows.lengths, order, BATCH_TOKENS, rng)
+        length_batches(rows.lengths, order, BATCH_TOKENS, rng)
         if form == "sorted"
         else np.array_split(order, len(order) // REVIEWS)
     )
     for chosen_rows in plan[:n]:
         box = pad([rows[i] for i in chosen_rows], vocabulary.pad_id)
-        yield Reviews(box.ids, box.real, labels[chosen_rows])
+        yield Reviews(box.ids, box.mask, labels[chosen_rows])
 
 
 def bf16_peak() -> float:

@@ -166,7 +166,7 @@ def tokenizer(files: Files) -> object:
     if found is None:
         return None
     found.encode_hf(ODD_TEXTS)
-    found.frame(found.encode(ODD_TEXTS[0]), found.encode(ODD_TEXTS[4]), 9)
+    found.apply_template(found.encode(ODD_TEXTS[0]), found.encode(ODD_TEXTS[4]), 9)
     for odd in (len(found), 10**9, -1, 2**70):
         with contextlib.suppress(InputError):
             found.decode([0, 1, len(found) - 1, odd])

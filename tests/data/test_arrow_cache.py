@@ -18,7 +18,7 @@ def large(tmp_path: Path) -> Path:
     path = tmp_path / "large.tsv"
     rows = "".join(f"{n}번째로 본 영화 {'참 ' * 20}좋았다\t{n % 2}\n" for n in range(30_000))
     path.write_text(f"text\tlabel\n{rows}나쁜 줄\n", encoding="utf-8")
-    assert path.stat().st_size > readers.LARGE
+    assert path.stat().st_size > readers.MIN_CACHED_BYTES
     return path
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from jumok.config_io import from_dict, to_dict
 from jumok.data.config import DataConfig
-from jumok.data.contamination import overlap
+from jumok.data.contamination import contamination
 from jumok.data.files.formats import Format
 from jumok.data.files.tables import read_table
 from jumok.data.load import load_splits
@@ -399,7 +399,7 @@ def test_a_text_is_held_out_in_either_form() -> None:
     train = Table.from_columns({"text": ["재미있다", "별로다"], "label": ["1", "0"]})
     assert list(train.without("text", [text]).column("text")) == ["별로다"]
     test = Table.from_columns({"text": [text], "label": ["1"]})
-    found = overlap(Splits({"train": train, "test": test}))["test"]
+    found = contamination(Splits({"train": train, "test": test}))["test"]
     assert (found.inputs, found.whole_rows) == (1, 1)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from jumok.data.packing import Ints, bucketed, pack, packed, pad
+from jumok.data.packing import Ints, fill_packed, length_batches, pad, plan_packing
 from jumok.seeding import permutation
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
@@ -17,7 +17,7 @@ PAIRS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20)), min_size=1, 
 
 def plan(lengths: Ints, budget: int, seed: int) -> list[Ints]:
     order = permutation(len(lengths), seed, epoch=0)
-    return bucketed(lengths, order, budget, np.random.default_rng(seed))
+    return length_batches(lengths, order, budget, np.random.default_rng(seed))
 
 
 def rows_of(lengths: list[int]) -> list[NDArray[np.int32]]:
@@ -66,29 +66,34 @@ def test_another_seed_mixes_texts_of_one_length_and_the_batches() -> None:
 @given(LENGTHS, st.integers(40, 100), st.integers(0, 3))
 def test_packed_rows_hold_every_text_once(lengths: list[int], width: int, seed: int) -> None:
     examples = rows_of(lengths)
-    rows = pack(lengths, permutation(len(lengths), seed, epoch=0), width)
+    rows = plan_packing(lengths, permutation(len(lengths), seed, epoch=0), width)
     assert sorted(example for row in rows for example in row) == list(range(len(lengths)))
-    filled = packed(rows, examples, width, pad_id=-7)
-    assert filled.ids.shape == filled.texts.shape == filled.positions.shape == (len(rows), width)
+    filled = fill_packed(rows, examples, width, pad_id=-7)
+    assert (
+        filled.ids.shape
+        == filled.document_ids.shape
+        == filled.positions.shape
+        == (len(rows), width)
+    )
     standing = [example for row in rows for example in row]
     for number, example in enumerate(standing):
-        here = filled.texts == number
+        here = filled.document_ids == number
         assert filled.ids[here].tolist() == examples[example].tolist()
         assert filled.positions[here].tolist() == list(range(lengths[example]))
-    padding = filled.texts == -1
+    padding = filled.document_ids == -1
     assert (filled.ids[padding] == -7).all()
     assert int((~padding).sum()) == sum(lengths)
 
 
 def test_packing_wastes_little() -> None:
     lengths = np.random.default_rng(0).integers(5, 60, 2000)
-    rows = pack(lengths, np.arange(2000), 128)
+    rows = plan_packing(lengths, np.arange(2000), 128)
     assert lengths.sum() / (len(rows) * 128) > 0.97  # 2000 texts; a fuller row is luck
 
 
 def test_a_text_wider_than_the_row_is_refused() -> None:
     with pytest.raises(ValueError, match="6 tokens do not fit a row of 5; widen it or truncate"):
-        pack([3, 6], np.arange(2), 5)
+        plan_packing([3, 6], np.arange(2), 5)
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.booleans())
@@ -96,11 +101,11 @@ def test_padding_stands_on_one_side_and_is_told(lengths: list[int], left: bool) 
     rows = rows_of(lengths)
     box = pad(rows, pad_id=-7, left=left)
     width = max([*lengths, 1])
-    assert box.ids.shape == box.real.shape == (len(lengths), width)
-    assert box.real.sum(1).tolist() == lengths
-    assert [line[mask].tolist() for line, mask in zip(box.ids, box.real, strict=True)] == [
+    assert box.ids.shape == box.mask.shape == (len(lengths), width)
+    assert box.mask.sum(1).tolist() == lengths
+    assert [line[mask].tolist() for line, mask in zip(box.ids, box.mask, strict=True)] == [
         row.tolist() for row in rows
     ]
-    assert (box.ids[~box.real] == -7).all()
-    steps = np.diff(box.real.astype(int), axis=1)
+    assert (box.ids[~box.mask] == -7).all()
+    steps = np.diff(box.mask.astype(int), axis=1)
     assert (steps >= 0).all() if left else (steps <= 0).all()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.corpora.corpus import Rows
-from jumok.data.split_rules import bucket, part, places
+from jumok.data.corpora.corpus import RowRange
+from jumok.data.split_rules import hash_bucket, select_split, split_keys
 from jumok.data.table import Table
 
 KEYS = [f"{n % 700}번 질문" for n in range(1_000)]
@@ -16,14 +16,16 @@ KEYS = [f"{n % 700}번 질문" for n in range(1_000)]
 
 def test_the_bucket_is_the_sha1_modulo_1000() -> None:
     for key in KEYS[:20]:
-        assert bucket(key) == int(hashlib.sha1(key.encode()).hexdigest(), 16) % 1_000
+        assert hash_bucket(key) == int(hashlib.sha1(key.encode()).hexdigest(), 16) % 1_000
 
 
 def test_by_hash_like_keys_stay_together() -> None:
     table = Table.from_columns({"text": KEYS})
-    numbers = places(KEYS, "hash")
+    numbers = split_keys(KEYS, "hash")
     splits = [
-        part(table, Rows(("a",), first=first, stop=stop, by="hash", key="text"), numbers)
+        select_split(
+            table, RowRange(("a",), first=first, stop=stop, by="hash", key="text"), numbers
+        )
         for first, stop in ((0, 800), (800, 900), (900, None))
     ]
     texts = [set(split.column("text")) for split in splits]
@@ -34,20 +36,22 @@ def test_by_hash_like_keys_stay_together() -> None:
 
 def test_by_hash_rows_keep_their_order() -> None:
     table = Table.from_columns({"text": KEYS})
-    kept = part(table, Rows(("a",), stop=500, by="hash"), places(KEYS, "hash")).column("text")
-    assert list(kept) == [key for key in KEYS if bucket(key) < 500]
+    kept = select_split(
+        table, RowRange(("a",), stop=500, by="hash"), split_keys(KEYS, "hash")
+    ).column("text")
+    assert list(kept) == [key for key in KEYS if hash_bucket(key) < 500]
 
 
 @given(st.lists(st.text(max_size=3), min_size=1, max_size=50))
 def test_by_order_splits_are_as_large_as_asked(keys: list[str]) -> None:
-    numbers = places(keys, "order")
+    numbers = split_keys(keys, "order")
     assert sorted(numbers) == list(range(len(keys)))
     sums = [hashlib.sha1(key.encode()).digest() for key in keys]
     assert [sums[i] for i in np.argsort(numbers)] == sorted(sums)
     table = Table.from_columns({"text": keys})
     half = len(keys) // 2
     first, rest = (
-        part(table, Rows(("a",), first=first, stop=stop, by="order"), numbers)
+        select_split(table, RowRange(("a",), first=first, stop=stop, by="order"), numbers)
         for first, stop in ((0, half), (half, None))
     )
     assert (len(first), len(rest)) == (half, len(keys) - half)
@@ -56,7 +60,9 @@ def test_by_order_splits_are_as_large_as_asked(keys: list[str]) -> None:
 def test_by_characters() -> None:
     table = Table.from_columns({"text": ["가나다라마바사아자차카"]})  # 11
     cut = [
-        part(table, Rows(("a",), first=first, stop=stop, by="characters"), np.empty(0, np.int64))
+        select_split(
+            table, RowRange(("a",), first=first, stop=stop, by="characters"), np.empty(0, np.int64)
+        )
         for first, stop in ((0, 900), (900, None))
     ]
     assert [split.column("text")[0] for split in cut] == ["가나다라마바사아자", "차카"]

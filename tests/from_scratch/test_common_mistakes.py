@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.config import DataConfig
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES
 from jumok.data.table import Table
@@ -221,7 +221,7 @@ def test_the_epoch_is_chosen_on_the_development_set(tmp_path: Path) -> None:
     assert rows_seen_twice(own.dev, own.test) == 0
     assert rows_seen_twice(own.train, own.dev) == 0
     assert rows_seen_twice(own.test, own.test) == 50  # the slip
-    nsmc = known_corpus("nsmc").splits
+    nsmc = corpus_by_name("nsmc").splits
     (train,), (dev,), (test,) = nsmc["train"], nsmc["dev"], nsmc["test"]
     assert dev.files == train.files != test.files
     assert dev.first == train.stop == 140_000

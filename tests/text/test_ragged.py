@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.token_cache import WORTH_KEEPING, encode_cached
+from jumok.data.token_cache import MIN_CACHED_TEXTS, encode_cached
 from jumok.text.ragged import Ragged
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=12)
@@ -56,7 +56,7 @@ class Letters:
         return [[ord(letter) + self.shift for letter in text] for text in texts]
 
 
-TEXTS = [f"{n}번째 글" if n % 7 else "" for n in range(3 * WORTH_KEEPING)]
+TEXTS = [f"{n}번째 글" if n % 7 else "" for n in range(3 * MIN_CACHED_TEXTS)]
 
 
 def lists(ragged: Ragged) -> list[list[int]]:

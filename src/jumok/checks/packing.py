@@ -75,8 +75,8 @@ class Rows:
     ) -> "Rows":
         """The texts laid out by the plan, on the model's device."""
         ids = [text.numpy().astype(np.int32) for text in texts]
-        box = packing.packed(plan, ids, width, subject.filler)
-        arrays = (box.ids, box.texts, box.positions)
+        box = packing.fill_packed(plan, ids, width, subject.filler)
+        arrays = (box.ids, box.document_ids, box.positions)
         return cls(*(torch.from_numpy(array).to(subject.loaded.device) for array in arrays))
 
     def mask(self, *, causal: bool = False) -> AttentionMask:
@@ -107,7 +107,7 @@ def _plan(
     if written:
         lengths = np.maximum(lengths, [len(ids) for ids in written])
     width = min(2 * int(lengths.max()), longest)
-    return width, packing.pack(lengths, np.arange(len(lengths)), width)
+    return width, packing.plan_packing(lengths, np.arange(len(lengths)), width)
 
 
 def _in_order(answers: Answers, plan: Sequence[Sequence[int]]) -> Answers:

@@ -93,7 +93,7 @@ def padded(rows: Sequence[Tensor], filler: int, *, left: bool = False) -> tuple[
     ([[4, 5], [9, 6]], [[1, 1], [0, 1]])
     """
     box = pad([row.numpy() for row in rows], filler, left=left)
-    return torch.from_numpy(box.ids), torch.from_numpy(box.real)
+    return torch.from_numpy(box.ids), torch.from_numpy(box.mask)
 
 
 def _together(subject: Subject, *, left: bool) -> Answers:

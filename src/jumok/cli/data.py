@@ -34,7 +34,7 @@ def list_corpora(as_json: AsJson = False) -> None:
         row = _described(corpus)
         typer.echo(f"{row['name']:<15} {row['about']}")
         typer.echo(f"{'':<15} {_size(row['bytes'])} · {row['licence']} · {row['home']}")
-        typer.echo(f"{'':<15} {_presence(row, corpus.how_to_get)}")
+        typer.echo(f"{'':<15} {_presence(row, corpus.fetch_command)}")
 
 
 @app.command()
@@ -49,12 +49,12 @@ def get(
     as_json: AsJson = False,
 ) -> None:
     """Download a corpus to the user cache; resumes interrupted downloads, verifies checksums."""
-    from jumok.data.corpora.download import get_corpus, take_corpus
-    from jumok.data.corpora.registry import known_corpus
+    from jumok.data.corpora.download import copy_corpus, download_corpus
+    from jumok.data.corpora.registry import corpus_by_name
 
-    corpus = known_corpus(name)
+    corpus = corpus_by_name(name)
     typer.echo(f"{name}: {_size(corpus.size)}, {corpus.licence}", err=True)
-    for path in take_corpus(corpus, source) if source else get_corpus(corpus):
+    for path in copy_corpus(corpus, source) if source else download_corpus(corpus):
         if as_json:
             _print_json([{"corpus": name, "file": str(path)}])
         else:
@@ -73,13 +73,13 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Verify the sha256 of all downloaded files; fails if a file is damaged."""
-    from jumok.data.corpora.download import state_of
-    from jumok.data.corpora.registry import CORPORA, known_corpus
+    from jumok.data.corpora.download import corpus_status
+    from jumok.data.corpora.registry import CORPORA, corpus_by_name
     from jumok.errors import InputError
 
     damaged: list[str] = []
-    for corpus in CORPORA.values() if name is None else [known_corpus(name)]:
-        for file, (state, path) in state_of(corpus).items():
+    for corpus in CORPORA.values() if name is None else [corpus_by_name(name)]:
+        for file, (state, path) in corpus_status(corpus).items():
             if as_json:
                 row = {"corpus": corpus.name, "file": file, "state": state}
                 _print_json([row | {"path": str(path) if path else None}])
@@ -95,16 +95,16 @@ def verify(
     if overlap:
         if name is None:
             raise InputError("--overlap needs the NAME of one corpus")
-        _tell_overlap(known_corpus(name), as_json)
+        _tell_overlap(corpus_by_name(name), as_json)
 
 
 def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
     from jumok.data.config import DataConfig
-    from jumok.data.contamination import overlap
+    from jumok.data.contamination import contamination
     from jumok.data.load import load_splits
 
     splits = load_splits(DataConfig(corpus=corpus.name), tuple(corpus.columns))
-    for split, found in overlap(splits).items():
+    for split, found in contamination(splits).items():
         if as_json:
             _print_json([{"corpus": corpus.name, "split": split, **asdict(found)}])
         else:
@@ -117,15 +117,15 @@ def _tell_overlap(corpus: "Corpus", as_json: bool) -> None:
 def _described(corpus: "Corpus") -> dict[str, str | int | bool | None]:
     from jumok.data.corpora.paths import corpus_folders, find_file
 
-    found = [find_file(corpus_folders(corpus.folder_of(file)), file.name) for file in corpus.files]
+    found = [find_file(corpus_folders(corpus.folder(file)), file.name) for file in corpus.files]
     paths = [path for path in found if path is not None]
     return {
         "name": corpus.name,
-        "about": corpus.about,
+        "about": corpus.description,
         "licence": corpus.licence,
         "redistributable": corpus.redistributable,
         "bytes": corpus.size,
-        "home": corpus.home,
+        "home": corpus.url,
         "present": len(paths) == len(found),
         "folder": str(paths[0].parent) if paths else None,
     }

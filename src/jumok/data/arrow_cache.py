@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _NOTE = b"jumok"  # the key under which a table's own note is kept
 
-Note = Callable[[], bytes]
+CacheMetadata = Callable[[], bytes]
 
 
 def cache_folder(kind: str) -> Path:
@@ -54,7 +54,7 @@ def cached_table(path: Path) -> tuple[pa.Table, bytes] | None:
 
 
 def write_table(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: Note = bytes
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], note: CacheMetadata = bytes
 ) -> bool:
     """Writes a table, batch by batch, where `cached_table` finds it; False if that cannot be done.
 

@@ -4,7 +4,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.bad_rows import OnBadRows
 from jumok.data.files.formats import Format
 from jumok.errors import InputError
@@ -45,7 +45,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         for name in (*self.extra, *([self.corpus] if self.corpus else [])):
-            known_corpus(name)
+            corpus_by_name(name)
         if self.corpus and (self.train or self.dev or self.test):
             raise InputError(
                 f"data names the corpus {self.corpus!r} and files as well; keep one of them"
@@ -72,7 +72,7 @@ class DataConfig:
         if said:
             return said
         if self.corpus:
-            return known_corpus(self.corpus).columns.get(column, column)
+            return corpus_by_name(self.corpus).columns.get(column, column)
         return "doc" if self.pieces and column == "text" else column
 
     @property
@@ -82,7 +82,7 @@ class DataConfig:
         >>> DataConfig(corpus="enko").language, DataConfig(target_language="de").language
         ('ko', 'de')
         """
-        corpus = known_corpus(self.corpus).target_language if self.corpus else ""
+        corpus = corpus_by_name(self.corpus).target_language if self.corpus else ""
         return self.target_language or corpus
 
     def rows(self, split: str) -> int:

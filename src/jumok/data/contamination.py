@@ -12,7 +12,7 @@ Given = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Contamination:
     """Of the `rows` of a split, those whose input, and those whose input and answer, are in train.
 
     The input is the text, both texts of a pair, or the source; compared to the last letter, in
@@ -24,7 +24,7 @@ class Overlap:
     whole_rows: int
 
 
-def overlap(splits: Splits) -> dict[str, Overlap]:
+def contamination(splits: Splits) -> dict[str, Contamination]:
     """For every split but train, how many of its rows are in train too.
 
     >>> train = Table.from_columns({"text": ["굿", "별로"], "label": ["positive", "negative"]})
@@ -36,7 +36,7 @@ def overlap(splits: Splits) -> dict[str, Overlap]:
     everything = splits.train.column_names
     seen, seen_whole = set(_rows(splits.train, inputs)), set(_rows(splits.train, everything))
     return {
-        name: Overlap(
+        name: Contamination(
             len(table),
             sum(row in seen for row in _rows(table, inputs)),
             sum(row in seen_whole for row in _rows(table, everything)),

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jumok.data.config import DataConfig
-from jumok.data.corpora.corpus import Corpus, Rows
+from jumok.data.corpora.corpus import Corpus, RowRange
 from jumok.data.corpora.paths import corpus_file
-from jumok.data.corpora.registry import known_corpus
-from jumok.data.files.tables import combined
+from jumok.data.corpora.registry import corpus_by_name
+from jumok.data.files.tables import combined_checksum
 from jumok.data.own_files import own_splits
-from jumok.data.split_rules import part, places
+from jumok.data.split_rules import select_split, split_keys
 from jumok.data.splits import CLASSIFICATION, SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
@@ -33,7 +33,7 @@ def load_splits(
     >>> splits.test.column_names, len(splits.test)
     (('source', 'target'), 3)
     """
-    never = known_corpus(config.corpus).never if config.corpus else ()
+    never = corpus_by_name(config.corpus).excluded if config.corpus else ()
     mixed = bool(config.extra or never) and (not only or "train" in only)
     splits = _read_splits(config, columns, () if mixed else only)
     tables = dict(splits.tables)
@@ -48,7 +48,7 @@ def _read_splits(config: DataConfig, columns: Sequence[str], only: Sequence[str]
     """The splits as the corpus or the files have them, whatever else is to be learned from."""
     if not config.corpus:
         return own_splits(config, columns, only)
-    corpus = known_corpus(config.corpus)
+    corpus = corpus_by_name(config.corpus)
     _same_kind(corpus, columns)
     read = _generated_splits if corpus.generated else _corpus_splits
     return read(corpus, config, columns, only)
@@ -96,15 +96,15 @@ def _corpus_splits(
                 table = _corpus_table(corpus, rows, config, columns, labels)
                 key = _KEY if _KEY in table.column_names else columns[0]
                 keys = table.column(key) if rows.key else ()
-                read[rows.files] = table.select(columns), places(keys, rows.by)
-        chosen = [part(read[rows.files][0], rows, read[rows.files][1]) for rows in parts]
-        tables[name] = Table.concatenated(chosen)
+                read[rows.files] = table.select(columns), split_keys(keys, rows.by)
+        chosen = [select_split(read[rows.files][0], rows, read[rows.files][1]) for rows in parts]
+        tables[name] = Table.concat(chosen)
     return Splits(tables, labels)
 
 
 def _corpus_table(
     corpus: Corpus,
-    rows: Rows,
+    rows: RowRange,
     config: DataConfig,
     columns: Sequence[str],
     labels: Sequence[str],
@@ -122,7 +122,7 @@ def _corpus_table(
         labels,
         rows.format or corpus.format,
     )
-    if table.sha256 != combined([file.sha256 for file in known]):
+    if table.sha256 != combined_checksum([file.sha256 for file in known]):
         raise InputError(
             f"{paths[0]} is not the official file of the corpus {corpus.name!r}; "
             f"see jumok data verify {corpus.name}"
@@ -143,7 +143,7 @@ def _with_extra(
                 f"have {', '.join(splits.labels)}; leave it out"
             )
         tables.append(extra.train)
-    train = Table.concatenated(tables)
+    train = Table.concat(tables)
     first = columns[0]
     return train.without(first, [text for table in held_out for text in table.column(first)])
 

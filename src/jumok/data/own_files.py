@@ -8,7 +8,7 @@ from jumok.data.config import DataConfig
 from jumok.data.files.bad_rows import BadRows
 from jumok.data.files.lines import suffix
 from jumok.data.files.tables import FORMATS
-from jumok.data.split_rules import BUCKETS, part_of_text
+from jumok.data.split_rules import N_BUCKETS, slice_text
 from jumok.data.splits import Splits
 from jumok.data.table import Table
 from jumok.data.table_files import read_files
@@ -60,8 +60,8 @@ def _dev_of_train(train: Table, config: DataConfig) -> dict[str, Table]:
     """The training rows parted into train and dev: dev gets the last of them."""
     if config.format == "text":
         return {
-            "train": part_of_text(train, 0, 900),
-            "dev": part_of_text(train, 900, BUCKETS),
+            "train": slice_text(train, 0, 900),
+            "dev": slice_text(train, 900, N_BUCKETS),
         }
     rows = config.dev_rows or max(1, len(train) // 10)
     if rows >= len(train):

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-Row = Sequence[int] | NDArray[np.integer]  # ids
+TokenIds = Sequence[int] | NDArray[np.integer]  # ids
 
 
-def bucketed(lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Generator) -> list[Ints]:
+def length_batches(
+    lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Generator
+) -> list[Ints]:
     """Cut the examples into batches of like length, `batch_tokens` tokens each, padding counted.
 
     lengths (n,): tokens of each example; (n, 2) for a source and a target, whose padded sum
@@ -41,7 +43,7 @@ def bucketed(lengths: Ints, order: Ints, batch_tokens: int, rng: np.random.Gener
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
-def pack(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[int]]:
+def plan_packing(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[int]]:
     """Lay examples end to end in rows of one width: which examples stand in each row.
 
     First fit among the rows still open; an example longer than the width is refused.
@@ -68,14 +70,14 @@ def pack(lengths: Sequence[int] | Ints, order: Ints, width: int) -> list[list[in
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedArrays:
     """A rectangle of ids and which of them are real tokens."""
 
     ids: Ints  # (B, T)
-    real: NDArray[np.bool_]  # (B, T)
+    mask: NDArray[np.bool_]  # (B, T)
 
 
-def pad(rows: Sequence[Row], pad_id: int, *, left: bool = False) -> Padded:
+def pad(rows: Sequence[TokenIds], pad_id: int, *, left: bool = False) -> PaddedArrays:
     """The rows below each other, the shorter ones filled up on the right, or else on the left.
 
     >>> pad([[5, 6], [7]], pad_id=0).ids
@@ -92,21 +94,21 @@ def pad(rows: Sequence[Row], pad_id: int, *, left: bool = False) -> Padded:
     ids = np.full(real.shape, pad_id, dtype=np.int64)
     if len(rows):
         ids[real] = np.concatenate(rows)
-    return Padded(ids, real)
+    return PaddedArrays(ids, real)
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedArrays:
     """Rows of one width holding several texts each."""
 
     ids: Ints  # (R, W)
-    texts: Ints  # (R, W): the number of the text a token belongs to; -1 on padding
+    document_ids: Ints  # (R, W): the number of the text a token belongs to; -1 on padding
     positions: Ints  # (R, W): beginning at 0 with every text
 
 
-def packed(
+def fill_packed(
     rows: Sequence[Sequence[int]], examples: Sequence[NDArray[np.int32]], width: int, pad_id: int
-) -> Packed:
+) -> PackedArrays:
     """The rows that `pack` planned, filled; texts are numbered in the order they stand.
 
     >>> two = [np.array([5, 6], np.int32), np.array([7], np.int32)]
@@ -126,4 +128,4 @@ def packed(
             texts[r, start:stop] = number
             positions[r, start:stop] = np.arange(len(part))
             start, number = stop, number + 1
-    return Packed(ids, texts, positions)
+    return PackedArrays(ids, texts, positions)

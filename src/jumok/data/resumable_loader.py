@@ -16,14 +16,14 @@ class Epoch(Protocol[B]):
 
 
 @dataclass(frozen=True)
-class Position:
+class LoaderState:
     """So many whole epochs are done, and so many batches of the one under way."""
 
     epoch: int = 0
     batch: int = 0
 
 
-class Loader(Generic[B]):
+class ResumableLoader(Generic[B]):
     """Batches without end, epoch after epoch, from any position.
 
     `make_epoch(number)` must be a pure function of the number: then a loader set to an old
@@ -38,31 +38,31 @@ class Loader(Generic[B]):
     """
 
     def __init__(
-        self, make_epoch: Callable[[int], Epoch[B]], position: Position | None = None
+        self, make_epoch: Callable[[int], Epoch[B]], position: LoaderState | None = None
     ) -> None:
         self._make_epoch = make_epoch
         self._number = -1
-        self.position = position or Position()
+        self.state = position or LoaderState()
 
     @property
     def epoch(self) -> Epoch[B]:
         """The epoch under way."""
-        if self._number != self.position.epoch:
-            self._current = self._make_epoch(self.position.epoch)
-            self._number = self.position.epoch
+        if self._number != self.state.epoch:
+            self._current = self._make_epoch(self.state.epoch)
+            self._number = self.state.epoch
         return self._current
 
     @property
-    def epochs_done(self) -> float:
+    def epoch_progress(self) -> float:
         """How many passes over the data are done, as a fraction."""
-        epoch, batch = self.position.epoch, self.position.batch
+        epoch, batch = self.state.epoch, self.state.batch
         return epoch + batch / len(self.epoch) if batch else float(epoch)  # makes no new epoch
 
     def __iter__(self) -> Iterator[B]:
         while True:
-            yield from self.take(range(1), 1)
+            yield from self.next_batches(range(1), 1)
 
-    def take(self, wanted: range, n: int) -> list[B]:
+    def next_batches(self, selected: range, n: int) -> list[B]:
         """Those of the next n batches that are wanted; the others are passed over, never made.
 
         >>> loader = Loader(lambda number: [f"{number}a", f"{number}b"])
@@ -71,8 +71,8 @@ class Loader(Generic[B]):
         """
         batches = []
         for number in range(n):
-            if number in wanted:
-                batches.append(self.epoch[self.position.batch])
-            at = Position(self.position.epoch, self.position.batch + 1)
-            self.position = Position(at.epoch + 1) if at.batch >= len(self.epoch) else at
+            if number in selected:
+                batches.append(self.epoch[self.state.batch])
+            at = LoaderState(self.state.epoch, self.state.batch + 1)
+            self.state = LoaderState(at.epoch + 1) if at.batch >= len(self.epoch) else at
         return batches

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.corpora.corpus import By, Rows
+from jumok.data.corpora.corpus import RowRange, SplitBy
 from jumok.data.table import Table
 
-BUCKETS = 1_000
+N_BUCKETS = 1_000
 
 
-def bucket(text: str) -> int:
+def hash_bucket(text: str) -> int:
     """Which of a thousand buckets a text falls into, on every machine the same.
 
     It is the sha1 of the text in UTF-8, read as a number, modulo 1,000: like texts share one.
@@ -20,10 +20,10 @@ def bucket(text: str) -> int:
     >>> bucket("안녕"), bucket("안녕!")
     (917, 159)
     """
-    return int.from_bytes(_sha1(text)) % BUCKETS
+    return int.from_bytes(_sha1(text)) % N_BUCKETS
 
 
-def places(keys: Sequence[str], by: By) -> NDArray[np.int64]:
+def split_keys(keys: Sequence[str], by: SplitBy) -> NDArray[np.int64]:
     """The number of each row that the splits of its file are cut by.
 
     By "hash" it is the bucket of the row's key; by "order" its place when the rows are sorted by
@@ -33,26 +33,26 @@ def places(keys: Sequence[str], by: By) -> NDArray[np.int64]:
     [0, 1, 2]
     """
     if by == "hash":
-        return np.array([bucket(key) for key in keys], np.int64)
+        return np.array([hash_bucket(key) for key in keys], np.int64)
     sums = [_sha1(key) for key in keys]
     found = np.empty(len(sums), np.int64)
     found[sorted(range(len(sums)), key=sums.__getitem__)] = np.arange(len(sums))
     return found
 
 
-def part(table: Table, rows: Rows, numbers: NDArray[np.int64]) -> Table:
+def select_split(table: Table, rows: RowRange, numbers: NDArray[np.int64]) -> Table:
     """The rows of a split; `numbers` are those of `places`, for splits that are cut by them."""
     match rows.by:
         case "rows":
             return table.slice(rows.first, rows.stop)
         case "characters":
-            return part_of_text(table, rows.first, BUCKETS if rows.stop is None else rows.stop)
+            return slice_text(table, rows.first, N_BUCKETS if rows.stop is None else rows.stop)
         case "hash" | "order":
-            stop = len(table) + BUCKETS if rows.stop is None else rows.stop
+            stop = len(table) + N_BUCKETS if rows.stop is None else rows.stop
             return table.keep((rows.first <= numbers) & (numbers < stop))
 
 
-def part_of_text(table: Table, first: int, stop: int) -> Table:
+def slice_text(table: Table, first: int, stop: int) -> Table:
     """A table of one text cut down to some thousandths of its characters.
 
     >>> table = Table.from_columns({"text": ["열 글자 된다면 참"]})
@@ -61,7 +61,7 @@ def part_of_text(table: Table, first: int, stop: int) -> Table:
     """
     (name,) = table.column_names
     (text,) = table.column(name)
-    begin, end = (len(text) * place // BUCKETS for place in (first, stop))
+    begin, end = (len(text) * place // N_BUCKETS for place in (first, stop))
     return Table.from_columns({name: [text[begin:end]]})
 
 

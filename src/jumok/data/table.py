@@ -66,7 +66,7 @@ class Table:
         return cls(pa.table({name: list(cells) for name, cells in columns.items()}))
 
     @classmethod
-    def concatenated(cls, tables: "Sequence[Table]") -> "Table":
+    def concat(cls, tables: "Sequence[Table]") -> "Table":
         """The rows of several tables with the same columns, one table after the other.
 
         >>> one = Table.from_columns({"text": ["가"]})

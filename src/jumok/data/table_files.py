@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jumok.data.config import DataConfig, Files
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.files.formats import Format
 from jumok.data.files.lines import read_lines, suffix
 from jumok.data.files.tables import FORMATS, read_parallel, read_table
@@ -49,7 +49,7 @@ def evaluation_table(
     empty reviews are scored like all others.
     """
     path = Path(path)
-    own = known_corpus(config.corpus).format if config.corpus else config.format
+    own = corpus_by_name(config.corpus).format if config.corpus else config.format
     kind = FORMATS.get(suffix(path), own or "tsv")
     headers = {name: config.header(name) for name in columns}
     if kind == "lines":

@@ -11,7 +11,7 @@ import pyarrow as pa
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.text.ragged import Ragged
 
-WORTH_KEEPING = 4_096  # texts; fewer are encoded again in less time than it takes to look
+MIN_CACHED_TEXTS = 4_096  # texts; fewer are encoded again in less time than it takes to look
 
 _VERSION = 1  # to be raised when the same texts would be kept differently
 _BATCH = 8_192  # texts encoded at a time
@@ -35,7 +35,7 @@ def encode_cached(texts: Sequence[str], vocabulary: Encoder) -> Ragged:
     The key is a checksum of all texts and of the vocabulary. Mapped ids are read-only. Without a
     cache that can be written, the ids stay in memory.
     """
-    if len(texts) < WORTH_KEEPING:
+    if len(texts) < MIN_CACHED_TEXTS:
         return Ragged.from_lists(vocabulary.encode_batch(list(texts)))
     path = cache_folder("tokens") / f"{_key(texts, vocabulary)}.arrow"
     kept = _mapped(path)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.export.generation_config import left_out
 from jumok.export.report import Outcome
 from jumok.models.weights import named_weights
@@ -106,9 +106,9 @@ def _data(loaded: Pipeline) -> Iterator[str]:
     data = loaded.recipe.data
     yield "## Data and licences\n"
     for name in (*([data.corpus] if data.corpus else []), *data.extra):
-        corpus = known_corpus(name)
+        corpus = corpus_by_name(name)
         passed_on = "" if corpus.redistributable else "; the data may not be passed on"
-        yield f"- {name}: {corpus.about}. {corpus.licence}{passed_on}. {corpus.home}"
+        yield f"- {name}: {corpus.description}. {corpus.licence}{passed_on}. {corpus.url}"
     if loaded.origin is not None:
         yield "- the checkpoint this came from says what it learned from, and its licence"
     elif not data.corpus:

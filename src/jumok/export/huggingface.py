@@ -184,7 +184,9 @@ def _tokenizer_class(vocabulary: Tokenizer) -> dict[str, str]:
     if not isinstance(vocabulary, PretrainedTokenizer):
         return {}
     return {
-        "tokenizer_class": tokenizer_class_name(vocabulary.facts, vocabulary.files.table(CONFIG))
+        "tokenizer_class": tokenizer_class_name(
+            vocabulary.model_config, vocabulary.files.table(CONFIG)
+        )
     }
 
 
@@ -234,7 +236,7 @@ def _batches(loaded: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, T
         batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
         batch = [[other if i == pad_id else i for i in row] for row in batch]  # RoBERTa skips it
         box = pad(batch, pad_id)
-        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.real).long()
+        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.mask).long()
         given = torch.randint(0, size, (len(batch), 5), generator=generator)
         yield ids, real, given if isinstance(loaded.model, EncoderDecoder) else None
 

@@ -122,7 +122,7 @@ def both_answers(
     for start in range(0, len(rows), AT_ONCE):
         batch = [rows[i] for i in range(start, min(start + AT_ONCE, len(rows)))]
         box = pad(batch, 0, left=start // AT_ONCE % 2 == 1)
-        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.real)
+        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.mask)
         asked = (ids, real.long(), ids % kinds)[: len(plain.inputs)]
         theirs, ours = session(*asked), plain(*asked)
         if not isinstance(model, TextClassifier):  # of padding nothing is asked

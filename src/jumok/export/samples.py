@@ -73,7 +73,7 @@ def read(loaded: Pipeline, table: Table) -> Ragged:
         return encode.sources(table.column("source"))
     if isinstance(loaded.model, LanguageModel):
         rows = Ragged.from_lists(vocabulary.encode_batch(list(table.column("text"))))
-        return add_bos_eos(rows, decoder_start_id(vocabulary), vocabulary.eos_id).shortened(longest)
+        return add_bos_eos(rows, decoder_start_id(vocabulary), vocabulary.eos_id).truncate(longest)
     return TextEncoder(vocabulary, longest).encode_table(table, loaded.recipe.data.pieces)
 
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.packing import pack
+from jumok.data.packing import plan_packing
 from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
@@ -214,7 +214,7 @@ def packed_batches(
     device: torch.device,
 ) -> LazyBatches[PackedBatch]:
     """The windows, packed in this order into rows of one width, so many tokens at a time."""
-    rows = pack(windows.lengths, order, width)
+    rows = plan_packing(windows.lengths, order, width)
     n_rows = max(batch_tokens // width, 1)
     plan = [np.arange(a, min(a + n_rows, len(rows))) for a in range(0, len(rows), n_rows)]
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.packing import bucketed
+from jumok.data.packing import length_batches
 from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
@@ -137,7 +137,7 @@ class MaskedLMJob:
         masked = mask_tokens(self._rows(number), self.pieces, self.recipe.masking, rng)
         order = permutation(len(masked.rows), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
-        plan = bucketed(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
+        plan = length_batches(masked.rows.lengths, order, self.recipe.training.batch_tokens, rng)
         pad_id = pad_id_or_zero(self.vocabulary)
         return LazyBatches(plan, lambda rows: MaskedBatch.of(masked, rows, pad_id, self.device))
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.data.packing import bucketed
+from jumok.data.packing import length_batches
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
@@ -75,7 +75,7 @@ class Seq2SeqJob:
         lengths = np.stack([rows.lengths for view in sources for rows in (view, targets)], -1)
         order = permutation(len(targets), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
-        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
+        plan = length_batches(lengths, order, self.recipe.training.batch_tokens, rng)
         return LazyBatches(plan, lambda examples: self._batch(sources, targets, examples))
 
     def _sources(self, number: int, view: int) -> Ragged:

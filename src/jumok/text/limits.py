@@ -11,7 +11,7 @@ MAX_TEXT_BYTES = 2**20  # in UTF-8
 MAX_PRETRAINED_TEXT_BYTES = 2**17  # for an imported tokeniser
 
 
-def check_length(text: str, most: int = MAX_TEXT_BYTES) -> None:
+def check_text_length(text: str, max_bytes: int = MAX_TEXT_BYTES) -> None:
     """Raises InputError for a text of more than so many bytes.
 
     >>> check_length("가" * 349_525)
@@ -20,8 +20,10 @@ def check_length(text: str, most: int = MAX_TEXT_BYTES) -> None:
         ...
     jumok.errors.InputError: a text of 1,048,578 bytes came, 1,048,576 are read; cut it into parts
     """
-    if 4 * len(text) <= most:
+    if 4 * len(text) <= max_bytes:
         return
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    if size > most:
-        raise InputError(f"a text of {size:,} bytes came, {most:,} are read; cut it into parts")
+    if size > max_bytes:
+        raise InputError(
+            f"a text of {size:,} bytes came, {max_bytes:,} are read; cut it into parts"
+        )

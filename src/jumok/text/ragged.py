@@ -37,7 +37,7 @@ class Ragged:
         return cls(ids, _offsets(lengths))
 
     @classmethod
-    def joined(cls, parts: Sequence["Ragged"]) -> "Ragged":
+    def concat(cls, parts: Sequence["Ragged"]) -> "Ragged":
         """The rows of all parts, one part after the other.
 
         >>> rows = Ragged.joined([Ragged.from_lists([[5], []]), Ragged.from_lists([[6, 7]])])
@@ -77,7 +77,7 @@ class Ragged:
         places = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], lengths)
         return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
 
-    def shortened(self, lengths: Offsets | int) -> "Ragged":
+    def truncate(self, lengths: Offsets | int) -> "Ragged":
         """Of each row so many ids from its beginning, or all of a row that has no more.
 
         >>> list(Ragged.from_lists([[5, 6, 7], [8]]).shortened(2))
@@ -89,7 +89,7 @@ class Ragged:
         return Ragged(self.ids[places + np.arange(offsets[-1])], offsets)
 
     @classmethod
-    def beside(cls, parts: Sequence["Ragged"]) -> "Ragged":
+    def hstack(cls, parts: Sequence["Ragged"]) -> "Ragged":
         """Row after row the ids of the first part, then those of the second, and so on.
 
         >>> once, again = Ragged.from_lists([[5], [6]]), Ragged.from_lists([[7, 8], []])
@@ -97,7 +97,7 @@ class Ragged:
         [array([5, 7, 8], dtype=int32), array([6], dtype=int32)]
         """
         rows = np.arange(len(parts) * len(parts[0])).reshape(len(parts), len(parts[0]))
-        both = cls.joined(parts).take(rows.T.ravel())
+        both = cls.concat(parts).take(rows.T.ravel())
         return cls(both.ids, both.offsets[:: len(parts)])
 
 

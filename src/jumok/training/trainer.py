@@ -19,7 +19,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor, nn
 
-from jumok.data.resumable_loader import Loader, Position
+from jumok.data.resumable_loader import LoaderState, ResumableLoader
 from jumok.device import (
     release_memory,
     resolve_dtype,
@@ -92,7 +92,7 @@ class Trainer(Generic[B]):
         self.invalid_checkpoints = resume.rejected if resume is not None else ()
         if resume is not None:
             self._restore(resume)
-        self.loader = Loader(job.epoch, Position(self.state.epoch, self.state.batch))
+        self.loader = ResumableLoader(job.epoch, LoaderState(self.state.epoch, self.state.batch))
         first = processes.rank == 0
         self.metrics = MetricsLog(folder, resumed_step=self.state.step, enabled=first)
         self.seconds_before = self.state.seconds  # of training before a resume
@@ -157,7 +157,7 @@ class Trainer(Generic[B]):
         """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
         step = self.state.step + 1
         share = self._progress(step - 1)  # before the batches of this step are taken
-        made = self.loader.take(self.microbatches, self.config.gradient_accumulation_steps)
+        made = self.loader.next_batches(self.microbatches, self.config.gradient_accumulation_steps)
         parts = dict(zip(self.microbatches, made, strict=True))
         counted = [sum(part.n_targets for part in made), sum(part.tokens for part in made)]
         units, tokens = (
@@ -178,7 +178,7 @@ class Trainer(Generic[B]):
         else:
             self._apply_step(step, loss, norm)
         self.throughput.count(tokens)
-        position = self.loader.position
+        position = self.loader.state
         self.state = replace(
             self.state,
             step=step,
@@ -273,7 +273,7 @@ class Trainer(Generic[B]):
 
     def _progress(self, step: int) -> float:
         """How much of the training is done after so many steps, from 0 to 1."""
-        return self.config.progress(step, self.loader.epochs_done, self.seconds)
+        return self.config.progress(step, self.loader.epoch_progress, self.seconds)
 
     def _end(self, why: str) -> None:
         self.state = replace(self.state, ended=self.state.ended or why)
@@ -288,7 +288,7 @@ class Trainer(Generic[B]):
     def _log_step(self, loss: float) -> None:
         record = train_record(
             step=self.state.step,
-            epoch=self.loader.epochs_done,
+            epoch=self.loader.epoch_progress,
             loss=loss,
             learning_rate=self.learning_rate,
             tokens_per_second=self.tokens_per_second,
@@ -310,7 +310,7 @@ class Trainer(Generic[B]):
         dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
         dev = replace(dev, loss=dev_loss, score=dev_score)
         self.state = self.state.after_eval(dev.metric, dev.score)
-        step, epochs = self.state.step, self.loader.epochs_done
+        step, epochs = self.state.step, self.loader.epoch_progress
         record = dev_record(
             step=step,
             epoch=epochs,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile
-from jumok.data.corpora.download import fetch, get_corpus, is_known, state_of, take_corpus
+from jumok.data.corpora.download import copy_corpus, corpus_status, download_corpus, fetch, is_known
 from jumok.data.corpora.paths import find_file
 from jumok.data.corpora.registry import NUMBERS
 from jumok.errors import InputError, StorageError
@@ -81,9 +81,9 @@ def known(name: str) -> CorpusFile:
 
 CORPUS = Corpus(
     name="lines",
-    about="lines for tests",
+    description="lines for tests",
     licence="CC0 1.0",
-    home="https://example.org",
+    url="https://example.org",
     columns={"text": "text"},
     files=(known("train.txt"), known("test.txt")),
 )
@@ -91,10 +91,10 @@ CORPUS = Corpus(
 
 def test_a_corpus_is_fetched_once(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "lines"
-    paths = list(get_corpus(CORPUS, folder, server.base))
+    paths = list(download_corpus(CORPUS, folder, server.base))
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
     assert sorted(path.name for path in folder.iterdir()) == ["test.txt", "train.txt"]
-    assert list(get_corpus(CORPUS, folder, server.base)) == paths
+    assert list(download_corpus(CORPUS, folder, server.base)) == paths
     assert server.asked == [("train.txt", None), ("test.txt", None)]
 
 
@@ -164,7 +164,7 @@ def test_a_local_folder_is_taken(tmp_path: Path) -> None:
     (source / "lines").mkdir(parents=True)
     (source / "lines" / "train.txt.xz").write_bytes(lzma.compress(CONTENT["train.txt"]))
     (source / "test.txt").write_bytes(CONTENT["test.txt"])
-    taken = list(take_corpus(CORPUS, source, folder))
+    taken = list(copy_corpus(CORPUS, source, folder))
     assert [path.name for path in taken] == ["train.txt.xz", "test.txt"]
     assert all(is_known(path, file) for path, file in zip(taken, CORPUS.files, strict=True))
     assert sorted(folder.iterdir()) == sorted(taken)
@@ -172,33 +172,33 @@ def test_a_local_folder_is_taken(tmp_path: Path) -> None:
 
 def test_a_local_file_is_recognised_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "some.name").write_bytes(CONTENT["train.txt"])
-    (path,) = take_corpus(CORPUS, tmp_path / "some.name", tmp_path / "cache")
+    (path,) = copy_corpus(CORPUS, tmp_path / "some.name", tmp_path / "cache")
     assert path == tmp_path / "cache" / "train.txt"
     (tmp_path / "other").write_bytes(b"other")
     with pytest.raises(InputError, match=r"is none of the files of 'lines': train\.txt, test\.txt"):
-        list(take_corpus(CORPUS, tmp_path / "other", tmp_path / "cache"))
+        list(copy_corpus(CORPUS, tmp_path / "other", tmp_path / "cache"))
 
 
 def test_a_local_copy_is_checked_as_well(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     with pytest.raises(InputError, match=r"holds no train\.txt \(nor \.xz, \.gz\)"):
-        list(take_corpus(CORPUS, source, tmp_path / "cache"))
+        list(copy_corpus(CORPUS, source, tmp_path / "cache"))
     (source / "train.txt").write_bytes(b"other")
     with pytest.raises(InputError, match=r"is not the known train\.txt: 5 bytes"):
-        list(take_corpus(CORPUS, source, tmp_path / "cache"))
+        list(copy_corpus(CORPUS, source, tmp_path / "cache"))
     assert not (tmp_path / "cache").exists()
     (source / "train.txt").write_bytes(CONTENT["train.txt"])
     (tmp_path / "file").write_text("where a folder should be")
     with pytest.raises(StorageError, match="cannot be written"):
-        list(take_corpus(CORPUS, source, tmp_path / "file" / "cache"))
+        list(copy_corpus(CORPUS, source, tmp_path / "file" / "cache"))
 
 
 def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUMOK_DATA", str(tmp_path))
     (tmp_path / "lines").mkdir()
     (tmp_path / "lines" / "train.txt").write_bytes(b"changed")
-    assert state_of(CORPUS) == {
+    assert corpus_status(CORPUS) == {
         "train.txt": ("damaged", tmp_path / "lines" / "train.txt"),
         "test.txt": ("absent", None),
     }
@@ -206,9 +206,9 @@ def test_what_is_here_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_built_in_cannot_be_fetched() -> None:
     with pytest.raises(InputError, match="'numbers' is built in; there is nothing to fetch"):
-        list(get_corpus(NUMBERS))
+        list(download_corpus(NUMBERS))
     with pytest.raises(InputError, match="is none of the files"):
-        list(take_corpus(replace(CORPUS, files=()), Path(__file__)))
+        list(copy_corpus(replace(CORPUS, files=()), Path(__file__)))
 
 
 def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_a_packed_file_is_fetched_as_it_is_and_gone_on_with(server: Server, tmp_
     file = replace(known("train.txt"), address=address, packed_size=len(packed))
     server.breaks_after = len(packed) // 2
     with pytest.raises(StorageError, match=r"could not be fetched .*goes on from there"):
-        list(get_corpus(replace(CORPUS, files=(file,)), tmp_path))
+        list(download_corpus(replace(CORPUS, files=(file,)), tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["train.txt.part.gz"]
     server.breaks_after = None
-    (path,) = get_corpus(replace(CORPUS, files=(file,)), tmp_path)
+    (path,) = download_corpus(replace(CORPUS, files=(file,)), tmp_path)
     assert path == tmp_path / "train.txt.gz"
     assert path.read_bytes() == packed
     assert server.asked[-1][1] == f"bytes={len(packed) // 2}-"
@@ -233,9 +233,9 @@ def test_what_was_made_from_others_files_has_no_address(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"train\.txt .* has no address; .* get lines --from FOLDER"
     ):
-        list(get_corpus(made, tmp_path))
+        list(download_corpus(made, tmp_path))
     (tmp_path / "train.txt").write_bytes(CONTENT["train.txt"])
-    assert list(get_corpus(made, tmp_path)) == [tmp_path / "train.txt"]
+    assert list(download_corpus(made, tmp_path)) == [tmp_path / "train.txt"]
 
 
 def test_a_damaged_file_does_not_hide_a_sound_one(
@@ -244,7 +244,7 @@ def test_a_damaged_file_does_not_hide_a_sound_one(
     """Packed or not, fetched or taken from a folder; what is damaged is kept, and told."""
     (tmp_path / "train.txt").write_bytes(b"damaged")
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
-    train, test = get_corpus(CORPUS, tmp_path, server.base)
+    train, test = download_corpus(CORPUS, tmp_path, server.base)
     assert (train.name, test.name) == ("train.txt.gz", "test.txt")
     assert server.asked == [("test.txt", None)]
     assert (tmp_path / "train.txt.damaged").read_bytes() == b"damaged"
@@ -254,9 +254,9 @@ def test_a_damaged_file_does_not_hide_a_sound_one(
     folder = tmp_path / "cache"
     folder.mkdir()
     (folder / "train.txt").write_bytes(b"damaged")
-    (taken,) = take_corpus(CORPUS, train, folder)
+    (taken,) = copy_corpus(CORPUS, train, folder)
     assert find_file([folder], "train.txt") == taken
-    assert next(iter(get_corpus(CORPUS, folder, server.base))) == taken
+    assert next(iter(download_corpus(CORPUS, folder, server.base))) == taken
 
 
 def test_a_damaged_file_that_cannot_be_moved_is_told(server: Server, tmp_path: Path) -> None:
@@ -264,14 +264,14 @@ def test_a_damaged_file_that_cannot_be_moved_is_told(server: Server, tmp_path: P
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(CONTENT["train.txt"]))
     (tmp_path / "train.txt.damaged").mkdir()
     with pytest.raises(StorageError, match=r"hides train\.txt\.gz; move it away"):
-        list(get_corpus(CORPUS, tmp_path, server.base))
+        list(download_corpus(CORPUS, tmp_path, server.base))
 
 
 def test_corpora_may_share_a_folder(tmp_path: Path, cache_home: Path) -> None:
     shared = replace(CORPUS, files=(replace(known("test.txt"), folder="others"),))
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "test.txt").write_bytes(CONTENT["test.txt"])
-    (taken,) = take_corpus(shared, tmp_path)
+    (taken,) = copy_corpus(shared, tmp_path)
     assert taken == cache_home / "jumok" / "data" / "others" / "test.txt"
-    assert state_of(shared) == {"test.txt": ("present", taken)}
-    assert list(get_corpus(shared)) == [taken]
+    assert corpus_status(shared) == {"test.txt": ("present", taken)}
+    assert list(download_corpus(shared)) == [taken]

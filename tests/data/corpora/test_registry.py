@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from jumok.data.config import DataConfig
-from jumok.data.contamination import Overlap, overlap
+from jumok.data.contamination import Contamination, contamination
 from jumok.data.corpora.paths import find_file
 from jumok.data.corpora.registry import CORPORA
-from jumok.data.files.lines import survey
+from jumok.data.files.lines import measure_content
 from jumok.data.files.tables import read_table
 from jumok.data.load import load_splits
-from jumok.data.split_rules import bucket
+from jumok.data.split_rules import hash_bucket
 from jumok.data.splits import CLASSIFICATION, PAIRS, REGRESSION, SEQUENCES, TAGGING, TEXTS, Splits
 from jumok.errors import InputError
 from tests.shared_data import shared_data
@@ -81,35 +81,35 @@ def test_rows_of_each_split(shared: Path, name: str, columns: tuple[str, ...]) -
 def test_the_files_are_those_known(shared: Path, name: str) -> None:
     corpus = CORPORA[name]
     for file in corpus.files:
-        path = find_file([shared / corpus.folder_of(file)], file.name)
+        path = find_file([shared / corpus.folder(file)], file.name)
         assert path is not None
-        found = survey(path)
+        found = measure_content(path)
         assert (found.sha256, found.size) == (file.sha256, file.size)
-        assert file.packed_size in (0, path.stat().st_size)
+        assert file.compressed_size in (0, path.stat().st_size)
 
 
 def test_no_input_is_in_train_too(shared: Path) -> None:
     """But for what is known: one of Multi30k's val, three pairs of KorSTS, eight questions."""
     known = {
-        "multi30k-en-de": {"dev": Overlap(1_014, 1, 0)},
-        "korsts": {"dev": Overlap(1_500, 3, 1)},
-        "question_pair": {"test": Overlap(688, 8, 8)},
+        "multi30k-en-de": {"dev": Contamination(1_014, 1, 0)},
+        "korsts": {"dev": Contamination(1_500, 3, 1)},
+        "question_pair": {"test": Contamination(688, 8, 8)},
     }
     for name, columns in ROWS:
-        found = overlap(load_splits(DataConfig(corpus=name), columns))
+        found = contamination(load_splits(DataConfig(corpus=name), columns))
         shared_rows = {split: rows for split, rows in found.items() if rows.inputs}
         assert shared_rows == known.get(name, {}), name
 
 
 def test_multi30k_val_has_one_french_pair_of_train(shared: Path) -> None:
-    found = overlap(load_splits(DataConfig(corpus="multi30k-en-fr"), SEQUENCES))
-    assert found["dev"] == Overlap(1_014, 1, 1)
+    found = contamination(load_splits(DataConfig(corpus="multi30k-en-fr"), SEQUENCES))
+    assert found["dev"] == Contamination(1_014, 1, 1)
     assert sum(rows.inputs for rows in found.values()) == 1
 
 
 def test_nsmc_test_rows_that_are_in_train(shared: Path) -> None:
     splits = load_splits(DataConfig(corpus="nsmc"))
-    assert overlap(splits)["test"] == Overlap(50_000, 1_534, 1_465)
+    assert contamination(splits)["test"] == Contamination(50_000, 1_534, 1_465)
     official = {*splits.train.column("text"), *splits.dev.column("text")}
     again = [text for text in splits.test.column("text") if text in official]
     assert (len(again), len(set(again))) == (1_571, 797)  # as counted when the data were gathered
@@ -133,8 +133,8 @@ def test_question_pairs_say_0_for_the_same(shared: Path) -> None:
     )  # two rows read by a person
     assert test["2년 만난 기념일이야"] == "same"
     assert test["21살의 사랑에 대해"] == "different"
-    assert all(bucket(text) < 900 for text in splits.train.column("text"))
-    assert all(bucket(text) >= 900 for text in splits.dev.column("text"))
+    assert all(hash_bucket(text) < 900 for text in splits.train.column("text"))
+    assert all(hash_bucket(text) >= 900 for text in splits.dev.column("text"))
 
 
 def test_kornli_keeps_a_premise_together(shared: Path) -> None:

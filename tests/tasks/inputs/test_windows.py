@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.data.packing import pack
+from jumok.data.packing import plan_packing
 from jumok.errors import InputError
 from jumok.tasks.inputs.windows import WindowConfig, WindowRows, Windows, add_bos_eos, concatenate
 from jumok.text.ragged import Ragged
@@ -22,7 +22,7 @@ def documents(contents: list[list[int]]) -> Ragged:
 
 
 def filled(windows: Windows, width: int) -> WindowRows:
-    rows = pack(windows.lengths, np.arange(len(windows)), width)
+    rows = plan_packing(windows.lengths, np.arange(len(windows)), width)
     return windows.to_rows(rows, width, PAD)
 
 

@@ -88,12 +88,12 @@ def test_frames_are_cut_at_the_limit_of_the_model(small: Path) -> None:
     settings(small, model_max_length=4)
     vocabulary = read(small)
     assert vocabulary.encode_with_special_tokens("tree " * 9).ids == [2, 7, 7, 3]
-    assert vocabulary.frame([7] * 9, max_length=5).ids == [2, 7, 7, 7, 3]
+    assert vocabulary.apply_template([7] * 9, max_length=5).ids == [2, 7, 7, 7, 3]
     assert vocabulary.encode_batch_with_special_tokens(["tree"], [""]) == [
-        vocabulary.frame([7], [])
+        vocabulary.apply_template([7], [])
     ]
     with pytest.raises(InputError, match="max_length 0"):
-        vocabulary.frame([7], max_length=0)
+        vocabulary.apply_template([7], max_length=0)
     with pytest.raises(InputError, match="1 texts and 2 second ones"):
         vocabulary.encode_batch_with_special_tokens(["a"], ["b", "c"])
     with pytest.raises(InputError, match="put it in a list"):
@@ -315,5 +315,5 @@ def test_lines_of_a_vocabulary_end_as_rust_has_them(tmp_path: Path) -> None:
     settings(tmp_path, do_lower_case=False)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     ours = read(tmp_path)
-    assert ours.cutter.pieces == theirs.get_vocab()
+    assert ours.backend.pieces == theirs.get_vocab()
     assert ours.encode("가 나 다라") == theirs("가 나 다라", add_special_tokens=False)["input_ids"]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from jumok.data.files.formats import Format
 
-By = Literal["rows", "hash", "order", "characters"]
+SplitBy = Literal["rows", "hash", "order", "characters"]
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,13 @@ class CorpusFile:
     name: str
     sha256: str
     size: int
-    address: str  # where it can be fetched, plain or as .gz; "": it was made from others' files
+    url: str  # where it can be fetched, plain or as .gz; "": it was made from others' files
     folder: str = ""  # the folder it lies in; "" for the one named like the corpus
-    packed_size: int = 0  # bytes of what is fetched, where the address is that of a .gz
+    compressed_size: int = 0  # bytes of what is fetched, where the address is that of a .gz
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowRange:
     """Some of the rows of one file, or of parallel files of plain lines.
 
     What `first` and `stop` count is said by `by`: rows; the thousand buckets that the sha1 of the
@@ -34,7 +34,7 @@ class Rows:
     files: tuple[str, ...]
     first: int = 0
     stop: int | None = None
-    by: By = "rows"
+    by: SplitBy = "rows"
     key: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)  # where they differ from the corpus's
     format: Format | None = None  # None: the corpus's
@@ -45,18 +45,18 @@ class Corpus:
     """A corpus: what a person should know before using it, and how its rows are read."""
 
     name: str
-    about: str
+    description: str
     licence: str
-    home: str
+    url: str
     columns: Mapping[str, str]  # the name tasks use -> the name in the file's header
     files: tuple[CorpusFile, ...] = ()
-    splits: Mapping[str, tuple[Rows, ...]] = field(default_factory=dict)
+    splits: Mapping[str, tuple[RowRange, ...]] = field(default_factory=dict)
     generated: Mapping[str, int] = field(default_factory=dict)  # split -> rows made by default
     format: Format = "tsv"
     labels: tuple[str, ...] = ()  # names; a cell holds the name or its number in this list
     tags: tuple[str, ...] = ()  # of the column `tags`
     target_language: str = ""  # of translations: a code such as "de", where scores depend on it
-    never: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train
+    excluded: tuple[str, ...] = ()  # corpora whose dev and test texts must not be in train
     redistributable: bool = True  # may it be passed on, in a package for instance?
 
     @property
@@ -65,11 +65,11 @@ class Corpus:
         return sum(file.size for file in self.files)
 
     @property
-    def how_to_get(self) -> str:
+    def fetch_command(self) -> str:
         """The command that brings its files here: one without an address is copied in alone."""
-        copied = "" if all(file.address for file in self.files) else " --from FOLDER"
+        copied = "" if all(file.url for file in self.files) else " --from FOLDER"
         return f"jumok data get {self.name}{copied}"
 
-    def folder_of(self, file: CorpusFile) -> str:
+    def folder(self, file: CorpusFile) -> str:
         """The folder one of its files lies in; corpora that share files share a folder."""
         return file.folder or self.name

@@ -13,7 +13,7 @@ from typing import Literal
 
 from jumok.data.corpora.corpus import Corpus, CorpusFile
 from jumok.data.corpora.paths import corpus_folders, downloads, find_file, find_files
-from jumok.data.files.lines import COMPRESSED, survey
+from jumok.data.files.lines import COMPRESSED, measure_content
 from jumok.errors import InputError, StorageError
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _TIMEOUT = 60.0  # seconds without a byte
 _BLOCK = 2**18
 
 
-def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> Iterator[Path]:
+def download_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> Iterator[Path]:
     """Fetches what is missing of a corpus into the user's cache; gives each file as it is there.
 
     A broken download is taken up where it stopped; a damaged file that would be found before the
@@ -35,11 +35,11 @@ def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> It
     if corpus.generated:
         raise InputError(f"the corpus {corpus.name!r} is built in; there is nothing to fetch")
     for file in corpus.files:
-        place = folder or downloads(corpus.folder_of(file))
+        place = folder or downloads(corpus.folder(file))
         here = find_files([place], file.name)
         present = next((path for path in here if is_known(path, file)), None)
         if present is None:
-            address = f"{base.rstrip('/')}/{file.name}" if base else file.address
+            address = f"{base.rstrip('/')}/{file.name}" if base else file.url
             if not address:
                 raise InputError(
                     f"{file.name} of the corpus {corpus.name!r} was made from others' files and "
@@ -51,7 +51,7 @@ def get_corpus(corpus: Corpus, folder: Path | None = None, base: str = "") -> It
         yield present
 
 
-def take_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Iterator[Path]:
+def copy_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Iterator[Path]:
     """Copies the files of a corpus from a local folder, or one of them from a local file.
 
     A file is recognised by its content, whatever it is called. Raises InputError when a file is
@@ -59,22 +59,22 @@ def take_corpus(corpus: Corpus, source: Path, folder: Path | None = None) -> Ite
     """
     if source.is_dir():
         for file in corpus.files:
-            found = find_file([source, source / corpus.folder_of(file)], file.name)
+            found = find_file([source, source / corpus.folder(file)], file.name)
             if found is None:
                 raise InputError(f"{source} holds no {file.name} (nor .xz, .gz); name its folder")
             if not is_known(found, file):
                 raise _not_known(found, file)
-            yield _copy(found, folder or downloads(corpus.folder_of(file)), file)
+            yield _copy(found, folder or downloads(corpus.folder(file)), file)
         return
-    content = survey(source)
+    content = measure_content(source)
     for file in corpus.files:
         if file.sha256 == content.sha256:
-            yield _copy(source, folder or downloads(corpus.folder_of(file)), file)
+            yield _copy(source, folder or downloads(corpus.folder(file)), file)
             return
     names = ", ".join(file.name for file in corpus.files)
     raise InputError(
         f"{source} (sha256 {content.sha256[:12]}..., unpacked) is none of the files of "
-        f"{corpus.name!r}: {names}; get it from {corpus.home}"
+        f"{corpus.name!r}: {names}; get it from {corpus.url}"
     )
 
 
@@ -90,7 +90,7 @@ def fetch(address: str, target: Path, file: CorpusFile) -> None:
     part = target.with_name(f"{target.name.removesuffix(packing)}.part{packing}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _download(address, part, file.packed_size if packing else file.size)
+        _download(address, part, file.compressed_size if packing else file.size)
     except (OSError, EOFError, HTTPException) as error:
         raise StorageError(
             f"{address} could not be fetched ({error}); the same command goes on from there, "
@@ -103,11 +103,11 @@ def fetch(address: str, target: Path, file: CorpusFile) -> None:
     os.replace(part, target)
 
 
-def state_of(corpus: Corpus) -> dict[str, tuple[State, Path | None]]:
+def corpus_status(corpus: Corpus) -> dict[str, tuple[State, Path | None]]:
     """Each file of a corpus: whether it is here and whole, and where."""
     states: dict[str, tuple[State, Path | None]] = {}
     for file in corpus.files:
-        path = find_file(corpus_folders(corpus.folder_of(file)), file.name)
+        path = find_file(corpus_folders(corpus.folder(file)), file.name)
         if path is None:
             states[file.name] = ("absent", None)
         else:
@@ -117,7 +117,7 @@ def state_of(corpus: Corpus) -> dict[str, tuple[State, Path | None]]:
 
 def is_known(path: Path, file: CorpusFile) -> bool:
     """Whether the unpacked content of a file is, byte for byte, the known one."""
-    return survey(path).sha256 == file.sha256
+    return measure_content(path).sha256 == file.sha256
 
 
 def _download(address: str, part: Path, size: int) -> None:
@@ -193,7 +193,7 @@ def _copy(source: Path, folder: Path, file: CorpusFile) -> Path:
 
 
 def _not_known(path: Path, file: CorpusFile) -> InputError:
-    seen = survey(path)
+    seen = measure_content(path)
     return InputError(
         f"{path} is not the known {file.name}: {seen.size:,} bytes with sha256 "
         f"{seen.sha256[:12]}..., wanted {file.size:,} with {file.sha256[:12]}... (unpacked); "

@@ -1,6 +1,6 @@
 """Korean and English sentence by sentence: documentation, everyday sentences, verses, news."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 _FILES = {
     "docs.train": (
@@ -62,20 +62,20 @@ _LICENCE = (
 
 
 def _file(part: str) -> CorpusFile:
-    return CorpusFile(f"{part}.tsv", *_FILES[part], address="", folder="koen")
+    return CorpusFile(f"{part}.tsv", *_FILES[part], url="", folder="koen")
 
 
-def _rows(*parts: str) -> tuple[Rows, ...]:
-    return tuple(Rows((f"{part}.tsv",)) for part in parts)
+def _rows(*parts: str) -> tuple[RowRange, ...]:
+    return tuple(RowRange((f"{part}.tsv",)) for part in parts)
 
 
 def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
     """One direction; every test set has a score of its own, and so may every dev set."""
     return Corpus(
         name=name,
-        about=f"{about}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750",
+        description=f"{about}: documentation, everyday sentences, verses: 76,215 + 2,750 + 4,750",
         licence=_LICENCE,
-        home=_HOME,
+        url=_HOME,
         columns=columns,
         target_language="ko" if columns is _INTO_KOREAN else "",  # English: 13a tokens are its own
         files=tuple(_file(part) for part in _FILES if part != "bible1961.train"),
@@ -97,9 +97,9 @@ def _sentences(name: str, about: str, columns: dict[str, str]) -> Corpus:
 def _old_verses(name: str, direction: str, columns: dict[str, str]) -> Corpus:
     return Corpus(
         name=name,
-        about=f"{direction}: 11,823 verses in the Korean of 1961; only ever an extra for training",
+        description=f"{direction}: 11,823 verses in the Korean of 1961; only ever an extra for training",
         licence="public domain (author: 대한성서공회; not to be altered)",
-        home="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
+        url="https://github.com/bluesaurel/Korean-Bible-1961-KRV",
         columns=columns,
         files=(_file("bible1961.train"),),
         splits={"train": _rows("bible1961.train")},

@@ -1,12 +1,12 @@
 """Korean texts with a topic or an answer, and with the names in them tagged."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 YNAT = Corpus(
     name="ynat",
-    about="Korean news headlines on seven topics: 41,654 + 2,000 + 2,000",
+    description="Korean news headlines on seven topics: 41,654 + 2,000 + 2,000",
     licence="CC BY-SA 4.0",
-    home="https://github.com/seawavve/daconNewsTopicClassification",
+    url="https://github.com/seawavve/daconNewsTopicClassification",
     columns={"text": "title", "label": "label"},
     labels=("IT과학", "경제", "사회", "생활문화", "세계", "스포츠", "정치"),
     files=(
@@ -14,25 +14,25 @@ YNAT = Corpus(
             "train.tsv",
             "777786dfef6bbb58425d5cecf4b6e197b0b4ca5228d17b4402df699b306b006d",
             3_157_051,
-            address="",
+            url="",
         ),
         CorpusFile(
             "dev.tsv",
             "45a9b090c81eb75e2afe87ce50d0e549c659045497b4b7e190665a5a1a3cb50c",
             151_129,
-            address="",
+            url="",
         ),
         CorpusFile(
             "test.tsv",
             "f4a6bb8ff0fa177aea536fb7fc03c3337d20b1752c290bf454440482bde62392",
             151_070,
-            address="",
+            url="",
         ),
     ),
     splits={
-        "train": (Rows(("train.tsv",)),),
-        "dev": (Rows(("dev.tsv",)),),
-        "test": (Rows(("test.tsv",)),),
+        "train": (RowRange(("train.tsv",)),),
+        "dev": (RowRange(("dev.tsv",)),),
+        "test": (RowRange(("test.tsv",)),),
     },
 )
 
@@ -40,9 +40,9 @@ _TALK = ("ChatbotData.csv",)
 
 CHATBOT = Corpus(
     name="chatbot",
-    about="Korean questions, each with an answer and a topic: 11,823",
+    description="Korean questions, each with an answer and a topic: 11,823",
     licence="MIT",
-    home="https://github.com/songys/Chatbot_data",
+    url="https://github.com/songys/Chatbot_data",
     columns={"source": "Q", "target": "A", "text": "Q", "label": "label"},
     target_language="ko",
     format="csv",
@@ -58,9 +58,9 @@ CHATBOT = Corpus(
     ),
     # By question: 161 questions stand there more than once, with other answers.
     splits={
-        "train": (Rows(_TALK, stop=800, by="hash", key="Q"),),
-        "dev": (Rows(_TALK, first=800, stop=900, by="hash", key="Q"),),
-        "test": (Rows(_TALK, first=900, by="hash", key="Q"),),
+        "train": (RowRange(_TALK, stop=800, by="hash", key="Q"),),
+        "dev": (RowRange(_TALK, first=800, stop=900, by="hash", key="Q"),),
+        "test": (RowRange(_TALK, first=900, by="hash", key="Q"),),
     },
 )
 
@@ -69,9 +69,9 @@ _KINDS = ("DT", "LC", "OG", "PS", "QT", "TI")  # date, location, organisation, p
 
 KLUE_NER = Corpus(
     name="klue-ner",
-    about="Korean sentences, dates, places, organisations, people, numbers and times tagged: 5,000",
+    description="Korean sentences, dates, places, organisations, people, numbers and times tagged: 5,000",
     licence="CC BY-SA 4.0",
-    home="https://github.com/KLUE-benchmark/KLUE",
+    url="https://github.com/KLUE-benchmark/KLUE",
     columns={"text": "text", "tags": "tags"},
     format="bio",
     tags=("O", *(f"{mark}-{kind}" for kind in _KINDS for mark in "BI")),
@@ -88,8 +88,8 @@ KLUE_NER = Corpus(
     ),
     # Only the official dev file is public; its sentences are split by the sha1 of their ids.
     splits={
-        "train": (Rows(_NAMES, stop=4_000, by="order", key="id"),),
-        "dev": (Rows(_NAMES, first=4_000, stop=4_500, by="order", key="id"),),
-        "test": (Rows(_NAMES, first=4_500, by="order", key="id"),),
+        "train": (RowRange(_NAMES, stop=4_000, by="order", key="id"),),
+        "dev": (RowRange(_NAMES, first=4_000, stop=4_500, by="order", key="id"),),
+        "test": (RowRange(_NAMES, first=4_500, by="order", key="id"),),
     },
 )

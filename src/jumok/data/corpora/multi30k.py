@@ -1,6 +1,6 @@
 """Multi30k: descriptions of pictures in English, German and French (Elliott et al. 2016, 2017)."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 _ADDRESS = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
@@ -102,12 +102,12 @@ def _from_english(language: str, name: str) -> Corpus:
     pairs = {split: (f"{stem}.en", f"{stem}.{language}") for split, stem in _SPLITS.items()}
     return Corpus(
         name=f"multi30k-en-{language}",
-        about=f"descriptions of pictures, English -> {name}: 29,000 + 1,014 + 2,461",
+        description=f"descriptions of pictures, English -> {name}: 29,000 + 1,014 + 2,461",
         licence="research and education only, not commercial; never shipped in a package",
-        home="https://github.com/multi30k/dataset",
+        url="https://github.com/multi30k/dataset",
         columns={"source": "source", "target": "target"},
         files=tuple(_file(file) for pair in pairs.values() for file in pair),
-        splits={split: (Rows(pair),) for split, pair in pairs.items()},
+        splits={split: (RowRange(pair),) for split, pair in pairs.items()},
         target_language=language,
         redistributable=False,
     )

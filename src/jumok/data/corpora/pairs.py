@@ -1,6 +1,6 @@
 """Two Korean sentences and how they stand to one another: same, following, or how alike."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 _QUESTIONS = (
     "https://raw.githubusercontent.com/songys/Question_pair/"
@@ -18,9 +18,9 @@ _ASKED = ("kor_pair_train.csv",)
 
 QUESTION_PAIR = Corpus(
     name="question_pair",
-    about="pairs of Korean questions, the same or different: 6,888 + 688",
+    description="pairs of Korean questions, the same or different: 6,888 + 688",
     licence="MIT",
-    home="https://github.com/songys/Question_pair",
+    url="https://github.com/songys/Question_pair",
     columns={"text": "question1", "pair": "question2", "label": "is_duplicate"},
     format="csv",
     labels=("same", "different"),  # 0 is the same question, although the column says duplicate
@@ -39,9 +39,9 @@ QUESTION_PAIR = Corpus(
         ),
     ),
     splits={
-        "train": (Rows(_ASKED, stop=900, by="hash", key="question1"),),
-        "dev": (Rows(_ASKED, first=900, by="hash", key="question1"),),
-        "test": (Rows(("kor_Pair_test.csv",)),),
+        "train": (RowRange(_ASKED, stop=900, by="hash", key="question1"),),
+        "dev": (RowRange(_ASKED, first=900, by="hash", key="question1"),),
+        "test": (RowRange(("kor_Pair_test.csv",)),),
     },
 )
 
@@ -49,9 +49,9 @@ _XNLI = (("xnli.dev.ko.tsv",), ("xnli.test.ko.tsv",))
 
 KORNLI = Corpus(
     name="kornli",
-    about="does one Korean sentence follow from another? XNLI's 7,500 and 3,000 of KLUE",
+    description="does one Korean sentence follow from another? XNLI's 7,500 and 3,000 of KLUE",
     licence="CC BY-SA 4.0",
-    home="https://github.com/kakaobrain/kor-nlu-datasets, https://github.com/KLUE-benchmark/KLUE",
+    url="https://github.com/kakaobrain/kor-nlu-datasets, https://github.com/KLUE-benchmark/KLUE",
     columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
     labels=("entailment", "neutral", "contradiction"),
     files=(
@@ -77,10 +77,10 @@ KORNLI = Corpus(
     ),
     # By premise, so that its three hypotheses stay together.
     splits={
-        "train": tuple(Rows(file, stop=900, by="hash", key="sentence1") for file in _XNLI),
-        "dev": tuple(Rows(file, first=900, by="hash", key="sentence1") for file in _XNLI),
+        "train": tuple(RowRange(file, stop=900, by="hash", key="sentence1") for file in _XNLI),
+        "dev": tuple(RowRange(file, first=900, by="hash", key="sentence1") for file in _XNLI),
         "test": (
-            Rows(
+            RowRange(
                 ("klue-nli-v1.1_dev.json",),
                 columns={"text": "premise", "pair": "hypothesis"},
                 format="json",
@@ -91,9 +91,9 @@ KORNLI = Corpus(
 
 KORSTS = Corpus(
     name="korsts",
-    about="how alike two Korean sentences are, from 0 to 5: 5,749 + 1,500 + 1,379",
+    description="how alike two Korean sentences are, from 0 to 5: 5,749 + 1,500 + 1,379",
     licence="CC BY-SA 4.0",
-    home="https://github.com/kakaobrain/kor-nlu-datasets",
+    url="https://github.com/kakaobrain/kor-nlu-datasets",
     columns={"text": "sentence1", "pair": "sentence2", "score": "score"},
     files=(
         CorpusFile(
@@ -116,8 +116,8 @@ KORSTS = Corpus(
         ),
     ),
     splits={
-        "train": (Rows(("sts-train.tsv",)),),
-        "dev": (Rows(("sts-dev.tsv",)),),
-        "test": (Rows(("sts-test.tsv",)),),
+        "train": (RowRange(("sts-train.tsv",)),),
+        "dev": (RowRange(("sts-dev.tsv",)),),
+        "test": (RowRange(("sts-test.tsv",)),),
     },
 )

@@ -37,13 +37,13 @@ def find_files(folders: Sequence[Path], name: str) -> Iterator[Path]:
 
 def corpus_file(corpus: Corpus, file: CorpusFile) -> Path:
     """One file of a corpus. Raises InputError that says how to get it, when it is not here."""
-    folder = corpus.folder_of(file)
+    folder = corpus.folder(file)
     folders = corpus_folders(folder)
     path = find_file(folders, file.name)
     if path is None:
         raise InputError(
             f"the corpus {corpus.name!r} is not here (no {file.name} in "
-            f"{' or '.join(map(str, folders))}); fetch it with {corpus.how_to_get}, "
+            f"{' or '.join(map(str, folders))}); fetch it with {corpus.fetch_command}, "
             f"or set JUMOK_DATA to a folder that holds {folder}/"
         )
     return path

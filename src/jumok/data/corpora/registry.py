@@ -12,9 +12,9 @@ from jumok.errors import InputError
 
 NUMBERS = Corpus(
     name="numbers",
-    about="spoken Korean numbers, dates, times and prices -> written form; generated, endless",
+    description="spoken Korean numbers, dates, times and prices -> written form; generated, endless",
     licence="Apache-2.0 (part of jumok)",
-    home="built in",
+    url="built in",
     columns={"source": "source", "target": "target"},
     generated={"train": 60_000, "dev": 1_000, "test": 2_000, "test_patterns": 1_000},
 )
@@ -43,12 +43,12 @@ CORPORA: dict[str, Corpus] = {
 }
 
 
-def known_corpus(name: str) -> Corpus:
+def corpus_by_name(name: str) -> Corpus:
     """The corpus of that name. Raises InputError that names the nearest known one.
 
-    >>> known_corpus("nsmc").licence
+    >>> corpus_by_name("nsmc").licence
     'CC0 1.0'
-    >>> known_corpus("nscm")
+    >>> corpus_by_name("nscm")
     Traceback (most recent call last):
     jumok.errors.InputError: no corpus is called 'nscm'; did you mean nsmc?
     """

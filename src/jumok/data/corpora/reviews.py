@@ -1,14 +1,14 @@
 """Naver's movie reviews: with a sentiment, and without one to learn the language from."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 _ADDRESS = "https://raw.githubusercontent.com/e9t/nsmc/master"
 
 NSMC = Corpus(
     name="nsmc",
-    about="Naver movie reviews, negative or positive: 150,000 + 50,000",
+    description="Naver movie reviews, negative or positive: 150,000 + 50,000",
     licence="CC0 1.0",
-    home="https://github.com/e9t/nsmc",
+    url="https://github.com/e9t/nsmc",
     columns={"text": "document", "label": "label"},
     labels=("negative", "positive"),
     files=(
@@ -27,9 +27,9 @@ NSMC = Corpus(
     ),
     # There is no official development set; the training file is already in random order.
     splits={
-        "train": (Rows(("ratings_train.txt",), stop=140_000),),
-        "dev": (Rows(("ratings_train.txt",), first=140_000),),
-        "test": (Rows(("ratings_test.txt",)),),
+        "train": (RowRange(("ratings_train.txt",), stop=140_000),),
+        "dev": (RowRange(("ratings_train.txt",), first=140_000),),
+        "test": (RowRange(("ratings_test.txt",)),),
     },
 )
 
@@ -37,9 +37,9 @@ _LINES = ("unlabelled.txt",)
 
 NSMC_TEXT = Corpus(
     name="nsmc-text",
-    about="all other Naver movie reviews as plain text: 485,646 lines without a label",
+    description="all other Naver movie reviews as plain text: 485,646 lines without a label",
     licence="CC0 1.0",
-    home="https://github.com/e9t/nsmc (raw/)",
+    url="https://github.com/e9t/nsmc (raw/)",
     columns={"text": "text"},
     format="lines",
     files=(
@@ -47,17 +47,17 @@ NSMC_TEXT = Corpus(
             "unlabelled.txt",
             "575bfdf2b0d72d9fdab21a5e7a022a219965d9066b430d54dd345346737952ea",
             43_775_395,
-            address="",
+            url="",
             folder="nsmc",
         ),
     ),
     # The file is in the order of the films, so what is held out is chosen by hash.
     splits={
-        "train": (Rows(_LINES, stop=990, by="hash", key="text"),),
-        "dev": (Rows(_LINES, first=990, stop=995, by="hash", key="text"),),
-        "test": (Rows(_LINES, first=995, by="hash", key="text"),),
+        "train": (RowRange(_LINES, stop=990, by="hash", key="text"),),
+        "dev": (RowRange(_LINES, first=990, stop=995, by="hash", key="text"),),
+        "test": (RowRange(_LINES, first=995, by="hash", key="text"),),
     },
-    never=("nsmc",),
+    excluded=("nsmc",),
 )
 
 # Files whose cells were quoted twice when they were made; their few empty reviews are known.

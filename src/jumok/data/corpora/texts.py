@@ -1,21 +1,21 @@
 """Plain texts of about a megabyte, each read as one text, to model letter by letter."""
 
-from jumok.data.corpora.corpus import Corpus, CorpusFile, Rows
+from jumok.data.corpora.corpus import Corpus, CorpusFile, RowRange
 
 
 def _one_text(name: str, about: str, licence: str, home: str, file: CorpusFile) -> Corpus:
     """The first nine tenths of the characters are for training, the rest for dev, as in nanoGPT."""
     return Corpus(
         name=name,
-        about=about,
+        description=about,
         licence=licence,
-        home=home,
+        url=home,
         columns={"text": "text"},
         format="text",
         files=(file,),
         splits={
-            "train": (Rows((file.name,), stop=900, by="characters"),),
-            "dev": (Rows((file.name,), first=900, by="characters"),),
+            "train": (RowRange((file.name,), stop=900, by="characters"),),
+            "dev": (RowRange((file.name,), first=900, by="characters"),),
         },
     )
 
@@ -29,7 +29,7 @@ NOVELS = _one_text(
         "novels.txt",
         "b45977c0a423f7552452b9f352cf8e3a1076f5571cd07480b9a0f7e4c973acba",
         1_691_616,
-        address="",
+        url="",
         folder="text",
     ),
 )

@@ -8,8 +8,8 @@ from jumok.errors import InputError
 
 OnBadRows = Literal["stop", "skip"]
 
-KEPT = 1_000  # reasons remembered; further bad rows are only counted
-LISTED = 10  # reasons shown to a person
+MAX_REASONS = 1_000  # reasons remembered; further bad rows are only counted
+MAX_LISTED = 10  # reasons shown to a person
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class BadRows:
     first: tuple[BadRow, ...] = ()
 
     def __str__(self) -> str:
-        listed = [f"  {row}" for row in self.first[:LISTED]]
+        listed = [f"  {row}" for row in self.first[:MAX_LISTED]]
         more = self.count - len(listed)
         return "\n".join([*listed, *([f"  and {more:,} more"] if more else [])])
 
 
 @dataclass
-class BadRowCounter:
+class BadRowCollector:
     """Collects bad rows while the files at `paths` are read; keeps the first 1,000 reasons."""
 
     count: int = 0
@@ -51,7 +51,7 @@ class BadRowCounter:
     def add(self, line: int, reason: str, file: int = 0) -> None:
         """Counts a bad row at `line` of the file with the index `file`."""
         self.count += 1
-        if len(self.kept) < KEPT:
+        if len(self.kept) < MAX_REASONS:
             self.kept.append((file, line, reason))
 
     def report(self, paths: Sequence[str]) -> BadRows:
@@ -62,7 +62,7 @@ class BadRowCounter:
         )
 
 
-def stop_at(bad_rows: BadRows) -> None:
+def raise_if_any(bad_rows: BadRows) -> None:
     """Raises InputError with the first ten bad rows and their number, if there are any."""
     if bad_rows.count:
         rows = "1 row" if bad_rows.count == 1 else f"{bad_rows.count:,} rows"

@@ -5,8 +5,15 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from jumok.data.files.lines import Line, decoded
-from jumok.data.files.rows import Row, checked_header, no_header, no_lists, places_of, wrong_count
+from jumok.data.files.lines import Line, decode_line
+from jumok.data.files.rows import (
+    Row,
+    cell_count_error,
+    check_header,
+    column_indices,
+    missing_header_error,
+    reject_lists,
+)
 from jumok.errors import InputError
 
 
@@ -17,7 +24,7 @@ def csv_rows(
 
     Of a row that breaks off inside a cell every line is told, up to the one that closes the cell.
     """
-    no_lists(path, lists)
+    reject_lists(path, lists)
     source = _CsvLines(lines)
     reader = csv.reader(source, strict=True)
     header: list[str] = []
@@ -40,16 +47,16 @@ def csv_rows(
         text = ",".join(cells)
         fault = _unreadable(text)
         if not header:
-            header = checked_header(path, cells, fault)
-            places = places_of(path, header, wanted)
+            header = check_header(path, cells, fault)
+            places = column_indices(path, header, wanted)
         elif fault:
             yield Row(line, fault=fault)
         elif len(cells) == len(header):
             yield Row(line, tuple(cells[place] for place in places))
         else:
-            yield Row(line, fault=wrong_count(cells, header, text))
+            yield Row(line, fault=cell_count_error(cells, header, text))
     if not header:
-        raise no_header(path)
+        raise missing_header_error(path)
 
 
 class _LineError(ValueError):
@@ -100,4 +107,4 @@ def _not_csv(error: Exception) -> str:
 
 def _unreadable(text: str) -> str:
     """Why text that may hold escaped bytes cannot be used; "" if it can."""
-    return decoded(text.encode(errors="surrogateescape"))[1]
+    return decode_line(text.encode(errors="surrogateescape"))[1]

@@ -8,16 +8,16 @@ from typing import Literal
 
 from jumok.data.files.csv_rows import csv_rows
 from jumok.data.files.json_rows import json_rows, jsonl_rows
-from jumok.data.files.lines import Line, shown
+from jumok.data.files.lines import Line, quote
 from jumok.data.files.rows import (
     Row,
     RowReader,
-    checked_header,
-    no_header,
-    no_lists,
-    places_of,
-    text_of,
-    wrong_count,
+    cell_count_error,
+    check_header,
+    column_indices,
+    line_text,
+    missing_header_error,
+    reject_lists,
 )
 from jumok.errors import InputError
 
@@ -31,11 +31,11 @@ def tsv_rows(
     path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
     """Rows of a file with a header line, cells parted by TAB and quotes that mean nothing."""
-    no_lists(path, lists)
+    reject_lists(path, lists)
     header = _tsv_header(path, lines)
-    places = places_of(path, header, wanted)
+    places = column_indices(path, header, wanted)
     for line in lines:
-        text, fault = text_of(line)
+        text, fault = line_text(line)
         if fault:
             yield Row(line.number, fault=fault)
             continue
@@ -43,29 +43,29 @@ def tsv_rows(
         if len(cells) == len(header):
             yield Row(line.number, tuple(cells[place] for place in places))
         else:
-            yield Row(line.number, fault=wrong_count(cells, header, text))
+            yield Row(line.number, fault=cell_count_error(cells, header, text))
 
 
 def _tsv_header(path: Path, lines: Iterator[Line]) -> list[str]:
     line = next(lines, None)
     if line is None:
-        raise no_header(path)
-    text, fault = text_of(line)
-    return checked_header(path, text.split("\t"), fault)
+        raise missing_header_error(path)
+    text, fault = line_text(line)
+    return check_header(path, text.split("\t"), fault)
 
 
 def line_rows(
     path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
     """Rows of a file of plain lines: the line is the one column."""
-    no_lists(path, lists)
+    reject_lists(path, lists)
     if len(wanted) != 1:
         raise InputError(
             f"{path} holds plain lines, one column; {', '.join(wanted)} were wanted: "
             'name a .tsv, .csv or .jsonl file, or say format = "tsv"'
         )
     for line in lines:
-        text, fault = text_of(line)
+        text, fault = line_text(line)
         yield Row(line.number, fault=fault) if fault else Row(line.number, (text,))
 
 
@@ -73,12 +73,12 @@ def text_rows(
     path: Path, lines: Iterator[Line], wanted: Sequence[str], lists: frozenset[str]
 ) -> Iterator[Row]:
     """The one row of a file that is one text; each of its lines, the last too, ends in a LF."""
-    no_lists(path, lists)
+    reject_lists(path, lists)
     if len(wanted) != 1:
         raise InputError(f"{path} is read as one text; {', '.join(wanted)} were wanted")
     parts: list[str] = []
     for line in lines:
-        text, fault = text_of(line)
+        text, fault = line_text(line)
         if fault:
             yield Row(line.number, fault=fault)
             return
@@ -95,20 +95,20 @@ def bio_rows(
     its number without one. The columns are `id`, `text` and `tags`, of which there is one
     for each character, parted by spaces: `서울 가` has `B-LC I-LC O O`.
     """
-    no_lists(path, lists)
-    places_of(path, BIO_COLUMNS, wanted)
+    reject_lists(path, lists)
+    column_indices(path, BIO_COLUMNS, wanted)
     for number, sentence in enumerate(_sentences(lines), start=1):
         begin, fault = sentence[0].number, ""
         cells = {"id": str(number), "text": "", "tags": ""}
         tags: list[str] = []
         for line in sentence:
-            text, fault = text_of(line)
+            text, fault = line_text(line)
             if not fault and _is_comment(line):
                 cells["id"] = text.removeprefix("##").strip().split("\t")[0]
                 continue
             character, _, tag = text.partition("\t")
             if not fault and (len(character) != 1 or not BIO_TAG.fullmatch(tag)):
-                fault = f"no character with its tag O, B-X or I-X (seen {shown(text)})"
+                fault = f"no character with its tag O, B-X or I-X (seen {quote(text)})"
             if fault:
                 begin = line.number
                 break
@@ -150,7 +150,7 @@ def parallel_rows(paths: Sequence[Path], files: Sequence[Iterator[Line]]) -> Ite
         counts = [n + (line is not None) for n, line in zip(counts, lines, strict=True)]
         if len(row) < len(lines):
             continue
-        texts = [text_of(line) for line in row]
+        texts = [line_text(line) for line in row]
         faults = [(file, fault) for file, (_, fault) in enumerate(texts) if fault]
         if faults:
             yield Row(number, fault=faults[0][1], file=faults[0][0])

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jumok.data.files.lines import Line, shown
-from jumok.data.files.rows import Cell, Row, text_of
+from jumok.data.files.lines import Line, quote
+from jumok.data.files.rows import Cell, Row, line_text
 from jumok.errors import InputError
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -19,14 +19,14 @@ def jsonl_rows(
 ) -> Iterator[Row]:
     """Rows of a file with one JSON object a line; the columns in `lists` hold lists of pieces."""
     for line in lines:
-        text, fault = text_of(line)
+        text, fault = line_text(line)
         if fault:
             yield Row(line.number, fault=fault)
             continue
         try:
             row = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
-            yield Row(line.number, fault=f"not JSON: {error} (seen {shown(text)})")
+            yield Row(line.number, fault=f"not JSON: {error} (seen {quote(text)})")
             continue
         if isinstance(row, dict):
             yield _from_object(line.number, row, wanted, lists)
@@ -40,7 +40,7 @@ def json_rows(
     """Rows of a file that is one JSON array of objects; the place told is an object's number."""
     parts: list[str] = []
     for line in lines:
-        text, fault = text_of(line)
+        text, fault = line_text(line)
         if fault:
             raise InputError(f"{path}:{line.number}: {fault}; correct the file")
         parts.append(text)
@@ -73,8 +73,8 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object] | _Twins:
 
 def _no_object(row: object, text: str) -> str:
     if isinstance(row, _Twins):
-        return f"the key {shown(row.key)} comes twice"
-    return f"not a JSON object (seen {shown(text)})"
+        return f"the key {quote(row.key)} comes twice"
+    return f"not a JSON object (seen {quote(text)})"
 
 
 def _from_object(
@@ -84,18 +84,18 @@ def _from_object(
     for name in wanted:
         key = name if name in row else _composed_keys(row).get(unicodedata.normalize("NFC", name))
         if key is None:
-            return Row(line, fault=f"no key {name!r} (seen {shown(', '.join(row))})")
+            return Row(line, fault=f"no key {name!r} (seen {quote(', '.join(row))})")
         value = row[key]
         if name in lists:
             if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
-                return Row(line, fault=f"{name} is no list of pieces (seen {shown(repr(value))})")
+                return Row(line, fault=f"{name} is no list of pieces (seen {quote(repr(value))})")
             cells.append(value)
         elif isinstance(value, str | float):
             cells.append(value)
         elif isinstance(value, int) and not isinstance(value, bool):
             cells.append(str(value))
         else:
-            return Row(line, fault=f"{name} is no text (seen {shown(repr(value))})")
+            return Row(line, fault=f"{name} is no text (seen {quote(repr(value))})")
         fault = _bad_letters(name, cells[-1])
         if fault:
             return Row(line, fault=fault)
@@ -110,7 +110,7 @@ def _composed_keys(row: Iterable[str]) -> dict[str, str]:
 def _bad_letters(name: str, cell: Cell) -> str:
     text = "".join(cell) if isinstance(cell, list) else str(cell)
     if "\0" in text:
-        return f"{name} holds a NUL character (seen {shown(text)})"
+        return f"{name} holds a NUL character (seen {quote(text)})"
     if _SURROGATE.search(text):
-        return f"{name} holds half a character, a lone surrogate (seen {shown(text)})"
+        return f"{name} holds half a character, a lone surrogate (seen {quote(text)})"
     return ""

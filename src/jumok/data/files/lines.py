@@ -18,7 +18,7 @@ from jumok.errors import InputError, StorageError
 COMPRESSED = (".xz", ".gz")
 MAX_LINE_BYTES = 2**20
 MAX_EXPANSION = 200  # text shrinks to a tenth, seldom to a fiftieth
-ALWAYS_ALLOWED = 16 * 2**20  # bytes that even a tiny file may unpack to
+MIN_EXPANDED_BYTES = 16 * 2**20  # bytes that even a tiny file may unpack to
 
 _BLOCK = 2**18
 _DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -85,7 +85,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def survey(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
+def measure_content(path: Path, max_expansion: int = MAX_EXPANSION) -> Content:
     """Checksum and size of what the file holds once unpacked."""
     digest, size = hashlib.sha256(), 0
     with _open(path, max_expansion) as stream:
@@ -133,7 +133,7 @@ def read_lines(
             if dropped:
                 fault = (
                     f"a line of {len(content) + dropped:,} bytes, wanted at most "
-                    f"{max_line_bytes:,} (seen {shown(content)})"
+                    f"{max_line_bytes:,} (seen {quote(content)})"
                 )
                 yield Line(number, b"", fault)
             else:
@@ -141,7 +141,7 @@ def read_lines(
             number += 1
 
 
-def decoded(content: bytes) -> tuple[str, str]:
+def decode_line(content: bytes) -> tuple[str, str]:
     r"""The text of a line, and why it cannot be used, if it cannot.
 
     >>> decoded("좋다".encode())
@@ -155,11 +155,11 @@ def decoded(content: bytes) -> tuple[str, str]:
         seen = bytes(content[max(0, error.start - 8) : error.start + 8])
         return "", f"byte {error.start + 1} is not UTF-8 (seen {seen!r}){_cp949_hint(content)}"
     if "\0" in text:
-        return "", f"a NUL character (seen {shown(text)})"
+        return "", f"a NUL character (seen {quote(text)})"
     return text, ""
 
 
-def shown(text: str | bytes, limit: int = 60) -> str:
+def quote(text: str | bytes, limit: int = 60) -> str:
     """Text for a message: quoted, on one line, shortened."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
 
@@ -181,7 +181,7 @@ def _reading(path: Path) -> Iterator[None]:
 @contextmanager
 def _open(path: Path, max_expansion: int) -> Iterator[io.BufferedReader]:
     with _reading(path):
-        limit = max(path.stat().st_size * max_expansion, ALWAYS_ALLOWED)
+        limit = max(path.stat().st_size * max_expansion, MIN_EXPANDED_BYTES)
         match path.suffix.lower():
             case ".gz":
                 with gzip.open(path) as packed:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jumok.config_io import suggest
-from jumok.data.files.lines import Line, decoded, shown
+from jumok.data.files.lines import Line, decode_line, quote
 from jumok.errors import InputError
 
 Cell = str | float | list[str]
@@ -24,17 +24,17 @@ class Row(NamedTuple):
 RowReader = Callable[[Path, Iterator[Line], Sequence[str], frozenset[str]], Iterator[Row]]
 
 
-def text_of(line: Line) -> tuple[str, str]:
+def line_text(line: Line) -> tuple[str, str]:
     """The text of a line, and why it cannot be read, "" if it can."""
-    return ("", line.fault) if line.fault else decoded(line.content)
+    return ("", line.fault) if line.fault else decode_line(line.content)
 
 
-def no_header(path: Path) -> InputError:
+def missing_header_error(path: Path) -> InputError:
     """What to raise for a file without a header."""
     return InputError(f"{path} is empty, wanted a header line and rows; name another file")
 
 
-def checked_header(path: Path, header: list[str], fault: str) -> list[str]:
+def check_header(path: Path, header: list[str], fault: str) -> list[str]:
     """The header, which has to be readable and to name each column once."""
     if fault:
         raise InputError(f"{path}:1: {fault}; correct the header")
@@ -44,29 +44,29 @@ def checked_header(path: Path, header: list[str], fault: str) -> list[str]:
     return header
 
 
-def places_of(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
+def column_indices(path: Path, header: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """Where the wanted columns stand in the header; letters stored apart (NFD) are the same."""
     composed = [unicodedata.normalize("NFC", name) for name in header]
     places = []
     for name in wanted:
         if unicodedata.normalize("NFC", name) not in composed:
             raise InputError(
-                f"{path}:1: no column {name!r} in the header (seen {shown(' | '.join(header))}); "
+                f"{path}:1: no column {name!r} in the header (seen {quote(' | '.join(header))}); "
                 f"{suggest(name, header)}"
             )
         places.append(composed.index(unicodedata.normalize("NFC", name)))
     return places
 
 
-def no_lists(path: Path, lists: frozenset[str]) -> None:
+def reject_lists(path: Path, lists: frozenset[str]) -> None:
     """Refuse columns that are to hold lists, in a format that has none."""
     if lists:
         raise InputError(f"{path}: only JSON lines hold lists of pieces; name a .jsonl file")
 
 
-def wrong_count(cells: Sequence[str], header: Sequence[str], text: str) -> str:
+def cell_count_error(cells: Sequence[str], header: Sequence[str], text: str) -> str:
     """What is wrong with a row that has not as many cells as the header."""
     if not text:
         return f"an empty line, wanted {len(header)} cells"
     seen = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-    return f"{seen}, wanted {len(header)} (seen {shown(text)})"
+    return f"{seen}, wanted {len(header)} (seen {quote(text)})"

@@ -14,16 +14,16 @@ import pyarrow as pa
 
 from jumok.data.arrow_cache import cache_folder, cached_table, write_table
 from jumok.data.corpora.reviews import QUOTED_TWICE
-from jumok.data.files.bad_rows import BadRowCounter, BadRows, OnBadRows, stop_at
+from jumok.data.files.bad_rows import BadRowCollector, BadRows, OnBadRows, raise_if_any
 from jumok.data.files.formats import BIO_TAG, READERS, Format, parallel_rows
 from jumok.data.files.lines import (
     MAX_LINE_BYTES,
     Content,
     checksum,
+    measure_content,
+    quote,
     read_lines,
-    shown,
     suffix,
-    survey,
 )
 from jumok.data.files.rows import Cell, Row
 from jumok.data.table import Table
@@ -33,8 +33,8 @@ Labels = Sequence[str] | Mapping[str, str]
 Empty = Literal["bad", "keep"]
 Rows = Callable[[], Iterator[Row]]
 
-MAX_WHOLE_BYTES = 2**28  # of a line where lines mean nothing: one JSON array, one text
-LARGE = 2 * 2**20  # bytes of text from which a file is parsed once and then mapped
+MAX_DOCUMENT_BYTES = 2**28  # of a line where lines mean nothing: one JSON array, one text
+MIN_CACHED_BYTES = 2 * 2**20  # bytes of text from which a file is parsed once and then mapped
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -124,7 +124,7 @@ def read_table(
     headers = list(options.columns.values())
     in_lists = frozenset(options.columns[name] for name in lists)
 
-    longest = MAX_WHOLE_BYTES if kind in ("json", "text") else max_line_bytes
+    longest = MAX_DOCUMENT_BYTES if kind in ("json", "text") else max_line_bytes
 
     def rows() -> Iterator[Row]:
         return READERS[kind](path, read_lines(path, longest), headers, in_lists)
@@ -179,7 +179,7 @@ def format_of(path: Path) -> Format:
     return FORMATS[suffix(path)]
 
 
-def combined(checksums: Sequence[str]) -> str:
+def combined_checksum(checksums: Sequence[str]) -> str:
     """One checksum for one or more files: of a single file, its own."""
     if len(checksums) == 1:
         return checksums[0]
@@ -191,9 +191,9 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
     kept = cache_folder("tables") / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()}.arrow"
     cached = cached_table(kept)
     if cached is None:
-        contents = [survey(path) for path in paths]
+        contents = [measure_content(path) for path in paths]
         reading = _Reading(paths, contents, options, rows)
-        if sum(content.size for content in contents) < LARGE:
+        if sum(content.size for content in contents) < MIN_CACHED_BYTES:
             return reading.in_memory()
         written = write_table(kept, options.schema(), reading.batches(), reading.note)
         cached = cached_table(kept) if written else None
@@ -202,7 +202,7 @@ def _table(paths: Sequence[Path], options: _Options, rows: Rows) -> Table:
     arrow, note = cached
     told = json.loads(note)
     return Table(
-        arrow, BadRowCounter(told["bad"], told["kept"]).report(_texts(paths)), told["sha256"]
+        arrow, BadRowCollector(told["bad"], told["kept"]).report(_texts(paths)), told["sha256"]
     )
 
 
@@ -219,10 +219,10 @@ class _Reading:
         self.paths = paths
         self.options = options
         self.rows = rows
-        self.sha256 = combined([content.sha256 for content in contents])
+        self.sha256 = combined_checksum([content.sha256 for content in contents])
         self.official = options.format == "tsv" and self.sha256 in QUOTED_TWICE
         self.keeps_empty = self.official or options.empty == "keep"
-        self.counter = BadRowCounter()
+        self.counter = BadRowCollector()
 
     def in_memory(self) -> Table:
         batches = list(self.batches())
@@ -251,7 +251,7 @@ class _Reading:
                 yield _batch(good, schema)
                 good, any_good = [], True
         if self.options.on_bad_rows == "stop":
-            stop_at(self.bad_rows())
+            raise_if_any(self.bad_rows())
         if good:
             yield _batch(good, schema)
         elif not any_good:
@@ -269,23 +269,23 @@ class _Reading:
         for place, (name, cell) in enumerate(named.items()):
             fault = ""
             if isinstance(cell, float) and name != "score":
-                fault = f"{self.options.columns[name]} is no text (seen {shown(str(cell))})"
+                fault = f"{self.options.columns[name]} is no text (seen {quote(str(cell))})"
             elif name == "label" and (self.options.labels or str(cell).strip()):
                 label, known = _label(str(cell)), self.options.labels
                 cells[place] = known.get(label, label)
                 if known and label not in known:
                     wanted = ", ".join(known)
-                    fault = f"unknown label {shown(str(cell))}, wanted one of {wanted}"
+                    fault = f"unknown label {quote(str(cell))}, wanted one of {wanted}"
             elif name == "score":
                 number = _number(str(cell))
                 cells[place] = number
                 if not math.isfinite(number):
-                    fault = f"score {shown(str(cell))} is no number"
+                    fault = f"score {quote(str(cell))} is no number"
             elif name == "tags":
                 tags = cells[place] = unicodedata.normalize("NFC", str(cell))
                 fault = _wrong_tags(tags, named.get("text"), self.options.labels)
             elif not self.keeps_empty and not (cell.strip() if isinstance(cell, str) else cell):
-                fault = f"empty {name} (seen {shown(cell) if isinstance(cell, str) else cell})"
+                fault = f"empty {name} (seen {quote(cell) if isinstance(cell, str) else cell})"
             if fault:
                 return Row(row.line, fault=fault, file=place if len(self.paths) > 1 else 0)
         return Row(row.line, tuple(cells))
@@ -307,12 +307,12 @@ def _wrong_tags(tags: str, text: Cell | None, known: Mapping[str, str]) -> str:
     """
     cells = tags.split(" ")
     if isinstance(text, str) and len(cells) != len(text):
-        return f"{len(cells)} tags for {len(text)} characters (seen {shown(tags)})"
+        return f"{len(cells)} tags for {len(text)} characters (seen {quote(tags)})"
     for tag in cells:
         if known and tag not in known:
-            return f"unknown tag {shown(tag)}, wanted one of {', '.join(known)}"
+            return f"unknown tag {quote(tag)}, wanted one of {', '.join(known)}"
         if not BIO_TAG.fullmatch(tag):
-            return f"tag {shown(tag)}, wanted O, B-X or I-X"
+            return f"tag {quote(tag)}, wanted O, B-X or I-X"
     return ""
 
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from jumok.data.packing import Row, bucketed, pad
+from jumok.data.packing import TokenIds, length_batches, pad
 from jumok.text.ragged import Ragged
 
 EVAL_BATCH_TOKENS = 4_096  # of a batch when nothing is learned; larger ones are no faster
@@ -35,11 +35,11 @@ class PaddedBatch:
 
 
 def collate(
-    rows: Sequence[Row], pad_id: int, device: torch.device, *, left: bool = False
+    rows: Sequence[TokenIds], pad_id: int, device: torch.device, *, left: bool = False
 ) -> PaddedBatch:
     """The rows as one rectangle on the device."""
     box = pad(rows, pad_id, left=left)
-    real = None if box.real.all() else torch.from_numpy(box.real).to(device)
+    real = None if box.mask.all() else torch.from_numpy(box.mask).to(device)
     return PaddedBatch(torch.from_numpy(box.ids).to(device), real)
 
 
@@ -59,5 +59,7 @@ class LazyBatches(Generic[BatchT]):
 
 def batches_by_length(rows: Ragged, batch_tokens: int) -> list[NDArray[np.int64]]:
     """Batches of like length for answering: each example once, longest last."""
-    plan = bucketed(rows.lengths, np.arange(len(rows)), batch_tokens, np.random.default_rng(0))
+    plan = length_batches(
+        rows.lengths, np.arange(len(rows)), batch_tokens, np.random.default_rng(0)
+    )
     return sorted(plan, key=lambda batch: int(rows.lengths[batch].max()))

@@ -32,12 +32,12 @@ def build_inputs(
     begin = _column(vocabulary.cls_id, len(rows))
     if pairs is None:
         _warn_truncated(rows.lengths + 1, max_length)
-        return Ragged.beside([begin, rows.shortened(max_length - 1)])
+        return Ragged.hstack([begin, rows.truncate(max_length - 1)])
     _warn_truncated(rows.lengths + pairs.lengths + 3, max_length)
     room = max(max_length - 3, 0)
     first = np.minimum(rows.lengths, np.maximum(room - pairs.lengths, room - room // 2))
     end = _column(vocabulary.sep_id, len(rows))
-    return Ragged.beside([begin, rows.shortened(first), end, pairs.shortened(room - first), end])
+    return Ragged.hstack([begin, rows.truncate(first), end, pairs.truncate(room - first), end])
 
 
 def build_source(vocabulary: Tokenizer, rows: Ragged, max_length: int) -> Ragged:
@@ -46,23 +46,23 @@ def build_source(vocabulary: Tokenizer, rows: Ragged, max_length: int) -> Ragged
         return _by_their_files(vocabulary, rows, None, max_length)
     _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
-    return Ragged.beside([rows.shortened(max_length - 1), end])
+    return Ragged.hstack([rows.truncate(max_length - 1), end])
 
 
 def build_target(vocabulary: Tokenizer, rows: Ragged, max_length: int) -> Ragged:
     """[BOS] pieces [EOS], cut at the model's length; input and output are one token apart."""
     begin = _column(decoder_start_id(vocabulary), len(rows))
     if isinstance(vocabulary, PretrainedTokenizer):
-        return Ragged.beside([begin, _by_their_files(vocabulary, rows, None, max_length)])
+        return Ragged.hstack([begin, _by_their_files(vocabulary, rows, None, max_length)])
     _warn_truncated(rows.lengths + 1, max_length)
     end = _column(vocabulary.eos_id, len(rows))
-    return Ragged.beside([begin, rows.shortened(max_length - 1), end])
+    return Ragged.hstack([begin, rows.truncate(max_length - 1), end])
 
 
 def decoder_start_id(vocabulary: Tokenizer) -> int:
     """The id a decoder is given first: [BOS], or what an imported model's config says."""
-    if isinstance(vocabulary, PretrainedTokenizer) and vocabulary.start_id is not None:
-        return vocabulary.start_id
+    if isinstance(vocabulary, PretrainedTokenizer) and vocabulary.config_start_id is not None:
+        return vocabulary.config_start_id
     return vocabulary.bos_id
 
 
@@ -77,21 +77,23 @@ def pad_id_or_zero(vocabulary: Tokenizer) -> int:
 def embedding_rows(vocabulary: Tokenizer) -> int:
     """How many rows the tables of a model have for this vocabulary; some have rows to spare."""
     if isinstance(vocabulary, PretrainedTokenizer):
-        return max(len(vocabulary), vocabulary.output_size)
+        return max(len(vocabulary), vocabulary.model_vocab_size)
     return len(vocabulary)
 
 
 def n_special(vocabulary: Tokenizer) -> tuple[int, int]:
     """How many ids stand before and behind the pieces of a text alone."""
     if isinstance(vocabulary, PretrainedTokenizer):
-        row = vocabulary.frame([-1]).ids
+        row = vocabulary.apply_template([-1]).ids
         return row.index(-1), len(row) - 1 - row.index(-1)
     return 1, 0
 
 
 def truncation_side(vocabulary: Tokenizer) -> Literal["left", "right"]:
     """Where a text that is too long loses pieces: its end, unless an imported tokeniser differs."""
-    return vocabulary.reading.side if isinstance(vocabulary, PretrainedTokenizer) else "right"
+    return (
+        vocabulary.source_template.side if isinstance(vocabulary, PretrainedTokenizer) else "right"
+    )
 
 
 def _by_their_files(
@@ -99,12 +101,12 @@ def _by_their_files(
 ) -> Ragged:
     """Rows as the tokeniser's files frame them, no longer than they and the model allow."""
     limit = min(max_length, vocabulary.model_max_length or max_length)
-    around_them = len(vocabulary.frame([], None if pairs is None else []).ids)
+    around_them = len(vocabulary.apply_template([], None if pairs is None else []).ids)
     lengths = rows.lengths + (0 if pairs is None else pairs.lengths) + around_them
     _warn_truncated(lengths, limit, truncation_side(vocabulary))
     return Ragged.from_lists(
         [
-            vocabulary.frame(
+            vocabulary.apply_template(
                 rows[i].tolist(), None if pairs is None else pairs[i].tolist(), limit
             ).ids
             for i in range(len(rows))

@@ -131,7 +131,7 @@ def save_imported(vocabulary: PretrainedTokenizer, folder: Path) -> None:
     with storage_errors(f"{inside}: cannot be made"):
         inside.mkdir(parents=True, exist_ok=True)
     vocabulary.save(inside)
-    facts = json.dumps(dict(vocabulary.facts), indent=2)
+    facts = json.dumps(dict(vocabulary.model_config), indent=2)
     write_atomically(inside / _FACTS, facts.encode())
 
 

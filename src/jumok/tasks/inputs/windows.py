@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jumok.data.packing import packed
+from jumok.data.packing import fill_packed
 from jumok.errors import InputError
 from jumok.text.ragged import Ids, Offsets, Ragged
 
@@ -91,16 +91,16 @@ class Windows:
         read = self._of(self.documents.ids, numbers, later=0)
         wanted = self._of(self.documents.ids, numbers, later=1)
         given = self._of(self.is_document_start, numbers, later=1)
-        box = packed(local, read, width, pad_id)
+        box = fill_packed(local, read, width, pad_id)
         known = np.append(
             self.context_lengths[numbers], width
         )  # the last is for padding, number -1
-        counted = box.positions >= known[box.texts]
-        counted &= packed(local, given, width, 0).ids == 0
+        counted = box.positions >= known[box.document_ids]
+        counted &= fill_packed(local, given, width, 0).ids == 0
         return WindowRows(
             box.ids,
-            packed(local, wanted, width, pad_id).ids,
-            box.texts,
+            fill_packed(local, wanted, width, pad_id).ids,
+            box.document_ids,
             box.positions,
             counted,
         )

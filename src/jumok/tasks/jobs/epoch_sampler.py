@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from jumok.data.packing import bucketed
+from jumok.data.packing import length_batches
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import LazyBatches, PaddedBatch, collate
 from jumok.tasks.inputs.masking import special_ids
@@ -50,7 +50,7 @@ class EpochSampler:
         order = permutation(len(self.ids), seed, number)
         rng = np.random.Generator(np.random.Philox(derive_seed(seed, "batches", number)))
         lengths = np.stack([rows.lengths for rows in views], -1)  # (n, views)
-        plan = bucketed(lengths, order, self.recipe.training.batch_tokens, rng)
+        plan = length_batches(lengths, order, self.recipe.training.batch_tokens, rng)
 
         def batch(examples: NDArray[np.int64]) -> BatchT:
             both = [rows[i] for rows in views for i in examples]

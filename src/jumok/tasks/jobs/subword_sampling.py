@@ -40,12 +40,12 @@ def sample_all(texts: Sequence[str], vocabulary: Tokenizer, alpha: float, seed: 
         part = texts[start : start + SAMPLE_BATCH]
         ids = vocabulary.sample_batch(part, alpha=alpha, seed=derive_seed(seed, start))
         parts.append(Ragged.from_lists(ids))
-    return Ragged.joined(parts) if parts else Ragged.from_lists([])
+    return Ragged.concat(parts) if parts else Ragged.from_lists([])
 
 
 def replace_rows(rows: Ragged, chosen: NDArray[np.int64], others: Ragged) -> Ragged:
     """The rows, those `chosen` replaced by `others` in order."""
-    both = Ragged.joined([rows, others])
+    both = Ragged.concat([rows, others])
     source = np.arange(len(rows))
     source[chosen] = len(rows) + np.arange(len(chosen))
     return both.take(source)

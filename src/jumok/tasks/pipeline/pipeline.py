@@ -21,7 +21,7 @@ from jumok.tasks.pipeline.outputs import Output
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
 from jumok.tasks.registry import get_task
-from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES, check_length
+from jumok.text.limits import MAX_PRETRAINED_TEXT_BYTES, MAX_TEXT_BYTES, check_text_length
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.tokenizer import Tokenizer
 
@@ -151,7 +151,7 @@ class Pipeline:
         """Raises InputError when a text is longer than its vocabulary cuts in little memory."""
         imported = isinstance(self._vocabulary, PretrainedTokenizer)
         for text in texts:
-            check_length(text, MAX_PRETRAINED_TEXT_BYTES if imported else MAX_TEXT_BYTES)
+            check_text_length(text, MAX_PRETRAINED_TEXT_BYTES if imported else MAX_TEXT_BYTES)
 
     def with_decoding(self, overrides: Sequence[str]) -> "Pipeline":
         """The same model, writing as `key=value` words laid over the recipe's [decoding] say.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jumok.config_io import apply_overrides, from_dict, read_toml, suggest, to_dict, to_toml
 from jumok.data.config import DataConfig
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.decoding.config import DecodingConfig
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
@@ -54,7 +54,7 @@ class Recipe:
     @property
     def paired(self) -> bool:
         """Whether a row holds two texts: `data.pair` says so, or the corpus has them."""
-        columns = known_corpus(self.data.corpus).columns if self.data.corpus else ()
+        columns = corpus_by_name(self.data.corpus).columns if self.data.corpus else ()
         return bool(self.data.pair) or "pair" in columns
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from jumok.data.corpora.registry import known_corpus
+from jumok.data.corpora.registry import corpus_by_name
 from jumok.data.load import load_splits
 from jumok.data.splits import is_test
 from jumok.data.table import Table
@@ -50,7 +50,7 @@ def evaluation_tables(
         data = replace(data, labels=tuple(labels))
     names = ["test"] if split is None else [split]
     if split is None and data.corpus:
-        corpus = known_corpus(data.corpus)
+        corpus = corpus_by_name(data.corpus)
         names = [name for name in (*corpus.splits, *corpus.generated) if is_test(name)]
     names = names or ["test"]
     splits = load_splits(data, columns, only=names)

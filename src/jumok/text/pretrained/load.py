@@ -86,12 +86,12 @@ def _read(files: TokenizerFiles, config: Mapping[str, Any]) -> PretrainedTokeniz
     return PretrainedTokenizer(
         files,
         cutter,
-        reading=reading,
-        writing=languages.get(written_language or "", reading),
+        source_template=reading,
+        target_template=languages.get(written_language or "", reading),
         special_ids=_special_ids(built),
         model_max_length=settings.model_max_length,
         has_token_type_ids=built.has_token_type_ids,
-        output_size=output_size,
+        model_vocab_size=output_size,
         languages=languages,
     )
 
@@ -115,14 +115,14 @@ def _marian(
     return PretrainedTokenizer(
         files,
         both.source,
-        reading=frame,
-        writing=frame,
+        source_template=frame,
+        target_template=frame,
         special_ids=ids,
         model_max_length=settings.model_max_length or MAX_LENGTH,
         has_token_type_ids=settings.has_token_type_ids(default=False),
-        output_size=sizes[0],
-        target_cutter=both.target,
-        target_output_size=sizes[1],
+        model_vocab_size=sizes[0],
+        target_backend=both.target,
+        target_model_vocab_size=sizes[1],
     )
 
 

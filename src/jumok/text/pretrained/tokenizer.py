@@ -36,34 +36,34 @@ class PretrainedTokenizer:
     """
 
     files: TokenizerFiles
-    cutter: Cutter
-    reading: Frame  # of what the model reads
-    writing: Frame  # of what it is to write, where that is another language
+    backend: Cutter
+    source_template: Frame  # of what the model reads
+    target_template: Frame  # of what it is to write, where that is another language
     special_ids: Mapping[str, int]  # {"[PAD]": 0, ...}: those that the files name
     model_max_length: int | None = None  # None: no file tells
     has_token_type_ids: bool = False  # whether AutoTokenizer gives token_type_ids
-    output_size: int = 0  # of the model: it may have more rows than the vocabulary has pieces
-    target_cutter: Cutter | None = None  # of what the model writes, where that is another
-    target_output_size: int = 0  # the same for that one
+    model_vocab_size: int = 0  # of the model: it may have more rows than the vocabulary has pieces
+    target_backend: Cutter | None = None  # of what the model writes, where that is another
+    target_model_vocab_size: int = 0  # the same for that one
     languages: Mapping[str, Frame] = field(default_factory=dict)
-    written: bool = False  # of two that cut otherwise, the one of what the model writes
-    start_id: int | None = None  # what a decoder is given first, as the model's config says
-    facts: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
+    is_target: bool = False  # of two that cut otherwise, the one of what the model writes
+    config_start_id: int | None = None  # what a decoder is given first, as the model's config says
+    model_config: Mapping[str, object] = field(default_factory=dict)  # what was read of that config
 
     @cached_property
     def target(self) -> "PretrainedTokenizer":
         """The vocabulary of what the model writes: of Marian and mBART another, else this one."""
-        cutter = self.target_cutter or self.cutter
-        if cutter is self.cutter and self.writing == self.reading:
+        cutter = self.target_backend or self.backend
+        if cutter is self.backend and self.target_template == self.source_template:
             return self
-        own = cutter is not self.cutter
+        own = cutter is not self.backend
         return replace(
             self,
             cutter=cutter,
-            reading=self.writing,
+            reading=self.target_template,
             target_cutter=None,
             written=own,
-            output_size=self.target_output_size if own else self.output_size,
+            output_size=self.target_model_vocab_size if own else self.model_vocab_size,
         )
 
     def with_languages(self, source: str, target: str) -> "PretrainedTokenizer":
@@ -79,27 +79,27 @@ class PretrainedTokenizer:
     @property
     def kind(self) -> str:
         """How it cuts: "wordpiece", "bpe", "unigram", "wordlevel" or "sentencepiece"."""
-        return self.cutter.kind
+        return self.backend.kind
 
     @property
     def fingerprint(self) -> str:
         """The SHA-256 over the tokeniser's files and which of two it is, in hexadecimal."""
         own = self.files.fingerprint
-        return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.written else own
+        return hashlib.sha256(f"{own} written".encode()).hexdigest() if self.is_target else own
 
     @property
     def identity(self) -> str:
         """A checksum of everything that decides which ids a text gets: `facts` choose the class."""
-        facts = json.dumps(dict(self.facts), sort_keys=True)
+        facts = json.dumps(dict(self.model_config), sort_keys=True)
         return hashlib.sha256(f"{self.fingerprint} {facts}".encode()).hexdigest()
 
     @property
     def clean_up(self) -> bool:
         """Whether spaces before punctuation are dropped from the texts of ids."""
-        return self.cutter.clean_up
+        return self.backend.clean_up
 
     @property
-    def bytes_together(self) -> bool:
+    def groups_bytes(self) -> bool:
         """Whether byte pieces side by side are letters together or none of them is."""
         return self.kind != "sentencepiece"  # which finds the letters among them
 
@@ -154,21 +154,21 @@ class PretrainedTokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, on all cores."""
-        return self.cutter.plain(_several(texts))
+        return self.backend.plain(_several(texts))
 
     def encode_hf(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts as `AutoTokenizer(texts, add_special_tokens=False)` has them."""
-        return self.cutter.exact(_several(texts))
+        return self.backend.exact(_several(texts))
 
     def encode_hf_with_offsets(self, text: str) -> Cut:
         """The ids of `encode_hf` and the characters of the text that each stands for."""
-        return self.cutter.cut(text)
+        return self.backend.cut(text)
 
     def spans(self, text: str) -> list[Span]:
         """The characters of the text that each id of `encode` stands for."""
-        return self.cutter.cut(text, plain=True).spans
+        return self.backend.cut(text, plain=True).spans
 
-    def frame(
+    def apply_template(
         self, ids: Sequence[int], pair: Sequence[int] | None = None, max_length: int | None = None
     ) -> Framed:
         """Ids of one text or two with the special pieces around them, as AutoTokenizer has them.
@@ -176,7 +176,7 @@ class PretrainedTokenizer:
         A row is at most `max_length` long, or `model_max_length` where none is given; of two
         texts the longer one loses pieces first.
         """
-        return self.reading.frame(ids, pair, self._limit(max_length))
+        return self.source_template.frame(ids, pair, self._limit(max_length))
 
     def encode_with_special_tokens(
         self, text: str, pair: str | None = None, max_length: int | None = None
@@ -199,12 +199,13 @@ class PretrainedTokenizer:
         firsts = self.encode_hf(texts)
         limit = self._limit(max_length)
         if pairs is None:
-            return [self.reading.frame(ids, None, limit) for ids in firsts]
+            return [self.source_template.frame(ids, None, limit) for ids in firsts]
         if len(pairs) != len(texts):
             raise InputError(f"{len(texts)} texts and {len(pairs)} second ones; give as many")
         seconds = self.encode_hf(pairs)
         return [
-            self.reading.frame(ids, pair, limit) for ids, pair in zip(firsts, seconds, strict=True)
+            self.source_template.frame(ids, pair, limit)
+            for ids, pair in zip(firsts, seconds, strict=True)
         ]
 
     def sample_batch(self, texts: Sequence[str], *, alpha: float, seed: int) -> list[list[int]]:
@@ -228,9 +229,9 @@ class PretrainedTokenizer:
 
     def id(self, piece: str) -> int:
         """The id of this piece; an unknown piece is an InputError, never silently [UNK]."""
-        if piece not in self.cutter.pieces:
+        if piece not in self.backend.pieces:
             raise InputError(f"the vocabulary has no piece {piece!r}; ask `pieces(text)` for some")
-        return self.cutter.pieces[piece]
+        return self.backend.pieces[piece]
 
     def decode(self, ids: Iterable[int], *, keep_special: bool = False) -> str:
         """The text of these ids, special pieces left out unless they are to be kept.
@@ -244,15 +245,15 @@ class PretrainedTokenizer:
         self, batch: Iterable[Iterable[int]], *, keep_special: bool = False
     ) -> list[str]:
         """The texts of many rows of ids."""
-        return self.cutter.join([self._check(ids) for ids in batch], keep_special)
+        return self.backend.join([self._check(ids) for ids in batch], keep_special)
 
     @cached_property
     def _names(self) -> Mapping[int, str]:
-        return {i: piece for piece, i in self.cutter.pieces.items()}
+        return {i: piece for piece, i in self.backend.pieces.items()}
 
     @cached_property
     def _size(self) -> int:
-        return 1 + max(self.cutter.pieces.values(), default=-1)
+        return 1 + max(self.backend.pieces.values(), default=-1)
 
     def _limit(self, max_length: int | None) -> int | None:
         if max_length is not None and max_length < 1:
@@ -269,7 +270,7 @@ class PretrainedTokenizer:
 
     def _check(self, ids: Iterable[int]) -> list[int]:
         row = [int(i) for i in ids]
-        largest = max(len(self), self.output_size)
+        largest = max(len(self), self.model_vocab_size)
         if row and not (min(row) >= 0 and max(row) < largest):
             wrong = next(i for i in row if not 0 <= i < largest)
             raise InputError(
