@@ -30,11 +30,11 @@ from jumok.data.load import load_splits
 from jumok.data.splits import PAIRS, REGRESSION, SEQUENCES, TAGGING
 from jumok.data.table import Table
 from jumok.evaluation import (
-    countings,
-    score_labels,
-    score_numbers,
-    score_sequences,
-    score_tags,
+    bleu_tokenizations,
+    classification_metrics,
+    entity_metrics,
+    regression_metrics,
+    sequence_metrics,
 )
 from jumok.tasks.inputs import bio
 from jumok.tasks.token_classification import character_f1, drop_spaces
@@ -112,7 +112,7 @@ def _labels(
     )
 
     def scores(wanted: NDArray[np.int64], guessed: NDArray[np.int64]) -> Scores:
-        found = score_labels(wanted.tolist(), guessed.tolist(), len(labels))
+        found = classification_metrics(wanted.tolist(), guessed.tolist(), len(labels))
         return {"accuracy": found.accuracy, "macro_f1": found.macro_f1}
 
     begin = time.perf_counter()
@@ -147,7 +147,7 @@ def scores_of_pairs(corpus: str) -> list[Baseline]:
     train, dev, test = (np.array(table.numbers("score")[:]) for table in tables)
 
     def scores(wanted: NDArray[np.float64], guessed: NDArray[np.float64]) -> Scores:
-        found = score_numbers(wanted, guessed)
+        found = regression_metrics(wanted, guessed)
         mse = float(np.mean((wanted - guessed) ** 2))
         return {"pearson": found.pearson, "spearman": found.spearman, "mse": mse}
 
@@ -187,7 +187,7 @@ def tags_of_texts(corpus: str) -> list[Baseline]:
 
     def scores(split: int, guessed: list[list[str]]) -> Scores:
         wanted, ours = (drop_spaces(rows, texts[split]) for rows in (tags[split], guessed))
-        found = score_tags(wanted, ours)
+        found = entity_metrics(wanted, ours)
         return {
             "entity_f1": found.macro_f1,
             "entity_micro_f1": found.f1,
@@ -248,8 +248,10 @@ def answers_to_questions(corpus: str) -> list[Baseline]:
     asked, answered = (list(splits.train.column(name)) for name in SEQUENCES)
 
     def scores(table: Table, written: Sequence[str]) -> Scores:
-        found = score_sequences(written, list(table.column("target")), countings("ko"), "ko")
-        told = found.as_json()
+        found = sequence_metrics(
+            written, list(table.column("target")), bleu_tokenizations("ko"), "ko"
+        )
+        told = found.to_dict()
         return {name: float(told[name]) for name in DIALOGUE if name in told}
 
     commonest = Counter(answered).most_common(1)[0][0]

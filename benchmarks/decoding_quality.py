@@ -23,7 +23,7 @@ from jumok.decoding import generate
 from jumok.decoding.build import build_stopping_and_processors
 from jumok.decoding.incremental.decoder import IncrementalDecoder, Seq2SeqDecoder
 from jumok.decoding.inputs import GenerationInputs
-from jumok.evaluation.sequences import score_sequences
+from jumok.evaluation.sequences import sequence_metrics
 from jumok.models import EncoderDecoder
 from jumok.native import NativeDecoder, NativeModel, quantize_int8, to_bfloat16
 from jumok.tasks.inputs.seq2seq_encoder import Seq2SeqBatch, Seq2SeqEncoder
@@ -132,7 +132,7 @@ def main() -> None:
     for name, begin in ways(loaded.model):
         found = quality(begin, batches, loaded, given.beam)
         plain = plain or found
-        scores = score_sequences(found.outputs, targets)
+        scores = sequence_metrics(found.outputs, targets)
         same = sum(a == b for a, b in zip(found.outputs, plain.outputs, strict=True)) / len(pairs)
         lines.append(
             f"{name:<14} {found.loss:8.4f} {scores.bleu:7.2f} {scores.chrf:7.2f} "

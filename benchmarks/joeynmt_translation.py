@@ -33,7 +33,7 @@ from turns import heading
 
 from jumok.data.load import load_splits
 from jumok.data.splits import SEQUENCES, is_test
-from jumok.evaluation import countings, score_sequences
+from jumok.evaluation import bleu_tokenizations, sequence_metrics
 from jumok.tasks.recipe.recipe import Recipe
 from jumok.tasks.runs.run import Run
 from jumok.text.sentencepiece import SentencePieceTokenizer
@@ -91,14 +91,14 @@ def main() -> None:
         raise SystemExit(f"{folder} was trained beside another run; name another --work")
     chosen = given.tests or list(tests)
     ours = {part["split"]: part for part in [results, *results["others"]]}
-    also = countings(recipe.data.language)
+    also = bleu_tokenizations(recipe.data.language)
     theirs = {
-        name: score_sequences(
+        name: sequence_metrics(
             translate(run, folder, given.joeynmt, name, given.beam),
             tests[name],
             also,
             recipe.data.language,
-        ).as_json()
+        ).to_dict()
         for name in chosen
     }
     kept = (folder / "model" / "best.ckpt").resolve().stem

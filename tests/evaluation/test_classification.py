@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.evaluation import score_labels
+from jumok.evaluation import classification_metrics
 
 
 def test_by_hand() -> None:
     """10 texts of 3 labels: 0 -> 3 right of 4, 1 -> 2 of 4, 2 -> 2 of 2."""
     wanted = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
     guessed = [0, 0, 0, 1, 1, 1, 2, 0, 2, 2]
-    scores = score_labels(wanted, guessed, 3)
+    scores = classification_metrics(wanted, guessed, 3)
     assert scores.n == 10
     assert scores.accuracy == 0.7
     f1 = [2 * 3 / (4 + 4), 2 * 2 / (4 + 3), 2 * 2 / (2 + 3)]
@@ -23,7 +23,7 @@ def test_by_hand() -> None:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=50))
 def test_against_counting(pairs: list[tuple[int, int]]) -> None:
     wanted, guessed = [w for w, _ in pairs], [g for _, g in pairs]
-    scores = score_labels(wanted, guessed, 4)
+    scores = classification_metrics(wanted, guessed, 4)
     assert scores.accuracy == pytest.approx(sum(w == g for w, g in pairs) / len(pairs))
     f1 = []
     for label in range(4):
@@ -36,14 +36,14 @@ def test_against_counting(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_a_label_nobody_has_counts_as_zero() -> None:
-    assert score_labels([0, 0], [0, 0], 2).macro_f1 == 0.5
+    assert classification_metrics([0, 0], [0, 0], 2).macro_f1 == 0.5
 
 
 def test_nothing_to_score() -> None:
-    scores = score_labels([], [], 2)
+    scores = classification_metrics([], [], 2)
     assert (scores.n, scores.accuracy, scores.macro_f1) == (0, 0.0, 0.0)
 
 
 def test_lists_that_do_not_pair() -> None:
     with pytest.raises(ValueError, match="1 labels wanted, 2 guessed; pair them"):
-        score_labels([0], [0, 1], 2)
+        classification_metrics([0], [0, 1], 2)

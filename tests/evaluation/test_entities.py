@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.evaluation import score_tags
-from jumok.evaluation.entities import Entity, Found, entities
+from jumok.evaluation import entity_metrics
+from jumok.evaluation.entities import EntityCounts, EntitySpan, entities
 
 TAGS = ("O", "B-PS", "I-PS", "B-LC", "I-LC")
 sentences = st.lists(st.lists(st.sampled_from(TAGS), max_size=12), max_size=6)
@@ -26,37 +26,40 @@ sentences = st.lists(st.lists(st.sampled_from(TAGS), max_size=12), max_size=6)
     ],
 )
 def test_what_an_entity_is(tags: str, found: list[tuple[str, int, int]]) -> None:
-    assert entities(tags.split()) == {Entity(*entity) for entity in found}
+    assert entities(tags.split()) == {EntitySpan(*entity) for entity in found}
 
 
 def test_by_hand() -> None:
     """3 wanted people, 2 wanted places; one person cut short, one place taken for a person."""
     wanted = [["B-PS", "I-PS", "O", "B-LC"], ["B-PS", "I-PS", "O", "B-LC", "I-LC"], ["B-PS"]]
     guessed = [["B-PS", "I-PS", "O", "B-PS"], ["B-PS", "O", "O", "B-LC", "I-LC"], ["B-PS"]]
-    scores = score_tags(wanted, guessed)
+    scores = entity_metrics(wanted, guessed)
     assert scores.n == 3
-    assert scores.kinds == {
-        "LC": Found(wanted=2, guessed=1, right=1),
-        "PS": Found(wanted=3, guessed=4, right=2),
+    assert scores.by_kind == {
+        "LC": EntityCounts(expected=2, predicted=1, correct=1),
+        "PS": EntityCounts(expected=3, predicted=4, correct=2),
     }
-    assert scores.all == Found(5, 5, 3)
-    assert scores.f1 == scores.all.precision == scores.all.recall == 0.6
+    assert scores.overall == EntityCounts(5, 5, 3)
+    assert scores.f1 == scores.overall.precision == scores.overall.recall == 0.6
     assert scores.macro_f1 == pytest.approx((2 / 3 + 4 / 7) / 2)
 
 
 @given(sentences)
 def test_bounds_and_symmetry(wanted: list[list[str]]) -> None:
     any_entity = any(map(entities, wanted))
-    assert score_tags(wanted, wanted).f1 == (1.0 if any_entity else 0.0)
+    assert entity_metrics(wanted, wanted).f1 == (1.0 if any_entity else 0.0)
     nothing = [["O"] * len(tags) for tags in wanted]
-    assert score_tags(wanted, nothing).f1 == 0.0
-    assert score_tags(wanted, nothing).all.recall == 0.0
+    assert entity_metrics(wanted, nothing).f1 == 0.0
+    assert entity_metrics(wanted, nothing).overall.recall == 0.0
     turned = [tags[::-1] for tags in wanted]
-    assert score_tags(wanted, turned).all.precision == score_tags(turned, wanted).all.recall
+    assert (
+        entity_metrics(wanted, turned).overall.precision
+        == entity_metrics(turned, wanted).overall.recall
+    )
 
 
 def test_sentences_that_do_not_pair() -> None:
     with pytest.raises(ValueError, match="1 sentences wanted, 0 guessed; pair them"):
-        score_tags([["O"]], [])
+        entity_metrics([["O"]], [])
     with pytest.raises(ValueError, match="sentence 2: 2 tags wanted, 1 guessed"):
-        score_tags([["O"], ["O", "O"]], [["O"], ["O"]])
+        entity_metrics([["O"], ["O", "O"]], [["O"], ["O"]])

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumok.evaluation import score_numbers
-from jumok.evaluation.regression import pearson, ranks, spearman
+from jumok.evaluation import regression_metrics
+from jumok.evaluation.regression import pearson, rank, spearman
 
 numbers = st.lists(st.integers(-50, 50), min_size=2, max_size=30)
 
 
 def test_by_hand() -> None:
     """Scores of six pairs: wanted 0 0 1 3 4 5, guessed 1 0 1 3 5 4."""
-    scores = score_numbers([0, 0, 1, 3, 4, 5], [1, 0, 1, 3, 5, 4])
+    scores = regression_metrics([0, 0, 1, 3, 4, 5], [1, 0, 1, 3, 5, 4])
     assert scores.n == 6
     # deviations from the means 13/6 and 14/6: sum of products 19.667, of squares 22.833, 19.333
     assert scores.pearson == pytest.approx(19.6666667 / (22.8333333 * 19.3333333) ** 0.5)
@@ -22,8 +22,8 @@ def test_by_hand() -> None:
 
 
 def test_ties_share_the_mean_of_their_places() -> None:
-    assert ranks([3, 1, 3, 3, 2]).tolist() == [4, 1, 4, 4, 2]
-    assert ranks([7, 7]).tolist() == [1.5, 1.5]
+    assert rank([3, 1, 3, 3, 2]).tolist() == [4, 1, 4, 4, 2]
+    assert rank([7, 7]).tolist() == [1.5, 1.5]
 
 
 @given(numbers, st.integers(0, 2**32 - 1))
@@ -38,12 +38,12 @@ def test_spearman_sees_the_order_alone(x: list[int]) -> None:
     y = [n**3 + n for n in x]
     assert spearman(x, y) == pytest.approx(1.0 if len(set(x)) > 1 else 0.0)
     assert spearman(x, [-n for n in y]) == pytest.approx(-1.0 if len(set(x)) > 1 else 0.0)
-    assert ranks(x).sum() == len(x) * (len(x) + 1) / 2
+    assert rank(x).sum() == len(x) * (len(x) + 1) / 2
 
 
 def test_where_there_is_no_correlation() -> None:
     assert pearson([0.1, 0.1, 0.1], [1, 2, 3]) == spearman([1, 2, 3], [0.1] * 3) == 0.0
-    assert score_numbers([], []).pearson == 0.0
+    assert regression_metrics([], []).pearson == 0.0
     assert pearson([1e-300, 2e-300], [1e300, 2e300]) == 1.0
     with pytest.raises(ValueError, match="2 numbers wanted, 3 guessed; pair them"):
         pearson([1, 2], [1, 2, 3])

@@ -7,7 +7,7 @@ import pytest
 import sacrebleu
 
 from jumok.errors import InputError
-from jumok.evaluation import countings, exact_match, score_sequences, sequences
+from jumok.evaluation import bleu_tokenizations, exact_match, sequence_metrics, sequences
 from jumok.evaluation.sequences import moses_tokens
 
 WRITTEN = ["나는 오늘 아침 일찍 학교에 간다", "오늘은 날씨가 좋다", "3시 15분에 만나요", "무엇"]
@@ -20,7 +20,7 @@ WANTED = [
 
 
 def test_against_sacrebleu() -> None:
-    scores = score_sequences(WRITTEN, WANTED)
+    scores = sequence_metrics(WRITTEN, WANTED)
     assert scores.n == 4
     assert scores.exact_match == 0.25
     assert scores.bleu == pytest.approx(sacrebleu.corpus_bleu(WRITTEN, [WANTED]).score)
@@ -29,13 +29,13 @@ def test_against_sacrebleu() -> None:
 
 
 def test_the_signature_says_how_it_was_counted() -> None:
-    signature = score_sequences(WRITTEN, WANTED).signature
+    signature = sequence_metrics(WRITTEN, WANTED).signature
     for word in ("BLEU", "tok:13a", "chrF", "nc:6", "nw:0", f"version:{sacrebleu.__version__}"):
         assert word in signature
 
 
 def test_everything_right() -> None:
-    scores = score_sequences(WANTED, WANTED)
+    scores = sequence_metrics(WANTED, WANTED)
     assert scores.exact_match == 1.0
     assert scores.bleu == pytest.approx(100.0)
     assert scores.chrf == pytest.approx(100.0)
@@ -51,25 +51,25 @@ def test_the_same_letters_stored_apart_are_the_same() -> None:
     written = ["한국어로 쓴다"]
     apart = [unicodedata.normalize("NFD", text) for text in written]
     assert apart != written
-    scores = score_sequences(written, apart)
+    scores = sequence_metrics(written, apart)
     assert (scores.exact_match, round(scores.bleu), round(scores.chrf)) == (1.0, 0, 100)
-    assert score_sequences(apart, written) == scores
+    assert sequence_metrics(apart, written) == scores
 
 
 def test_nothing_to_score() -> None:
-    scores = score_sequences([], [])
+    scores = sequence_metrics([], [])
     assert (scores.n, scores.exact_match, scores.bleu, scores.chrf) == (0, 0.0, 0.0, 0.0)
 
 
 def test_over_the_morphemes_of_korean() -> None:
     pytest.importorskip("mecab_ko")
-    scores = score_sequences(WRITTEN, WANTED, also=["ko-mecab"])
+    scores = sequence_metrics(WRITTEN, WANTED, tokenizations=["ko-mecab"])
     theirs = sacrebleu.corpus_bleu(WRITTEN, [WANTED], tokenize="ko-mecab")
-    found = scores.others["ko-mecab"]
+    found = scores.extra_bleu["ko-mecab"]
     assert found.score == pytest.approx(theirs.score)
     assert "tok:ko-mecab" in found.signature
     assert found.score > scores.bleu  # 갔다 and 간다 share a morpheme, and not a word
-    assert scores.as_json()["bleu_ko_mecab"] == found.score
+    assert scores.to_dict()["bleu_ko_mecab"] == found.score
     assert "tok:13a" in scores.signature
 
 
@@ -84,15 +84,15 @@ def test_as_multi30k_is_scored_in_papers() -> None:
     pytest.importorskip("sacremoses")
     assert moses_tokens(GERMAN, "de") == TOKENS
     written = ['ein "großer" Hund läuft, z.B. über 3 km .', "Er sagt: los!"]
-    scores = score_sequences(written, GERMAN, also=["tokenized-lower"], language="de")
+    scores = sequence_metrics(written, GERMAN, tokenizations=["tokenized-lower"], language="de")
     cut = ["ein &quot; großer &quot; hund läuft , z.b. über 3 km .", "er sagt : los !"]
     theirs = sacrebleu.corpus_bleu(cut, [TOKENS], tokenize="none", force=True)
-    found = scores.others["tokenized-lower"]
+    found = scores.extra_bleu["tokenized-lower"]
     assert found.score == pytest.approx(theirs.score)
     assert found.score > scores.bleu
     assert "case:lc" in found.signature
     assert "-de-norm" in found.signature
-    assert list(scores.as_json())[-2:] == [
+    assert list(scores.to_dict())[-2:] == [
         "bleu_tokenized_lower",
         "bleu_tokenized_lower_signature",
     ]
@@ -101,17 +101,17 @@ def test_as_multi30k_is_scored_in_papers() -> None:
 def test_only_case_and_punctuation_are_forgiven() -> None:
     pytest.importorskip("sacremoses")
     shouted = ['EIN "großer" HUND läuft, z.B. ÜBER 3,5 km.', "ER SAGT: „Los!“"]
-    scores = score_sequences(shouted, GERMAN, also=["tokenized-lower"], language="de")
-    assert scores.others["tokenized-lower"].score == pytest.approx(100.0)
+    scores = sequence_metrics(shouted, GERMAN, tokenizations=["tokenized-lower"], language="de")
+    assert scores.extra_bleu["tokenized-lower"].score == pytest.approx(100.0)
     assert scores.bleu < 50
 
 
 def test_what_is_usual_for_a_language() -> None:
     pytest.importorskip("mecab_ko")
     pytest.importorskip("sacremoses")
-    assert countings("ko") == ("ko-mecab",)
-    assert countings("de") == countings("fr") == ("tokenized-lower",)
-    assert countings("ja") == ()
+    assert bleu_tokenizations("ko") == ("ko-mecab",)
+    assert bleu_tokenizations("de") == bleu_tokenizations("fr") == ("tokenized-lower",)
+    assert bleu_tokenizations("ja") == ()
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,10 +119,10 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(tokenizer_ko_mecab, "MeCab", None)
     with pytest.raises(InputError, match=r'pip install "sacrebleu\[ko\]"'):
-        score_sequences(WRITTEN, WANTED, also=["ko-mecab"])
+        sequence_metrics(WRITTEN, WANTED, tokenizations=["ko-mecab"])
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(InputError, match="pip install sacremoses"):
-        score_sequences(WRITTEN, WANTED, also=["tokenized-lower"], language="de")
+        sequence_metrics(WRITTEN, WANTED, tokenizations=["tokenized-lower"], language="de")
 
 
 def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
@@ -130,7 +130,13 @@ def test_bleu_over_morphemes_that_cannot_be_counted_is_told(
 ) -> None:
     sequences._tell_missing_once.cache_clear()
     monkeypatch.setattr(sequences, "find_spec", lambda name: None)
-    assert countings("ko") == countings("ko") == countings("de") == countings("fr") == ()
+    assert (
+        bleu_tokenizations("ko")
+        == bleu_tokenizations("ko")
+        == bleu_tokenizations("de")
+        == bleu_tokenizations("fr")
+        == ()
+    )
     assert [record.getMessage() for record in caplog.records] == [
         "BLEU over Korean morphemes is not counted: MeCab-ko is not installed; "
         "pip install 'jumok[korean]' adds it",

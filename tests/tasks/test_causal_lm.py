@@ -118,7 +118,7 @@ def test_in_one_stream_what_stands_before_a_document_matters() -> None:
         learner = job(plan, [first, "이 영화 최고예요"])
         both = score_documents(learner.model, learner.dev, plan, vocabulary(), CPU)
         alone = nats(learner.model, learner.dev.rows[0]).sum().item()
-        return both.nats - alone
+        return both.nll_nats - alone
 
     assert second("연기가 좋았어요") != pytest.approx(second("결말이 별로예요"), abs=1e-3)
 
@@ -181,7 +181,7 @@ def test_each_token_of_a_long_document_is_scored_once_by_a_window(
         expected += nats(learner.model, row[begin : end + 1])[done - begin :].sum().item()
         done = end
     assert found.tokens == len(row) - 1
-    assert found.nats == pytest.approx(expected, rel=1e-5)
+    assert found.nll_nats == pytest.approx(expected, rel=1e-5)
     assert found.bytes == len(LONG.encode())
 
 
@@ -218,9 +218,10 @@ def test_a_row_alone_is_scored_as_among_others() -> None:
     plan = recipe()
     network = model(plan)
     one_by_one = [
-        score_documents(network, documents([text]), plan, vocabulary(), CPU).nats for text in TEXTS
+        score_documents(network, documents([text]), plan, vocabulary(), CPU).nll_nats
+        for text in TEXTS
     ]
-    together = score_documents(network, documents(TEXTS), plan, vocabulary(), CPU).nats
+    together = score_documents(network, documents(TEXTS), plan, vocabulary(), CPU).nll_nats
     assert together == pytest.approx(sum(one_by_one), rel=1e-5)
 
 

@@ -1,28 +1,28 @@
 """Scores: how good an answer is, whoever gave it."""
 
 from jumok.evaluation.calibration import calibration_error
-from jumok.evaluation.classification import ClassificationScores, score_labels
-from jumok.evaluation.entities import EntityScores, score_tags
-from jumok.evaluation.language_models import LanguageModelScores
-from jumok.evaluation.regression import RegressionScores, score_numbers
+from jumok.evaluation.classification import ClassificationMetrics, classification_metrics
+from jumok.evaluation.entities import EntityMetrics, entity_metrics
+from jumok.evaluation.language_models import LanguageModelMetrics
+from jumok.evaluation.regression import RegressionMetrics, regression_metrics
 from jumok.evaluation.sequences import (
-    SequenceScores,
-    countings,
+    SequenceMetrics,
+    bleu_tokenizations,
     exact_match,
-    score_sequences,
+    sequence_metrics,
 )
 
 __all__ = [
-    "ClassificationScores",
-    "EntityScores",
-    "LanguageModelScores",
-    "RegressionScores",
-    "SequenceScores",
+    "ClassificationMetrics",
+    "EntityMetrics",
+    "LanguageModelMetrics",
+    "RegressionMetrics",
+    "SequenceMetrics",
     "calibration_error",
-    "countings",
+    "bleu_tokenizations",
     "exact_match",
-    "score_labels",
-    "score_numbers",
-    "score_sequences",
-    "score_tags",
+    "classification_metrics",
+    "regression_metrics",
+    "sequence_metrics",
+    "entity_metrics",
 ]

@@ -9,8 +9,8 @@ BINS = 15
 
 
 def calibration_error(
-    certainty: Sequence[float] | NDArray[np.float64],
-    right: Sequence[bool] | NDArray[np.bool_],
+    confidence: Sequence[float] | NDArray[np.float64],
+    correct: Sequence[bool] | NDArray[np.bool_],
     bins: int = BINS,
 ) -> float:
     """The expected calibration error (Guo et al. 2017, equation 3), from 0 to 1.
@@ -22,7 +22,7 @@ def calibration_error(
     >>> round(calibration_error([0.9, 0.9, 0.9, 0.9], [True, True, True, False]), 3)
     0.15
     """
-    sure, hit = np.asarray(certainty, np.float64), np.asarray(right, np.float64)
+    sure, hit = np.asarray(confidence, np.float64), np.asarray(correct, np.float64)
     if sure.shape != hit.shape:
         raise ValueError(f"{len(sure)} certainties, {len(hit)} answers; pair them")
     if not len(sure):

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class LanguageModelScores:
+class LanguageModelMetrics:
     """What a language model made of texts, every token of them foreseen exactly once.
 
-    >>> scores = LanguageModelScores(n=1, tokens=4, bytes=6, nats=4 * math.log(8))
+    >>> scores = LanguageModelMetrics(n=1, tokens=4, bytes=6, nats=4 * math.log(8))
     >>> round(scores.perplexity, 6), round(scores.bits_per_byte, 6)
     (8.0, 2.0)
     """
@@ -19,12 +19,12 @@ class LanguageModelScores:
     n: int  # texts
     tokens: int  # foreseen: the pieces of every text and its [EOS]
     bytes: int  # of the texts in UTF-8, letters composed (NFC)
-    nats: float  # -log p, natural, summed over the tokens
+    nll_nats: float  # -log p, natural, summed over the tokens
 
     @property
     def loss(self) -> float:
         """Mean -log p of a token, in nats."""
-        return self.nats / max(self.tokens, 1)
+        return self.nll_nats / max(self.tokens, 1)
 
     @property
     def perplexity(self) -> float:
@@ -34,4 +34,4 @@ class LanguageModelScores:
     @property
     def bits_per_byte(self) -> float:
         """-log2 p of all texts, divided by their bytes: how far they could be compressed."""
-        return self.nats / math.log(2) / max(self.bytes, 1)
+        return self.nll_nats / math.log(2) / max(self.bytes, 1)

@@ -10,7 +10,7 @@ Numbers = Sequence[float] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RegressionScores:
+class RegressionMetrics:
     """Both correlations lie between -1 and 1; `n` is the number of rows."""
 
     n: int
@@ -18,14 +18,16 @@ class RegressionScores:
     spearman: float
 
 
-def score_numbers(wanted: Numbers, guessed: Numbers) -> RegressionScores:
+def regression_metrics(labels: Numbers, predictions: Numbers) -> RegressionMetrics:
     """Compare the numbers wanted with those guessed, row by row.
 
-    >>> scores = score_numbers([0.0, 1.0, 5.0], [1.0, 2.0, 3.0])
+    >>> scores = regression_metrics([0.0, 1.0, 5.0], [1.0, 2.0, 3.0])
     >>> round(scores.pearson, 3), scores.spearman
     (0.945, 1.0)
     """
-    return RegressionScores(len(wanted), pearson(wanted, guessed), spearman(wanted, guessed))
+    return RegressionMetrics(
+        len(labels), pearson(labels, predictions), spearman(labels, predictions)
+    )
 
 
 def pearson(x: Numbers, y: Numbers) -> float:
@@ -49,10 +51,10 @@ def spearman(x: Numbers, y: Numbers) -> float:
     >>> spearman([1, 2, 3], [1, 10, 100])
     1.0
     """
-    return pearson(ranks(x), ranks(y))
+    return pearson(rank(x), rank(y))
 
 
-def ranks(x: Numbers) -> NDArray[np.float64]:
+def rank(x: Numbers) -> NDArray[np.float64]:
     """The place of each number among all, from 1; equal numbers share the mean of their places.
 
     >>> ranks([10, 30, 20, 20]).tolist()

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Counting = Literal["ko-mecab", "tokenized-lower"]
+BleuTokenization = Literal["ko-mecab", "tokenized-lower"]
 
 
 @dataclass(frozen=True)
-class Bleu:
+class BleuScore:
     """BLEU from 0 to 100, counted in another way than over 13a tokens, and its signature."""
 
     score: float
@@ -28,7 +28,7 @@ class Bleu:
 
 
 @dataclass(frozen=True)
-class SequenceScores:
+class SequenceMetrics:
     """exact_match from 0 to 1, bleu and chrf from 0 to 100, with sacrebleu's signature."""
 
     n: int
@@ -36,12 +36,12 @@ class SequenceScores:
     bleu: float
     chrf: float
     signature: str
-    others: Mapping[Counting, Bleu] = field(default_factory=dict)
+    extra_bleu: Mapping[BleuTokenization, BleuScore] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, int | float | str]:
+    def to_dict(self) -> dict[str, int | float | str]:
         """The scores as `jumok evaluate` tells them; the other ways of counting come last.
 
-        >>> scores = SequenceScores(1, 0.0, 20.0, 40.0, "...", {"ko-mecab": Bleu(30.0, "...")})
+        >>> scores = SequenceMetrics(1, 0.0, 20.0, 40.0, "...", {"ko-mecab": Bleu(30.0, "...")})
         >>> list(scores.as_json())[4:]
         ['signature', 'bleu_ko_mecab', 'bleu_ko_mecab_signature']
         """
@@ -52,26 +52,26 @@ class SequenceScores:
             "chrf": self.chrf,
             "signature": self.signature,
         }
-        for counting, bleu in self.others.items():
+        for counting, bleu in self.extra_bleu.items():
             name = f"bleu_{counting.replace('-', '_')}"
             answer |= {name: bleu.score, f"{name}_signature": bleu.signature}
         return answer
 
 
-def exact_match(written: Sequence[str], wanted: Sequence[str]) -> float:
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """The share of sequences that are right to the last character.
 
     >>> exact_match(["3시", "4 시"], ["3시", "4시"])
     0.5
     """
-    same = sum(ours == theirs for ours, theirs in zip(written, wanted, strict=True))
-    return same / max(len(wanted), 1)
+    same = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=True))
+    return same / max(len(references), 1)
 
 
-def countings(language: str) -> tuple[Counting, ...]:
+def bleu_tokenizations(language: str) -> tuple[BleuTokenization, ...]:
     """The other ways to count BLEU that are usual for a language and installed here.
 
-    >>> countings("")
+    >>> bleu_tokenizations("")
     ()
     """
     if language == "ko":
@@ -95,12 +95,12 @@ def _tell_missing_once(which: str, package: str, extra: str) -> None:
     )
 
 
-def score_sequences(
-    written: Sequence[str],
-    wanted: Sequence[str],
-    also: Sequence[Counting] = (),
+def sequence_metrics(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenizations: Sequence[BleuTokenization] = (),
     language: str = "",
-) -> SequenceScores:
+) -> SequenceMetrics:
     """Compare what was written with one reference each, both in Unicode's composed form (NFC).
 
     Vocabularies compose what they write, and a file from macOS may hold the same letters apart.
@@ -113,40 +113,40 @@ def score_sequences(
       normalised and cut by Moses' rules for `language` ("de", "fr", "en"), in that order, which
       gives the tokens of the files that are published with the corpus.
 
-    `countings` tells those usual for a language. Raises InputError when what one of them needs is
+    `bleu_tokenizations` tells those usual for a language. Raises InputError when what one of them needs is
     not installed.
     """
     from sacrebleu.metrics import BLEU, CHRF  # type: ignore[attr-defined]
 
-    if not wanted:
-        return SequenceScores(0, 0.0, 0.0, 0.0, "")
-    written, wanted = (
-        [unicodedata.normalize("NFC", text) for text in texts] for texts in (written, wanted)
+    if not references:
+        return SequenceMetrics(0, 0.0, 0.0, 0.0, "")
+    hypotheses, references = (
+        [unicodedata.normalize("NFC", text) for text in texts] for texts in (hypotheses, references)
     )
     chrf = CHRF()
-    bleu = _bleu(BLEU(), written, wanted)
-    chrf_score = float(chrf.corpus_score(list(written), [list(wanted)]).score)
-    return SequenceScores(
-        n=len(wanted),
-        exact_match=exact_match(written, wanted),
+    bleu = _bleu(BLEU(), hypotheses, references)
+    chrf_score = float(chrf.corpus_score(list(hypotheses), [list(references)]).score)
+    return SequenceMetrics(
+        n=len(references),
+        exact_match=exact_match(hypotheses, references),
         bleu=bleu.score,
         chrf=chrf_score,
         signature=f"BLEU {bleu.signature} chrF {chrf.get_signature()}",
-        others={
-            counting: _ko_mecab(written, wanted)
+        extra_bleu={
+            counting: _ko_mecab(hypotheses, references)
             if counting == "ko-mecab"
-            else _tokenized_lower(written, wanted, language)
-            for counting in also
+            else _tokenized_lower(hypotheses, references, language)
+            for counting in tokenizations
         },
     )
 
 
-def _bleu(metric: "BLEU", written: Sequence[str], wanted: Sequence[str]) -> Bleu:
+def _bleu(metric: "BLEU", written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
     score = metric.corpus_score(list(written), [list(wanted)]).score
-    return Bleu(float(score), str(metric.get_signature()))
+    return BleuScore(float(score), str(metric.get_signature()))
 
 
-def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> Bleu:
+def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> BleuScore:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
 
     try:
@@ -159,13 +159,13 @@ def _ko_mecab(written: Sequence[str], wanted: Sequence[str]) -> Bleu:
     return _bleu(metric, written, wanted)
 
 
-def _tokenized_lower(written: Sequence[str], wanted: Sequence[str], language: str) -> Bleu:
+def _tokenized_lower(written: Sequence[str], wanted: Sequence[str], language: str) -> BleuScore:
     from sacrebleu.metrics import BLEU  # type: ignore[attr-defined]
 
     tokens = [moses_tokens(texts, language) for texts in (written, wanted)]
     bleu = _bleu(BLEU(tokenize="none", lowercase=True, force=True), *tokens)
     how = f"tok:sacremoses-{version('sacremoses')}-{language}-norm"
-    return Bleu(bleu.score, bleu.signature.replace("tok:none", how))
+    return BleuScore(bleu.score, bleu.signature.replace("tok:none", how))
 
 
 def moses_tokens(texts: Sequence[str], language: str) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, generate_lm, generate_seq2seq
-from jumok.evaluation import countings, score_sequences
+from jumok.evaluation import bleu_tokenizations, sequence_metrics
 from jumok.export import likelihood
 from jumok.export.ctranslate2_model import ComputeType, Converted, convert
 from jumok.export.ctranslate2_spec import Words
@@ -93,8 +93,10 @@ class _Translator:
         ids = converted.write(lists(read(self.loaded, table)), 1, self._limit)
         texts = self.loaded.target_vocabulary.decode_batch(ids)
         language = self.loaded.recipe.data.language
-        found = score_sequences(texts, table.column("target"), countings(language), language)
-        return numbers_of(found.as_json())
+        found = sequence_metrics(
+            texts, table.column("target"), bleu_tokenizations(language), language
+        )
+        return numbers_of(found.to_dict())
 
     @property
     def _limit(self) -> int:

@@ -21,7 +21,7 @@ from jumok.data.table import Table
 from jumok.data.token_cache import encode_cached
 from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
-from jumok.evaluation.language_models import LanguageModelScores
+from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
 from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
@@ -261,7 +261,7 @@ def score_documents(
     vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
-) -> LanguageModelScores:
+) -> LanguageModelMetrics:
     """Every token of the documents foreseen once, with the context that the recipe states."""
     width, overlap = recipe.model.max_length, recipe.windows.overlap
     across = recipe.windows.across_documents
@@ -279,4 +279,4 @@ def score_documents(
     for loss, units in distributed_map(range(len(parts)), score, processes, JSON_CODEC):
         nats += loss
         tokens += units
-    return LanguageModelScores(len(documents.rows), tokens, documents.bytes, nats)
+    return LanguageModelMetrics(len(documents.rows), tokens, documents.bytes, nats)

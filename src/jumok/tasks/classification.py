@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
-from jumok.evaluation import ClassificationScores, calibration_error, score_labels
+from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
 from jumok.models import EncoderDecoderClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches
@@ -77,7 +77,9 @@ class ClassificationJob:
         logits = predict_all(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         wanted = torch.from_numpy(self.dev.labels)
         loss = cross_entropy(logits, wanted).item() / max(len(wanted), 1)
-        scores = score_labels(self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1])
+        scores = classification_metrics(
+            self.dev.labels.tolist(), logits.argmax(-1).tolist(), logits.shape[1]
+        )
         metric = self.recipe.selection_metric
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
@@ -185,8 +187,8 @@ def score_texts(
     vocabulary: Tokenizer,
     device: torch.device,
     processes: ProcessGroup = SINGLE_PROCESS,
-) -> tuple[ClassificationScores, Tensor]:
+) -> tuple[ClassificationMetrics, Tensor]:
     """Scores against the labels wanted, and the probabilities (n, L) behind them."""
     logits = predict_all(model, rows, vocabulary, device, processes)
-    scores = score_labels(wanted, logits.argmax(-1).tolist(), logits.shape[1])
+    scores = classification_metrics(wanted, logits.argmax(-1).tolist(), logits.shape[1])
     return scores, logits.softmax(-1)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
-from jumok.evaluation import score_numbers
+from jumok.evaluation import regression_metrics
 from jumok.models import TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches
@@ -80,7 +80,7 @@ class RegressionJob:
         answered = predict_scaled(self.model, self.dev.ids, self.vocabulary, self.device, processes)
         loss = float(np.mean((answered - self.dev.labels) ** 2))
         metric = self.recipe.selection_metric
-        scores = score_numbers(self.dev.labels.tolist(), answered.tolist())
+        scores = regression_metrics(self.dev.labels.tolist(), answered.tolist())
         return DevResult(loss, float(getattr(scores, metric)), metric)
 
 
@@ -119,7 +119,7 @@ class RegressionTask:
         wanted = np.array(table.numbers("score")[:])
         rows = TextEncoder(loaded.vocabulary, loaded.recipe.model.max_length).encode_table(table)
         guessed = predict_scores(loaded, rows)
-        found = score_numbers(wanted, guessed)
+        found = regression_metrics(wanted, guessed)
         return EvaluationResult(
             {
                 "task": loaded.recipe.task,

@@ -16,7 +16,7 @@ from jumok.data.packing import length_batches
 from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
-from jumok.evaluation import countings, score_sequences
+from jumok.evaluation import bleu_tokenizations, sequence_metrics
 from jumok.models import EncoderDecoder
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
@@ -142,7 +142,7 @@ class Seq2SeqJob:
             self.device,
             processes=processes,
         )
-        scores = score_sequences([best.text for best, *_ in outputs], self.dev.targets)
+        scores = sequence_metrics([best.text for best, *_ in outputs], self.dev.targets)
         metric = self.recipe.selection_metric
         return DevResult(total / max(units, 1), float(getattr(scores, metric)), metric)
 
@@ -188,7 +188,7 @@ class Seq2SeqTask:
         answers = self.predict(loaded, sources)
         outputs = [answer.output for answer in answers]
         language = loaded.recipe.data.language
-        found = score_sequences(outputs, targets, countings(language), language)
+        found = sequence_metrics(outputs, targets, bleu_tokenizations(language), language)
         composed = [normalize("NFC", target) for target in targets]  # as vocabularies write
         triples = [Example(*triple) for triple in zip(sources, composed, outputs, strict=True)]
         wrong = [example for example in triples if example.output != example.target]
@@ -197,7 +197,7 @@ class Seq2SeqTask:
             {
                 "task": loaded.recipe.task,
                 "split": split,
-                **found.as_json(),
+                **found.to_dict(),
                 "loops": sum(answer.loop is not None for answer in answers),
                 "decoding": f"{self.effective_decoding(loaded)}{loaded.constraints_summary}",
             },

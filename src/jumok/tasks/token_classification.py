@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from jumok.data.splits import TAGGING, Splits
 from jumok.data.table import Table
-from jumok.evaluation import score_labels, score_tags
+from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
 from jumok.models import TokenClassifier
 from jumok.nn.masks import AttentionMask
@@ -197,7 +197,7 @@ class TokenClassificationJob:
         texts = self.dev.texts
         guessed = viterbi_tags(texts, found, self.tags)
         rows = (drop_spaces(tags, texts.texts) for tags in (self.dev.tags, guessed))
-        score = score_tags(*rows).macro_f1
+        score = entity_metrics(*rows).macro_f1
         return DevResult(total / max(n, 1), score, self.recipe.selection_metric)
 
 
@@ -248,7 +248,7 @@ class TokenClassificationTask:
         best = char_tags(data.piece_tags(), texts)
         rows = (drop_spaces(tags, texts.texts) for tags in (data.tags, guessed, best))
         wanted, ours, reachable = rows
-        found, reached = score_tags(wanted, ours), score_tags(wanted, reachable)
+        found, reached = entity_metrics(wanted, ours), entity_metrics(wanted, reachable)
         return EvaluationResult(
             {
                 "task": loaded.recipe.task,
@@ -351,7 +351,7 @@ def character_f1(wanted: Sequence[Sequence[str]], guessed: Sequence[Sequence[str
     ours, theirs = list(chain.from_iterable(guessed)), list(chain.from_iterable(wanted))
     numbers = {tag: number for number, tag in enumerate(sorted({*ours, *theirs}))}
     wanted_numbers, guessed_numbers = ([numbers[tag] for tag in tags] for tags in (theirs, ours))
-    return score_labels(wanted_numbers, guessed_numbers, len(numbers)).macro_f1
+    return classification_metrics(wanted_numbers, guessed_numbers, len(numbers)).macro_f1
 
 
 def to_entities(text: str, tags: Sequence[str]) -> TokenClassification:
