@@ -374,8 +374,8 @@ def _examples(
     return [
         Example(
             texts[i],
-            to_entities(texts[i], wanted[i]).shown,
-            to_entities(texts[i], guessed[i]).shown,
+            to_entities(texts[i], wanted[i]).display,
+            to_entities(texts[i], guessed[i]).display,
         )
         for i in order[:MAX_EXAMPLES]
     ]

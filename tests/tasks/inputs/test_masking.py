@@ -116,7 +116,7 @@ def test_an_eojeol_is_what_stands_between_spaces() -> None:
         masked = mask_tokens(
             row,
             pieces,
-            MaskingConfig(share=0.05, whole_words=True),
+            MaskingConfig(mlm_probability=0.05, whole_words=True),
             np.random.default_rng(seed),
         )
         said = "".join(
@@ -131,7 +131,7 @@ def test_what_a_vocabulary_cannot_spell_stands_within_its_eojeol() -> None:
     vocabulary = review_vocabulary()
     ids = [vocabulary.cls_id, *vocabulary.encode("이야기가龘정말 재미있어요")]
     unknown = ids.index(vocabulary.unk_id)
-    row, config = Ragged.from_lists([ids]), MaskingConfig(share=0.05, whole_words=True)
+    row, config = Ragged.from_lists([ids]), MaskingConfig(mlm_probability=0.05, whole_words=True)
     seen = set()
     for seed in range(40):
         masked = mask_tokens(row, PieceInfo.of(vocabulary), config, np.random.default_rng(seed))
@@ -152,4 +152,4 @@ def test_all_special_pieces_are_known() -> None:
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
 def test_a_share_is_between_nothing_and_all(share: float) -> None:
     with pytest.raises(InputError, match=r"masking\.share .*: give more than 0, less than 1"):
-        MaskingConfig(share=share)
+        MaskingConfig(mlm_probability=share)

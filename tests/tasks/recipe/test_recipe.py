@@ -157,7 +157,10 @@ def test_each_value_that_cannot_be(review_recipe: Path, word: str, sentence: str
         ),
         (["data.pieces=true", "augmentation.subword_sampling=0.5"], "cuts texts anew"),
         (["vocabulary.file=a.model", "model.init=runs/a"], "both name a vocabulary"),
-        (["masking.share=0.5"], "[masking] came with the task classification, which guesses"),
+        (
+            ["masking.mlm_probability=0.5"],
+            "[masking] came with the task classification, which guesses",
+        ),
         (["regression.highest=5"], "[regression] came with the task classification, which learns"),
         (
             ["task=language_modeling", "model.kind=decoder", "augmentation.rdrop_alpha=1"],

@@ -33,12 +33,14 @@ Ints = NDArray[np.int64]
 class MaskingConfig:
     """The [masking] table: how much a masked language model must guess."""
 
-    share: float = 0.15  # of the tokens of a text, never less than one
+    mlm_probability: float = 0.15  # of the tokens of a text, never less than one
     whole_words: bool = False  # all pieces of an eojeol (what stands between spaces) together
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0:
-            raise InputError(f"masking.share {self.share}: give more than 0, less than 1")
+        if not 0.0 < self.mlm_probability < 1.0:
+            raise InputError(
+                f"masking.mlm_probability {self.mlm_probability}: give more than 0, less than 1"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +139,7 @@ def _choose(
     row, length = row[order], length[order]
     of_row = np.bincount(owner, ordinary, minlength=len(rows)).astype(np.int64)
     before = np.cumsum(length) - length - (np.cumsum(of_row) - of_row)[row]  # tokens taken so far
-    budget = np.maximum(np.floor(config.share * of_row + 0.5), 1)[row]
+    budget = np.maximum(np.floor(config.mlm_probability * of_row + 0.5), 1)[row]
     taken = (length > 0) & ((before == 0) | (before + length / 2 <= budget))
 
     of_word = np.empty_like(taken)

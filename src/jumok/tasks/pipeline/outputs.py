@@ -41,7 +41,7 @@ class RegressionOutput:
     score: float
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The answer on one line."""
         return f"{self.score:.4f}"
 
@@ -68,7 +68,7 @@ class TokenClassification:
     entities: tuple[NamedEntity, ...]
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The text, its line breaks too, with its entities in brackets."""
         parts, at = [], 0
         for entity in self.entities:
@@ -112,7 +112,7 @@ class GeneratedText:
     tokens: tuple[GeneratedToken, ...] = field(default=(), compare=False, repr=False)
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         """The answer as it is, its line breaks too; of several a line each, with its rank."""
         if self.n_best is None:
             return self.output
