@@ -1,4 +1,4 @@
-"""A cache gives back what it was given, in order, and says when it is full."""
+"""A cache returns what was appended, in order, and raises when it is full."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from tests.nn.strategies import noise
 
 
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(0, 2))
-def test_what_went_in_comes_out(chunks: list[int], spare: int) -> None:
+def test_update_returns_all_positions(chunks: list[int], spare: int) -> None:
     total = sum(chunks)
     k, v = noise(2, 2, total, 3), noise(2, 2, total, 3, seed=1)
     cache = KeyValueCache(total + spare)
@@ -41,16 +41,16 @@ def test_a_cache_that_grows_keeps_what_it_holds(chunks: list[int]) -> None:
         assert torch.equal(kept_v, v[:, :, :start])
 
 
-def test_a_full_cache_says_so() -> None:
+def test_a_full_cache_raises() -> None:
     cache = KeyValueCache(capacity=3)
     x = noise(1, 1, 2, 4)
     cache.update(x, x)
-    with pytest.raises(ValueError, match="4 positions do not fit a cache with room for 3; make"):
+    with pytest.raises(ValueError, match="must hold at most 3 positions, got 4; create it"):
         cache.update(x, x)
-    assert cache.length == 2  # a refusal leaves it as it was
+    assert cache.length == 2  # unchanged after the error
 
 
-def test_the_memory_is_made_once() -> None:
+def test_the_memory_is_projected_once() -> None:
     made = []
 
     def make() -> tuple[Tensor, Tensor]:
@@ -88,13 +88,12 @@ def test_an_empty_cache_has_nothing_to_select() -> None:
 def test_caches_fit_layers() -> None:
     cache = DecoderCache.with_capacity(2, 3)
     assert len(list(cache.layers(2))) == 2
-    with pytest.raises(ValueError, match="2 caches do not fit 3 layers; make one for each"):
+    with pytest.raises(ValueError, match="3 layers must have 3 caches, got 2; create one for each"):
         cache.layers(3)
 
 
-def test_no_cache_remembers_nothing() -> None:
+def test_no_cache_stores_nothing() -> None:
     x = noise(1, 1, 2, 3)
     assert NO_CACHE.update(x, x) == (x, x)
-    assert NO_CACHE.length == NO_DECODER_CACHE.length == 0
-    assert NO_CACHE.keys_values is NO_CACHE.cross is None
+    assert NO_DECODER_CACHE.length == 0
     assert [c for c, _ in zip(NO_DECODER_CACHE.layers(2), range(2), strict=True)] == [NO_CACHE] * 2

@@ -18,28 +18,34 @@ def test_the_defaults_are_the_papers_base_model() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"n_heads": 7}, "d_model 512 does not divide into 7 heads; try 8"),
-        ({"d_model": 100, "n_heads": 3}, "d_model 100 does not divide into 3 heads; try 4"),
-        ({"n_heads": 0}, "n_heads 0 is not a size; give 1 or more"),
-        ({"d_model": -8}, "d_model -8 is not a size; give 1 or more"),
-        ({"d_ff": 0}, "d_ff 0 is not a size; give 1 or more"),
+        (
+            {"n_heads": 7},
+            "d_model must be divisible by n_heads, got d_model=512, n_heads=7; try 8 heads",
+        ),
+        (
+            {"d_model": 100, "n_heads": 3},
+            "d_model must be divisible by n_heads, got d_model=100, n_heads=3; try 4 heads",
+        ),
+        ({"n_heads": 0}, "n_heads must be at least 1, got 0"),
+        ({"d_model": -8}, "d_model must be at least 1, got -8"),
+        ({"d_ff": 0}, "d_ff must be at least 1, got 0"),
         (
             {"d_model": 2**63, "n_heads": 7},
-            "d_model 9223372036854775808 is beyond every machine; give 2,147,483,648 or less",
+            "d_model must be at most 2,147,483,648, got 9223372036854775808",
         ),
         (
             {"d_model": 2**31 - 1, "n_heads": 7},
-            "d_model 2147483647 does not divide into 7 heads; try 1",
+            "d_model must be divisible by n_heads, got d_model=2147483647, n_heads=7; try 1 heads",
         ),
-        ({"dropout": 1.0}, "dropout 1.0 is not a probability; give 0 or more, below 1"),
-        ({"dropout": -0.1}, "dropout -0.1 is not a probability; give 0 or more, below 1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, got -0.1"),
         (
             {"attention_dropout": 2.0},
-            "attention_dropout 2.0 is not a probability; give 0 or more, below 1",
+            "attention_dropout must be at least 0 and below 1, got 2.0",
         ),
         (
             {"activation_dropout": float("nan")},
-            "activation_dropout nan is not a probability; give 0 or more, below 1",
+            "activation_dropout must be at least 0 and below 1, got nan",
         ),
     ],
 )

@@ -22,7 +22,7 @@ def test_a_head_width_given_needs_no_division() -> None:
 
 def test_cross_attention_needs_a_memory() -> None:
     layer = TransformerLayer(LayerConfig(**SMALL), cross=True)
-    with pytest.raises(ValueError, match="no memory came to a layer with cross-attention; encode"):
+    with pytest.raises(ValueError, match="memory must be given to a layer with cross-attention"):
         layer(noise(1, 2, 4), NO_MASK)
 
 

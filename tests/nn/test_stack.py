@@ -68,5 +68,5 @@ def test_gradcheck(inside: LayerPositions) -> None:
 
 
 def test_a_cache_for_another_number_of_layers_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 caches do not fit 2 layers; make one for each"):
+    with pytest.raises(ValueError, match="2 layers must have 2 caches, got 3; create one for each"):
         TransformerStack(CONFIG, 2)(noise(1, 5, 8), PLACES, cache=DecoderCache.with_capacity(3, 9))

@@ -1,4 +1,4 @@
-"""The paper's parts, one idea a file: attention, masks, positions, layers, stacks."""
+"""The parts of the Transformer, one idea per file: attention, masks, positions, layers, stacks."""
 
 from jumok.nn.attention import MultiHeadAttention, attention_weights, fused_attention
 from jumok.nn.cache import NO_CACHE, DecoderCache, KeyValueCache
@@ -19,10 +19,10 @@ from jumok.nn.positions import (
 from jumok.nn.stack import TransformerStack
 
 __all__ = [
-    "NO_MASK",
     "NO_CACHE",
-    "ResidualNorm",
+    "NO_MASK",
     "AttentionMask",
+    "DecoderCache",
     "Dropout",
     "GatedFeedForward",
     "HookPoint",
@@ -32,10 +32,10 @@ __all__ = [
     "MultiHeadAttention",
     "PositionwiseFeedForward",
     "RelativePositionBias",
+    "ResidualNorm",
     "RotaryPositions",
     "SegmentEmbedding",
     "SinusoidalPositions",
-    "DecoderCache",
     "TokenEmbedding",
     "TransformerLayer",
     "TransformerStack",

@@ -1,8 +1,7 @@
-"""Attention: every position asks, and every position it may attend to answers.
+"""Scaled dot-product attention and multi-head attention.
 
-"Attention Is All You Need", section 3.2. Shapes stand at the end of a line:
-B batch, H heads, T positions asking (queries), S positions attended to (keys), D model width,
-K width of one head.
+"Attention Is All You Need", section 3.2. Shapes are written at the end of a line:
+B batch, H heads, T query positions, S key positions, D model width, K width of one head.
 """
 
 import torch
@@ -10,44 +9,45 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from jumok.nn.bmm_attention import bmm_attention
-from jumok.nn.cache import KeysValues
 from jumok.nn.dropout import dropout
 from jumok.nn.hooks import HookPoint
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.positions import NO_ROTATION, Rotation
 
-MAX_BMM_KEYS = 256  # up to so many keys a batched matmul beats the CPU's fused kernel (docs/LOG.md)
+KeysValues = tuple[Tensor, Tensor]  # 2 x (B, H, S, K)
+
+MAX_BMM_KEYS = 256  # up to here batched matmuls are faster than the fused CPU kernel (docs/LOG.md)
 
 
 def attention_weights(
     q: Tensor, k: Tensor, mask: AttentionMask, bias: Tensor | None, scale: float
 ) -> Tensor:
-    """softmax(Q K^T scale + bias) over what each query may attend to: equation (1), written out.
+    """softmax(Q K^T scale + bias) over the keys that the mask allows: equation (1).
 
-    q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), in float32 at least.
-    The weights of a query that may see nothing are all 0.
+    q (B, H, T, K), k (B, H, S, K), bias (B|1, H|1, T, S) -> (B, H, T, S), at least float32.
+    A query that may attend to no key gets weights of 0.
     """
-    table = mask.dense(q.shape[-2], k.shape[-2], q.device)
-    return masked_softmax(attention_scores(q, k, bias, scale), table)
+    allowed = mask.dense(q.shape[-2], k.shape[-2], q.device)
+    return masked_softmax(attention_scores(q, k, bias, scale), allowed)
 
 
 def attention_scores(q: Tensor, k: Tensor, bias: Tensor | None, scale: float) -> Tensor:
-    """Q K^T scale + bias, how much each query asks of each key: (B, H, T, S), float32 at least."""
+    """Q K^T scale + bias, the scores before the softmax: (B, H, T, S), at least float32."""
     scores = (q @ k.mT).to(torch.promote_types(q.dtype, torch.float32)) * scale
     return scores if bias is None else scores + bias
 
 
-def masked_softmax(scores: Tensor, table: Tensor | None) -> Tensor:
-    """The softmax of scores (B, H, T, S) over the keys where the table, (T, S) at least, is True.
+def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """The softmax of scores (B, H, T, S) over the keys where `allowed`, at least (T, S), is True.
 
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [True, True]]))
     tensor([[1.0000, 0.0000],
             [0.5000, 0.5000]])
     """
-    if table is None:
+    if allowed is None:
         return scores.softmax(-1)
-    lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query that may see nothing
-    return scores.masked_fill(~table, lowest).softmax(-1).masked_fill(~table, 0)
+    lowest = torch.finfo(scores.dtype).min  # -inf would give NaN to a query without keys
+    return scores.masked_fill(~allowed, lowest).softmax(-1).masked_fill(~allowed, 0)
 
 
 def fused_attention(
@@ -59,37 +59,37 @@ def fused_attention(
     scale: float,
     p_dropout: float,
 ) -> Tensor:
-    """The same mathematics without keeping the weights: (B, H, T, K).
+    """The same mathematics without returning the weights: (B, H, T, K).
 
-    The one door to speed. Short rows on a CPU go through two batched matrix products, everything
-    else through one kernel that never stores the weights (FlashAttention).
+    Short rows on a CPU use two batched matrix products; everything else uses one kernel that never
+    stores the weights (FlashAttention).
     """
     T, S = q.shape[-2], k.shape[-2]
     short = q.device.type == "cpu" and S <= MAX_BMM_KEYS
-    if short and not torch.compiler.is_compiling():  # a compiler traces no derivative of our own
-        table = mask.dense(T, S, q.device)
-        return bmm_attention(q, k, v, table, bias, scale, p_dropout)
-    # T == S: is_causal aligns the triangle top left, a cache's newest queries want it bottom right.
+    if short and not torch.compiler.is_compiling():  # torch.compile cannot trace our own backward
+        allowed = mask.dense(T, S, q.device)
+        return bmm_attention(q, k, v, allowed, bias, scale, p_dropout)
+    # is_causal aligns the triangle top left; the newest T of S > T queries need it bottom right.
     triangle = mask.causal and mask.allowed is None and bias is None and T == S
-    table = None if triangle else mask.dense(T, S, q.device)
+    attn_mask = None if triangle else mask.dense(T, S, q.device)
     if bias is not None:
         bias = bias.to(q.dtype)
-        # -inf is safe here: the kernel answers a row of it with 0, a row of finfo.min with a mean.
-        table = bias if table is None else bias.masked_fill(~table, float("-inf"))
+        # -inf is safe: the kernel returns 0 for a row of -inf, but a mean for a row of finfo.min.
+        attn_mask = bias if attn_mask is None else bias.masked_fill(~attn_mask, float("-inf"))
     return F.scaled_dot_product_attention(
-        q, k, v, table, p_dropout, is_causal=triangle, scale=scale
+        q, k, v, attn_mask, p_dropout, is_causal=triangle, scale=scale
     )
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side, each in its own subspace (3.2.2).
+    """Attention in several heads, each in its own subspace (3.2.2).
 
         attention(x, x, mask)               self-attention
         attention(x, memory, mask)          cross-attention
-        attention.attend(x, k, v, mask)     the same, over keys and values kept from earlier
+        attention.attend(x, k, v, mask)     the same, with cached keys and values
 
-    While somebody watches one of its hook points, equation (1) runs written out and each of them
-    is passed; otherwise the fused kernel runs. A head is switched off by a hook on `weights`.
+    If one of its hook points has a hook, equation (1) is computed step by step through every hook
+    point; otherwise the fused kernel runs. A hook on `hook_pattern` can mute a head.
 
     >>> attention = MultiHeadAttention(d_model=8, n_heads=2)
     >>> x = torch.zeros(1, 3, 8)
@@ -116,24 +116,18 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.value = nn.Linear(d_model, n_heads * d_head, bias=bias)
         self.output = nn.Linear(n_heads * d_head, d_model, bias=bias)
-        self.hook_q = HookPoint()  # (B, H, T, K), turned where positions are rotary
-        self.hook_k = HookPoint()  # (B, H, S, K), the same
+        self.hook_q = HookPoint()  # (B, H, T, K), rotated if positions are rotary
+        self.hook_k = HookPoint()  # (B, H, S, K), rotated likewise
         self.hook_v = HookPoint()  # (B, H, S, K)
-        self.hook_scores = HookPoint()  # (B, H, T, S) before the mask, bias included
-        self.hook_mask = HookPoint()  # (..., T, S) bool: the mask
-        self.hook_pattern = HookPoint()  # (B, H, T, S) after the softmax
+        self.hook_scores = HookPoint()  # (B, H, T, S) before the mask, with the bias
+        self.hook_mask = HookPoint()  # (..., T, S) bool, True = may attend
+        self.hook_pattern = HookPoint()  # (B, H, T, S), the weights after the softmax
 
     @property
     def has_hooks(self) -> bool:
-        """Whether anybody watches what happens inside."""
-        points = (
-            self.hook_q,
-            self.hook_k,
-            self.hook_v,
-            self.hook_scores,
-            self.hook_mask,
-            self.hook_pattern,
-        )
+        """Whether any hook point has a hook."""
+        inputs = (self.hook_q, self.hook_k, self.hook_v)
+        points = (*inputs, self.hook_scores, self.hook_mask, self.hook_pattern)
         return any(point.has_hooks for point in points)
 
     def forward(
@@ -144,11 +138,11 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
-        """What the positions of x (B, T, D) find in source (B, S, D): (B, T, D)."""
+        """The positions of x (B, T, D) attend to source (B, S, D) -> (B, T, D)."""
         return self.attend(x, *self.project(source, rotation), mask, bias, rotation)
 
     def project(self, source: Tensor, rotation: Rotation = NO_ROTATION) -> KeysValues:
-        """The keys and values of `source`, ready to be attended to or kept in a cache."""
+        """The keys and values of `source`, to attend to or to cache."""
         k = rotation(self.split(self.key(source)))  # (B, H, S, K)
         return k, self.split(self.value(source))  # 2 x (B, H, S, K)
 
@@ -161,7 +155,7 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
-        """What the positions of x (B, T, D) find among keys and values (B, H, S, K)."""
+        """The positions of x (B, T, D) attend to keys and values (B, H, S, K) -> (B, T, D)."""
         q = rotation(self.split(self.query(x)))  # (B, H, T, K)
         p_dropout = self.dropout if self.training else 0.0
         if self.has_hooks:
@@ -179,19 +173,18 @@ class MultiHeadAttention(nn.Module):
         bias: Tensor | None,
         p_dropout: float,
     ) -> Tensor:
-        """Equation (1), everybody who watches looking on: (B, H, T, K)."""
+        """Equation (1), unfused, through every hook point: (B, H, T, K)."""
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
         T, S = q.shape[-2], k.shape[-2]
         scores = self.hook_scores(attention_scores(q, k, bias, self.scale))  # (B, H, T, S)
-        table = mask.dense(T, S, q.device)
+        allowed = mask.dense(T, S, q.device)
         if self.hook_mask.has_hooks:
-            table = self.hook_mask(
-                scores.new_ones(T, S, dtype=torch.bool) if table is None else table
-            )
-        weights = self.hook_pattern(masked_softmax(scores, table))  # (B, H, T, S)
+            everything = scores.new_ones(T, S, dtype=torch.bool)
+            allowed = self.hook_mask(everything if allowed is None else allowed)
+        weights = self.hook_pattern(masked_softmax(scores, allowed))  # (B, H, T, S)
         return dropout(weights, p_dropout).to(v.dtype) @ v
 
     def split(self, x: Tensor) -> Tensor:
-        """One row for all heads -> one row a head."""
+        """Split the last dimension into heads."""
         B, T, _ = x.shape
         return x.view(B, T, self.n_heads, -1).transpose(1, 2)  # (B, T, H*K) -> (B, H, T, K)

@@ -1,11 +1,13 @@
-"""Attention over short rows: two batched matrix products, and their derivative written out.
+"""Attention over short rows: two batched matrix products with a hand-written backward.
 
     scores = Q K^T scale + bias          dV = W^T dY
     W      = softmax(scores)             dS = softmax'(dY V^T)
     Y      = W V                         dQ = dS K scale,  dK = dS^T Q scale
 
-On a CPU this beats the fused kernel up to a few hundred keys: its backward alone took a third of
-a training step. Shapes: B batch, H heads, T queries, S keys, K head width; N is B*H.
+On a CPU this is faster than the fused kernel up to a few hundred keys: the backward of the fused
+kernel alone took a third of a training step.
+
+Shapes: B batch, H heads, T queries, S keys, K head width; N is B*H.
 """
 
 import torch
@@ -19,37 +21,39 @@ def bmm_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    table: Tensor | None,
+    allowed: Tensor | None,
     bias: Tensor | None,
     scale: float,
     p_dropout: float,
 ) -> Tensor:
-    """(B, H, T, K), in the type of q; sums of the softmax are float32 whatever that is.
+    """Attention as (B, H, T, K) in the dtype of q; the softmax sums in float32.
 
-    table: a mask written out, True where attention may go; who may see nothing gets zeros.
+    allowed: a dense mask, True = may attend; a query that may attend to no key gets zeros.
     """
-    added = _as_bias(q, table, bias)
+    added = _merged_bias(q, allowed, bias)
     mask = None
     if p_dropout:
         mask = dropout_mask(q.new_empty(q.shape[0] * q.shape[1], q.shape[2], k.shape[2]), p_dropout)
     y: Tensor = _BmmAttention.apply(q, k, v, added, scale, mask)  # type: ignore[no-untyped-call]
-    if table is not None:
-        y = y.masked_fill(~table.any(-1, keepdim=True), 0)
+    if allowed is not None:
+        y = y.masked_fill(~allowed.any(-1, keepdim=True), 0)
     return y
 
 
-def _as_bias(q: Tensor, table: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """Mask and bias as one summand of the scores, broadcasting to (B, H, T, S); None if neither."""
-    if table is None:
+def _merged_bias(q: Tensor, allowed: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """Mask and bias as one term of the scores, broadcastable to (B, H, T, S); None if neither."""
+    if allowed is None:
         return None if bias is None else bias.to(q.dtype)
     lowest = torch.finfo(q.dtype).min
     if bias is None:
-        return torch.zeros(table.shape, dtype=q.dtype, device=q.device).masked_fill_(~table, lowest)
-    return bias.to(q.dtype).masked_fill(~table, lowest)
+        return torch.zeros(allowed.shape, dtype=q.dtype, device=q.device).masked_fill_(
+            ~allowed, lowest
+        )
+    return bias.to(q.dtype).masked_fill(~allowed, lowest)
 
 
 class _BmmAttention(torch.autograd.Function):
-    """softmax(Q K^T scale + added) V; `mask` is what dropout multiplies the weights by."""
+    """softmax(Q K^T scale + added) V; dropout multiplies the weights by `mask`."""
 
     @staticmethod
     def forward(

@@ -1,19 +1,19 @@
-"""Dropout (5.4) from cheap random bytes: on a CPU the usual one takes a seventh of the step."""
+"""Dropout (5.4) from random bytes: on a CPU, F.dropout takes a seventh of a training step."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-BYTE_LEVELS = 256  # a byte decides: probabilities are multiples of 1/256
+BYTE_LEVELS = 256  # one random byte per number: probabilities are multiples of 1/256
 
 
 class Dropout(nn.Module):
-    """Zero each number with probability `p` in training, scale the others up; else the identity.
+    """In training, zero each number with probability `p` and scale up the rest; else the identity.
 
-    On the CPU one random byte decides, so p is rounded to a multiple of 1/256 and the scale uses
-    the rounded p: the mean is kept, but for the rounding of bfloat16 (0.3 % at p = 0.1).
-    Elsewhere torch's own kernel does it.
+    On the CPU one random byte per number is compared, so p is rounded to a multiple of 1/256 and
+    the scale uses the rounded p: the mean is kept, except for the rounding of bfloat16 (0.3 % at
+    p = 0.1). Other devices use torch's kernel.
 
     >>> Dropout(0.5).eval()(torch.ones(2))
     tensor([1., 1.])
@@ -24,18 +24,18 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape as x."""
+        """x with dropout, in the same shape."""
         return dropout(x, self.p if self.training else 0.0)
 
     def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
         """x + dropout(y), in one pass over memory: the residual sum of Add & Norm."""
         p = self.p if self.training else 0.0
-        if p == 0.0 or not _by_bytes(y):
+        if p == 0.0 or not _uses_bytes(y):
             return x + dropout(y, p)
-        return _AddDropped.apply(x, y, dropout_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
+        return _DropoutAdd.apply(x, y, dropout_mask(y, p))  # type: ignore[no-any-return, no-untyped-call]
 
     def extra_repr(self) -> str:
-        """What print(module) shows."""
+        """The arguments that print(module) shows."""
         return f"p={self.p}"
 
 
@@ -43,38 +43,38 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """Dropout of every number of x with probability p; x itself when p is 0."""
     if p == 0.0:
         return x
-    if not _by_bytes(x):
+    if not _uses_bytes(x):
         return F.dropout(x, p)
     return x * dropout_mask(x, p)
 
 
 def dropout_mask(like: Tensor, p: float) -> Tensor:
-    """What dropout multiplies by: 0 with probability p, else 1 / (1 - p), p in 1/256ths.
+    """The factors of dropout: 0 with probability p, else 1 / (1 - p), p rounded to 1/256.
 
-    The mask has the shape and type of `like`, and is made without a branch or a Boolean: those
+    The mask has the shape and dtype of `like`. It is computed without branches or Booleans, which
     cost more on a CPU than the random bytes themselves (docs/LOG.md).
 
-    >>> mask = keep_mask(torch.empty(1000), p=0.25)
+    >>> mask = dropout_mask(torch.empty(1000), p=0.25)
     >>> mask.unique()
     tensor([0.0000, 1.3333])
     """
-    hidden = min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1)
-    scale = BYTE_LEVELS / (BYTE_LEVELS - hidden)
-    kept = (random_bytes(like.numel()) >= hidden).view(torch.uint8)
+    dropped = min(max(round(p * BYTE_LEVELS), 1), BYTE_LEVELS - 1)  # of 256 byte values
+    scale = BYTE_LEVELS / (BYTE_LEVELS - dropped)
+    kept = (random_bytes(like.numel()) >= dropped).view(torch.uint8)
     return kept.to(like.dtype).mul_(scale).view(like.shape)
 
 
 def random_bytes(n: int) -> Tensor:
-    """n uniform bytes (uint8) of torch's CPU generator: eight from every 64-bit draw."""
+    """n uniform bytes (uint8) from torch's CPU generator: eight from each 64-bit draw."""
     words = torch.empty(-(-n // 8), dtype=torch.int64)
     return words.random_(-(2**63), None).view(torch.uint8)[:n]
 
 
-def _by_bytes(x: Tensor) -> bool:
+def _uses_bytes(x: Tensor) -> bool:
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-class _AddDropped(torch.autograd.Function):
+class _DropoutAdd(torch.autograd.Function):
     """x + y * mask."""
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""From ids to vectors: what a token is, where it stands, which segment it belongs to (3.4).
+"""Embeddings of tokens and segments (3.4).
 
 Shapes: B batch, T positions, D model width.
 """
@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 
 class TokenEmbedding(nn.Embedding):
-    """One trained vector a token, scaled by sqrt(d_model) as section 3.4 has it.
+    """One trained vector per token, scaled by sqrt(d_model) (section 3.4).
 
-    The vectors start with standard deviation 1/sqrt(d_model), so that scaled ones start at 1 and
-    the same table can serve as the output projection (weight tying).
+    The initial standard deviation is 1/sqrt(d_model): scaled vectors start at 1 and the same table
+    can serve as the output projection (weight tying).
 
     >>> import torch
     >>> tuple(TokenEmbedding(10, 4)(torch.tensor([[1, 2, 3]])).shape)
@@ -31,9 +31,9 @@ class TokenEmbedding(nn.Embedding):
 
 
 class SegmentEmbedding(nn.Embedding):
-    """Which of several joined texts a token belongs to (BERT; note 002: 0 0 0 1 1 2 2).
+    """One trained vector per segment: which of several joined texts a token belongs to (BERT).
 
-    The vectors start small, with standard deviation 0.02, so that tokens are heard first.
+    The standard deviation starts at 0.02, small beside the token vectors.
     """
 
     def __init__(self, n_segments: int, d_model: int) -> None:

@@ -1,4 +1,4 @@
-"""Feed-forward: widen, activate, narrow, each position by itself (3.3).
+"""Position-wise feed-forward layers: project up, activate, project down (3.3).
 
 Shapes: B batch, T positions, D model width, F d_ff.
 """
@@ -13,7 +13,7 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
 
 
 def get_activation(name: Activation) -> nn.Module:
-    """What the name stands for: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
+    """The activation module: ReLU as in the paper, GELU as in BERT (tanh in GPT-2), SiLU."""
     match name:
         case "relu":
             return nn.ReLU()
@@ -54,7 +54,7 @@ class PositionwiseFeedForward(nn.Module):
 
 
 class GatedFeedForward(PositionwiseFeedForward):
-    """(act(x W1) * x Wg) W2: a second projection opens and closes the first (Shazeer 2020)."""
+    """(act(x W1) * x Wg) W2: a gated linear unit (Shazeer 2020)."""
 
     def __init__(
         self,
@@ -70,5 +70,5 @@ class GatedFeedForward(PositionwiseFeedForward):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        opened = self.activation(self.up(x)) * self.gate(x)  # (B, T, F)
-        return self.down(self.dropout(opened))  # type: ignore[no-any-return]
+        gated = self.activation(self.up(x)) * self.gate(x)  # (B, T, F)
+        return self.down(self.dropout(gated))  # type: ignore[no-any-return]

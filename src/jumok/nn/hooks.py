@@ -1,4 +1,4 @@
-"""Hook points: named places where a model may be watched, or changed, without knowing it."""
+"""Hook points: named modules where hooks read or replace activations."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 class HookPoint(nn.Module):
-    """A named place where ordinary forward hooks may read, or replace, what passes through.
+    """An identity module; ordinary forward hooks on it read or replace an activation.
 
     >>> point = HookPoint()
     >>> point.has_hooks
@@ -26,24 +26,24 @@ class HookPoint(nn.Module):
 
     @property
     def has_hooks(self) -> bool:
-        """Whether anybody has hooked this place."""
-        ways = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks)
-        return any((*ways, self._backward_pre_hooks))
+        """Whether a hook is registered here."""
+        hooks = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks)
+        return any((*hooks, self._backward_pre_hooks))
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` itself: hooks, not this method, do something with it."""
+        """`x` itself, unless a hook replaces it."""
         return x
 
 
 def shared_copy(model: Module) -> Module:
-    """The same model in modules of its own: weights are shared, hooks set from now on are not.
+    """A copy of the model that shares its weights but not the hooks registered from now on.
 
-    So a request may be watched, or muted, while others use the model. Hooks that are there already
-    come along: what watches the model watches the view.
+    One request can record or mute heads in the copy while others use the model. Existing hooks are
+    copied.
 
     >>> model = nn.Linear(2, 2)
-    >>> view = shared_copy(model)
-    >>> view is model, view.weight is model.weight
+    >>> copy = shared_copy(model)
+    >>> copy is model, copy.weight is model.weight
     (False, True)
     """
     shared = chain(model.parameters(), model.buffers())
@@ -52,20 +52,20 @@ def shared_copy(model: Module) -> Module:
 
 @contextmanager
 def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the weights of every attention, under its place in the model.
+    """Collect the weights of every attention, by the attention's name in the model.
 
-        with record(model) as seen:
+        with record(model) as weights:
             model(ids)
-        seen["encoder.stack.layers.0.self_attention"][0]  # (B, H, T, S); one tensor a forward pass
+        weights["encoder.stack.layers.0.self_attention"][0]  # (B, H, T, S), one per forward pass
 
-    While it lasts the weights are written out (equation 1) instead of staying inside the fused
-    kernel, and a compiled model runs eagerly: a compiled graph never made the weights.
+    Inside the context the attention is computed step by step (equation 1), because the fused
+    kernel does not return its weights. A compiled model runs eagerly for the same reason.
     """
-    seen: dict[str, list[Tensor]] = defaultdict(list)
+    recorded: dict[str, list[Tensor]] = defaultdict(list)
 
-    def keep(place: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    def keep(attention: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
         def hook(point: nn.Module, inputs: tuple[Tensor, ...], weights: Tensor) -> None:
-            seen[place].append(weights.detach())
+            recorded[attention].append(weights.detach())
 
         return hook
 
@@ -76,7 +76,7 @@ def record(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     ]
     try:
         with torch.compiler.set_stance("force_eager"):
-            yield seen
+            yield recorded
     finally:
         for hook in hooks:
             hook.remove()

@@ -1,6 +1,7 @@
-"""One layer of a Transformer (3.1): self-attention, perhaps cross-attention, feed-forward.
+"""One Transformer layer (3.1): self-attention, optional cross-attention, feed-forward.
 
-Shapes: B batch, H heads, T positions, S positions of the memory, D model width.
+Shapes: B batch, N sources, H heads, T positions, S positions of the memory, D model width, K width
+of one head.
 """
 
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from jumok.nn.attention import MultiHeadAttention
-from jumok.nn.cache import NO_CACHE, KeyValueCache
+from jumok.nn.cache import NO_CACHE, LayerCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.dropout import Dropout
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
@@ -19,7 +20,10 @@ NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 
 class ResidualNorm(nn.Module):
-    """Add & Norm: norm(x + part(x)) as in the paper, or x + part(norm(x)) as in GPT-2 and T5."""
+    """Add & Norm: norm(x + sublayer(x)) as in the paper, or x + sublayer(norm(x)) (pre-norm).
+
+    GPT-2 and T5 are pre-norm.
+    """
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -35,7 +39,7 @@ class ResidualNorm(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """BERT and GPT-2 are towers of this without `cross`; T5 and Marian decoders have it.
+    """BERT and GPT-2 stack layers without cross-attention; T5 and Marian decoders have it.
 
     >>> import torch
     >>> layer = TransformerLayer(LayerConfig(d_model=8, n_heads=2, d_ff=16))
@@ -77,31 +81,45 @@ class TransformerLayer(nn.Module):
         memory: Tensor | None = None,
         memory_mask: AttentionMask = NO_MASK,
         *,
-        cache: KeyValueCache = NO_CACHE,
+        cache: LayerCache = NO_CACHE,
         bias: Tensor | None = None,
         rotation: Rotation = NO_ROTATION,
     ) -> Tensor:
-        """x (B, T, D), memory (B, S, D) for layers with cross-attention -> (B, T, D).
+        """x (B, T, D), memory (B, S, D) if the layer has cross-attention -> (B, T, D).
 
-        With a cache the memory may have fewer rows, each for as many neighbours in x: beams.
+        With a cache, memory may have fewer rows (N, S, D): each belongs to B/N consecutive rows
+        of x, the beams of one source.
         """
-
-        def self_attention(x: Tensor) -> Tensor:
-            k, v = cache.update(*self.self_attention.project(x, rotation))
-            return self.self_attention.attend(x, k, v, mask, bias, rotation)
-
-        x = self.self_attention_norm(x, self_attention)
-        if self.cross_attention is not None and self.cross_attention_norm is not None:
-            if memory is None:
-                raise ValueError("no memory came to a layer with cross-attention; encode a source")
-            cross, source = self.cross_attention, memory
-
-            def cross_attention(x: Tensor) -> Tensor:
-                k, v = cache.cross_keys_values(lambda: cross.project(source))  # 2 x (N, H, S, K)
-                side_by_side = x.reshape(
-                    len(k), -1, x.shape[-1]
-                )  # beams of a source: (N, B/N*T, D)
-                return cross.attend(side_by_side, k, v, memory_mask).view_as(x)  # (B, T, D)
-
-            x = self.cross_attention_norm(x, cross_attention)
+        x = self.self_attention_norm(
+            x, lambda x: self._self_attention(x, mask, cache, bias, rotation)
+        )
+        if self.cross_attention_norm is not None:
+            x = self.cross_attention_norm(
+                x, lambda x: self._cross_attention(x, memory, memory_mask, cache)
+            )
         return self.feed_forward_norm(x, self.feed_forward)  # type: ignore[no-any-return]
+
+    def _self_attention(
+        self,
+        x: Tensor,
+        mask: AttentionMask,
+        cache: LayerCache,
+        bias: Tensor | None,
+        rotation: Rotation,
+    ) -> Tensor:
+        """The positions of x (B, T, D) attend to each other and to the cached ones."""
+        k, v = cache.update(*self.self_attention.project(x, rotation))  # 2 x (B, H, S, K)
+        return self.self_attention.attend(x, k, v, mask, bias, rotation)
+
+    def _cross_attention(
+        self, x: Tensor, memory: Tensor | None, mask: AttentionMask, cache: LayerCache
+    ) -> Tensor:
+        """The positions of x (B, T, D) attend to the memory (N, S, D)."""
+        attention = self.cross_attention
+        if attention is None or memory is None:
+            raise ValueError("memory must be given to a layer with cross-attention, got None")
+        k, v = cache.cross_keys_values(lambda: attention.project(memory))  # 2 x (N, H, S, K)
+        beams = x.reshape(
+            len(k), -1, x.shape[-1]
+        )  # all beams of a source as one row: (N, B/N*T, D)
+        return attention.attend(beams, k, v, mask).view_as(x)  # (B, T, D)

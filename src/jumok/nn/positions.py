@@ -1,7 +1,9 @@
-"""Where a token stands: attention itself cannot tell (3.5).
+"""Position encodings: attention itself is invariant to token order (3.5).
 
-Absolute positions are added to the embedding, a rotation turns queries and keys, a relative bias
-is added to the scores. Shapes: B batch, H heads, T queries, S keys, D model width, K head width.
+Absolute positions are added to the embedding, rotary positions rotate queries and keys, a relative
+bias is added to the scores.
+
+Shapes: B batch, H heads, T queries, S keys, D model width, K head width.
 """
 
 import math
@@ -12,9 +14,9 @@ from torch import Tensor, nn
 
 
 def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
-    """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(the same): (length, D) float32.
+    """PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos(same angle): (length, D) float32.
 
-    `halves` puts all sines before all cosines, as Marian does; the paper interleaves them.
+    `halves` puts all sines before all cosines (Marian); the paper interleaves them.
 
     >>> sinusoids(2, 4)
     tensor([[0.0000, 1.0000, 0.0000, 1.0000],
@@ -24,9 +26,9 @@ def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
             [0.8415, 0.0100, 0.5403, 0.9999]])
     """
     n_sines = (d_model + 1) // 2
-    places = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
+    positions = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
     doubled = 2.0 * torch.arange(n_sines, dtype=torch.float64, device="cpu")  # 2i
-    angle = places / 10_000.0 ** (doubled / d_model)  # (length, D/2)
+    angle = positions / 10_000.0 ** (doubled / d_model)  # (length, D/2)
     sine, cosine = angle.sin(), angle.cos()[:, : d_model // 2]
     if halves:
         return torch.cat([sine, cosine], -1).float()
@@ -36,7 +38,7 @@ def sinusoids(length: int, d_model: int, *, halves: bool = False) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Sines and cosines of falling frequency, never trained (3.5).
+    """Sines and cosines of decreasing frequency, not trained (3.5).
 
     >>> tuple(SinusoidalPositions(16, 4)(torch.tensor([[0, 1, 2]])).shape)
     (1, 3, 4)
@@ -46,7 +48,7 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, max_length: int, d_model: int, *, halves: bool = False) -> None:
         super().__init__()
-        # made again from the config when a model is loaded, so it need not be saved
+        # computed from the config when a model is loaded, so it is not saved
         self.register_buffer(
             "table", sinusoids(max_length, d_model, halves=halves), persistent=False
         )
@@ -57,10 +59,10 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Embedding):
-    """One trained vector a position (the paper's table 3, row E; BERT and GPT-2).
+    """One trained vector per position (the paper's table 3, row E; BERT and GPT-2).
 
-    They start small, with standard deviation 0.02, so that tokens are heard first. The table of
-    RoBERTa and BART begins with rows nobody uses: position 0 has row `first`.
+    The standard deviation starts at 0.02, small beside the token vectors. The tables of RoBERTa and
+    BART begin with unused rows: position 0 is row `offset`.
     """
 
     def __init__(self, max_length: int, d_model: int, *, offset: int = 0) -> None:
@@ -74,9 +76,9 @@ class LearnedPositions(nn.Embedding):
 
 
 class Rotation:
-    """Turn each pair of a head's numbers by an angle that grows with the position (RoFormer).
+    """Rotate each pair of a head's numbers by an angle proportional to the position (RoFormer).
 
-    The dot product of a turned query and a turned key depends on their distance alone.
+    The dot product of a rotated query and a rotated key depends only on their distance.
     """
 
     def __init__(self, cosine: Tensor, sine: Tensor) -> None:
@@ -84,20 +86,20 @@ class Rotation:
         self.sine = sine  # (B, 1, T, K)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x (B, H, T, K), its first half paired with its second."""
+        """x (B, H, T, K) rotated; number i is paired with number i + K/2."""
         first, second = x.chunk(2, -1)
-        turned = torch.cat([-second, first], -1)
-        return x * self.cosine.to(x.dtype) + turned * self.sine.to(x.dtype)
+        rotated = torch.cat([-second, first], -1)
+        return x * self.cosine.to(x.dtype) + rotated * self.sine.to(x.dtype)
 
 
 class NoRotation(Rotation):
-    """Leaves queries and keys as they are."""
+    """The identity: leaves queries and keys unchanged."""
 
     def __init__(self) -> None:
         super().__init__(torch.ones(()), torch.zeros(()))
 
     def __call__(self, x: Tensor) -> Tensor:
-        """x itself."""
+        """x unchanged."""
         return x
 
 
@@ -105,11 +107,11 @@ NO_ROTATION: Rotation = NoRotation()
 
 
 class RotaryPositions(nn.Module):
-    """The rotations of given positions (Su et al. 2021, section 3.2).
+    """Rotary position embeddings (RoPE; Su et al. 2021, section 3.2).
 
-    >>> turn = RotaryPositions(d_head=4)(torch.tensor([[0, 3]]))
+    >>> rotate = RotaryPositions(d_head=4)(torch.tensor([[0, 3]]))
     >>> q = torch.ones(1, 1, 2, 4)
-    >>> torch.equal(turn(q)[0, 0, 0], q[0, 0, 0])  # position 0 is not turned
+    >>> torch.equal(rotate(q)[0, 0, 0], q[0, 0, 0])  # position 0 is not rotated
     True
     """
 
@@ -119,8 +121,8 @@ class RotaryPositions(nn.Module):
         self.base = base
 
     def forward(self, positions: Tensor) -> Rotation:
-        """positions (B, T) -> a rotation of (B, H, T, K)."""
-        # made anew in float32: kept with the weights, a bfloat16 model would round them
+        """positions (B, T) -> the rotation of tensors (B, H, T, K)."""
+        # computed in float32 each time: as a buffer, a bfloat16 model would round it
         exponent = torch.arange(0, self.d_head, 2, device=positions.device) / self.d_head
         frequency = torch.pow(self.base, -exponent)  # (K/2,)
         angle = positions[:, None, :, None] * frequency  # (B, 1, T, K/2)
@@ -129,10 +131,10 @@ class RotaryPositions(nn.Module):
 
 
 class RelativePositionBias(nn.Module):
-    """T5's bias: one trained number a head for each bucket of distances, added to the scores.
+    """T5's bias: one trained number per head and bucket of distances, added to the scores.
 
-    Near distances have a bucket each, far ones share them logarithmically up to `max_distance`
-    (Raffel et al. 2020, section 2.1).
+    Short distances have one bucket each; longer ones share buckets logarithmically up to
+    `max_distance` (Raffel et al. 2020, section 2.1).
     """
 
     def __init__(
@@ -145,9 +147,9 @@ class RelativePositionBias(nn.Module):
         self.bias = nn.Embedding(n_buckets, n_heads)
 
     def forward(self, T: int, S: int) -> Tensor:
-        """The bias of the newest T of S positions over all S: (1, H, T, S)."""
-        places = torch.arange(S, device=self.bias.weight.device)
-        distance = places[None, :] - places[S - T :, None]  # (T, S), key minus query
+        """The bias of the newest T of S positions towards all S: (1, H, T, S)."""
+        positions = torch.arange(S, device=self.bias.weight.device)
+        distance = positions[None, :] - positions[S - T :, None]  # (T, S), key minus query
         return self.bias(self.bucket(distance)).permute(2, 0, 1)[None]  # type: ignore[no-any-return]
 
     def bucket(self, distance: Tensor) -> Tensor:
@@ -166,8 +168,8 @@ class RelativePositionBias(nn.Module):
             start = torch.zeros_like(distance)
             distance = (-distance).clamp(min=0)
         n_exact = n_buckets // 2
-        share = (distance.clamp(min=1).float() / n_exact).log() / math.log(
+        log_ratio = (distance.clamp(min=1).float() / n_exact).log() / math.log(
             self.max_distance / n_exact
         )
-        far = (n_exact + (share * (n_buckets - n_exact)).long()).clamp(max=n_buckets - 1)
+        far = (n_exact + (log_ratio * (n_buckets - n_exact)).long()).clamp(max=n_buckets - 1)
         return start + torch.where(distance < n_exact, distance, far)

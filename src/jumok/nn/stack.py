@@ -1,25 +1,23 @@
-"""A stack of layers (3.1), with the positions that are not part of the embedding.
+"""A stack of layers (3.1) and the position encodings that act inside the layers.
 
-Shapes: B batch, H heads, T positions, S positions in all, D model width.
+Shapes: B batch, H heads, T positions, S positions including cached ones, D model width.
 """
 
 from typing import Literal
 
 from torch import Tensor, nn
 
-from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
+from jumok.nn.cache import NO_DECODER_CACHE, StackCache
 from jumok.nn.config import LayerConfig
 from jumok.nn.layer import NORMS, TransformerLayer
 from jumok.nn.masks import NO_MASK, AttentionMask
 from jumok.nn.positions import NO_ROTATION, RelativePositionBias, RotaryPositions
 
-LayerPositions = Literal[
-    "none", "rotary", "relative"
-]  # how layers learn of positions by themselves
+LayerPositions = Literal["none", "rotary", "relative"]  # positions that act inside the layers
 
 
 class TransformerStack(nn.Module):
-    """Layers one after the other; with pre-norm layers a last norm closes the sum.
+    """Layers in sequence; pre-norm layers are followed by a final norm.
 
     >>> import torch
     >>> stack = TransformerStack(LayerConfig(d_model=8, n_heads=2, d_ff=16), n_layers=2)
@@ -39,8 +37,8 @@ class TransformerStack(nn.Module):
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(TransformerLayer(config, cross=cross) for _ in range(n_layers))
-        closing = NORMS[config.norm](config.d_model, eps=config.norm_eps)
-        self.norm = closing if config.norm_first else nn.Identity()
+        final_norm = NORMS[config.norm](config.d_model, eps=config.norm_eps)
+        self.norm = final_norm if config.norm_first else nn.Identity()
         d_head = config.d_head or config.d_model // config.n_heads
         self.rotary = RotaryPositions(d_head) if layer_positions == "rotary" else None
         self.relative = (
@@ -61,15 +59,15 @@ class TransformerStack(nn.Module):
         mask: AttentionMask = NO_MASK,
         memory: Tensor | None = None,
         memory_mask: AttentionMask = NO_MASK,
-        cache: DecoderCache = NO_DECODER_CACHE,
+        cache: StackCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """x (B, T, D) at positions (B, T) -> (B, T, D).
 
-        With a cache, x holds the T newest positions and the mask speaks of all S.
+        With a cache, x holds the newest T positions and the mask covers all S.
         """
         T = x.shape[1]
         bias = None if self.relative is None else self.relative(T, cache.length + T)  # (1, H, T, S)
         rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
-        for layer, kept in zip(self.layers, cache.layers(len(self.layers)), strict=True):
-            x = layer(x, mask, memory, memory_mask, cache=kept, bias=bias, rotation=rotation)
+        for layer, layer_cache in zip(self.layers, cache.layers(len(self.layers)), strict=True):
+            x = layer(x, mask, memory, memory_mask, cache=layer_cache, bias=bias, rotation=rotation)
         return self.norm(x)  # type: ignore[no-any-return]

@@ -91,7 +91,7 @@ def test_rows_repeated_reordered_left_out_and_rewound(
     go([8, 0, 3, 3])  # uneven: no longer so many beams for each
     agree(step(1, seed=4)[:, -1])
     assert writer.length == before + 4
-    with pytest.raises(ValueError, match="cannot be forgotten"):
+    with pytest.raises(ValueError, match="the number of cached positions"):
         writer.rewind(writer.length + 1)
 
 

@@ -118,7 +118,7 @@ def test_a_recipe_that_is_not_there(source: str, sentence: str) -> None:
         ("model.d_model=17", "d_model 17"),
         (
             "model.relative_attention_num_buckets=2",
-            "relative_attention_num_buckets 2 and relative_attention_max_distance 128 came; give 4",
+            "relative_attention_num_buckets must be at least 4",
         ),
         ("data.train_rows=-1", "data.train_rows = -1; wanted 0 (all) or more"),
         ("data.corpus=nscm", "nscm"),
