@@ -155,7 +155,7 @@ def test_the_picture_is_what_python_makes_of_the_weights(
     row, column = (next(i for i, group in enumerate(found) if piece in group) for piece in (3, 5))
     with windows() as window:
         window.open(page, f"v=matrix&b=encoder&L=1&H=2&q=3&k=5&{state}")
-        name = "weight" if how == DisplayOptions(unit=how.unit) else "pictured"
+        name = "weight" if how == DisplayOptions(unit=how.unit) else "displayed"
         window.wait_until_equal(
             lambda: window.number(name), pytest.approx(table[row, column], rel=1e-5), state
         )

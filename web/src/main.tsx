@@ -1,4 +1,4 @@
-/** The page starts: state from the address, keys, the trace, and everything drawn. */
+/** Starts the page: state from the address, keyboard, trace, rendering. */
 
 import { effect } from "@preact/signals";
 import { render } from "preact";
@@ -19,9 +19,9 @@ effect(() => {
 effect(() => {
   const trace = currentTrace.value;
   document.title = trace?.info.title ? `${trace.info.title} · jumok` : "jumok";
-  if (trace) clampSelection(trace.info); // whatever the address says
+  if (trace) clampSelection(trace.info); // the address may select a head that the trace does not have
 });
-effect(() => void palette.value); // light or dark is set on the page even where nothing is drawn
+effect(() => void palette.value); // sets the theme even before anything is drawn
 const root = document.getElementById("app");
-if (root) queueMicrotask(() => render(<App />, root)); // parts that come with the page are there by then
+if (root) queueMicrotask(() => render(<App />, root)); // bundles embedded in the page are registered by then
 void loadInitialTrace();

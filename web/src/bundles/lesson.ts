@@ -1,4 +1,4 @@
-/** lesson.js: what a learner steps through. */
+/** lesson.js: the views of the lesson (calculation, masks, positions). */
 
 import { calculation } from "../views/calculation/calculation";
 import { masks } from "../views/masks/masks";

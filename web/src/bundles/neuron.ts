@@ -1,4 +1,4 @@
-/** neuron.js: inside a head, number by number. */
+/** neuron.js: the computation of one attention weight, number by number. */
 
 import { neuron } from "../views/neuron/neuron";
 import { registerViews } from "../views/bundles";

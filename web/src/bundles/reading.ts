@@ -1,4 +1,4 @@
-/** story.js: what was read, written and answered. */
+/** reading.js: the views of inputs and outputs (alignment, generation, explanation). */
 
 import { alignment } from "../views/alignment/alignment";
 import { explanation } from "../views/explanation/explanation";

@@ -1,4 +1,4 @@
-/** Horizontal bars with their names and numbers, one or two a row, as a drawing for the page and for files. */
+/** Horizontal bars with names and numbers, one or two per row, drawn for the page and for exported files. */
 
 import type { VNode } from "preact";
 import { type DrawingColours, textWidth } from "./svg";
@@ -6,10 +6,10 @@ import { displayText } from "./text";
 
 export interface Bar {
   readonly name: string;
-  /** One number, or one before and one after; null: not known. */
+  /** One number, or one before and one after; null: unknown. */
   readonly values: readonly (number | null)[];
   readonly strong?: boolean;
-  /** Written behind the numbers. */
+  /** Text after the numbers. */
   readonly note?: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface Drawing {
 const ROW = 19;
 const NUMBER = 46;
 
-/** The bars, `most` of the numbers `length` pixels long. */
+/** The bars; a value of `max` is `length` pixels long. */
 export function bars(all: readonly Bar[], colours: DrawingColours, length: number, max: number, digits = 4): Drawing {
   const names = all.map(({ name }) => shortenName(displayText(name)));
   const left = Math.max(24, ...names.map((name) => textWidth(name))) + 8;

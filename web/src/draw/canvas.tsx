@@ -1,18 +1,18 @@
-/** A canvas that is sharp on any screen and draws itself again when a signal that `draw` has read changes. */
+/** A canvas with the resolution of the screen; it redraws when a signal that `draw` has read changes. */
 
 import { effect, signal } from "@preact/signals";
 import type { ComponentProps } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { type Palette, palette } from "./palette";
 
-/** Paints in CSS pixels; the canvas was cleared. */
+/** Paints in CSS pixels on a cleared canvas. */
 export type Draw = (g: CanvasRenderingContext2D, colours: Palette) => void;
 
 export interface CanvasProps extends Omit<ComponentProps<"canvas">, "width" | "height" | "label"> {
   readonly width: number;
   readonly height: number;
   readonly draw: Draw;
-  /** What the picture shows, for who does not see it; empty: decoration. */
+  /** A description of the picture for screen readers; empty: decoration. */
   readonly label: string;
 }
 
@@ -38,7 +38,7 @@ export function Canvas({ width, height, draw, label, style, ...rest }: CanvasPro
   return <canvas ref={canvas} {...accessibility} {...rest} style={size} />;
 }
 
-/** Follows the screen's resolution: zooming the page, moving to another screen. */
+/** Tracks the resolution of the screen, which changes with zoom and with another screen. */
 function followRatio(): void {
   pixelRatio.value = devicePixelRatio;
   matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener("change", followRatio, { once: true });

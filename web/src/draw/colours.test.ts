@@ -1,4 +1,4 @@
-/** The ramps are those of the figures (src/jumok/viewer/colours.py), byte for byte. */
+/** The ramps equal those of the Python figures (src/jumok/viewer/colours.py), byte for byte. */
 
 import { describe, expect, it } from "vitest";
 import { type Ramp, type Shade, diverging, ink, redBlue } from "./colours";

@@ -1,12 +1,12 @@
 /**
- * Colours of numbers: ramps of 256 steps, even in OKLab, one made for light and one for dark ground.
+ * Colour ramps of 256 steps, uniform in OKLab, one for light and one for dark backgrounds.
  *
- * A ramp goes straight from stop to stop in OKLab (Ottosson 2020) and is rounded to sRGB bytes; step i of 0 … 255
- * stands at i / 255 of the way. Number 0 is the page's paper. The stops are (lightness, chroma, hue in degrees).
+ * A ramp interpolates linearly between its stops in OKLab (Ottosson 2020) and is rounded to sRGB bytes; step i of
+ * 0 … 255 is at fraction i / 255. Value 0 has the colour of the page background. Stops are (lightness, chroma, hue in degrees).
  */
 
 export type Shade = "light" | "dark";
-/** 256 times red, green, blue. */
+/** 256 triples of red, green, blue. */
 export type Ramp = Uint8Array;
 type Stop = readonly [lightness: number, chroma: number, hue: number];
 
@@ -25,22 +25,22 @@ const RED_BLUE: Record<Shade, readonly Stop[]> = {
   dark: [[0.86, 0.09, 35], [0.56, 0.17, 27], PAPER.dark, [0.52, 0.12, 252], [0.88, 0.07, 230]],
 };
 
-/** Weights: paper (0) to ink (1). */
+/** Weights: background (0) to ink (1). */
 export function ink(shade: Shade): Ramp {
   return ramp(INK[shade]);
 }
 
-/** Signed numbers: purple (-) over paper (0, steps 127 and 128) to orange (+). */
+/** Signed numbers: purple (-), background (0, steps 127 and 128), orange (+). */
 export function diverging(shade: Shade): Ramp {
   return ramp(PURPLE_ORANGE[shade]);
 }
 
-/** Signed numbers of positions, red (-) to blue (+), as the notes draw them. */
+/** Signed numbers of positional encodings: red (-) to blue (+), matplotlib's RdBu. */
 export function redBlue(shade: Shade): Ramp {
   return ramp(RED_BLUE[shade]);
 }
 
-/** The colours of up to four heads side by side (Okabe and Ito), told apart by dashes, too. */
+/** The colours of up to four compared heads (Okabe and Ito), each with its own dash pattern. */
 export const headColours: readonly { readonly colour: string; readonly dash: readonly number[] }[] = [
   { colour: "#0072b2", dash: [] },
   { colour: "#d55e00", dash: [7, 3] },
@@ -48,7 +48,7 @@ export const headColours: readonly { readonly colour: string; readonly dash: rea
   { colour: "#cc79a7", dash: [9, 3, 2, 3] },
 ];
 
-/** Step `index` of a ramp as CSS writes it. */
+/** Step `index` of a ramp as a CSS colour. */
 export function css(ramp: Ramp, index: number): string {
   return `rgb(${ramp[3 * index]} ${ramp[3 * index + 1]} ${ramp[3 * index + 2]})`;
 }

@@ -6,7 +6,7 @@ const luminance = (ramp: Uint8Array, i: number) =>
   0.2126 * ramp[3 * i] + 0.7152 * ramp[3 * i + 1] + 0.0722 * ramp[3 * i + 2];
 
 describe("ramps", () => {
-  it("go from paper to ink without turning back", () => {
+  it("change monotonically from background to ink", () => {
     for (let i = 1; i < 256; i++) {
       expect(luminance(ink("light"), i)).toBeLessThan(luminance(ink("light"), i - 1) + 0.5);
       expect(luminance(ink("dark"), i)).toBeGreaterThan(luminance(ink("dark"), i - 1) - 0.5);
@@ -14,7 +14,7 @@ describe("ramps", () => {
     expect(css(ink("light"), 0)).toBe("rgb(252 251 249)");
   });
 
-  it("have paper in the middle where numbers are signed", () => {
+  it("have the background colour in the middle for signed numbers", () => {
     for (const shade of ["light", "dark"] as const)
       for (const ramp of [diverging(shade), redBlue(shade)])
         for (const channel of [0, 1, 2])
@@ -24,7 +24,7 @@ describe("ramps", () => {
 });
 
 describe("tone", () => {
-  it("is what thumbnails hold: 255 √w", () => {
+  it("equals the encoding of thumbnails: 255 √w", () => {
     expect(rampStep(tone("sqrt")(0.25))).toBe(128);
     expect(rampStep(tone("linear")(0.25))).toBe(64);
     expect(tone("log")(1e-4)).toBeCloseTo(0);
@@ -34,7 +34,7 @@ describe("tone", () => {
     expect(tone("linear")(Number.NaN)).toBeNaN();
   });
 
-  it("puts 0 in the middle of signed numbers", () => {
+  it("maps 0 to the middle for signed numbers", () => {
     expect([-3, -1.5, 0, 3, 9].map(signedTone(3))).toEqual([0, 0.25, 0.5, 1, 1]);
   });
 });

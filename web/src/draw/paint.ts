@@ -1,15 +1,15 @@
-/** Numbers as pixels: one pixel a cell, then drawn as large as wanted. */
+/** Numbers as pixels: one pixel per cell, scaled when drawn. */
 
 import type { Scale } from "../state/state";
 import type { Matrix } from "../trace/matrix";
 import type { Ramp } from "./colours";
 
-/** A number as a share of the ramp, 0 … 1. */
+/** Maps a number to a fraction of the ramp, 0 … 1. */
 export type Tone = (value: number) => number;
 
-export const MIN_LOG_FRACTION = 1e-4; // where the logarithmic scale begins, as a share of `most`
+export const MIN_LOG_FRACTION = 1e-4; // start of the logarithmic scale, as a fraction of `max`
 
-/** The tone of numbers from 0 to `most`. */
+/** The tone of numbers from 0 to `max`. */
 export function tone(scale: Scale, max = 1): Tone {
   const whole = max > 0 ? max : 1;
   if (scale === "linear") return (value) => clip(value / whole);
@@ -17,18 +17,18 @@ export function tone(scale: Scale, max = 1): Tone {
   return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(MIN_LOG_FRACTION));
 }
 
-/** The tone of signed numbers: -most … 0 … most on a diverging ramp. */
+/** The tone of signed numbers: -max … 0 … max on a diverging ramp. */
 export function signedTone(max: number): Tone {
   const whole = max > 0 ? max : 1;
   return (value) => clip(0.5 + value / whole / 2);
 }
 
-/** The step of a ramp at a tone. */
+/** The ramp step of a tone. */
 export function rampStep(fraction: number): number {
   return Math.round(255 * fraction);
 }
 
-/** One pixel a cell; what is not a number is left clear. */
+/** One pixel per cell; NaN is transparent. */
 export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
   const image = new ImageData(matrix.columns, matrix.rows);
   for (let i = 0; i < matrix.data.length; i++) {
@@ -38,7 +38,7 @@ export function paint(matrix: Matrix, ramp: Ramp, tone: Tone): ImageData {
   return image;
 }
 
-/** Bytes as they stand in thumbnails: a byte is the step of the ramp. */
+/** Thumbnail bytes as pixels: a byte is a step of the ramp. */
 export function paintBytes(bytes: Uint8Array, rows: number, columns: number, ramp: Ramp): ImageData {
   const image = new ImageData(columns, rows);
   for (let i = 0; i < bytes.length; i++) setPixel(image, i, ramp, bytes[i]);
@@ -52,7 +52,7 @@ function setPixel(image: ImageData, at: number, ramp: Ramp, step: number): void 
   image.data[4 * at + 3] = 255;
 }
 
-/** An image as a canvas, to be drawn at any size. */
+/** An image as a canvas that can be drawn at any size. */
 export function toCanvas(image: ImageData): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = image.width;
@@ -61,7 +61,7 @@ export function toCanvas(image: ImageData): HTMLCanvasElement {
   return canvas;
 }
 
-/** Draws `image` into a rectangle with hard cells. */
+/** Draws `image` into a rectangle without smoothing. */
 export function blit(
   g: CanvasRenderingContext2D,
   image: ImageData,
@@ -74,7 +74,7 @@ export function blit(
   g.drawImage(toCanvas(image), x, y, width, height);
 }
 
-/** Diagonal lines over a rectangle: what may not be seen, or padding; never by colour alone. */
+/** Diagonal hatching of a rectangle for masked or padding cells, so that they differ not only by colour. */
 export function hatch(
   g: CanvasRenderingContext2D,
   x: number,
@@ -90,7 +90,7 @@ export function hatch(
   g.clip();
   g.beginPath();
   for (let at = Math.floor((x - y - height) / gap) * gap; at <= x + width - y; at += gap) {
-    g.moveTo(at + y, y); // lines x - y = at: they meet from cell to cell
+    g.moveTo(at + y, y); // lines x - y = at, so that hatching is continuous across cells
     g.lineTo(at + y + height, y + height);
   }
   g.strokeStyle = colour;

@@ -1,4 +1,4 @@
-/** The colours of shell/theme.css for canvases, anew whenever the page turns light or dark. */
+/** The colours of shell/theme.css for canvases, recomputed when the theme changes. */
 
 import { computed, signal } from "@preact/signals";
 import { theme } from "../state/state";
@@ -11,7 +11,7 @@ const systemForces = signal(forced.matches);
 dark.addEventListener("change", () => (systemIsDark.value = dark.matches));
 forced.addEventListener("change", () => (systemForces.value = forced.matches));
 
-/** Light or dark, as chosen or as the system says. */
+/** Light or dark, from the setting or from the system. */
 export const shade = computed<Shade>(() => {
   if (theme.value !== "auto") return theme.value;
   return systemIsDark.value ? "dark" : "light";

@@ -1,4 +1,4 @@
-/** Numbers in fewer rows and columns: the largest of each tile, so that no strong weight is lost. */
+/** Max-pools a matrix to fewer rows and columns, so that large weights stay visible. */
 
 interface Grid<T> {
   readonly rows: number;
@@ -6,7 +6,7 @@ interface Grid<T> {
   readonly data: T;
 }
 
-/** (rows, columns) numbers, none below 0, pooled to at most (height, width). */
+/** (rows, columns) non-negative numbers, pooled to at most (height, width). */
 export function maxPool<T extends Uint8Array | Float32Array>(
   { rows, columns, data }: Grid<T>,
   height: number,

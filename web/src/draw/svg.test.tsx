@@ -24,13 +24,13 @@ describe("svg", () => {
     );
   });
 
-  test("attributes that are not there are left out, numbers are short", () => {
+  test("missing attributes are omitted, numbers are rounded", () => {
     expect(element("a", { b: null, c: undefined, d: false, e: 1 / 3, f: 0, g: Number.NaN }).source).toBe(
       `<a e="0.33" f="0" g="0"/>`,
     );
   });
 
-  test("what XML forbids is replaced; all else stays", () => {
+  test("characters that XML forbids are replaced, all others are kept", () => {
     expect(escapeXml("\u0000a\ud800b\ufffe")).toBe("\ufffda\ufffdb\ufffd");
     expect(escapeXml("겨울 𝒳 😀 \t")).toBe("겨울 𝒳 😀 \t");
   });
@@ -43,14 +43,14 @@ describe("svg", () => {
     expect(svg.match(/<script|onload=(?!alert)|href/g)).toBeNull();
   });
 
-  test("cells of one colour are one path, runs are joined", () => {
+  test("cells of one colour share a path, neighbours are merged", () => {
     const matrix = { rows: 2, columns: 3, data: Float32Array.of(0, 0, 1, 1, 0, 0) };
     const drawn = matrixCells(matrix, 5, 6, 2, (value) => (value ? "#000" : "#fff")).source;
     expect(drawn).toContain(`<path fill="#fff" d="M0 0h2v1h-2zM1 1h2v1h-2z"/>`);
     expect(drawn).toContain(`<path fill="#000" d="M2 0h1v1h-1zM0 1h1v1h-1z"/>`);
   });
 
-  test("JSX becomes the same markup, without what is for the page alone", () => {
+  test("JSX becomes the same markup, without class-only and event attributes", () => {
     const texts = ["<b>", "겨울"];
     const drawing = (
       <g class="a" onClick={() => 0}>

@@ -1,14 +1,14 @@
-/** SVG as text, safe by construction: whatever is not `Markup` is escaped. */
+/** SVG as text, safe by construction: everything except `Markup` is escaped. */
 
 import type { ComponentChild, VNode } from "preact";
 import { Fragment } from "preact";
 import type { Matrix } from "../trace/matrix";
 
-/** The families a picture asks for, those that draw Hangul first. */
+/** Font families of exported pictures; fonts with Hangul come first. */
 export const FONTS =
   "'Jumok Hangul','Pretendard','Apple SD Gothic Neo','Malgun Gothic','Noto Sans KR','NanumGothic',sans-serif";
 
-/** The colours of a drawing by what they are for. */
+/** The colours of a drawing by role. */
 export interface DrawingColours {
   readonly ground: string;
   readonly ink: string;
@@ -19,7 +19,7 @@ export interface DrawingColours {
   readonly bad: string;
 }
 
-/** In exported pictures: ink on paper, whatever the theme of the page. */
+/** Exported pictures: dark on white, independent of the page theme. */
 export const PRINT_COLOURS: DrawingColours = {
   ground: "#ffffff",
   ink: "#1b1b1f",
@@ -30,7 +30,7 @@ export const PRINT_COLOURS: DrawingColours = {
   bad: "#b3261e",
 };
 
-/** On the page: as the theme says. */
+/** The page: CSS variables of the theme. */
 export const PAGE_COLOURS: DrawingColours = {
   ground: "var(--paper)",
   ink: "var(--ink)",
@@ -41,7 +41,7 @@ export const PAGE_COLOURS: DrawingColours = {
   bad: "var(--bad)",
 };
 
-/** Text that is SVG already. */
+/** Text that is already SVG. */
 export class Markup {
   constructor(readonly source: string) {}
 }
@@ -51,14 +51,14 @@ export type Attributes = Readonly<Record<string, string | number | null | undefi
 
 const XML_ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
 
-/** Text as XML may hold it; characters that XML forbids become U+FFFD. */
+/** Text for XML; characters that XML forbids become U+FFFD. */
 export function escapeXml(text: string): string {
   return text
     .replace(/[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu, "\u{FFFD}")
     .replace(/[&<>"']/g, (character) => XML_ENTITIES[character]);
 }
 
-/** `element("rect", { x: 1, width: 2 })`; attributes of null, undefined or false are left out. */
+/** `element("rect", { x: 1, width: 2 })`; attributes that are null, undefined or false are omitted. */
 export function element(name: string, attributes: Attributes = {}, ...children: readonly Child[]): Markup {
   const head = Object.entries(attributes)
     .filter(([, value]) => value !== null && value !== undefined && value !== false)
@@ -75,7 +75,7 @@ function source(child: Child): string {
   return escapeXml(String(child));
 }
 
-/** A drawing in JSX, of plain elements and no components, as markup: one drawing serves the page and the file. */
+/** Converts JSX of plain elements (no components) to markup, so that one drawing serves the page and the file. */
 export function markup(drawing: ComponentChild): Markup {
   return new Markup(source(children(drawing)));
 }
@@ -91,7 +91,7 @@ function children(child: ComponentChild): Child {
   return element(type as string, Object.fromEntries(attributes) as Attributes, inside);
 }
 
-/** A number in at most two decimals. */
+/** A number with at most two decimals. */
 export function shortNumber(value: number): string {
   return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : "0";
 }
@@ -105,7 +105,7 @@ export interface LabelStyle {
   readonly turn?: number;
 }
 
-/** A line of text whose baseline begins, is centred or ends at (x, y). */
+/** A text whose baseline starts, is centred or ends at (x, y). */
 export function label(x: number, y: number, text: string, style: LabelStyle = {}): Markup {
   const { size = 12, anchor, fill = PRINT_COLOURS.ink, bold, turn } = style;
   return element(
@@ -131,7 +131,7 @@ export function rect(x: number, y: number, width: number, height: number, fill: 
   return element("rect", { x, y, width, height, fill, ...more });
 }
 
-/** A matrix as squares of `size`, cells of one colour in one path: small whatever the number of cells. */
+/** A matrix as squares of `size`; cells of one colour share one path, which keeps the file small. */
 export function matrixCells(matrix: Matrix, x: number, y: number, size: number, colour: (value: number) => string): Markup {
   return element(
     "g",
@@ -140,7 +140,7 @@ export function matrixCells(matrix: Matrix, x: number, y: number, size: number, 
   );
 }
 
-/** The cells of each colour as a path of squares of side 1, neighbours in a row joined. */
+/** One path of unit squares per colour; neighbouring cells in a row are merged. */
 export function cellPaths(matrix: Matrix, colour: (value: number) => string): readonly (readonly [fill: string, d: string])[] {
   const found = new Map<string, string[]>();
   for (let row = 0; row < matrix.rows; row++)
@@ -155,14 +155,14 @@ export function cellPaths(matrix: Matrix, colour: (value: number) => string): re
   return [...found].map(([fill, path]) => [fill, path.join("")]);
 }
 
-/** About how wide a text stands, in pixels, bold or not: a Hangul syllable is as wide as it is high. */
+/** The approximate width of a text in pixels; a Hangul syllable is as wide as it is high. */
 export function textWidth(text: string, size = 12): number {
   let width = 0;
   for (const character of text) width += character >= "\u{1100}" ? 1 : character >= "A" && character <= "Z" ? 0.76 : 0.58;
   return width * size;
 }
 
-/** A whole picture that stands alone: `svg()` of a view. */
+/** A complete SVG document, as `svg()` of a view returns it. */
 export function svgDocument(width: number, height: number, title: string, ...children: readonly Child[]): string {
   return element(
     "svg",

@@ -16,7 +16,7 @@ function sequence(text: string, pieces: string[], spans: [number, number][], spe
   };
 }
 
-/** GPT-2's letters of a text's bytes, cut as its merges cut 안녕하세요: some syllables in two or three pieces. */
+/** The byte pieces of GPT-2 for 안녕하세요: some syllables are split into two or three pieces. */
 const GREETING = sequence(
   "안녕하세요",
   ["ìķ", "Ī", "ëħ", "ķ", "íķĺ", "ìĦ", "¸", "ìļĶ"],
@@ -32,8 +32,8 @@ const GREETING = sequence(
   ],
 );
 
-describe("display", () => {
-  it("marks where a word starts, by SentencePiece and by GPT-2", () => {
+describe("displayText", () => {
+  it("marks the start of a word in SentencePiece and GPT-2 pieces", () => {
     expect(displayText("▁영화")).toBe("·영화");
     expect(displayText("Ġfilm")).toBe("·film");
     expect(labelParts("▁영화")).toEqual([
@@ -42,7 +42,7 @@ describe("display", () => {
     ]);
   });
 
-  it("names what cannot be seen", () => {
+  it("names invisible characters", () => {
     expect(displayText("a\u202eb")).toBe("a[U+202E]b");
     expect(displayText("\u0000")).toBe("[U+0000]");
     expect(displayText("\n")).toBe("[\\n]");
@@ -51,14 +51,14 @@ describe("display", () => {
     expect(displayText("")).toBe("∅");
   });
 
-  it("leaves markup as it is and cuts what is endless", () => {
+  it("keeps markup unchanged and truncates long pieces", () => {
     expect(displayText("</script><b>")).toBe("</script><b>");
     expect(displayText("x".repeat(10_000))).toBe(`${"x".repeat(64)}…`);
   });
 });
 
-describe("written", () => {
-  it("turns GPT-2's letters back into characters and numbers the parts of one", () => {
+describe("readablePieces", () => {
+  it("decodes GPT-2 bytes and numbers the parts of one character", () => {
     expect(readablePieces(GREETING)).toEqual(["안1/2", "안2/2", "녕1/2", "녕2/2", "하", "세1/2", "세2/2", "요"]);
     expect(
       readablePieces(
@@ -75,7 +75,7 @@ describe("written", () => {
     ).toEqual(["hi", "▁", "하"]);
   });
 
-  it("turns single bytes back", () => {
+  it("decodes single bytes", () => {
     const bytes = sequence(
       "안!",
       ["▁", "<0xEC>", "<0x95>", "<0x88>", "!"],
@@ -91,7 +91,7 @@ describe("written", () => {
     expect(readablePieces(sequence("?", ["<0xEC>"], [[0, 0]]))).toEqual(["<EC>"]);
   });
 
-  it("leaves letters alone that are those of the text", () => {
+  it("keeps pieces that equal the text", () => {
     const french = sequence(
       "déjà vu",
       ["déjà", "vu"],
@@ -104,28 +104,28 @@ describe("written", () => {
   });
 });
 
-describe("letters that are no bytes", () => {
+describe("letters that are not bytes", () => {
   it.each([
     ["Grüße", ["Gr", "##üße"]],
-    ["Café", ["caf", "##é"]], // é alone could be the first byte of three
+    ["Café", ["caf", "##é"]], // é alone could be the first of three bytes
     ["ÜBER UNS", ["über", "uns"]],
-  ])("are left alone: %s", (text, pieces) => {
+  ])("are kept: %s", (text, pieces) => {
     expect(readablePieces(sequence(text, pieces, [[0, 2], [2, text.length]]))).toEqual(pieces);
   });
 
-  it("bytes of a letter that is cut are bytes still", () => {
+  it("bytes of a truncated character are still decoded as bytes", () => {
     expect(readablePieces(sequence("안녕 hi", ["ķĪ", "ëħ"], [[0, 1], [1, 2]]))).toEqual(["안…", "녕…"]);
     expect(readablePieces(sequence("##안", ["##", "ìķĪ"], [[0, 2], [2, 3]]))).toEqual(["##", "안"]);
     expect(readablePieces(sequence("\ufffd!", ["ìĠ", "!"], [[0, 1], [1, 2]]))[0]).not.toBe("ìĠ");
   });
 });
 
-describe("syllables", () => {
-  it("joins bytes of one syllable", () => {
+describe("syllableGroups", () => {
+  it("joins the bytes of a syllable", () => {
     expect(syllableGroups(GREETING)).toEqual([0, 0, 1, 1, 2, 3, 3, 4]);
   });
 
-  it("joins jamo of one syllable, and not what merely touches", () => {
+  it("joins the jamo of a syllable but not adjacent pieces", () => {
     const jamo = sequence(
       "한글".normalize("NFD"),
       ["ᄒ", "ᅡ", "ᆫ", "글"],

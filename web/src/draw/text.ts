@@ -1,18 +1,18 @@
-/** How pieces of text are written: marks, bytes and what cannot be seen. */
+/** How pieces of text are displayed: word-start marks, bytes and invisible characters. */
 
 import type { Sequence } from "../trace/format";
 
 export interface LabelPart {
-  readonly kind: "text" | "start" | "badge"; // start: a word begins here
+  readonly kind: "text" | "start" | "badge"; // start: the start of a word
   readonly text: string;
 }
 
 const WORD_START = /^[▁Ġ]/u;
-// Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would vanish, or turn the text around them.
+// Controls, joiners, bidi marks, blanks, tags, lone surrogates: they would be invisible or would reorder the text.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u00a0\u115f\u1160\u3164\uffa0\ufffd]/u;
-const MAX_LABEL_LENGTH = 64; // characters of a label
+const MAX_LABEL_LENGTH = 64; // characters
 
-/** A piece as parts to draw: the mark of a word's start, text, badges for what cannot be seen. */
+/** A piece as parts to draw: word-start mark, text, and badges for invisible characters. */
 export function labelParts(piece: string): readonly LabelPart[] {
   const result: LabelPart[] = [];
   const start = WORD_START.test(piece) && piece.length > 1;
@@ -33,14 +33,14 @@ export function labelParts(piece: string): readonly LabelPart[] {
   return result;
 }
 
-/** A piece in one line, for canvases and labels: "▁영화" is "·영화", U+202E is "[U+202E]". */
+/** A piece on one line, for canvases and labels: "▁영화" is "·영화", U+202E is "[U+202E]". */
 export function displayText(piece: string): string {
   return labelParts(piece)
     .map(({ kind, text }) => (kind === "badge" ? `[${text}]` : text))
     .join("");
 }
 
-/** The name of a character that cannot be seen. */
+/** The name of an invisible character. */
 function characterName(character: string): string {
   if (character === "\n") return "\\n";
   if (character === "\t") return "\\t";
@@ -48,13 +48,13 @@ function characterName(character: string): string {
 }
 
 /**
- * The pieces of a sequence as they are read: bytes of GPT-2's alphabet and `<0xEC>` are turned back into characters;
- * pieces that share one character show it with their number, "안1/3".
+ * The readable pieces of a sequence: bytes in GPT-2's alphabet and `<0xEC>` are decoded to characters; pieces that
+ * share one character are numbered, "안1/3".
  */
 export function readablePieces(sequence: Sequence): readonly string[] {
   const spelled = pieceBytes(sequence);
   const text = Array.from(sequence.text);
-  const split = new Map<string, number[]>(); // the span of one character -> pieces that have a part of it
+  const split = new Map<string, number[]>(); // the span of a character -> the pieces that share it
   sequence.spans.forEach(([from, to], i) => {
     if (to <= from || !spelled[i] || decodeUtf8(spelled[i])) return;
     const span = `${from}:${to}`;
@@ -72,7 +72,7 @@ export function readablePieces(sequence: Sequence): readonly string[] {
   });
 }
 
-/** The bytes a piece stands for, where it stands for bytes. */
+/** The bytes of each byte-level piece; null for other pieces. */
 function pieceBytes(sequence: Sequence): readonly (Uint8Array | null)[] {
   const fallback = /^<0x([0-9A-Fa-f]{2})>$/;
   const alphabet = usesByteAlphabet(sequence);
@@ -85,14 +85,14 @@ function pieceBytes(sequence: Sequence): readonly (Uint8Array | null)[] {
 }
 
 /**
- * Whether the pieces are in GPT-2's alphabet. It is known by its blanks and line ends, or by pieces that spell the text
- * and are not in it. Together they are UTF-8 (the ##üße of a WordPiece is not), unless a model wrote bytes of no letter.
+ * Whether the pieces use GPT-2's byte alphabet: they contain its blanks and line ends, or they differ from the text.
+ * Together they must be valid UTF-8 (the ##üße of WordPiece is not), unless a model generated invalid bytes.
  */
 function usesByteAlphabet({ text, pieces, special }: Sequence): boolean {
   const real = pieces.filter((_, i) => !special[i]);
   if (!real.every((piece) => [...piece].every((letter) => BYTE_OF.has(letter)))) return false;
   if (!isUtf8Fragment(bytes(real.join(""))) && !text.includes("\ufffd")) return false;
-  if (real.some((piece) => piece.startsWith("##")) && !text.includes("##")) return false; // ##é could be a letter that is cut
+  if (real.some((piece) => piece.startsWith("##")) && !text.includes("##")) return false; // ##é could be a truncated character
   return real.some((piece) => /[ĠĊĉ]/.test(piece) || (/[^\x20-\x7e]/.test(piece) && !text.includes(piece)));
 }
 
@@ -100,9 +100,9 @@ function bytes(letters: string): Uint8Array {
   return Uint8Array.from(letters, (letter) => BYTE_OF.get(letter) ?? 0);
 }
 
-/** Whether bytes are UTF-8, their first and their last letter perhaps cut: a trace ends where the model is full. */
+/** Whether bytes are UTF-8 whose first and last character may be truncated, because a trace ends at the maximum length. */
 function isUtf8Fragment(bytes: Uint8Array): boolean {
-  const begin = bytes.slice(0, 3).findIndex((byte) => byte >> 6 !== 2); // 10xxxxxx goes on
+  const begin = bytes.slice(0, 3).findIndex((byte) => byte >> 6 !== 2); // 10xxxxxx continues a character
   try {
     new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(begin < 0 ? 3 : begin), { stream: true });
     return true;
@@ -111,7 +111,7 @@ function isUtf8Fragment(bytes: Uint8Array): boolean {
   }
 }
 
-/** The text of whole UTF-8, null of a part. */
+/** The text of complete UTF-8; null for a fragment. */
 function decodeUtf8(bytes: Uint8Array): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -124,7 +124,7 @@ function hex(byte: number): string {
   return `<${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
 }
 
-/** GPT-2 writes a byte that prints as itself, the others as the letters from U+0100 on. */
+/** GPT-2 maps printable bytes to themselves and the others to letters from U+0100 on. */
 const BYTE_OF: ReadonlyMap<string, number> = (() => {
   const result = new Map<string, number>();
   let next = 256;
@@ -136,8 +136,8 @@ const BYTE_OF: ReadonlyMap<string, number> = (() => {
 })();
 
 /**
- * Which syllable each piece belongs to, as numbers that never fall: pieces are one where the line between them runs
- * through a character as people see it (안 of three bytes; 한 of three jamo).
+ * The syllable group of each piece, as non-decreasing numbers: two pieces share a group when the boundary between them
+ * is inside a grapheme (안 as three bytes; 한 as three jamo).
  */
 export function syllableGroups(sequence: Sequence): readonly number[] {
   const starts = new Set<number>();
@@ -147,7 +147,7 @@ export function syllableGroups(sequence: Sequence): readonly number[] {
     at += Array.from(segment).length;
   }
   let group = -1;
-  let reached = -1; // the end of the piece before, in characters
+  let reached = -1; // the end of the previous piece, in characters
   return sequence.spans.map(([from, to], i) => {
     const joined = to > from && !sequence.special[i] && (from < reached || (from === reached && !starts.has(from)));
     if (!joined) group++;

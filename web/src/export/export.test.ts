@@ -13,11 +13,11 @@ describe("CSV", () => {
     expect(csv([["질의", "weight"], ["겨울", -0.5]])).toBe("\ufeff질의,weight\r\n겨울,-0.5\r\n");
   });
 
-  test.each(["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])("%j is no formula", (text) => {
+  test.each(["=cmd|'/C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])("%j is not a formula", (text) => {
     expect(csv([[text]]).replace(/^\ufeff"?/, "")[0]).toBe("'");
   });
 
-  test("whatever is written is read again", () => {
+  test("every table survives a round trip", () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.string(), { minLength: 2, maxLength: 3 }), { minLength: 1, maxLength: 4 }), (rows) => {
         const expected = rows.map((row) => row.map((text) => (/^[=+\-@\t\r\n]/.test(text) ? `'${text}` : text)));
@@ -27,7 +27,7 @@ describe("CSV", () => {
   });
 });
 
-/** RFC 4180 by the letter. */
+/** A strict RFC 4180 parser. */
 function parse(text: string): string[][] {
   const rows: string[][] = [[]];
   const pattern = /\ufeff?(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n)/y;
@@ -38,8 +38,8 @@ function parse(text: string): string[][] {
   return rows.slice(0, -1);
 }
 
-describe("names of files", () => {
-  test("words are joined, odd characters fall out", () => {
+describe("file names", () => {
+  test("words are joined, other characters are removed", () => {
     expect(fileName(["nsmc", "lines", "encoder.0"], "svg")).toBe("nsmc-lines-encoder-0.svg");
     expect(fileName(["../../etc/passwd"], "csv")).toBe("etc-passwd.csv");
     expect(fileName(["\u1112\u1161\u11ab 영화"], "csv")).toBe("한-영화.csv");
@@ -47,7 +47,7 @@ describe("names of files", () => {
     expect(fileName(["", "\u202e", "😀"], "png")).toBe("jumok.png");
   });
 
-  test("nothing but the whitelist, ever", () => {
+  test("only allowed characters, for any input", () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: "grapheme" }), { maxLength: 3 }), (words) => {
         expect(fileName(words, "csv")).toMatch(/^[0-9A-Za-z가-힣_-]{1,60}\.csv$/);
@@ -56,7 +56,7 @@ describe("names of files", () => {
   });
 });
 
-describe("a snippet of Python", () => {
+describe("Python code", () => {
   const info = {
     title: "nsmc",
     model: { kind: "encoder" },
@@ -80,25 +80,25 @@ describe("a snippet of Python", () => {
     );
   });
 
-  test("a view that is no figure shows the page; long calls take a line for each argument", () => {
+  test("a view without a figure shows the page; long calls have one line per argument", () => {
     const long = { ...info, muted: [], sides: { source: [{ text: "가".repeat(90) }] } } as unknown as TraceInfo;
     expect(pythonSnippet(long, 0, null)).toContain(`trace = jumok.trace(\n    model,\n    "${"가".repeat(90)}",\n)\ntrace.show()\n`);
   });
 
-  test("a target that was given is given again, one that was written is written again", () => {
+  test("a given target is given again, a generated one is generated again", () => {
     const writes = { ...info, model: { kind: "encoder_decoder" }, sides: { ...info.sides, target: [{ text: "a" }] } } as unknown as TraceInfo;
     expect(pythonSnippet(writes, 0, null)).toContain(', target="a", mute');
     const wrote = { ...writes, decoding: { method: "beam", settings: { beam: 4, early: true } } } as unknown as TraceInfo;
     expect(pythonSnippet(wrote, 0, null)).toContain('decode={"beam": 4, "early": True}');
   });
 
-  test("a language model is given its prompt, not what it wrote", () => {
+  test("a language model gets its prompt, not the generated text", () => {
     const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 2, settings: {} } };
     expect(pythonSnippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", mute');
   });
 
-  test("a language model that wrote nothing writes nothing, one that was led is led again", () => {
+  test("a language model that only read gets an empty target, a teacher-forced one its target", () => {
     const target = [{ text: "옛날 옛적에", spans: [[0, 0], [0, 2], [3, 6]] }];
     const read = { ...info, model: { kind: "decoder" }, sides: { target } };
     expect(pythonSnippet(read as unknown as TraceInfo, 0, null)).toContain('(model, "옛날 옛적에", target="", mute');
@@ -106,7 +106,7 @@ describe("a snippet of Python", () => {
     expect(pythonSnippet(led as unknown as TraceInfo, 0, null)).toContain('(model, "옛날", target=" 옛적에", mute');
   });
 
-  test("a prompt keeps the blanks at its end", () => {
+  test("a prompt keeps its trailing blanks", () => {
     const target = [{ text: "ROMEO:\n겨울", spans: [[0, 0], [0, 6], [6, 7], [7, 9]] }];
     const wrote = { ...info, model: { kind: "decoder" }, sides: { target }, decoding: { method: "greedy", prompt: 3, settings: {} } };
     expect(pythonSnippet(wrote as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n", mute');
@@ -114,7 +114,7 @@ describe("a snippet of Python", () => {
     expect(pythonSnippet(decoded as unknown as TraceInfo, 0, null)).toContain('(model, "ROMEO:\\n ", mute');
   });
 
-  test("no string leaves its quotes", () => {
+  test("no string escapes its quotes", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), (text) => {
         expect(pythonString(text)).toMatch(/^"(?:[^"\\\n\r]|\\["\\nt]|\\u[0-9a-f]{4}|\\U[0-9a-f]{8})*"$/);
@@ -124,8 +124,8 @@ describe("a snippet of Python", () => {
   });
 });
 
-describe("a page that writes itself", () => {
-  test("is as it was before it began, but for the state", () => {
+describe("the export of an exported page", () => {
+  test("is the original document with the current state", () => {
     document.documentElement.innerHTML =
       '<head><title>a</title><style data-unpacked="">b</style></head><body><div id="app">drawn</div><div>stray</div>' +
       '<noscript>no</noscript><script id="boot" type="application/json">{"mode":"embedded","state":""}</script>' +
@@ -139,18 +139,18 @@ describe("a page that writes itself", () => {
     expect(document.getElementById("app")?.textContent).toBe("drawn");
   });
 
-  test("JSON cannot end its element", () => {
+  test("JSON cannot close its script element", () => {
     expect(scriptJson("</script>\u2028<!--")).toBe('"\\u003c/script>\\u2028\\u003c!--"');
   });
 });
 
-describe("a picture of its own", () => {
+describe("a complete picture", () => {
   const pack = async (text: string) => {
     const zipped = await new Response(new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"))).arrayBuffer();
     return btoa(String.fromCharCode(...new Uint8Array(zipped)));
   };
 
-  test("the font goes inside where there is Hangul", async () => {
+  test("embeds the font if it contains Hangul", async () => {
     document.body.innerHTML = `<script id="packed-font" type="text/plain">${await pack("font")}</script>`;
     const drawn = await embedFont(svgDocument(10, 10, "가 > b"));
     expect(drawn).toMatch(/^<svg [^>]*><style>@font-face\{font-family:'Jumok Hangul';src:url\(data:font\/ttf;base64,Zm9udA==\)\}<\/style>/);

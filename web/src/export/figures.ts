@@ -1,4 +1,4 @@
-/** The figures that Python draws, and how a view of now is one of them. */
+/** The Python figure that corresponds to the current view. */
 
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
@@ -15,23 +15,23 @@ const FIGURES: Readonly<Record<string, string>> = {
   explanation: "explanation",
 };
 
-export type FigureOption = string | number | TraceInfo["muted"]; // heads as [block, layer, head]
+export type FigureOption = string | number | TraceInfo["muted"]; // pinned heads as [block, layer, head]
 
-/** A figure and what `trace.figure` is told of it; what is as at first is left out. */
+/** The kind of a figure and the arguments of `trace.figure`; defaults are omitted. */
 export interface Figure {
   readonly kind: string;
   readonly options: Readonly<Record<string, FigureOption>>;
 }
 
-/** The figure of the view in front; null: Python draws none like it. */
+/** The figure of the current view; null: Python has no figure for it. */
 export function currentFigure(info: TraceInfo): Figure | null {
   const kind = FIGURES[state.view.value];
   if (!kind) return null;
   const { sequence, block, layer, head } = displayedHead(info);
   const options: Record<string, FigureOption> = kind === "explanation" ? {} : { block, layer, head };
   if (sequence) options.sequence = sequence;
-  const asks = block === state.focusedHead.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
-  if (asks && state.query.value !== null) options.query = state.query.value;
+  const hasQuery = block === state.focusedHead.value.block && (kind === "attention" || kind === "lines" || kind === "neuron");
+  if (hasQuery && state.query.value !== null) options.query = state.query.value;
   if (kind === "lines") addLineOptions(options, info.blocks.find(({ name }) => name === block)?.heads ?? 0);
   if (kind === "attention" || kind === "lines" || kind === "alignment") {
     if (state.unit.value !== "piece") options.unit = state.unit.value;
@@ -47,7 +47,7 @@ export function currentFigure(info: TraceInfo): Figure | null {
   return { kind, options };
 }
 
-/** The heads whose lines are drawn, and how much of them. */
+/** Which heads' lines are drawn, and what fraction of their weight. */
 function addLineOptions(options: Record<string, FigureOption>, count: number): void {
   const how = selected(heads, HEADS);
   const { block, layer } = state.focusedHead.value;
@@ -63,7 +63,7 @@ function addLineOptions(options: Record<string, FigureOption>, count: number): v
   if (mass.value !== 0.9) options.mass = mass.value;
 }
 
-/** The head that is shown: that in focus, or of the matrix the first that is pinned; alignment is read from the cross-attention, whatever is in focus. */
+/** The displayed head: the focused one, in the matrix view the first pinned one; the alignment view always shows cross-attention. */
 export function displayedHead(info: TraceInfo) {
   const cross = info.blocks.find(({ name }) => name === "cross");
   const focus = (state.view.value === "matrix" && state.pinned.value[0]) || state.focusedHead.value;

@@ -1,7 +1,7 @@
-/** Names of files made of letters, digits, - and _ alone, whatever a model or a text is called. */
+/** File names of letters, digits, - and _ only, whatever the model or the text is called. */
 
 const MAX_LENGTH = 60;
-const WINDOWS_DEVICES = /^(con|prn|aux|nul|com\d|lpt\d)$/i; // names that Windows keeps for itself
+const WINDOWS_DEVICES = /^(con|prn|aux|nul|com\d|lpt\d)$/i; // reserved by Windows
 
 /** `fileName(["nsmc", "lines", "encoder"], "svg")` is "nsmc-lines-encoder.svg". */
 export function fileName(words: readonly string[], extension: string): string {

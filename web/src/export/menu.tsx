@@ -1,4 +1,4 @@
-/** Export: the view of now as a page, a picture, a figure for print, a table, or lines of Python. */
+/** The export menu: the current view as a page, a picture, a figure for print, a table, or Python code. */
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -21,7 +21,7 @@ import { pageText } from "./page";
 import { renderPng, embedFont } from "./png";
 import { pythonSnippet } from "./python";
 
-/** Whether the menu is open; the shell's key opens it, too. */
+/** Whether the menu is open; the keyboard shortcut opens it, too. */
 export const exportOpen = signal(false);
 
 const working = signal(false);
@@ -86,7 +86,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
   const { svg, table } = viewRenderer(view.id, null) ?? {};
   return (
     <>
-      {item({ ko: "HTML 한 파일", en: "HTML, one file" }, "html", exportPage)}
+      {item({ ko: "HTML 파일 하나", en: "HTML, one file" }, "html", exportPage)}
       {svg && shows ? (
         <>
           {item({ ko: "SVG 그림", en: "SVG picture" }, "svg", async () => new Blob([await embedFont(await svg(trace))], { type: "image/svg+xml" }))}
@@ -100,7 +100,7 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
         ? item({ ko: "CSV 표", en: "CSV table" }, "csv", async () => new Blob([csv(await table(trace))], { type: "text/csv" }))
         : null}
       <button type="button" data-export="py" onClick={() => void copyPython(trace, () => area.current)}>
-        {t({ ko: "파이썬으로 복사", en: "Copy as Python" })}
+        {t({ ko: "Python 코드 복사", en: "Copy as Python" })}
       </button>
       {served ? null : (
         <>
@@ -119,11 +119,11 @@ function ExportItems({ trace, view }: { readonly trace: Trace; readonly view: Vi
 }
 
 const NO_PDF: Message = {
-  ko: "PDF는 jumok view로 연 페이지에서 만듭니다. 여기서는 인쇄하거나 SVG로 저장하세요.",
-  en: "PDF is made by the page that jumok view opens; here, print or save as SVG.",
+  ko: "PDF는 jumok view로 연 페이지에서 만들 수 있습니다. 여기서는 인쇄하거나 SVG로 저장하세요.",
+  en: "PDF export needs a page opened by jumok view; here, print or save as SVG.",
 };
 
-/** Does it, and says what came of it. */
+/** Runs an export and reports its result. */
 async function runExport(make: () => Promise<void>, name: string): Promise<void> {
   working.value = true;
   statusText.value = "";
@@ -136,7 +136,7 @@ async function runExport(make: () => Promise<void>, name: string): Promise<void>
   working.value = false;
 }
 
-/** The page as one file: made by the server, or by itself where it is one already. */
+/** The page as one file: from the server, or from the page itself when it is an exported file. */
 async function exportPage(): Promise<Blob> {
   if (bootConfig().mode === "embedded" || traceName.value === null) return new Blob([pageText(encodeState())], { type: "text/html" });
   return (await api(`api/page/${traceName.value}?state=${encodeURIComponent(encodeState())}`)).blob();
@@ -146,14 +146,14 @@ async function exportPdf({ kind, options }: Figure, width: number): Promise<Blob
   return (await post("api/figure", { ...options, trace: traceName.value, figure: kind, format: "pdf", width })).blob();
 }
 
-/** Shows the lines and copies them, where the browser lets a page do so. */
+/** Shows the Python code and copies it where the browser allows it. */
 async function copyPython(trace: Trace, area: () => HTMLTextAreaElement | null): Promise<void> {
   pythonCode.value = pythonSnippet(trace.info, sequence.value, currentFigure(trace.info));
-  await new Promise(requestAnimationFrame); // until they are on the page
+  await new Promise(requestAnimationFrame); // until the text area is rendered
   area()?.select();
-  statusText.value = document.execCommand("copy") // unlike navigator.clipboard it works in sandboxed frames
+  statusText.value = document.execCommand("copy") // works in sandboxed frames, unlike navigator.clipboard
     ? t({ ko: "복사했습니다.", en: "Copied." })
-    : t({ ko: "브라우저가 복사를 막았습니다. 위의 줄을 복사하세요.", en: "The browser forbids copying; take the lines above." });
+    : t({ ko: "브라우저가 복사를 막았습니다. 위의 코드를 직접 복사하세요.", en: "The browser does not allow copying; copy the code above." });
 }
 
 /** Downloads a file; in a frame that may not download, the browser does nothing and reports no error. */

@@ -1,8 +1,8 @@
-/** A page in one file writes itself anew, as it was before it began, with the state of now. */
+/** An exported page exports itself again: the original document with the current state. */
 
 import { bootConfig } from "../trace/source";
 
-/** The text of this page, to be saved: it opens with `state` (a fragment without #). */
+/** The HTML of this page, which opens with `state` (a fragment without #). */
 export function pageText(state: string): string {
   const root = document.documentElement.cloneNode(true) as HTMLElement;
   for (const name of Object.keys(root.dataset)) delete root.dataset[name];
@@ -14,7 +14,7 @@ export function pageText(state: string): string {
   return `<!doctype html>\n${root.outerHTML}\n`;
 }
 
-/** JSON for inside a script element: no < that could close it, no line ends that JavaScript knows and JSON does not. */
+/** JSON inside a script element: no < that could close it, no U+2028 or U+2029, which end lines in JavaScript. */
 export function scriptJson(content: unknown): string {
   return JSON.stringify(content).replace(/[<\u2028\u2029]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

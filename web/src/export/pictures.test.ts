@@ -39,14 +39,14 @@ const info: Partial<TraceInfo> = {
   },
 };
 
-/** Weights that differ from row to row: row t looks at column t alone. */
+/** Weights that differ by row: row t attends to column t only. */
 function diagonal(): Record<string, Tensor> {
   const data = Float32Array.from({ length: 2 * N * N }, (_, i) => Number(Math.floor(i / N) % N === i % N));
   const named = ["cross", "decoder"].flatMap((block) => [0, 1].map((layer) => [`${block}.${layer}.weights`, { shape: [1, 2, N, N], data }]));
   return Object.fromEntries(named) as Record<string, Tensor>;
 }
 
-/** Elements, text and entities as XML has them, every element closed; nothing that runs or asks anybody. */
+/** Checks for well-formed XML without scripts or external references. */
 function check(svg: string): void {
   const open: string[] = [];
   const rest = svg.replace(/<(\/?)([a-z]+)((?: [a-zA-Z-]+="[^"<&]*(?:&(?:amp|lt|gt|quot|#39);[^"<&]*)*")*)(\/?)>/g, (_, end, name, attributes: string, empty) => {
@@ -72,25 +72,25 @@ const VIEWS: readonly View[] = [
 ];
 
 describe.each(VIEWS)("$id", (view) => {
-  test("its picture is whole XML and runs nothing, whatever the tokens are", async () => {
+  test("its picture is well-formed XML without scripts, for any tokens", async () => {
     const trace = await testTrace(info, diagonal());
     check((await view.svg?.(trace)) ?? "");
   });
 
-  test("its table holds the numbers and no formulas", async () => {
+  test("its table contains the numbers and no formulas", async () => {
     const cells = (await view.table?.(await testTrace(info, diagonal()))) ?? [];
     expect(cells.length).toBeGreaterThan(N - 1);
     expect(csv(cells)).not.toMatch(/(^|,|\n)"?[=+@-](?!\d)/m);
   });
 
-  test("it says what a trace lacks", () => {
+  test("it names the data that a trace lacks", () => {
     expect(view.supports(INFO)).toBe(false);
     expect(view.missing.ko && view.missing.en).toBeTruthy();
   });
 });
 
-describe("rows of an alignment", () => {
-  test("token read: as recorded; token predicted: one up, the last left out", async () => {
+describe("rows of the alignment", () => {
+  test("token read: as recorded; token predicted: shifted by one, without the last row", async () => {
     const trace = await testTrace(info, diagonal());
     const read = (await alignment.table?.(trace)) ?? [];
     expect(read).toHaveLength(1 + N + 1);

@@ -1,23 +1,23 @@
-/** An SVG with its Hangul inside, and as a PNG of twice its size. */
+/** SVG with an embedded Hangul font, and PNG at twice its size. */
 
 import { post } from "../trace/api";
 import { gunzipBase64 } from "../trace/source";
 
-const MAX_SIDE = 16_000; // pixels of a side that canvases hold everywhere
+const MAX_SIDE = 16_000; // pixels of a side that every browser's canvas supports
 
-/** The SVG with the page's Hangul inside, so that it looks alike where no font has any; as it is without Hangul. */
+/** Embeds the page's Hangul font, so that the SVG looks the same where no Hangul font is installed; unchanged without Hangul. */
 export async function embedFont(svg: string): Promise<string> {
   const letters = [...new Set(svg)].filter((letter) => letter >= "\u{1100}").join("");
   const font = letters && (await fetchFont(letters));
   if (!font) return svg;
   const style = `<style>@font-face{font-family:'Jumok Hangul';src:url(${await dataUrl(font)})}</style>`;
-  return svg.replace(">", () => `>${style}`); // the first: no attribute holds a bare ">"
+  return svg.replace(">", () => `>${style}`); // the first ">" only: attributes contain no bare ">"
 }
 
-/** A font with these letters: that of a page of one file, else made by the server; null: there is none. */
+/** A font with these letters: from an exported page, else from the server; null: not available. */
 async function fetchFont(text: string): Promise<Blob | null> {
   const packed = document.getElementById("packed-font")?.textContent;
-  const content = packed ? await gunzipBase64(packed) : await post("api/font", { text }).then((answer) => answer.arrayBuffer(), () => null);
+  const content = packed ? await gunzipBase64(packed) : await post("api/font", { text }).then((response) => response.arrayBuffer(), () => null);
   return content && new Blob([content], { type: "font/ttf" });
 }
 
@@ -25,12 +25,12 @@ function dataUrl(content: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result as string);
-    reader.onerror = () => reject(new Error("the font could not be read"));
+    reader.onerror = () => reject(new Error("cannot read the font"));
     reader.readAsDataURL(content);
   });
 }
 
-/** Draws the SVG, `times` as large. */
+/** Renders the SVG, scaled by `times`. */
 export async function renderPng(svg: string, times = 2): Promise<Blob> {
   const url = URL.createObjectURL(new Blob([await embedFont(svg)], { type: "image/svg+xml" }));
   try {
@@ -43,7 +43,7 @@ export async function renderPng(svg: string, times = 2): Promise<Blob> {
     canvas.height = Math.round(image.naturalHeight * scale);
     canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
     return await new Promise((resolve, reject) => {
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for this browser; save it as SVG"))));
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large for a PNG in this browser; export it as SVG"))));
     });
   } finally {
     URL.revokeObjectURL(url);

@@ -1,11 +1,11 @@
-/** The picture of now as a few lines of Python. */
+/** The current picture as a few lines of Python. */
 
 import { promptText } from "../trace/prompt";
 import type { TraceInfo } from "../trace/format";
 import type { Figure } from "./figures";
 import { fileName } from "./fileName";
 
-/** Lines that trace the text and draw the figure; without one they show the page. */
+/** Code that traces the text and draws the figure; without a figure it shows the page. */
 export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure | null): string {
   const { text, target } = traceInputs(info, sequence);
   const given = [
@@ -19,7 +19,7 @@ export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure 
   lines.push(formatCall("trace = jumok.trace", given));
   if (figure) {
     const options = Object.entries({ ...figure.options, width: 3.3 })
-      .filter(([name]) => name !== "sequence") // traced alone, it is the first
+      .filter(([name]) => name !== "sequence") // the traced text is the only one
       .map(([name, value]) => `${name}=${pythonLiteral(value)}`);
     lines.push(formatCall("figure = trace.figure", [pythonString(figure.kind), ...options]));
     lines.push(`figure.savefig("${fileName([info.title, figure.kind], "pdf")}")`);
@@ -27,13 +27,13 @@ export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure 
   return `${lines.join("\n")}\n`;
 }
 
-/** A call on one line if it is short, else a line for each argument. */
+/** A call on one line if it is short, else one line per argument. */
 function formatCall(head: string, given: readonly string[]): string {
   const line = `${head}(${given.join(", ")})`;
   return line.length <= 100 ? line : `${head}(\n${given.map((each) => `    ${each},\n`).join("")})`;
 }
 
-/** What the model was given: the text, and the target if it did not write that itself; an empty one lets a language model read alone. */
+/** The input of the model: the text, and the target unless the model generated it; an empty target makes a language model only read. */
 function traceInputs(info: TraceInfo, sequence: number): { text: string; target: string | null } {
   const source = info.sides.source?.[sequence];
   const target = info.sides.target?.[sequence];
@@ -41,7 +41,7 @@ function traceInputs(info: TraceInfo, sequence: number): { text: string; target:
   const wrote = decoding !== null && decoding.method !== "given";
   if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // the decoding is the first's
+  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // decoding belongs to the first sequence
   return { text: promptText(target, decoding), target: wrote ? null : decoding.output };
 }
 
@@ -56,7 +56,7 @@ function pythonLiteral(value: unknown): string {
   return typeof value === "string" ? pythonString(value) : String(value);
 }
 
-/** A string of Python: what cannot be seen is escaped, so that what is pasted is what is run. */
+/** A Python string literal; invisible characters are escaped, so that pasted code equals executed code. */
 export function pythonString(text: string): string {
   const inside = text.replace(/["\\\p{C}\p{Zl}\p{Zp}]/gu, (letter) => {
     if (letter === '"' || letter === "\\") return `\\${letter}`;

@@ -1,4 +1,4 @@
-/** Blocks and heads by name. */
+/** Names of blocks and heads. */
 
 import type { BlockName, HeadLocation } from "../trace/format";
 import type { Message } from "../i18n/i18n";
@@ -9,7 +9,7 @@ export const BLOCKS: Readonly<Record<BlockName, Message>> = {
   cross: { ko: "교차", en: "cross" },
 };
 
-/** "L2 H5": layer and head, counted from 0 as everywhere. */
+/** "L2 H5": layer and head, counted from 0. */
 export function headName({ layer, head }: Pick<HeadLocation, "layer" | "head">): string {
   return `L${layer} H${head}`;
 }

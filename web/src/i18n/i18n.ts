@@ -1,4 +1,4 @@
-/** Words in Korean and English, each kept where it is used: `say({ ko: "층", en: "layer" })`. */
+/** Messages in Korean and English, defined where they are used: `t({ ko: "층", en: "layer" })`. */
 
 import { language } from "../state/state";
 
@@ -7,7 +7,7 @@ export interface Message {
   readonly en: string;
 }
 
-/** The words in the language of the page. */
+/** The message in the language of the page. */
 export function t(words: Message): string {
   return words[language.value];
 }

@@ -1,8 +1,8 @@
-/** Korean particles as the word before them asks for: 봄이, 나무가. */
+/** Korean particles that depend on the final sound of a word: 봄이, 나무가. */
 
 const DIGITS = "136780"; // 일 삼 육 칠 팔 영 end in a consonant
 
-/** `particle("봄", "이", "가")` is "이": the first after a consonant, the second after a vowel, both if nobody knows. */
+/** `particle("봄", "이", "가")` is "이": the first form after a consonant, the second after a vowel, both if unknown. */
 export function particle(word: string, consonant: string, vowel: string): string {
   const last = word.trim().at(-1) ?? "";
   const code = last.charCodeAt(0) - 0xac00;

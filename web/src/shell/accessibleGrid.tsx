@@ -1,4 +1,4 @@
-/** A grid of any size for the keyboard and for screen readers: pictures inside, and the one cell in focus in words. */
+/** An ARIA grid of any size for keyboard and screen readers: canvases inside, and the focused cell as text. */
 
 import type { ComponentChildren } from "preact";
 
@@ -7,15 +7,15 @@ interface GridProps {
   readonly label: string;
   readonly rows: number;
   readonly columns: number;
-  /** The cell in focus; -1: none yet. */
+  /** The focused cell; -1: none. */
   readonly row: number;
   readonly column: number;
-  /** What stands in it. */
+  /** The text of the focused cell. */
   readonly cellText: string;
   readonly selected: boolean;
   readonly onKeyDown: (event: KeyboardEvent) => void;
   readonly children: ComponentChildren;
-  readonly dataRole?: string; // data-role, for who looks for it
+  readonly dataRole?: string; // for tests
 }
 
 export function AccessibleGrid({ id, label, rows, columns, row, column, cellText, selected, onKeyDown, children, dataRole }: GridProps) {
@@ -31,7 +31,7 @@ export function AccessibleGrid({ id, label, rows, columns, row, column, cellText
       aria-activedescendant={`${id}-cell`}
       onKeyDown={onKeyDown}
     >
-      <div role="row" aria-rowindex={Math.max(row, 0) + 1} class="unseen">
+      <div role="row" aria-rowindex={Math.max(row, 0) + 1} class="visually-hidden">
         <div role="gridcell" id={`${id}-cell`} aria-colindex={Math.max(column, 0) + 1} aria-selected={selected}>
           {cellText}
         </div>
@@ -52,7 +52,7 @@ const STEPS: Readonly<Record<string, readonly [number, number]>> = {
   End: [0, 1e6],
 };
 
-/** How far a key moves in a grid, (down, right); null: it does not. */
+/** The (down, right) step of a key in a grid; null: not a grid key. */
 export function gridStep(event: KeyboardEvent): readonly [number, number] | null {
   if (event.ctrlKey || event.metaKey || event.altKey) return null;
   return Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : null;

@@ -1,4 +1,4 @@
-/** The page: header, map, stage, inspector and token strip around one trace. */
+/** The page: header, head map, stage, inspector and token strip of one trace. */
 
 import { busy, sessionError, liveModel, currentTrace } from "../state/session";
 import { t } from "../i18n/i18n";
@@ -18,7 +18,7 @@ export function App() {
       <header class="header" data-role="header">
         <Header />
       </header>
-      <aside class="map" data-role="map" aria-label={t({ ko: "지도: 층과 머리", en: "map: layers and heads" })}>
+      <aside class="map" data-role="map" aria-label={t({ ko: "헤드 맵: 레이어와 헤드", en: "head map: layers and heads" })}>
         <CloseDrawer />
         {trace && <HeadMap trace={trace} />}
       </aside>
@@ -35,12 +35,12 @@ export function App() {
         class="inspector"
         data-role="inspector"
         tabIndex={0}
-        aria-label={t({ ko: "자세히: 정확한 수", en: "inspector: exact numbers" })}
+        aria-label={t({ ko: "상세 정보: 정확한 수치", en: "inspector: exact numbers" })}
       >
         <CloseDrawer />
         {trace && <Inspector trace={trace} />}
       </aside>
-      <footer class="strip" data-role="strip" aria-label={t({ ko: "낱말 띠", en: "token strip" })}>
+      <footer class="strip" data-role="strip" aria-label={t({ ko: "토큰 목록", en: "token strip" })}>
         {trace && <TokenStrip trace={trace} />}
       </footer>
       <Help />
@@ -56,20 +56,20 @@ function CloseDrawer() {
   );
 }
 
-/** Before the first trace is there. */
+/** Shown until the first trace is loaded. */
 function EmptyPage() {
   return (
     <p class="waiting" role="status">
       {busy.value
-        ? t({ ko: "기록을 읽는 중입니다…", en: "The trace is being read…" })
+        ? t({ ko: "트레이스를 읽는 중입니다…", en: "Loading the trace…" })
         : sessionError.value
-          ? t({ ko: "보여 줄 것이 없습니다.", en: "There is nothing to show." })
+          ? t({ ko: "표시할 트레이스가 없습니다.", en: "There is no trace to show." })
           : liveModel.value
             ? t({
-                ko: "위에 글을 쓰고 실행하면, 모델이 그것을 어떻게 읽는지 보입니다.",
-                en: "Write a text above and run: you will see how the model reads it.",
+                ko: "위에 텍스트를 입력하고 실행하면 모델의 어텐션을 볼 수 있습니다.",
+                en: "Enter a text above and run the model to see its attention.",
               })
-            : t({ ko: "기록이 없습니다.", en: "There is no trace." })}
+            : t({ ko: "트레이스가 없습니다.", en: "There is no trace." })}
     </p>
   );
 }

@@ -1,4 +1,4 @@
-/** The box for finding: what a text names, and what its keys do. */
+/** The search box: head names, tokens, keys. */
 
 import { render } from "preact";
 import { afterEach, describe, expect, it } from "vitest";
@@ -8,8 +8,8 @@ import { INFO, testTrace } from "../testing/testTrace";
 import { Find, findOpen, parseHead, findNext } from "./find";
 import { listenToKeys } from "./keyboard";
 
-describe("finding", () => {
-  it("knows heads by name", () => {
+describe("search", () => {
+  it("parses head names", () => {
     expect(parseHead("L3 H5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
     expect(parseHead("l3h5", "decoder")).toEqual({ block: "decoder", layer: 3, head: 5 });
     expect(parseHead("3 5", "encoder")).toEqual({ block: "encoder", layer: 3, head: 5 });
@@ -19,7 +19,7 @@ describe("finding", () => {
     expect(parseHead("35", "encoder")).toBeNull();
   });
 
-  it("goes from one token to the next and round", () => {
+  it("cycles through matching tokens", () => {
     const texts = ["·영화", "정말", "·영화관"];
     expect(findNext("영화", texts, -1)).toBe(0);
     expect(findNext("영화", texts, 0)).toBe(2);
@@ -29,7 +29,7 @@ describe("finding", () => {
   });
 });
 
-describe("the box", () => {
+describe("the search box", () => {
   const box = () => {
     findOpen.value = true;
     render(<Find />, document.body);
@@ -55,7 +55,7 @@ describe("the box", () => {
     }
   });
 
-  it("is all that Esc closes", () => {
+  it("is the only thing that Escape closes", () => {
     listenToKeys();
     query.value = 2;
     box().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));

@@ -1,4 +1,4 @@
-/** Finding: a token by its text, or a head by its name ("L3 H5", "cross L0 H2"). */
+/** Search: a token by its text, or a head by its name ("L3 H5", "cross L0 H2"). */
 
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -9,15 +9,15 @@ import { block, key, query } from "../state/state";
 import type { BlockName, HeadLocation } from "../trace/format";
 import { t } from "../i18n/i18n";
 
-/** Whether the box is open. */
+/** Whether the search box is open. */
 export const findOpen = signal(false);
 
 const BLOCKS: Readonly<Record<string, BlockName>> = { e: "encoder", d: "decoder", c: "cross" };
 
-/** The head a text names; null: none. "3 5" and "L3H5" are of the block `here`. */
+/** The head that a text names; null: none. "3 5" and "L3H5" refer to block `here`. */
 export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "sequence"> | null {
   const found =
-    /^\s*([edc])?[a-z]*[\s.]*(?:l|층)?\s*(\d{1,4})[\s.,]+(?:h|머리)?\s*(\d{1,4})\s*$|^\s*([edc])?[a-z]*\s*l(\d{1,4})h(\d{1,4})\s*$/i.exec(
+    /^\s*([edc])?[a-z]*[\s.]*(?:l|층|레이어)?\s*(\d{1,4})[\s.,]+(?:h|헤드)?\s*(\d{1,4})\s*$|^\s*([edc])?[a-z]*\s*l(\d{1,4})h(\d{1,4})\s*$/i.exec(
       text,
     );
   if (!found) return null;
@@ -29,7 +29,7 @@ export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "se
   };
 }
 
-/** The place of the next token, after `from`, whose text holds `text`; -1: none. */
+/** The index of the next token after `from` that contains `text`; -1: none. */
 export function findNext(text: string, texts: readonly string[], from: number): number {
   const needle = text.trim().normalize("NFC").toLowerCase();
   if (!needle) return -1;
@@ -59,11 +59,11 @@ export function Find() {
       <input
         ref={input}
         type="search"
-        aria-label={t({ ko: "토큰이나 머리 찾기", en: "find a token or a head" })}
+        aria-label={t({ ko: "토큰이나 헤드 찾기", en: "find a token or a head" })}
         placeholder={t({ ko: "토큰, 또는 L3 H5", en: "a token, or L3 H5" })}
         onKeyDown={(event) => {
           if (event.key !== "Escape") return;
-          event.stopPropagation(); // it closes the box alone
+          event.stopPropagation(); // closes only the search box
           findOpen.value = false;
         }}
       />
@@ -72,7 +72,7 @@ export function Find() {
   );
 }
 
-/** Locks the next query whose text holds `text`, or else the next key. */
+/** Locks the next query that contains `text`, or else the next key. */
 function findToken(text: string): boolean {
   const now = axes.value;
   if (!now) return false;

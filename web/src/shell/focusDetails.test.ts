@@ -5,8 +5,8 @@ import { entropyOf, focusDetails } from "./focusDetails";
 const PLACE = { sequence: 0, block: "encoder", layer: 0, head: 1 } as const;
 const PLAIN = { unit: "piece", specials: "plain", measure: "weights" } as const;
 
-describe("look", () => {
-  it("tells the weight, its rank and how it came about", async () => {
+describe("focusDetails", () => {
+  it("returns the weight, its rank and the terms of its score", async () => {
     const trace = await testTrace();
     const { data } = await trace.weights(PLACE);
     const row = [...data.subarray(10, 15)];
@@ -25,12 +25,12 @@ describe("look", () => {
     expect(details.displayed).toBeNull();
   });
 
-  it("says why nothing is seen", async () => {
+  it("names the reason for a masked key", async () => {
     expect((await focusDetails(await testTrace(), PLACE, 1, 4, PLAIN)).visibility).toBe("padding");
-    expect((await focusDetails(await testTrace(), PLACE, 1, 3, PLAIN)).visibility).toBe("seen");
+    expect((await focusDetails(await testTrace(), PLACE, 1, 3, PLAIN)).visibility).toBe("unmasked");
   });
 
-  it("tells words, and what the picture shows instead of the weight", async () => {
+  it("merges words, and returns the displayed value if it differs from the weight", async () => {
     const trace = await testTrace();
     const { data } = await trace.weights(PLACE);
     const details = await focusDetails(trace, PLACE, 1, 2, { unit: "word", specials: "renormalise", measure: "weights" });
@@ -41,7 +41,7 @@ describe("look", () => {
     expect(details.score).toBeNull(); // a word has no single q
   });
 
-  it("knows a query alone", async () => {
+  it("supports a query without a key", async () => {
     const details = await focusDetails(await testTrace(), PLACE, 1, null, PLAIN);
     expect(details.key).toBeNull();
     expect(details.topKeys).toHaveLength(4);

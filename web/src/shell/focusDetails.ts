@@ -1,4 +1,4 @@
-/** What can be said of one query and one key: exact numbers, and how they come about. */
+/** Exact numbers of one query and one key, and how they are computed. */
 
 import type { HeadLocation } from "../trace/format";
 import { type Matrix, valueAt, rowOf, scaleScore } from "../trace/matrix";
@@ -7,20 +7,20 @@ import type { Trace } from "../trace/trace";
 
 export interface FocusDetails {
   readonly query: Label;
-  readonly key: Label | null; // null: only the query is known
-  /** The weight in the unit of the page, nothing else done to it. */
+  readonly key: Label | null; // null: only a query is focused
+  /** The weight in the current unit, without any other change. */
   readonly weight: number;
   readonly rank: number; // 1: the largest of its row
-  readonly visibleKeys: number; // keys that may be seen
-  /** What the picture shows, where that is something else. */
+  readonly visibleKeys: number; // number of keys that are not masked
+  /** The displayed number, where it differs from the weight. */
   readonly displayed: number | null;
   readonly entropy: number; // of the row, in bits
   readonly topKeys: readonly { readonly label: Label; readonly weight: number }[];
-  /** Of a single piece on each side, where they were kept. */
+  /** For a single piece on each side, if q and k were recorded. */
   readonly score: ScoreParts | null;
-  readonly visibility: "seen" | "padding" | "later" | "hidden";
+  readonly visibility: "unmasked" | "padding" | "later" | "masked";
   readonly norm: number | null; // |v W_O| of the key
-  readonly exact: boolean; // false: read off a thumbnail
+  readonly exact: boolean; // false: read from a thumbnail
 }
 
 export interface ScoreParts {
@@ -31,9 +31,9 @@ export interface ScoreParts {
   readonly score: number; // before the mask
 }
 
-/** Looks at piece `query` and piece `key` of a head. */
-export async function focusDetails(trace: Trace, place: HeadLocation, query: number, key: number | null, options: DisplayOptions): Promise<FocusDetails> {
-  const plain = await displayWeights(trace, place, { unit: options.unit, specials: "plain", measure: "weights" });
+/** The details of piece `query` and piece `key` of a head. */
+export async function focusDetails(trace: Trace, location: HeadLocation, query: number, key: number | null, options: DisplayOptions): Promise<FocusDetails> {
+  const plain = await displayWeights(trace, location, { unit: options.unit, specials: "plain", measure: "weights" });
   const row = plain.rowOf(query);
   const weights = rowOf(plain.matrix, row);
   const allowed = (column: number) => plain.allowed[row * weights.length + column] === 1;
@@ -44,9 +44,9 @@ export async function focusDetails(trace: Trace, place: HeadLocation, query: num
   const single = keyLabel && queryLabel.pieces.length === 1 && keyLabel.pieces.length === 1;
   const changed = options.specials === "renormalise" || options.measure === "values";
   const [norms, score, pictured] = await Promise.all([
-    single ? trace.valueNorms(place) : null,
-    single && key !== null ? scoreParts(trace, place, query, key) : null,
-    changed && keyLabel ? displayWeights(trace, place, options) : null,
+    single ? trace.valueNorms(location) : null,
+    single && key !== null ? scoreParts(trace, location, query, key) : null,
+    changed && keyLabel ? displayWeights(trace, location, options) : null,
   ]);
   const order = [...weights.keys()].filter(allowed).sort((a, b) => weights[b] - weights[a]);
   return {
@@ -57,30 +57,30 @@ export async function focusDetails(trace: Trace, place: HeadLocation, query: num
     visibleKeys: order.length,
     displayed: pictured ? valueAt(pictured.matrix, row, column) : null,
     entropy: entropyOf(weights),
-    topKeys: order.slice(0, 5).map((place) => ({ label: plain.keys[place], weight: weights[place] })),
+    topKeys: order.slice(0, 5).map((location) => ({ label: plain.keys[location], weight: weights[location] })),
     score,
-    visibility: !keyLabel || allowed(column) ? "seen" : visibilityOf(trace, place, query, keyLabel),
+    visibility: !keyLabel || allowed(column) ? "unmasked" : visibilityOf(trace, location, query, keyLabel),
     norm: norms && key !== null ? norms[key] : null,
-    exact: trace.hasExactWeights(place),
+    exact: trace.hasExactWeights(location),
   };
 }
 
-function visibilityOf(trace: Trace, place: HeadLocation, query: number, key: Label): FocusDetails["visibility"] {
+function visibilityOf(trace: Trace, location: HeadLocation, query: number, key: Label): FocusDetails["visibility"] {
   if (!key.real) return "padding";
-  return trace.block(place.block).causal && key.pieces[0] > query ? "later" : "hidden";
+  return trace.block(location.block).causal && key.pieces[0] > query ? "later" : "masked";
 }
 
-/** How a score comes about; null where q and k were not kept. */
-async function scoreParts(trace: Trace, place: HeadLocation, query: number, key: number): Promise<ScoreParts | null> {
-  if (!trace.has(`${place.block}.${place.layer}.q`)) return null;
-  const recorded = trace.has(`${place.block}.${place.layer}.scores`);
+/** The terms of a score; null if q and k were not recorded. */
+async function scoreParts(trace: Trace, location: HeadLocation, query: number, key: number): Promise<ScoreParts | null> {
+  if (!trace.has(`${location.block}.${location.layer}.q`)) return null;
+  const recorded = trace.has(`${location.block}.${location.layer}.scores`);
   const [q, k, bias, scores] = await Promise.all([
-    trace.q(place),
-    trace.k(place),
-    trace.bias(place),
-    recorded ? trace.scores(place) : null,
+    trace.q(location),
+    trace.k(location),
+    trace.bias(location),
+    recorded ? trace.scores(location) : null,
   ]);
-  const block = trace.block(place.block);
+  const block = trace.block(location.block);
   const product = dot(q, query, k, key);
   const added = bias ? valueAt(bias, query, key) : null;
   const score = scores ? valueAt(scores, query, key) : scaleScore(product, block) + (added ?? 0);

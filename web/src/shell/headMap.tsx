@@ -1,4 +1,4 @@
-/** The map: every head of every block as a thumbnail, layers down, heads across; it moves the focus of all views. */
+/** The head map: every head of every block as a thumbnail, layers down, heads across; it sets the focused head of all views. */
 
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -27,18 +27,18 @@ const MAP_WIDTH = 232;
 const LEFT = 22; // layer numbers
 const TOP = 16; // head numbers
 const GAP = 2;
-const [MIN_CELL, MAX_CELL] = [9, 44]; // side of a cell
+const [MIN_CELL, MAX_CELL] = [9, 44]; // pixels of a side
 
 export function HeadMap({ trace }: { readonly trace: Trace }) {
   return (
     <>
       <div class="map-settings choices">
         <Choice
-          title={{ ko: "칸", en: "cells" }}
+          title={{ ko: "셀", en: "cells" }}
           of={overlay}
           options={{ weights: { ko: "가중치", en: "weights" }, entropy: { ko: "엔트로피", en: "entropy" } }}
         />
-        <Toggle title={{ ko: "엔트로피순", en: "by entropy" }} of={sorted} />
+        <Toggle title={{ ko: "엔트로피순 정렬", en: "sort by entropy" }} of={sorted} />
       </div>
       {trace.info.blocks.map((block) => (
         <BlockMap key={block.name} trace={trace} block={block} />
@@ -140,7 +140,7 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
   };
   const headText = (layer: number, head: number) => {
     const bits = value?.entropy ? ` · ${value.entropy.data[layer * heads + head].toFixed(2)} bit` : "";
-    const mutedText = muted.value.has(headKey({ block: name, layer, head })) ? ` · ${t({ ko: "끔", en: "muted" })}` : "";
+    const mutedText = muted.value.has(headKey({ block: name, layer, head })) ? ` · ${t({ ko: "꺼짐", en: "muted" })}` : "";
     return `${headName({ layer, head })}${bits}${mutedText}`;
   };
   const onClick = (event: MouseEvent) => {
@@ -177,12 +177,12 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       {error && <p role="alert">{error}</p>}
       <AccessibleGrid
         id={`map-${name}`}
-        label={t({ ko: `${BLOCKS[name].ko}의 머리들`, en: `heads of the ${BLOCKS[name].en}` })}
+        label={t({ ko: `${BLOCKS[name].ko}의 헤드`, en: `heads of the ${BLOCKS[name].en}` })}
         rows={layers}
         columns={heads}
         row={hasFocus ? focusedHead.value.layer : -1}
         column={hasFocus ? columnOf(focusedHead.value.layer, focusedHead.value.head) : -1}
-        cellText={hasFocus ? headText(focusedHead.value.layer, focusedHead.value.head) : t({ ko: "고르지 않음", en: "not chosen" })}
+        cellText={hasFocus ? headText(focusedHead.value.layer, focusedHead.value.head) : t({ ko: "선택 안 됨", en: "not selected" })}
         selected={hasFocus}
         onKeyDown={onKeyDown}
       >
@@ -210,7 +210,7 @@ function clamp(number: number, count: number): number {
   return Math.max(0, Math.min(number, count - 1));
 }
 
-/** The heads of each layer from the most certain to the least. */
+/** The heads of each layer by increasing entropy. */
 export function entropyOrder(
   { layers, heads }: Pick<Block, "layers" | "heads">,
   entropy: Matrix | null,

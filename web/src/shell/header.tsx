@@ -1,4 +1,4 @@
-/** The header: what model this is, a text for it to read, and what concerns the page as a whole. */
+/** The header: the model, the input form, and the settings of the whole page. */
 
 import { ExportMenu } from "../export/menu";
 import { liveModel, currentTrace } from "../state/session";
@@ -12,9 +12,9 @@ import { openDrawer, helpOpen } from "./keyboard";
 import { RunForm } from "./runForm";
 
 const THEMES = {
-  auto: { ko: "밝기: 자동", en: "theme: auto" },
-  light: { ko: "밝게", en: "light" },
-  dark: { ko: "어둡게", en: "dark" },
+  auto: { ko: "테마: 자동", en: "theme: auto" },
+  light: { ko: "밝은 테마", en: "light" },
+  dark: { ko: "어두운 테마", en: "dark" },
 };
 
 export function Header() {
@@ -27,8 +27,8 @@ export function Header() {
       </div>
       <RunForm />
       <div class="actions">
-        <Drawer of="map" title={{ ko: "지도", en: "map" }} />
-        <Drawer of="inspector" title={{ ko: "자세히", en: "numbers" }} />
+        <Drawer of="map" title={{ ko: "헤드 맵", en: "head map" }} />
+        <Drawer of="inspector" title={{ ko: "상세 정보", en: "inspector" }} />
         <Find />
         <button type="button" aria-keyshortcuts="/" onClick={() => (findOpen.value = !findOpen.value)}>
           {t({ ko: "찾기", en: "find" })}
@@ -47,7 +47,7 @@ export function Header() {
         <button
           type="button"
           aria-keyshortcuts="?"
-          aria-label={t({ ko: "글쇠와 도움말", en: "keys and help" })}
+          aria-label={t({ ko: "단축키와 도움말", en: "keyboard shortcuts and help" })}
           onClick={() => (helpOpen.value = true)}
         >
           ?
@@ -77,8 +77,8 @@ function modelLine({ model, blocks, task, muted, regression }: TraceInfo): strin
   if (task) details.unshift(task);
   if (model.d_model) details.push(`d ${model.d_model}`, size(model.parameters));
   const score = regression?.[sequence.value];
-  if (score !== undefined) details.push(t({ ko: `점수 ${score.toFixed(3)}`, en: `score ${score.toFixed(3)}` }));
-  if (muted.length) details.push(t({ ko: `끈 머리 ${muted.length}`, en: `${muted.length} muted` }));
+  if (score !== undefined) details.push(t({ ko: `예측값 ${score.toFixed(3)}`, en: `prediction ${score.toFixed(3)}` }));
+  if (muted.length) details.push(t({ ko: `꺼진 헤드 ${muted.length}`, en: `${muted.length} muted` }));
   return details.filter(Boolean).join(" · ");
 }
 

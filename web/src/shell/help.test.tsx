@@ -1,4 +1,4 @@
-/** The sheet of keys, and when the page hears keys again. */
+/** The help dialog, and when the page handles keys again. */
 
 import { render } from "preact";
 import { afterEach, expect, it } from "vitest";
@@ -10,7 +10,7 @@ afterEach(() => {
   helpOpen.value = false;
 });
 
-it("is gone for the next key as soon as Escape is pressed", () => {
+it("closes immediately on Escape, before the next key", () => {
   helpOpen.value = true;
   render(<Help />, document.body);
   document.querySelector("dialog")?.dispatchEvent(new Event("cancel"));

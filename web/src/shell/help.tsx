@@ -1,4 +1,4 @@
-/** The sheet of `?`: every key, and how to read the page. */
+/** The help dialog of `?`: all keys, and how to read the page. */
 
 import { useEffect, useRef } from "preact/hooks";
 import { t } from "../i18n/i18n";
@@ -15,11 +15,11 @@ export function Help() {
       ref={sheet}
       class="help"
       aria-labelledby="help-title"
-      onCancel={() => (helpOpen.value = false)} // Escape: `close` comes a task later, a key may come before
+      onCancel={() => (helpOpen.value = false)} // Escape: `close` follows in a later task, and another key may come first
       onClose={() => (helpOpen.value = false)}
       onClick={(event) => event.target === sheet.current && (helpOpen.value = false)}
     >
-      <h2 id="help-title">{t({ ko: "글쇠", en: "Keys" })}</h2>
+      <h2 id="help-title">{t({ ko: "단축키", en: "Keyboard shortcuts" })}</h2>
       <table>
         <tbody>
           {BINDINGS.map(({ label, description }) => (
@@ -34,8 +34,8 @@ export function Help() {
       </table>
       <p>
         {t({
-          ko: "가리키면 얇은 테두리, 누르면 굵은 테두리로 고정됩니다. 지도에서 Shift와 누르면 머리를 꽂아 견줍니다. 층과 머리는 0부터 셉니다.",
-          en: "What is pointed at has a thin frame, what is locked a thick one. Shift-press heads on the map to pin and compare them. Layers and heads are counted from 0.",
+          ko: "마우스를 올리면 얇은 테두리, 클릭하면 굵은 테두리로 고정됩니다. 헤드 맵에서 Shift+클릭하면 헤드를 고정해 비교합니다. 레이어와 헤드 번호는 0부터 시작합니다.",
+          en: "Hovering shows a thin frame, a click locks it with a thick one. Shift-click heads on the head map to pin and compare them. Layers and heads are counted from 0.",
         })}
       </p>
       <button type="button" class="primary" onClick={() => (helpOpen.value = false)}>

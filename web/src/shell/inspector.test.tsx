@@ -1,4 +1,4 @@
-/** The inspector: the formula says what the mask and muting did to the weight beside it. */
+/** The inspector: the formula shows the effect of mask and muting on the weight. */
 
 import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
@@ -20,15 +20,15 @@ async function formula(queryIndex: number, keyIndex: number, info: Partial<Trace
   return found.textContent ?? "";
 }
 
-it("of a key that is seen: its score", async () => {
+it("the formula of an unmasked key has its score", async () => {
   expect(await formula(1, 2)).toMatch(/^softmaxk\( q·k × 0\.5 \) = softmaxk\( −?[\d.]+ \) = 0\.\d{6}$/);
 });
 
-it("of a key that is hidden: minus infinity, whose share is 0", async () => {
+it("the formula of a masked key has minus infinity and weight 0", async () => {
   expect(await formula(1, 4)).toBe("softmaxk( q·k × 0.5 + −∞ ) = softmaxk( −∞ ) = 0.000000");
 });
 
-it("of a muted head: times 0", async () => {
+it("the formula of a muted head is multiplied by 0", async () => {
   const text = await formula(1, 2, { muted: [["encoder", 0, 0]] }, true);
   expect(text).toMatch(/^softmaxk\( q·k × 0\.5 \) × 0 \(muted head\) = softmaxk\( −?[\d.]+ \) × 0 \(muted head\) = 0\.000000$/);
 });

@@ -1,4 +1,4 @@
-/** The inspector: exact numbers of the query and key in focus, and what they say in words. */
+/** The inspector: exact numbers of the focused query and key, and a sentence about them. */
 
 import type { ComponentChildren } from "preact";
 import { displayText } from "../draw/text";
@@ -21,7 +21,7 @@ export function Inspector({ trace }: { readonly trace: Trace }) {
   const { block } = focusedHead.value;
   return (
     <>
-      <h2>{t({ ko: "자세히", en: "In numbers" })}</h2>
+      <h2>{t({ ko: "상세 정보", en: "Inspector" })}</h2>
       <p class="inspector-place">
         {t(BLOCKS[block])} {headName(focusedHead.value)}
       </p>
@@ -29,8 +29,8 @@ export function Inspector({ trace }: { readonly trace: Trace }) {
       {!value && !error && (
         <p class="hint">
           {t({
-            ko: "토큰이나 칸을 가리키면 정확한 수가 여기 나옵니다. 누르면 고정되고, Esc로 풉니다.",
-            en: "Point at a token or a cell and its exact numbers stand here. A click locks them, Esc frees them.",
+            ko: "토큰이나 셀에 마우스를 올리면 정확한 수치가 표시됩니다. 클릭하면 고정되고, Esc로 해제합니다.",
+            en: "Hover over a token or a cell to see its exact numbers. Click to lock them, press Esc to unlock.",
           })}
         </p>
       )}
@@ -44,12 +44,12 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
   const { score } = value;
   const { block, layer, head } = focusedHead.value;
   const half = trace.hasExactWeights(focusedHead.value) && trace.dtype(`${block}.${layer}.weights`) === "F16";
-  const hidden = value.visibility !== "seen";
+  const hidden = value.visibility !== "unmasked";
   const muted = trace.info.muted.some((each) => each.join() === [block, layer, head].join());
-  const silenced = muted && t({ ko: " × 0 (꺼진 머리)", en: " × 0 (muted head)" });
+  const mutedFactor = muted && t({ ko: " × 0 (꺼진 헤드)", en: " × 0 (muted head)" });
   const locked = query.value !== null && focusQuery.value === query.value && focusKey.value === key.value;
   return (
-    <div class={locked ? "told locked" : "told"}>
+    <div class={locked ? "details locked" : "details"}>
       <p class="sentence" aria-live={hoveredByKeyboard.value ? "polite" : "off"}>
         <Sentence value={value} />
       </p>
@@ -64,7 +64,7 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
               {value.rank} / {value.visibleKeys}
             </Row>
             {value.displayed !== null && (
-              <Row name="pictured" of={value.displayed} title={t({ ko: "그림에서는", en: "as drawn" })}>
+              <Row name="displayed" of={value.displayed} title={t({ ko: "표시된 값", en: "as displayed" })}>
                 {sixDecimals(value.displayed)}
               </Row>
             )}
@@ -73,7 +73,7 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
                 <Row name="product" of={score.product} title="q·k">
                   {sixDecimals(score.product)}
                 </Row>
-                <Row name="scale" of={score.scale} title={t({ ko: "배율", en: "scale" })}>
+                <Row name="scale" of={score.scale} title={t({ ko: "스케일", en: "scale" })}>
                   × {sixDecimals(score.scale)}
                   {asRoot(score.scale)}
                 </Row>
@@ -82,12 +82,12 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
                     {sixDecimals(score.bias)}
                   </Row>
                 )}
-                <Row name="score" of={score.score} title={t({ ko: "점수 (가림 전)", en: "score (unmasked)" })}>
+                <Row name="score" of={score.score} title={t({ ko: "점수 (마스크 전)", en: "score (before the mask)" })}>
                   {sixDecimals(score.score)}
                 </Row>
               </>
             )}
-            <Row name="mask" of={value.visibility} title={t({ ko: "가림", en: "mask" })}>
+            <Row name="mask" of={value.visibility} title={t({ ko: "마스크", en: "mask" })}>
               {t(VISIBILITY[value.visibility])}
             </Row>
             {value.norm !== null && (
@@ -96,7 +96,7 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
                   {sixDecimals(value.norm)}
                 </Row>
                 <Row
-                  name="arrives"
+                  name="weighted-norm"
                   of={value.norm * value.weight}
                   title={t({ ko: "가중치 × ‖v W_O‖", en: "weight × ‖v W_O‖" })}
                 >
@@ -110,7 +110,7 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
           {value.entropy.toFixed(3)} bit <small>≤ {Math.log2(Math.max(value.visibleKeys, 1)).toFixed(2)}</small>
         </Row>
         {drawnFraction.value !== null && (
-          <Row name="drawn" of={drawnFraction.value} title={t({ ko: "그려진 몫", en: "share drawn" })}>
+          <Row name="drawn" of={drawnFraction.value} title={t({ ko: "표시된 비율", en: "fraction drawn" })}>
             {percent(drawnFraction.value)}
           </Row>
         )}
@@ -120,11 +120,11 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
           softmax<sub>k</sub>( {score.softcap && `${fourDecimals(score.softcap)}·tanh( `}q·k × {fourDecimals(score.scale)}
           {score.softcap && ` / ${fourDecimals(score.softcap)} )`}
           {score.bias === null ? "" : " + b"}
-          {hidden && " + −∞"} ){silenced} = softmax<sub>k</sub>( {hidden ? "−∞" : fourDecimals(score.score)} ){silenced} = {sixDecimals(value.weight)}
+          {hidden && " + −∞"} ){mutedFactor} = softmax<sub>k</sub>( {hidden ? "−∞" : fourDecimals(score.score)} ){mutedFactor} = {sixDecimals(value.weight)}
         </p>
       )}
-      <h3>{t({ ko: "이 질의가 가장 많이 보는 것", en: "What this query attends to most" })}</h3>
-      <ol class="likeliest">
+      <h3>{t({ ko: "이 쿼리의 가중치가 가장 큰 키", en: "Keys with the largest weights" })}</h3>
+      <ol class="top-keys">
         {value.topKeys.map(({ label, weight }) => (
           <li key={label.pieces[0]}>
             <bdi>{displayText(label.text)}</bdi>
@@ -136,8 +136,8 @@ function Details({ value, trace }: { readonly value: FocusDetails; readonly trac
       {half && (
         <p class="hint">
           {t({
-            ko: "이 기록은 float16: 4자리까지 믿을 수 있습니다.",
-            en: "This trace is float16: four digits are sure.",
+            ko: "이 트레이스는 float16이므로 유효 숫자는 4자리입니다.",
+            en: "This trace is float16: four digits are significant.",
           })}
         </p>
       )}
@@ -165,10 +165,10 @@ function Row({ name, of, title, strong, children }: RowProps) {
 }
 
 const VISIBILITY = {
-  seen: { ko: "보임", en: "seen" },
-  padding: { ko: "가려짐: 패딩", en: "hidden: padding" },
-  later: { ko: "가려짐: 뒤에 옴", en: "hidden: comes later" },
-  hidden: { ko: "가려짐", en: "hidden" },
+  unmasked: { ko: "마스크 안 됨", en: "not masked" },
+  padding: { ko: "마스크됨: 패딩", en: "masked: padding" },
+  later: { ko: "마스크됨: 뒤의 토큰", en: "masked: later token" },
+  masked: { ko: "마스크됨", en: "masked" },
 };
 
 function Sentence({ value }: { readonly value: FocusDetails }) {
@@ -177,14 +177,14 @@ function Sentence({ value }: { readonly value: FocusDetails }) {
   const fraction = percent(value.weight);
   return language.value === "ko" ? (
     <>
-      질의 <bdi>{queryText}</bdi>
+      쿼리 <bdi>{queryText}</bdi>
       {keyText ? (
         <>
-          {particle(queryText, "이", "가")} 키 <bdi>{keyText}</bdi>
-          {particle(keyText, "을", "를")} {value.visibility === "seen" ? `${fraction} 봅니다.` : "볼 수 없습니다."}
+          {particle(queryText, "은", "는")} 키 <bdi>{keyText}</bdi>
+          {value.visibility === "unmasked" ? `에 가중치 ${fraction}를 둡니다.` : "에 어텐션할 수 없습니다 (마스크)."}
         </>
       ) : (
-        `: 키를 고르면 가중치가 나옵니다.`
+        ": 키를 선택하면 가중치가 표시됩니다."
       )}
     </>
   ) : (
@@ -192,11 +192,12 @@ function Sentence({ value }: { readonly value: FocusDetails }) {
       Query <bdi>{queryText}</bdi>
       {keyText ? (
         <>
-          {value.visibility === "seen" ? ` gives ${fraction} of its attention to key ` : " may not see key "}
-          <bdi>{keyText}</bdi>.
+          {value.visibility === "unmasked" ? " attends to key " : " is masked from key "}
+          <bdi>{keyText}</bdi>
+          {value.visibility === "unmasked" ? ` with weight ${fraction}.` : "."}
         </>
       ) : (
-        ": choose a key for the weight."
+        ": select a key for the weight."
       )}
     </>
   );
@@ -206,17 +207,17 @@ function Caution({ trace }: { readonly trace: Trace }) {
   const agreement = trace.info.classification?.sequences[sequence.value]?.agreement ?? null;
   return (
     <section class="caution" data-role="caution">
-      <h3>{t({ ko: "주목은 이유가 아닙니다", en: "Attention is not a reason" })}</h3>
+      <h3>{t({ ko: "어텐션은 설명이 아닙니다", en: "Attention is not explanation" })}</h3>
       <p>
         {t({
-          ko: "가중치는 어디를 읽었는지일 뿐, 왜 그렇게 답했는지가 아닙니다.",
-          en: "Weights tell where a head read, not why the model answered as it did.",
+          ko: "가중치는 헤드가 어느 토큰을 읽었는지만 보여 주며, 모델이 그렇게 예측한 이유는 아닙니다.",
+          en: "Weights show which tokens a head read, not why the model made its prediction.",
         })}{" "}
         {agreement !== null && (
           <>
             {t({
-              ko: "여기서 낱말을 지웠을 때의 변화와 주목의 순위상관은 ",
-              en: "Here the rank correlation of attention and the change by deleting a word is ",
+              ko: "이 텍스트에서 단어를 삭제했을 때의 변화와 어텐션의 순위 상관계수는 ",
+              en: "For this text, the rank correlation between attention and the effect of deleting a word is ",
             })}
             <b data-name="agreement" data-value={String(agreement)}>
               {agreement.toFixed(2).replace("-", "−")}
@@ -229,7 +230,7 @@ function Caution({ trace }: { readonly trace: Trace }) {
   );
 }
 
-/** Six digits behind the point; very small numbers by their power of ten. */
+/** Six decimals; very small numbers in scientific notation. */
 export function sixDecimals(number: number): string {
   if (number !== 0 && Math.abs(number) < 5e-7) return number.toExponential(3).replace("-", "−");
   return number.toFixed(6).replace("-", "−");
@@ -246,7 +247,7 @@ function percent(fraction: number): string {
   return `${(100 * fraction).toFixed(fraction < 0.1 ? 2 : 1)}\u00a0%`;
 }
 
-/** " = 1/√64", where it is a root. */
+/** " = 1/√64", if the scale is one over a square root. */
 function asRoot(scale: number): string {
   const under = 1 / scale ** 2;
   return Math.abs(under - Math.round(under)) < 1e-4 && under > 1.5 ? ` = 1/√${Math.round(under)}` : "";

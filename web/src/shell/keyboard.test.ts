@@ -1,4 +1,4 @@
-/** What keys do that are pressed anywhere on the page. */
+/** Keys that are pressed anywhere on the page. */
 
 import { afterEach, beforeAll, expect, it } from "vitest";
 import { currentTrace } from "../state/session";
@@ -6,7 +6,7 @@ import { step, unit, view } from "../state/state";
 import { testTrace } from "../testing/testTrace";
 import { listenToKeys } from "./keyboard";
 
-/** Presses a key; false: what the browser does with it was prevented. */
+/** Presses a key; false: the default action was prevented. */
 const press = (key: string, more: KeyboardEventInit = {}) => dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
 
 beforeAll(listenToKeys);
@@ -15,17 +15,17 @@ afterEach(() => {
   [unit.value, view.value, step.value] = ["piece", "lines", 0];
 });
 
-it.each(["w", "ㅈ", "Process"])("a letter is known by its key where Hangul is typed: %s", (key) => {
+it.each(["w", "ㅈ", "Process"])("a shortcut is recognised by its key code with a Korean keyboard: %s", (key) => {
   press(key, { code: "KeyW" });
   expect(unit.value).toBe("syllable");
 });
 
-it("a letter of another language is that letter", () => {
+it("a letter of another layout is that letter", () => {
   press("z", { code: "KeyW" });
   expect(unit.value).toBe("piece");
 });
 
-it("Space steps where there are steps, and is the browser's elsewhere", () => {
+it("Space moves through steps in views with steps, and has its default action elsewhere", () => {
   expect(press(" ")).toBe(true);
   expect(step.value).toBe(0);
   view.value = "generation";
@@ -35,7 +35,7 @@ it("Space steps where there are steps, and is the browser's elsewhere", () => {
   expect(step.value).toBe(0);
 });
 
-it("arrows scroll what has more than is seen, and move over the cells elsewhere", async () => {
+it("arrows scroll overflowing regions, and move between cells elsewhere", async () => {
   currentTrace.value = await testTrace();
   const region = document.createElement("div");
   region.setAttribute("role", "region");

@@ -1,4 +1,4 @@
-/** What the keys do, in one table that also fills the sheet of `?`. */
+/** The keyboard shortcuts, in one table that also fills the help dialog. */
 
 import { signal } from "@preact/signals";
 import { exportOpen } from "../export/menu";
@@ -10,7 +10,7 @@ import type { Message } from "../i18n/i18n";
 import { findOpen } from "./find";
 import { submitRequest } from "./runForm";
 
-/** Which drawer of a narrow page is open, and whether the sheet of keys is. */
+/** The open drawer of a narrow page, and whether the help dialog is open. */
 export const openDrawer = signal<"map" | "inspector" | null>(null);
 export const helpOpen = signal(false);
 
@@ -19,10 +19,10 @@ interface Binding {
   readonly label: string;
   readonly description: Message;
   readonly run: (event: KeyboardEvent) => void;
-  readonly when?: () => boolean; // without it: always
+  readonly when?: () => boolean; // default: always
 }
 
-const VIEWS_WITH_STEPS: readonly string[] = ["calculation", "generation"]; // views that go by steps
+const VIEWS_WITH_STEPS: readonly string[] = ["calculation", "generation"]; // views with steps
 
 const step = (by: number) => {
   state.step.value = Math.max(0, state.step.value + by);
@@ -32,7 +32,7 @@ export const BINDINGS: readonly Binding[] = [
   {
     keys: ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"],
     label: "← ↑ ↓ →",
-    description: { ko: "칸 옮기기 (행 = 질의, 열 = 키)", en: "move over cells (row = query, column = key)" },
+    description: { ko: "셀 이동 (행 = 쿼리, 열 = 키)", en: "move between cells (row = query, column = key)" },
     run: ({ key }) =>
       moveCell(
         Number(key === "ArrowDown") - Number(key === "ArrowUp"),
@@ -42,27 +42,27 @@ export const BINDINGS: readonly Binding[] = [
   {
     keys: ["l", "Enter"],
     label: "l · Enter",
-    description: { ko: "고정하기, 다시 누르면 풀기", en: "lock, again: free" },
+    description: { ko: "고정, 다시 누르면 해제", en: "lock, again: unlock" },
     run: () => toggleLock(),
   },
-  { keys: ["Escape"], label: "Esc", description: { ko: "닫기, 풀기", en: "close, free" }, run: escape },
+  { keys: ["Escape"], label: "Esc", description: { ko: "닫기, 해제", en: "close, unlock" }, run: escape },
   {
     keys: ["[", "]"],
     label: "[ ]",
-    description: { ko: "층", en: "layer" },
+    description: { ko: "레이어", en: "layer" },
     run: ({ key }) => stepIndex("layer", key === "]" ? 1 : -1),
   },
   {
     keys: [",", "."],
     label: ", .",
-    description: { ko: "머리", en: "head" },
+    description: { ko: "헤드", en: "head" },
     run: ({ key }) => stepIndex("head", key === "." ? 1 : -1),
   },
   { keys: ["b"], label: "b", description: { ko: "다음 블록", en: "next block" }, run: nextBlock },
   {
     keys: ["p"],
     label: "p",
-    description: { ko: "머리를 핀으로 꽂기 (넷까지)", en: "pin the head (up to four)" },
+    description: { ko: "비교할 헤드 고정 (최대 4개)", en: "pin the head (up to four)" },
     run: () => togglePin(),
   },
   {
@@ -74,7 +74,7 @@ export const BINDINGS: readonly Binding[] = [
   {
     keys: ["w"],
     label: "w",
-    description: { ko: "조각 · 글자 · 어절", en: "pieces · syllables · words" },
+    description: { ko: "서브워드 · 음절 · 어절", en: "pieces · syllables · words" },
     run: () => cycle(state.unit, ["piece", "syllable", "word"]),
   },
   {
@@ -86,45 +86,45 @@ export const BINDINGS: readonly Binding[] = [
   {
     keys: ["v"],
     label: "v",
-    description: { ko: "값의 크기를 곱하기", en: "times the norm of the values" },
+    description: { ko: "값 벡터의 크기 곱하기", en: "multiply by the value norms" },
     run: () => cycle(state.measure, ["weights", "values"]),
   },
   {
     keys: ["c"],
     label: "c",
-    description: { ko: "색 눈금", en: "colour scale" },
+    description: { ko: "색상 스케일", en: "colour scale" },
     run: () => cycle(state.scale, ["sqrt", "linear", "log"]),
   },
   {
     keys: [" "],
     label: "Space · ⇧ Space",
-    description: { ko: "다음 · 앞 단계", en: "next · previous step" },
+    description: { ko: "다음 · 이전 단계", en: "next · previous step" },
     run: ({ shiftKey }) => step(shiftKey ? -1 : 1),
     when: () => VIEWS_WITH_STEPS.includes(state.view.value),
   },
   {
     keys: ["/", "g"],
     label: "/ · g",
-    description: { ko: "토큰이나 머리(L3 H5) 찾기", en: "find a token or a head (L3 H5)" },
+    description: { ko: "토큰이나 헤드(L3 H5) 찾기", en: "find a token or a head (L3 H5)" },
     run: () => (findOpen.value = true),
   },
   {
     keys: ["m"],
     label: "m",
-    description: { ko: "머리를 끄거나 켜고 다시 실행", en: "mute or unmute the head and run" },
+    description: { ko: "헤드를 끄거나 켜고 다시 실행", en: "mute or unmute the head and run" },
     run: muteAndRun,
   },
   { keys: ["e"], label: "e", description: { ko: "내보내기", en: "export" }, run: () => (exportOpen.value = true) },
   {
     keys: ["t"],
     label: "t",
-    description: { ko: "밝게 · 어둡게", en: "light · dark" },
+    description: { ko: "밝은 · 어두운 테마", en: "light · dark" },
     run: () => cycle(state.theme, ["auto", "light", "dark"]),
   },
   { keys: ["?"], label: "?", description: { ko: "이 표", en: "this table" }, run: () => (helpOpen.value = true) },
 ];
 
-/** Listens to the whole page. Keys that what is in focus needs itself are left to it. */
+/** Listens to the whole page. Keys that the focused element handles itself are left to it. */
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -137,7 +137,7 @@ export function listenToKeys(): void {
   });
 }
 
-/** The key as the bindings name it: where Hangul is typed, ㅡ stands on the key of m. */
+/** The key as the bindings name it: with a Korean keyboard, ㅡ is on the key of m. */
 function keyName({ key, code, shiftKey }: KeyboardEvent): string {
   const letter = /^Key([A-Z])$/.exec(code)?.[1];
   if (!letter || !/^(Process|\p{Script=Hangul})$/u.test(key)) return key;
@@ -156,7 +156,7 @@ function handlesKey(element: Element | null, key: string): boolean {
   return key.startsWith("Arrow") && (element.closest(ARROW_CONTROLS) !== null || scrolls(element, key));
 }
 
-/** Whether this arrow scrolls the element: one that takes the focus for that, and holds more than is seen. */
+/** Whether this arrow key scrolls the element: a focusable region with overflowing content. */
 function scrolls(element: Element, key: string): boolean {
   if (!element.matches(SCROLLABLE)) return false;
   const { scrollHeight, clientHeight, scrollWidth, clientWidth } = element;

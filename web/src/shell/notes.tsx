@@ -1,4 +1,4 @@
-/** The note bar: what was done to the numbers before they were drawn, how exact they are, what the trace leaves out. */
+/** The note bar: how the displayed numbers were processed, their precision, and what the trace does not contain. */
 
 import { drawnFraction } from "../state/coverage";
 import { useAsync } from "../state/useAsync";
@@ -13,11 +13,11 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
   const { value } = useAsync(async () => (plain ? null : displayWeights(trace, focusedHead.value)), [trace, plain]);
   const notes = [exactness(trace)];
   if (trace.info.muted.some(([block, layer, head]) => headKey({ block, layer, head }) === headKey(focusedHead.value)))
-    notes.unshift(t({ ko: "꺼진 머리", en: "this head is muted" }));
+    notes.unshift(t({ ko: "꺼진 헤드", en: "this head is muted" }));
   if (drawnFraction.value !== null)
-    notes.unshift(t({ ko: `그려진 몫 ${fraction()} %`, en: `${fraction()} % of the mass drawn` }));
+    notes.unshift(t({ ko: `가중치의 ${fraction()} % 표시`, en: `${fraction()} % of the weight drawn` }));
   if (!plain && value?.note) notes.push(t(value.note));
-  else if (plain) notes.push(t({ ko: "다시 나누지 않음", en: "not renormalised" }));
+  else if (plain) notes.push(t({ ko: "재정규화 안 함", en: "not renormalised" }));
   return (
     <div class="notes" data-role="notes">
       <span>{notes.join(" · ")}</span>
@@ -25,7 +25,7 @@ export function NoteBar({ trace }: { readonly trace: Trace }) {
         <details>
           <summary>
             {t({
-              ko: `이 기록에 대하여 (${trace.info.notes.length})`,
+              ko: `트레이스 정보 (${trace.info.notes.length})`,
               en: `about this trace (${trace.info.notes.length})`,
             })}
           </summary>
@@ -45,7 +45,7 @@ function fraction(): string {
 }
 
 function exactness(trace: Trace): string {
-  if (!trace.hasExactWeights(focusedHead.value)) return t({ ko: `축소 그림에서 읽음 (±${trace.thumbnailError})`, en: `read off thumbnails (±${trace.thumbnailError})` });
+  if (!trace.hasExactWeights(focusedHead.value)) return t({ ko: `썸네일에서 읽은 값 (±${trace.thumbnailError})`, en: `read from thumbnails (±${trace.thumbnailError})` });
   const name = `${focusedHead.value.block}.${focusedHead.value.layer}.weights`;
   return trace.dtype(name) === "F16" ? "float16" : "float32";
 }

@@ -1,4 +1,4 @@
-/** The form beside a model: what it offers, and what it asks. */
+/** The form of a live model: its fields, and the request it sends. */
 
 import { render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -22,11 +22,11 @@ describe("a target", () => {
     return document.querySelectorAll("textarea").length;
   };
 
-  it("is offered to a model that writes", () => expect(fields(true)).toBe(2));
-  it("is not to a classifier with a decoder", () => expect(fields(false)).toBe(1));
+  it("is offered for a generative model", () => expect(fields(true)).toBe(2));
+  it("is not offered for a classifier with a decoder", () => expect(fields(false)).toBe(1));
 });
 
-it("the text of a language model is the one that was asked, not what it wrote", async () => {
+it("the text of a language model is its prompt, not the generated text", async () => {
   const target = INFO.sides.source ?? [];
   const decoding = { method: "greedy", settings: {}, prompt: -3, steps: [], output: "", text: "ROMEO:\n" } as const;
   const [block] = INFO.blocks;
@@ -34,7 +34,7 @@ it("the text of a language model is the one that was asked, not what it wrote", 
   expect(request.value.text).toBe("ROMEO:\n");
 });
 
-describe("a target that was given", () => {
+describe("a given target", () => {
   const target = INFO.sides.source ?? [];
   const decoding = { method: "given", settings: {}, prompt: 1, steps: [], output: "봄이다", text: "나는" } as const;
   const [block] = INFO.blocks;
@@ -52,7 +52,7 @@ describe("a target that was given", () => {
     await vi.waitFor(() => expect(fields().map(({ value }) => value)).toContain(text));
   };
 
-  it("is given again, until it is edited", async () => {
+  it("is given again until it is edited", async () => {
     await show("encoder_decoder", { sides: { source: target, target } });
     expect(request.value).toEqual({ text: "나는 봄", target: "봄이다", decode: {} });
     expect(fields()[1].value).toBe("봄이다");
@@ -62,11 +62,11 @@ describe("a target that was given", () => {
     expect(request.value.target).toBe("여름");
   });
 
-  it("is given to a language model again, and can be seen", async () => {
+  it("is shown and given again for a language model", async () => {
     const info: Partial<TraceInfo> = { sides: { target }, blocks: [{ ...reads, name: "decoder" }] };
-    vi.stubGlobal("fetch", answers({ ...INFO, ...info, decoding: { ...decoding, method: "greedy" } }));
+    vi.stubGlobal("fetch", traceServer({ ...INFO, ...info, decoding: { ...decoding, method: "greedy" } }));
     await show("decoder", info);
-    await type(fields()[1], ""); // until now it was the one of the test before
+    await type(fields()[1], ""); // the field still has the value of the previous test
     await submitRequest();
     expect(request.value.target).toBeNull();
     expect(fields().length).toBe(1);
@@ -75,8 +75,8 @@ describe("a target that was given", () => {
     expect(fields()[1].value).toBe("봄이다");
   });
 
-  it("what was asked is the trace's then: no field keeps it", async () => {
-    vi.stubGlobal("fetch", answers({ ...INFO, decoding: { ...decoding, output: "가을" } }));
+  it("fields are reset to the new trace after a run", async () => {
+    vi.stubGlobal("fetch", traceServer({ ...INFO, decoding: { ...decoding, output: "가을" } }));
     await show("encoder_decoder", { sides: { source: target, target } });
     await type(fields()[0], "너는");
     await type(fields()[1], "여름");
@@ -85,8 +85,8 @@ describe("a target that was given", () => {
   });
 });
 
-it("one trace is asked for at a time, and once for an Enter that is held down", async () => {
-  const fetch = vi.fn(answers(INFO));
+it("only one run at a time, also with a held Enter key", async () => {
+  const fetch = vi.fn(traceServer(INFO));
   vi.stubGlobal("fetch", fetch);
   [currentTrace.value, liveModel.value] = [await testTrace(), CARD];
   render(<RunForm />, document.body);
@@ -104,8 +104,8 @@ it("one trace is asked for at a time, and once for an Enter that is held down", 
   expect(fetch.mock.calls.filter(([address]) => address === "api/trace")).toHaveLength(1);
 });
 
-/** A server whose every trace is this one. */
-function answers(info: TraceInfo) {
+/** A server that returns this trace for every request. */
+function traceServer(info: TraceInfo) {
   const file = safetensors(info, { "encoder.0.weights": { shape: [1, 2, 5, 5], data: new Float32Array(50) } });
   return (address: URL | string) =>
     Promise.resolve(String(address).endsWith("api/trace") ? Response.json({ id: "00ff" }) : new Response(file));

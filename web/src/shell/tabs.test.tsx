@@ -1,4 +1,4 @@
-/** A view whose script does not come. */
+/** A view whose script fails to load. */
 
 import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
@@ -20,7 +20,7 @@ afterEach(() => {
   [currentTrace.value, view.value] = [null, "lines"];
 });
 
-it("is asked for once, and again when its tab is pressed", async () => {
+it("a script is requested once, and again when its tab is clicked", async () => {
   const trace = await testTrace();
   [currentTrace.value, view.value] = [trace, "neuron"];
   render(<><Tabs trace={trace} /><Stage trace={trace} /></>, document.body);

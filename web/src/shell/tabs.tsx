@@ -1,4 +1,4 @@
-/** The tabs of the views, the view in front, and what it says of itself. */
+/** The tabs of the views, the current view, and its description. */
 
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
@@ -7,7 +7,7 @@ import { type Bundle, retryBundle, viewRenderer, bundleError } from "../views/bu
 import { t } from "../i18n/i18n";
 import { NoteBar } from "./notes";
 
-/** The view in front. */
+/** The current view. */
 export function chosenView() {
   return views.find(({ id }) => id === view.value) ?? views[0];
 }
@@ -31,7 +31,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
             id={`tab-${id}`}
             type="button"
             role="tab"
-            class={trace && !supports(trace.info) ? "tab without" : "tab"}
+            class={trace && !supports(trace.info) ? "tab unavailable" : "tab"}
             data-role="tab"
             data-view={id}
             aria-selected={chosen}
@@ -65,7 +65,7 @@ export function Stage({ trace }: { readonly trace: Trace }) {
   );
 }
 
-/** What draws the view; its script may still be on the way. */
+/** Renders the view; its script may still be loading. */
 function ViewStage({ id, part, trace }: { readonly id: string; readonly part: Bundle | null; readonly trace: Trace }) {
   const Stage = viewRenderer(id, part)?.Stage;
   if (Stage) return <Stage trace={trace} />;

@@ -1,4 +1,4 @@
-/** The token strip: how tokens are marked. */
+/** The token strip: classes of tokens. */
 
 import { render } from "preact";
 import { afterEach, expect, it } from "vitest";
@@ -12,7 +12,7 @@ afterEach(() => {
   currentTrace.value = null;
 });
 
-it("tokens of the second text are marked, padding never", async () => {
+it("tokens of the second segment are marked, padding is not", async () => {
   const [row] = INFO.sides.source ?? [];
   const trace = await testTrace({ sides: { source: [{ ...row, segments: [0, 0, 0, 1, 1] }] } });
   [currentTrace.value, block.value] = [trace, "encoder"];

@@ -1,4 +1,4 @@
-/** The token strip: every token of the head in focus, to point at and to lock; and how tokens are taken together. */
+/** The token strip: every token of the focused head, to hover over and to lock; and the display settings. */
 
 import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
@@ -25,7 +25,7 @@ import type { Trace } from "../trace/trace";
 import { Choice } from "../views/choice";
 import { type Message, t } from "../i18n/i18n";
 
-const MAX_TOKENS = 400; // tokens at once; the others are a press away
+const MAX_TOKENS = 400; // tokens in the document; the window follows the locked token
 
 export function TokenStrip({ trace }: { readonly trace: Trace }) {
   const now = axes.value;
@@ -36,11 +36,11 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
       <div class="strip-settings choices">
         {count > 1 && <SequenceChoice trace={trace} side={keys} />}
         <Choice
-          title={{ ko: "묶기", en: "unit" }}
+          title={{ ko: "단위", en: "unit" }}
           of={unit}
           options={{
-            piece: { ko: "조각", en: "pieces" },
-            syllable: { ko: "글자", en: "syllables" },
+            piece: { ko: "서브워드", en: "pieces" },
+            syllable: { ko: "음절", en: "syllables" },
             word: { ko: "어절", en: "words" },
           }}
         />
@@ -50,11 +50,11 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           options={{
             plain: { ko: "그대로", en: "as they are" },
             dim: { ko: "흐리게", en: "dimmed" },
-            renormalise: { ko: "빼고 다시 나눔", en: "taken out, renormalised" },
+            renormalise: { ko: "제외 후 재정규화", en: "excluded, renormalised" },
           }}
         />
         <Choice
-          title={{ ko: "재는 것", en: "measure" }}
+          title={{ ko: "표시 값", en: "measure" }}
           of={measure}
           options={{
             weights: { ko: "가중치", en: "weights" },
@@ -62,7 +62,7 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           }}
         />
         <Choice
-          title={{ ko: "색 눈금", en: "colour scale" }}
+          title={{ ko: "색상 스케일", en: "colour scale" }}
           of={scale}
           options={{
             sqrt: { ko: "제곱근", en: "square root" },
@@ -106,13 +106,13 @@ function SequenceChoice({ trace, side }: { readonly trace: Trace; readonly side:
 interface TokensProps {
   readonly labels: readonly Label[];
   readonly of: Sequence;
-  /** What a press locks; "both": the query, with shift the key. */
+  /** What a click locks; "both": the query, with shift the key. */
   readonly as: "query" | "key" | "both";
 }
 
 const TITLES: Readonly<Record<TokensProps["as"], Message>> = {
-  both: { ko: "토큰: 누르면 질의, Shift와 누르면 키", en: "tokens: press for the query, shift-press for the key" },
-  query: { ko: "질의", en: "queries" },
+  both: { ko: "토큰: 클릭하면 쿼리, Shift+클릭하면 키", en: "tokens: click for the query, shift-click for the key" },
+  query: { ko: "쿼리", en: "queries" },
   key: { ko: "키", en: "keys" },
 };
 
@@ -124,8 +124,8 @@ function Tokens({ labels, of, as }: TokensProps) {
   useEffect(
     () =>
       effect(() => {
-        if (as !== "key") mark(list.current, "asks", labelIndex(labels, focusQuery.value) - first);
-        if (as !== "query") mark(list.current, "looked", labelIndex(labels, focusKey.value) - first);
+        if (as !== "key") mark(list.current, "focus-query", labelIndex(labels, focusQuery.value) - first);
+        if (as !== "query") mark(list.current, "focus-key", labelIndex(labels, focusKey.value) - first);
       }),
     [labels, first, as],
   );
@@ -158,7 +158,7 @@ function Tokens({ labels, of, as }: TokensProps) {
         onFocusIn={pointAt}
         onKeyDown={moveFocus}
       >
-        {first > 0 && <span class="more">{t({ ko: `앞에 ${first}`, en: `${first} before` })}</span>}
+        {first > 0 && <span class="more">{t({ ko: `앞에 ${first}개`, en: `${first} before` })}</span>}
         {visible.map((label, i) => (
           <button
             key={label.pieces[0]}
@@ -174,7 +174,7 @@ function Tokens({ labels, of, as }: TokensProps) {
         ))}
         {first + MAX_TOKENS < labels.length && (
           <span class="more">
-            {t({ ko: `뒤에 ${labels.length - first - MAX_TOKENS}`, en: `${labels.length - first - MAX_TOKENS} after` })}
+            {t({ ko: `뒤에 ${labels.length - first - MAX_TOKENS}개`, en: `${labels.length - first - MAX_TOKENS} after` })}
           </span>
         )}
       </div>
@@ -182,13 +182,13 @@ function Tokens({ labels, of, as }: TokensProps) {
   );
 }
 
-/** Where the window of shown tokens begins, so that the locked one is inside. */
+/** The start of the window of tokens, so that it contains the locked one. */
 function windowAt(labels: readonly Label[], piece: number): number {
   if (labels.length <= MAX_TOKENS) return 0;
   return Math.max(0, Math.min(labelIndex(labels, piece) - MAX_TOKENS / 2, labels.length - MAX_TOKENS));
 }
 
-/** Moves a class to one child by hand: hovering does not draw hundreds of buttons anew. */
+/** Moves a class to one child without rendering: hovering does not re-render hundreds of buttons. */
 function mark(list: HTMLElement | null, name: string, index: number): void {
   if (!list) return;
   for (const before of list.querySelectorAll(`.${name}`)) before.classList.remove(name);

@@ -1,4 +1,4 @@
-/** What one can do with the state: the same for keys, pointers and buttons. */
+/** The actions on the state, shared by keyboard, pointer and buttons. */
 
 import { batch, signal, type Signal } from "@preact/signals";
 import type { HeadLocation } from "../trace/format";
@@ -6,12 +6,12 @@ import { axes, labelIndex } from "./labels";
 import { muted, headKey, currentTrace } from "./session";
 import * as state from "./state";
 
-/** Whether the last move was made on the keyboard: then it is told aloud. */
+/** Whether the last hover came from the keyboard: it is then announced to screen readers. */
 export const hoveredByKeyboard = signal(false);
 
 const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
 
-/** Moves the focus by rows and columns, in the unit of the page. */
+/** Moves the focus by rows and columns, in the current unit. */
 export function moveCell(down: number, right: number): void {
   const now = axes.value;
   if (!now) return;
@@ -20,7 +20,7 @@ export function moveCell(down: number, right: number): void {
   hoverOver(now.queries[row].pieces[0], now.keys[column].pieces[0], true);
 }
 
-/** Points at a pair of pieces; null: at none. */
+/** Sets the hovered pair of pieces; null: none. */
 export function hoverOver(query: number | null, key: number | null, keyboard = false): void {
   batch(() => {
     hoveredByKeyboard.value = keyboard;
@@ -29,7 +29,7 @@ export function hoverOver(query: number | null, key: number | null, keyboard = f
   });
 }
 
-/** Locks what is pointed at; frees it when it is locked already. */
+/** Locks a pair of pieces; unlocks it if it is locked already. */
 export function toggleLock(query = state.focusQuery.value, key = state.focusKey.value): void {
   const isLocked = query === state.query.value && key === state.key.value;
   batch(() => {
@@ -38,7 +38,7 @@ export function toggleLock(query = state.focusQuery.value, key = state.focusKey.
   });
 }
 
-/** Frees what is pointed at and locked. */
+/** Clears hover and lock. */
 export function unlock(): void {
   batch(() => {
     hoverOver(null, null);
@@ -47,7 +47,7 @@ export function unlock(): void {
   });
 }
 
-/** Goes to a head, of another block too; what it does not have is passed over. */
+/** Focuses a head, in another block too; false if it does not exist. */
 export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence">): boolean {
   const found = currentTrace.value?.info.blocks.find(({ name }) => name === block);
   if (!found || layer >= found.layers || head >= found.heads) return false;
@@ -59,7 +59,7 @@ export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence"
   return true;
 }
 
-/** The next layer or head, round at the ends. */
+/** The next layer or head, cyclically. */
 export function stepIndex(of: "layer" | "head", by: number): void {
   const block = currentTrace.value?.info.blocks.find(({ name }) => name === state.block.value);
   if (!block) return;
@@ -73,21 +73,21 @@ export function nextBlock(): void {
   if (blocks.length) state.block.value = blocks[(at + 1) % blocks.length].name;
 }
 
-/** The choice after the one of now. */
+/** Sets the next choice, cyclically. */
 export function cycle<T extends string>(of: Signal<T>, choices: readonly T[]): void {
   of.value = choices[(choices.indexOf(of.value) + 1) % choices.length];
 }
 
-/** Pins a head to compare it, or takes the pin out; four at most, the oldest leaves. */
-export function togglePin(place: HeadLocation = state.focusedHead.value): void {
-  const others = state.pinned.value.filter((pinned) => headKey(pinned) !== headKey(place));
+/** Pins a head for comparison, or unpins it; at most four, the oldest is removed. */
+export function togglePin(location: HeadLocation = state.focusedHead.value): void {
+  const others = state.pinned.value.filter((pinned) => headKey(pinned) !== headKey(location));
   const was = others.length < state.pinned.value.length;
-  state.pinned.value = was ? others : [...others, place].slice(-4);
+  state.pinned.value = was ? others : [...others, location].slice(-4);
 }
 
-/** Mutes a head in the next run, or lets it speak again. */
-export function toggleMute(place: Omit<HeadLocation, "sequence"> = state.focusedHead.value): void {
+/** Mutes a head in the next run, or unmutes it. */
+export function toggleMute(location: Omit<HeadLocation, "sequence"> = state.focusedHead.value): void {
   const heads = new Set(muted.value);
-  if (!heads.delete(headKey(place))) heads.add(headKey(place));
+  if (!heads.delete(headKey(location))) heads.add(headKey(location));
   muted.value = heads;
 }

@@ -1,4 +1,4 @@
-/** How much of the mass of the weights a view draws, 0 … 1; null: it draws no weights, or does not say. */
+/** The fraction of the attention weight that a view draws, 0 … 1; null: not applicable. */
 
 import { signal } from "@preact/signals";
 

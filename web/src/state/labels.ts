@@ -1,4 +1,4 @@
-/** The rows and columns of the head in focus, by name, in the unit of the page. */
+/** The row and column labels of the focused head, in the current unit. */
 
 import { computed } from "@preact/signals";
 import { type Label, labels } from "../trace/display";
@@ -10,18 +10,18 @@ export interface Axes {
   readonly keys: readonly Label[];
 }
 
-/** Null until a trace is open. */
+/** Null while no trace is loaded. */
 export const axes = computed<Axes | null>(() => {
   const trace = currentTrace.value;
   if (!trace?.info.blocks.some(({ name }) => name === block.value)) return null;
-  const place = { block: block.value, sequence: sequence.value };
-  const { queries, keys } = trace.block(place.block);
-  if (!trace.info.sides[queries]?.[place.sequence] || !trace.info.sides[keys]?.[place.sequence]) return null;
-  const asking = labels(trace.queries(place), unit.value);
-  return { queries: asking, keys: queries === keys ? asking : labels(trace.keys(place), unit.value) };
+  const location = { block: block.value, sequence: sequence.value };
+  const { queries, keys } = trace.block(location.block);
+  if (!trace.info.sides[queries]?.[location.sequence] || !trace.info.sides[keys]?.[location.sequence]) return null;
+  const queryLabels = labels(trace.queries(location), unit.value);
+  return { queries: queryLabels, keys: queries === keys ? queryLabels : labels(trace.keys(location), unit.value) };
 });
 
-/** Which label a piece is under; -1: none. */
+/** The index of the label that contains a piece; -1: none. */
 export function labelIndex(labels: readonly Label[], piece: number | null): number {
   return piece === null ? -1 : labels.findIndex(({ pieces }) => pieces.includes(piece));
 }

@@ -1,4 +1,4 @@
-/** The trace that is shown, and where new ones come from. */
+/** The current trace, and how new ones are loaded. */
 
 import { batch, signal } from "@preact/signals";
 import type { HeadLocation, TraceInfo } from "../trace/format";
@@ -8,13 +8,13 @@ import type { Trace } from "../trace/trace";
 import { errorText } from "./useAsync";
 import * as state from "./state";
 
-/** The trace on the page; null: none yet. */
+/** The current trace; null: none yet. */
 export const currentTrace = signal<Trace | null>(null);
-/** By what name the server knows it; null in a page without one. */
+/** Its name on the server; null without a server. */
 export const traceId = signal<string | null>(null);
-/** The model behind the page; null: a file is shown. */
+/** The model behind the page; null: the page shows a file. */
 export const liveModel = signal<LiveModel | null>(null);
-/** Whether a trace is on its way, and why the last one did not come. */
+/** Whether a trace is loading, and why the last one failed. */
 export const busy = signal(false);
 export const sessionError = signal<string | null>(null);
 /** Heads that the next run mutes, as `block.layer.head`. */
@@ -24,7 +24,7 @@ export function headKey({ block, layer, head }: Omit<HeadLocation, "sequence">):
   return `${block}.${layer}.${head}`;
 }
 
-/** Opens what the page was started with. */
+/** Loads the trace that the page was started with. */
 export async function loadInitialTrace(): Promise<void> {
   await withStatus(async () => {
     const config = bootConfig();
@@ -40,7 +40,7 @@ export interface Request {
   readonly decode: Readonly<Record<string, number | boolean>> | null;
 }
 
-/** Asks the model for a new trace and shows it, unless one is on its way. */
+/** Runs the model and shows the new trace, unless a run is in progress. */
 export async function runModel(request: Request): Promise<void> {
   if (busy.value) return;
   await withStatus(async () => {
@@ -75,11 +75,11 @@ function showTrace(trace: Trace, id: string | null): void {
   });
 }
 
-/** Moves what is looked at to where the trace has something. */
+/** Clamps the selection to the blocks, layers, heads and tokens of the trace. */
 export function clampSelection(info: TraceInfo): void {
   const within = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
   const block = info.blocks.find(({ name }) => name === state.block.value) ?? info.blocks[0];
-  if (!block) throw new Error("the trace holds no attention");
+  if (!block) throw new Error("the trace has no attention blocks");
   const token = (number: number | null, count: number) => (number !== null && number < count ? number : null);
   batch(() => {
     state.block.value = block.name;

@@ -1,10 +1,10 @@
-/** Settings that belong to one view; they stand in the URL beside the shared state. */
+/** Settings of single views; they are part of the URL, like the shared state. */
 
 import { type Signal, signal } from "@preact/signals";
 
 export type Value = number | string | boolean;
 
-/** Numbers and switches take any value of their kind; names only those of the type given. */
+/** Numbers and switches take any value of their type; names only those of the given type. */
 type Widened<T extends Value> = T extends number ? number : T extends boolean ? boolean : T;
 
 interface Setting {
@@ -12,14 +12,14 @@ interface Setting {
   readonly initial: Value;
 }
 
-/** Every setting there is, by its name in the URL, "view.name". */
+/** All settings by their name in the URL, "view.name". */
 export const settings = new Map<string, Setting>();
-/** What the URL says of settings that nobody has asked for yet. */
+/** URL values of settings that do not exist yet. */
 export const pendingSettings = new Map<string, string>();
-/** How many settings there are: it grows when one is made. */
+/** The number of settings: a signal that changes when one is created. */
 export const settingsCount = signal(0);
 
-/** The signal of a view's setting, made when first asked for: `setting("lines", "mass", 0.9)`. */
+/** The signal of a view's setting, created on first use: `setting("lines", "mass", 0.9)`. */
 export function setting<T extends Value>(view: string, name: string, initial: T): Signal<Widened<T>> {
   const key = `${view}.${name}`;
   const known = settings.get(key);
@@ -28,11 +28,11 @@ export function setting<T extends Value>(view: string, name: string, initial: T)
   pendingSettings.delete(key);
   const created = signal<Value>(pending === undefined ? initial : parseValue(pending, initial));
   settings.set(key, { signal: created, initial });
-  queueMicrotask(() => settingsCount.value++); // not while something is drawn
+  queueMicrotask(() => settingsCount.value++); // not during rendering
   return created as unknown as Signal<Widened<T>>;
 }
 
-/** A value as the URL holds it, in the kind of `first`; `first` where it is none. */
+/** A URL value converted to the type of `initial`; `initial` if it is invalid. */
 export function parseValue(text: string, initial: Value): Value {
   if (typeof initial === "string") return text;
   if (typeof initial === "boolean") return text === "1" ? true : text === "0" ? false : initial;

@@ -1,4 +1,4 @@
-/** What is looked at: one set of signals, all of it in the URL but for what the pointer hovers over. */
+/** The shared state: a set of signals, all of them in the URL except for hover. */
 
 import { computed, signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
@@ -21,7 +21,7 @@ export const pinned = signal<readonly HeadLocation[]>([]);
 /** Locked rows and columns, as numbers of pieces; null: none. */
 export const query = signal<number | null>(null);
 export const key = signal<number | null>(null);
-/** Under the pointer or the keyboard's focus; never in the URL. */
+/** Under the pointer or the keyboard focus; never in the URL. */
 export const hoverQuery = signal<number | null>(null);
 export const hoverKey = signal<number | null>(null);
 
@@ -29,8 +29,8 @@ export const unit = signal<Unit>("piece");
 export const specials = signal<Specials>("plain");
 export const measure = signal<Measure>("weights");
 export const scale = signal<Scale>("sqrt");
-export const step = signal(0); // of the decoding, or of the calculation
-/** As chosen on the page or in its address; "auto": the browser's. */
+export const step = signal(0); // of the decoding or of the calculation
+/** As chosen on the page or in its address; "auto": the language of the browser. */
 export const languageSetting = signal<Language | "auto">("auto");
 export const language = computed<Language>(() =>
   languageSetting.value !== "auto" ? languageSetting.value : /^ko\b/i.test(navigator.language) ? "ko" : "en",
@@ -45,6 +45,6 @@ export const focusedHead = computed<HeadLocation>(() => ({
   head: head.value,
 }));
 
-/** What is pointed at: hovered first, else locked. */
+/** The focused pieces: hovered first, else locked. */
 export const focusQuery = computed(() => hoverQuery.value ?? query.value);
 export const focusKey = computed(() => hoverKey.value ?? key.value);

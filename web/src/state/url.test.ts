@@ -15,13 +15,13 @@ const pin = fc.record({
 });
 
 describe("the address", () => {
-  it("says nothing of what is as at first", () => {
+  it("omits defaults", () => {
     expect(encodeState()).toBe("");
     state.scale.value = "sqrt";
     expect(encodeState()).toBe("");
   });
 
-  it("says the rest in short names", () => {
+  it("uses short names", () => {
     state.view.value = "matrix";
     state.layer.value = 1;
     state.key.value = 0;
@@ -29,7 +29,7 @@ describe("the address", () => {
     expect(encodeState()).toBe("v=matrix&L=1&k=0&sc=log");
   });
 
-  it("brings back every state", () => {
+  it("restores every state", () => {
     const mass = setting("test", "mass", 0.9);
     const name = setting<string>("test", "name", "first");
     const on = setting("test", "on", true);
@@ -66,7 +66,7 @@ describe("the address", () => {
     fc.assert(
       fc.property(all, ({ pinned, mass: wantedMass, name: wantedName, on: wantedOn, ...rest }) => {
         for (const [key, value] of Object.entries(rest)) (state[key as "layer"] as { value: unknown }).value = value;
-        state.pinned.value = pinned.map((place) => ({ ...place, sequence: rest.sequence }));
+        state.pinned.value = pinned.map((location) => ({ ...location, sequence: rest.sequence }));
         mass.value = wantedMass + 0; // -0 is 0 in an address
         name.value = wantedName;
         on.value = wantedOn;
@@ -82,18 +82,18 @@ describe("the address", () => {
     );
   });
 
-  it("passes over what makes no sense", () => {
+  it("ignores invalid values", () => {
     decodeState("v=&L=-1&H=1e3&q=x&u=letter&pin=encoder.1~nothing.0.0~decoder.1.2&%E0%A4%A=1&lone&token=abc");
     expect(encodeState()).toBe("pin=decoder.1.2");
     fc.assert(fc.property(text, (text) => decodeState(text)));
   });
 
-  it("writes half a character as none", () => {
+  it("replaces lone surrogates", () => {
     setting<string>("test", "name", "first").value = "\ud800";
     expect(encodeState()).toBe("test.name=%EF%BF%BD");
   });
 
-  it("keeps settings of views that are not there yet, and hands them over", () => {
+  it("keeps settings of views that are not loaded yet", () => {
     decodeState("later.size=7");
     expect(encodeState()).toBe("later.size=7");
     expect(setting("later", "size", 1).value).toBe(7);

@@ -1,4 +1,4 @@
-/** The whole state as the fragment of the address, `#token=…&v=lines&L=1`; what is as at first is left out. */
+/** The whole state as the fragment of the address, `#token=…&v=lines&L=1`; defaults are omitted. */
 
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
@@ -7,8 +7,8 @@ import * as state from "./state";
 
 interface Field {
   readonly key: string;
-  readonly text: () => string; // empty: as at first
-  readonly apply: (text: string | undefined) => void; // undefined: back to the first
+  readonly text: () => string; // empty: the default
+  readonly apply: (text: string | undefined) => void; // undefined: resets to the default
 }
 
 function naturalField(key: string, of: Signal<number>): Field {
@@ -47,7 +47,7 @@ const pins: Field = {
   apply: (text) => (state.pinned.value = (text ?? "").split("~").flatMap(parsePin).slice(0, 4)),
 };
 
-// The first choice of each is the value of state.ts at the start.
+// The first choice of each is the initial value in state.ts.
 const FIELDS: readonly Field[] = [
   view,
   naturalField("s", state.sequence),
@@ -77,7 +77,7 @@ export function encodeState(): string {
   return entries.map((pair) => pair.map(encodeText).join("=")).join("&");
 }
 
-/** Takes the state from a fragment; what it does not say goes back to the first, what makes no sense is passed over. */
+/** Sets the state from a fragment; missing entries are reset to the default, invalid ones are ignored. */
 export function decodeState(fragment: string): void {
   const entries = new Map<string, string>();
   for (const pair of fragment.split("&")) {
@@ -95,19 +95,19 @@ export function decodeState(fragment: string): void {
   for (const [key, text] of entries) if (key.includes(".") && !settings.has(key)) pendingSettings.set(key, text);
 }
 
-/** Keeps state and address alike from now on; a page that may not change its address goes without. */
+/** Keeps state and address in sync; a page that may not change its address only reads it. */
 export function syncWithAddress(): void {
   readAddress();
   addEventListener("hashchange", readAddress);
   let timer: ReturnType<typeof setTimeout> | undefined;
   effect(() => {
     const text = encodeState();
-    clearTimeout(timer); // browsers allow few changes in a second
+    clearTimeout(timer); // browsers limit the rate of changes
     timer = setTimeout(() => writeAddress(text), 100);
   });
 }
 
-let lastFragment = ""; // the fragment that state and address last shared
+let lastFragment = ""; // the fragment at the last synchronisation
 
 function readAddress(): void {
   lastFragment = location.hash;
@@ -115,7 +115,7 @@ function readAddress(): void {
 }
 
 function writeAddress(text: string): void {
-  if (location.hash !== lastFragment) return; // somebody has just changed it: it is taken in a moment
+  if (location.hash !== lastFragment) return; // the address has just changed and will be read next
   const token = /(?:^#|&)(token=[^&]*)/.exec(location.hash)?.[1];
   const fragment = [token, text].filter(Boolean).join("&");
   if (fragment === location.hash.slice(1)) return;
@@ -123,7 +123,7 @@ function writeAddress(text: string): void {
     history.replaceState(null, "", fragment ? `#${fragment}` : location.pathname + location.search);
     lastFragment = location.hash;
   } catch {
-    // inside a frame of a notebook the address is not ours
+    // the address cannot be changed inside a notebook frame
   }
 }
 
@@ -147,5 +147,5 @@ function parsePin(text: string): HeadLocation[] {
 }
 
 function encodeText(text: string): string {
-  return encodeURIComponent(text.replace(/\p{Cs}/gu, "\ufffd")); // half a character is none
+  return encodeURIComponent(text.replace(/\p{Cs}/gu, "\ufffd")); // a lone surrogate cannot be encoded
 }

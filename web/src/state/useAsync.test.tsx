@@ -1,4 +1,4 @@
-/** What a view sees of what is fetched for it. */
+/** The state of an asynchronous load, as a component sees it. */
 
 import { signal } from "@preact/signals";
 import { render } from "preact";
@@ -7,7 +7,7 @@ import { useAsync } from "./useAsync";
 
 afterEach(() => render(null, document.body));
 
-it("an error takes the value of before away, the next value takes the error away", async () => {
+it("an error clears the value, the next value clears the error", async () => {
   const head = signal(0);
   const fetched = async () => {
     if (head.value === 1) throw new Error("no head 1");

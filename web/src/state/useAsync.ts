@@ -1,16 +1,16 @@
-/** What is fetched for a view: the newest that has come, and what went wrong. */
+/** Asynchronous data for components: the latest value or its error. */
 
 import { effect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 
 export interface AsyncState<T> {
-  readonly value: T | null; // null: not yet, or an error
+  readonly value: T | null; // null: not loaded, or an error
   readonly error: string | null;
 }
 
 /**
- * Fetches with `make`, again whenever a signal it read changes (read them before the first await) or `inputs` do;
- * until the new value is there the old one stays; an error takes it away. A slow answer never replaces a newer one.
+ * Calls `make`, again whenever a signal it read changes (read them before the first await) or `inputs` do. The previous
+ * value stays until the new one is there; an error clears it. A slow result never replaces a newer one.
  */
 export function useAsync<T>(make: () => Promise<T>, inputs: readonly unknown[] = []): AsyncState<T> {
   const [loaded, set] = useState<AsyncState<T>>({ value: null, error: null });
@@ -31,7 +31,7 @@ export function useAsync<T>(make: () => Promise<T>, inputs: readonly unknown[] =
   return loaded;
 }
 
-/** What an error says. */
+/** The message of an error. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

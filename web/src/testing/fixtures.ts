@@ -1,4 +1,4 @@
-/** The small traces beside this file, opened; `web/scripts/small.py` makes them. */
+/** Opens the small trace files in this folder; `web/scripts/make_test_traces.py` writes them. */
 
 import { readFile } from "node:fs/promises";
 import { MemoryByteSource } from "../trace/byteSource";
@@ -12,7 +12,7 @@ export async function openFixture(name: Name): Promise<Trace> {
   return opened(await readFile(`${import.meta.dirname}/${name}.safetensors`));
 }
 
-/** The same without tensors whose names begin so: they are under names that nobody asks for. */
+/** The same without the tensors whose names start with `beginning`. */
 export async function openFixtureWithout(name: Name, beginning: string): Promise<Trace> {
   const file = await readFile(`${import.meta.dirname}/${name}.safetensors`);
   return opened(Buffer.from(file.toString("latin1").replaceAll(`"${beginning}`, `"${"_".repeat(beginning.length)}`), "latin1"));

@@ -1,4 +1,4 @@
-/** The same examples on every run: a property that fails here fails everywhere. */
+/** A fixed seed: a failing property fails everywhere. */
 
 import { configureGlobal } from "fast-check";
 

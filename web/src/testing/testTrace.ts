@@ -1,4 +1,4 @@
-/** A small trace made of plain numbers, for tests: one block of 2 layers and 2 heads over "나는 봄" and a pad. */
+/** A synthetic trace for tests: one block of 2 layers and 2 heads over "나는 봄" and a padding token. */
 
 import { MemoryByteSource } from "../trace/byteSource";
 import type { TraceInfo } from "../trace/format";
@@ -65,7 +65,7 @@ export const INFO: TraceInfo = {
   notes: [],
 };
 
-/** Opens it; `info` and `tensors` replace parts. */
+/** Opens it; `info` and `tensors` override parts. */
 export function testTrace(info: Partial<TraceInfo> = {}, tensors: Record<string, Tensor> = {}): Promise<Trace> {
   return Trace.open(new MemoryByteSource(safetensors({ ...INFO, ...info }, { ...tensorsOf(), ...tensors })));
 }
@@ -75,7 +75,7 @@ export interface Tensor {
   readonly data: Float32Array | Uint8Array;
 }
 
-/** The file of a trace: header and tensors. */
+/** The bytes of a trace file: header and tensors. */
 export function safetensors(info: TraceInfo, tensors: Record<string, Tensor>): ArrayBuffer {
   const header: Record<string, unknown> = { __metadata__: { format: "jumok.trace/1", trace: JSON.stringify(info) } };
   let end = 0;
@@ -112,7 +112,7 @@ function tensorsOf(): Record<string, Tensor> {
       const powers = Array.from({ length: N }, (_, s) => {
         let dot = 0;
         for (let i = 0; i < K; i++) dot += q[row * K + i] * k[(head * N + s) * K + i];
-        return s < N - 1 ? Math.exp(0.5 * dot) : 0; // the pad is hidden
+        return s < N - 1 ? Math.exp(0.5 * dot) : 0; // padding is masked
       });
       const total = powers.reduce((sum, power) => sum + power);
       powers.forEach((power, s) => (weights[row * N + s] = power / total));

@@ -1,15 +1,15 @@
 /** Requests to the server: each carries the token of the page's address; an error response is thrown as an Error. */
 
 export async function api(path: string, init: RequestInit = {}): Promise<Response> {
-  const answer = await fetch(path, {
+  const response = await fetch(path, {
     ...init,
     headers: { ...(init.headers as Record<string, string> | undefined), "X-Jumok-Token": token() },
   }).catch(() => {
-    throw new Error("no answer: is jumok view still running?");
+    throw new Error("no response from the server; check that jumok view is still running");
   });
-  if (answer.ok) return answer;
-  const body = (await answer.json().catch(() => ({}))) as { error?: string };
-  throw new Error(body.error ?? `the server refused: ${answer.status} ${answer.statusText}`);
+  if (response.ok) return response;
+  const body = (await response.json().catch(() => ({}))) as { error?: string };
+  throw new Error(body.error ?? `request failed: ${response.status} ${response.statusText}`);
 }
 
 /** Sends JSON. */

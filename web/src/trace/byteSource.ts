@@ -1,4 +1,4 @@
-/** Where the bytes of a trace come from: a server, a few at a time, or the page itself. */
+/** The byte source of a trace: ranges from a server, or the page itself. */
 
 export interface ByteSource {
   /** The bytes from `start` up to `end`. */

@@ -5,8 +5,8 @@ import { testTrace } from "../testing/testTrace";
 const PLACE = { sequence: 0, block: "encoder", layer: 0, head: 1 } as const;
 const PLAIN: DisplayOptions = { unit: "piece", specials: "plain", measure: "weights" };
 
-describe("shown", () => {
-  it("is the trace's own weights, untouched", async () => {
+describe("displayWeights", () => {
+  it("returns the weights of the trace unchanged", async () => {
     const trace = await testTrace();
     const { matrix, queries, note, columnOf } = await displayWeights(trace, PLACE, PLAIN);
     expect(matrix.data).toEqual((await trace.weights(PLACE)).data);
@@ -16,7 +16,7 @@ describe("shown", () => {
     expect(columnOf(3)).toBe(3);
   });
 
-  it("sums over keys and takes the mean over queries of a word, as a plain loop does", async () => {
+  it("sums over keys and averages over queries of a word, like a simple loop", async () => {
     const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const { matrix, queries, rowOf, columnOf, note } = await displayWeights(trace, PLACE, { ...PLAIN, unit: "word" });
@@ -36,7 +36,7 @@ describe("shown", () => {
     expect(note?.en).toContain("mean over queries");
   });
 
-  it("takes special keys out and divides anew", async () => {
+  it("excludes special keys and renormalises", async () => {
     const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const { matrix, note } = await displayWeights(trace, PLACE, { ...PLAIN, specials: "renormalise" });
@@ -47,10 +47,10 @@ describe("shown", () => {
         expect(matrix.data[t * 5 + s]).toBeCloseTo(expected, 6);
       }
     }
-    expect(note?.en).toContain("divided anew");
+    expect(note?.en).toContain("renormalised");
   });
 
-  it("multiplies by what the values bring, before anything is merged", async () => {
+  it("multiplies by the value norms before merging", async () => {
     const trace = await testTrace();
     const weights = await trace.weights(PLACE);
     const norms = await trace.valueNorms(PLACE);
@@ -58,15 +58,15 @@ describe("shown", () => {
     weights.data.forEach((weight, i) => expect(matrix.data[i]).toBeCloseTo(weight * (norms?.[i % 5] ?? Number.NaN), 6));
   });
 
-  it("says that rows do not sum to 1 only where they do not", async () => {
+  it("notes that rows do not sum to 1 only where that is true", async () => {
     const noteFor = async (options: Partial<DisplayOptions>) => (await displayWeights(await testTrace(), PLACE, { ...PLAIN, ...options })).note?.en;
     expect(await noteFor({ measure: "values" })).toBe("weight × ‖v W_O‖: rows do not sum to 1");
     expect(await noteFor({ measure: "values", specials: "renormalise" })).toBe(
-      "weight × ‖v W_O‖ · special tokens taken out, each row divided anew",
+      "weight × ‖v W_O‖ · special tokens excluded, rows renormalised",
     );
   });
 
-  it("knows what may be seen: a word when one of its pieces may", async () => {
+  it("allows a word if one of its pieces is allowed", async () => {
     const { allowed } = await displayWeights(await testTrace(), PLACE, { ...PLAIN, unit: "word" });
     expect([...allowed]).toEqual([1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0]);
   });

@@ -1,9 +1,9 @@
-/** The header of a trace as docs/trace.md describes it. */
+/** The header of a trace, as specified in docs/trace.md. */
 
 export type Side = "source" | "target";
 export type BlockName = "encoder" | "decoder" | "cross";
 
-/** One stack of attentions of one kind. */
+/** A stack of attention layers of one kind. */
 export interface Block {
   readonly name: BlockName;
   readonly queries: Side;
@@ -13,11 +13,11 @@ export interface Block {
   readonly key_heads: number;
   readonly d_head: number;
   readonly scale: number;
-  readonly softcap?: number | null; // c: scores are c·tanh(q·k·scale / c); files of before do not say
+  readonly softcap?: number | null; // c: scores are c·tanh(q·k·scale / c); missing in older files
   readonly causal: boolean;
 }
 
-/** The tokens of one text, all lists of one length. */
+/** The tokens of one text; all lists have the same length. */
 export interface Sequence {
   readonly text: string;
   readonly pieces: readonly string[];
@@ -64,7 +64,7 @@ export interface Step {
   readonly cache: number;
   readonly before: readonly Candidate[];
   readonly after: readonly Candidate[];
-  /** null behind the answer's end, while the search still looked for a better one. */
+  /** null after the end of the answer, while the search continued. */
   readonly chosen: { readonly id: number; readonly piece: string; readonly log_probability: number } | null;
   readonly beams: readonly Beam[];
 }
@@ -72,8 +72,8 @@ export interface Step {
 export interface Decoding {
   readonly method: "greedy" | "beam" | "sampling" | "given";
   readonly settings: Readonly<Record<string, unknown>>;
-  readonly text?: string | null; // what was asked; files of before do not say
-  readonly prompt: number; // below 0: all that was given has left the window, and so many tokens behind it
+  readonly text?: string | null; // the prompt; missing in older files
+  readonly prompt: number; // negative: the prompt and that many generated tokens have left the window
   readonly steps: readonly Step[];
   readonly output: string;
 }
@@ -102,7 +102,7 @@ export interface TraceInfo {
   readonly sides: Readonly<Partial<Record<Side, readonly Sequence[]>>>;
   readonly muted: readonly (readonly [BlockName, number, number])[];
   readonly classification: Classification | null;
-  /** The scores of a model for regression, one a sequence. */
+  /** The predictions of a regression model, one per sequence. */
   readonly regression?: readonly number[] | null;
   readonly next: readonly (readonly Candidate[])[] | null;
   readonly decoding: Decoding | null;

@@ -1,12 +1,12 @@
-/** Numbers in rows and columns. */
+/** Matrices. */
 
 export interface Matrix {
   readonly rows: number;
   readonly columns: number;
-  readonly data: Float32Array; // row after row
+  readonly data: Float32Array; // row-major
 }
 
-/** A product of query and key on its way to a score: scaled and, in a model that does so, bent below a cap. */
+/** The score of a query-key product: scaled, and soft-capped if the model does so. */
 export function scaleScore(product: number, { scale, softcap }: { readonly scale: number; readonly softcap?: number | null }): number {
   const value = product * scale;
   return softcap ? softcap * Math.tanh(value / softcap) : value;

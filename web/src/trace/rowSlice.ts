@@ -1,9 +1,9 @@
-/** Some rows of the attention alone, each under a token of choice. */
+/** A slice of the attention rows, each labelled with a token of choice. */
 
 import type { WeightSource } from "./display";
 import type { Trace } from "./trace";
 
-/** Rows `from` up to `to`, row t under token t + `shift`. */
+/** Rows `from` up to `to`; row t is labelled with token t + `shift`. */
 export function sliceRows(trace: Trace, from: number, to: number, shift = 0): WeightSource {
   const cut = <N extends Float32Array | Uint8Array>({ columns, data }: { columns: number; data: N }) => ({
     rows: to - from,
@@ -12,12 +12,12 @@ export function sliceRows(trace: Trace, from: number, to: number, shift = 0): We
   });
   return {
     has: (name) => trace.has(name),
-    weights: async (place) => cut(await trace.weights(place)),
-    valueNorms: (place) => trace.valueNorms(place),
+    weights: async (location) => cut(await trace.weights(location)),
+    valueNorms: (location) => trace.valueNorms(location),
     mask: async (name, number) => cut(await trace.mask(name, number)),
-    keys: (place) => trace.keys(place),
-    queries: (place) => {
-      const all = trace.queries(place);
+    keys: (location) => trace.keys(location),
+    queries: (location) => {
+      const all = trace.queries(location);
       const part = <T>(list: readonly T[]) => list.slice(from + shift, to + shift);
       return {
         text: all.text,

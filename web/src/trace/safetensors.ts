@@ -1,24 +1,24 @@
-/** Reading safetensors: a length, a JSON header, then numbers at stated places. */
+/** A safetensors reader: a length, a JSON header, then tensors at given offsets. */
 
 import type { ByteSource } from "./byteSource";
 
 export interface TensorEntry {
   readonly dtype: "F32" | "F16" | "U8";
   readonly shape: readonly number[];
-  readonly start: number; // in the file
+  readonly start: number; // byte offset in the file
 }
 
 const BYTES = { F32: 4, F16: 2, U8: 1 } as const;
 const MAX_HEADER_BYTES = 64 * 2 ** 20;
-const FIRST_READ_BYTES = 1 << 16; // most headers come with the first request
+const FIRST_READ_BYTES = 1 << 16; // most headers fit into the first request
 
 export async function readHeader(
   bytes: ByteSource,
 ): Promise<{ metadata: Readonly<Record<string, string>>; entries: ReadonlyMap<string, TensorEntry> }> {
   let head = new Uint8Array(await bytes.read(0, FIRST_READ_BYTES));
-  if (head.byteLength < 8) throw new Error("not a safetensors file: shorter than its first number");
+  if (head.byteLength < 8) throw new Error("not a safetensors file: shorter than 8 bytes");
   const length = Number(new DataView(head.buffer).getBigUint64(0, true));
-  if (length > MAX_HEADER_BYTES) throw new Error(`not a trace: a header of ${length} bytes`);
+  if (length > MAX_HEADER_BYTES) throw new Error(`the header of a trace must be at most ${MAX_HEADER_BYTES} bytes, got ${length}`);
   if (head.byteLength < 8 + length) {
     const rest = new Uint8Array(await bytes.read(head.byteLength, 8 + length));
     const whole = new Uint8Array(head.byteLength + rest.byteLength);
@@ -26,23 +26,23 @@ export async function readHeader(
     whole.set(rest, head.byteLength);
     head = whole;
   }
-  if (head.byteLength < 8 + length) throw new Error("the trace is cut short");
+  if (head.byteLength < 8 + length) throw new Error("the trace file is truncated");
   const header = JSON.parse(new TextDecoder().decode(head.subarray(8, 8 + length))) as Record<string, unknown>;
   const entries = new Map<string, TensorEntry>();
   for (const [name, value] of Object.entries(header)) {
     if (name === "__metadata__") continue;
     const { dtype, shape, data_offsets } = value as { dtype: string; shape: number[]; data_offsets: [number, number] };
-    if (!(dtype in BYTES)) throw new Error(`tensor ${name} is ${dtype}; a trace holds F32, F16 and U8`);
+    if (!(dtype in BYTES)) throw new Error(`tensor ${name} must be F32, F16 or U8, got ${dtype}`);
     const entry = { dtype: dtype as TensorEntry["dtype"], shape, start: 8 + length + data_offsets[0] };
     const count = shape.reduce((product, size) => product * size, 1);
     if (data_offsets[1] - data_offsets[0] !== count * BYTES[entry.dtype])
-      throw new Error(`tensor ${name} has a wrong size`);
+      throw new Error(`the size of tensor ${name} does not match its shape`);
     entries.set(name, entry);
   }
   return { metadata: (header.__metadata__ ?? {}) as Record<string, string>, entries };
 }
 
-/** `count` numbers of a tensor, from number `from` on. */
+/** `count` numbers of a tensor, starting at number `from`. */
 export async function readNumbers(
   bytes: ByteSource,
   entry: TensorEntry,
@@ -52,7 +52,7 @@ export async function readNumbers(
   const width = BYTES[entry.dtype];
   const start = entry.start + from * width;
   const raw = await bytes.read(start, start + count * width);
-  if (raw.byteLength !== count * width) throw new Error("the trace is cut short");
+  if (raw.byteLength !== count * width) throw new Error("the trace file is truncated");
   if (entry.dtype === "U8") return new Uint8Array(raw);
   if (entry.dtype === "F32") return new Float32Array(raw);
   return float16ToFloat32(new Uint16Array(raw));
@@ -66,7 +66,7 @@ export function float16ToFloat32(bits: Uint16Array): Float32Array {
   return result;
 }
 
-let FLOAT16_VALUES: Float32Array | undefined; // the value of each of the 65,536
+let FLOAT16_VALUES: Float32Array | undefined; // the values of all 65,536 bit patterns
 
 function decodeFloat16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;

@@ -1,10 +1,10 @@
-/** Opening the trace of this page: embedded in it, or asked for from the server a few bytes at a time. */
+/** Opens the trace of this page: embedded in it, or read from the server by byte ranges. */
 
 import { api } from "./api";
 import { type ByteSource, MemoryByteSource } from "./byteSource";
 import { Trace } from "./trace";
 
-/** What `/api/model` tells of a model that runs behind the page. */
+/** The response of `/api/model`: the model behind the page. */
 export interface LiveModel {
   readonly title: string;
   readonly task: string | null;
@@ -22,26 +22,26 @@ export interface BootConfig {
   readonly model?: LiveModel | null;
 }
 
-/** What stands in `<script id="boot">`. */
+/** The content of `<script id="boot">`. */
 export function bootConfig(): BootConfig {
   const text = document.getElementById("boot")?.textContent;
-  if (!text) throw new Error("the page has no boot data: open it through jumok view, or export it again");
+  if (!text) throw new Error("the page has no boot data; open it with jumok view, or export it again");
   return JSON.parse(text) as BootConfig;
 }
 
-/** The trace that stands in `<script id="trace">`: base64 of a gzipped file. */
+/** The trace in `<script id="trace">`: base64 of a gzipped file. */
 export async function openEmbedded(): Promise<Trace> {
   const text = document.getElementById("trace")?.textContent?.trim();
-  if (!text) throw new Error("the page holds no trace");
+  if (!text) throw new Error("the page contains no trace; export it again");
   return Trace.open(new MemoryByteSource(await gunzipBase64(text)));
 }
 
-/** A trace of the server's. */
+/** A trace on the server. */
 export function openServed(id: string): Promise<Trace> {
   return Trace.open(new RangeByteSource(`api/trace/${id}`));
 }
 
-/** The bytes behind base64 of gzip. */
+/** Decodes base64 and gunzips the bytes. */
 export async function gunzipBase64(base64: string): Promise<ArrayBuffer> {
   const binary = atob(base64);
   const zipped = new Uint8Array(binary.length);
@@ -53,18 +53,18 @@ function gunzip(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<ArrayB
   return new Response(stream.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
 }
 
-/** Bytes of a file on the server, each range with a request of its own, zipped on the way if the server can. */
+/** A file on the server, one request per range, gzipped in transit if the server supports it. */
 export class RangeByteSource implements ByteSource {
-  private whole: Promise<ArrayBuffer> | null = null; // from a server that knows no ranges
+  private whole: Promise<ArrayBuffer> | null = null; // if the server ignores ranges
 
   constructor(private readonly path: string) {}
 
   async read(start: number, end: number): Promise<ArrayBuffer> {
     if (this.whole) return (await this.whole).slice(start, end);
-    const answer = await api(this.path, { headers: { Range: `bytes=${start}-${end - 1}`, "X-Jumok-Zip": "1" } });
-    if (answer.status === 206 && answer.headers.has("X-Jumok-Zip") && answer.body) return gunzip(answer.body);
-    if (answer.status === 206) return answer.arrayBuffer();
-    this.whole = answer.arrayBuffer();
+    const response = await api(this.path, { headers: { Range: `bytes=${start}-${end - 1}`, "X-Jumok-Zip": "1" } });
+    if (response.status === 206 && response.headers.has("X-Jumok-Zip") && response.body) return gunzip(response.body);
+    if (response.status === 206) return response.arrayBuffer();
+    this.whole = response.arrayBuffer();
     return (await this.whole).slice(start, end);
   }
 }

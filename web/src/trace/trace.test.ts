@@ -16,7 +16,7 @@ class Counted implements ByteSource {
 }
 
 describe("a trace", () => {
-  it("fetches a head once, and only its bytes", async () => {
+  it("reads a head once, and only its bytes", async () => {
     const data = Float32Array.from({ length: 2 * 25 }, (_, i) => i);
     const file = safetensors(INFO, { "encoder.1.weights": { shape: [1, 2, 5, 5], data } });
     const bytes = new Counted(new MemoryByteSource(file));
@@ -35,7 +35,7 @@ describe("a trace", () => {
     expect(bytes.reads.map(([start]) => start)).toEqual([0, 65536]);
   });
 
-  it("makes scores of q and k where they were not kept", async () => {
+  it("computes scores from q and k if they were not recorded", async () => {
     const trace = await testTrace();
     const [q, k, { data }] = await Promise.all([trace.q(PLACE), trace.k(PLACE), trace.scores(PLACE)]);
     let sum = 0;
@@ -43,7 +43,7 @@ describe("a trace", () => {
     expect(data[2 * 5 + 3]).toBeCloseTo(0.5 * sum, 6);
   });
 
-  it("reads weights that were left out off thumbnails with a tile for each, and no others", async () => {
+  it("reads missing weights from thumbnails with one tile per weight only", async () => {
     const thumbnails: Tensor = { shape: [1, 1, 1, 5, 5], data: Uint8Array.from({ length: 25 }, (_, i) => 10 * i) };
     const first = { sequence: 0, block: "encoder", layer: 0, head: 0 } as const;
     const trace = await Trace.open(new MemoryByteSource(safetensors(INFO, { "encoder.thumbnails": thumbnails })));
@@ -54,19 +54,19 @@ describe("a trace", () => {
     await expect(coarse.weights(first)).rejects.toThrow("only thumbnails");
   });
 
-  it("refuses what is no trace", async () => {
+  it("rejects files that are not traces", async () => {
     const open = (file: ArrayBuffer) => Trace.open(new MemoryByteSource(file));
     await expect(open(new ArrayBuffer(4))).rejects.toThrow("not a safetensors file");
-    await expect(open(safetensors(INFO, {}).slice(0, 60))).rejects.toThrow("cut short");
+    await expect(open(safetensors(INFO, {}).slice(0, 60))).rejects.toThrow("truncated");
     const long = new ArrayBuffer(16);
     new DataView(long).setBigUint64(0, 2n ** 40n, true);
-    await expect(open(long)).rejects.toThrow("a header of");
-    await expect((await testTrace()).fullMatrix("encoder.9.weights")).rejects.toThrow("holds no encoder.9.weights");
+    await expect(open(long)).rejects.toThrow("the header of a trace must be at most");
+    await expect((await testTrace()).fullMatrix("encoder.9.weights")).rejects.toThrow("has no tensor encoder.9.weights");
   });
 });
 
 describe("float16", () => {
-  it("is what it says", () => {
+  it("is decoded exactly", () => {
     const bits = [0x0000, 0x8000, 0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x7c00];
     expect([...float16ToFloat32(Uint16Array.from(bits))]).toEqual([0, -0, 1, -2, 0.333251953125, 2 ** -24, 65504, Infinity]);
     expect(float16ToFloat32(Uint16Array.of(0x7e00))[0]).toBeNaN();

@@ -1,11 +1,11 @@
-/** An open trace: the header at once, numbers when they are asked for, each fetched once. */
+/** An open trace: the header is read at once, tensors on demand and cached. */
 
 import type { ByteSource } from "./byteSource";
 import type { Block, BlockName, HeadLocation, Sequence, Side, TraceInfo } from "./format";
 import { type Matrix, scaleScore } from "./matrix";
 import { type TensorEntry, readNumbers, readHeader } from "./safetensors";
 
-const MAX_CACHED_NUMBERS = 20_000_000; // numbers kept at hand, 80 MB
+const MAX_CACHED_NUMBERS = 20_000_000; // 80 MB
 
 export class Trace {
   private cachedNumbers = 0;
@@ -15,13 +15,13 @@ export class Trace {
     readonly info: TraceInfo,
     private readonly bytes: ByteSource,
     private readonly entries: ReadonlyMap<string, TensorEntry>,
-    /** How far weights off thumbnails may be out, in digits. */
+    /** The maximum error of weights read from thumbnails, as text. */
     readonly thumbnailError: string,
   ) {}
 
   static async open(bytes: ByteSource): Promise<Trace> {
     const { metadata, entries } = await readHeader(bytes);
-    if (metadata.format !== "jumok.trace/1") throw new Error(`not a jumok trace: format ${metadata.format}`);
+    if (metadata.format !== "jumok.trace/1") throw new Error(`the format of a trace must be jumok.trace/1, got ${metadata.format}`);
     return new Trace(JSON.parse(metadata.trace) as TraceInfo, bytes, entries, metadata.within ?? "0.004");
   }
 
@@ -33,49 +33,49 @@ export class Trace {
     return this.entry(name).shape;
   }
 
-  /** How the numbers of a tensor are kept: it says how exact they are. */
+  /** The data type of a tensor, which determines its precision. */
   dtype(name: string): TensorEntry["dtype"] {
     return this.entry(name).dtype;
   }
 
   block(name: BlockName): Block {
-    const entry = this.info.blocks.find((block) => block.name === name);
-    if (!entry) throw new Error(`the trace has no block ${name}`);
-    return entry;
+    const block = this.info.blocks.find((each) => each.name === name);
+    if (!block) throw new Error(`the trace has no block ${name}`);
+    return block;
   }
 
   sequence(side: Side, number: number): Sequence {
-    const entry = this.info.sides[side]?.[number];
-    if (!entry) throw new Error(`the trace has no sequence ${number} on the side ${side}`);
-    return entry;
+    const sequence = this.info.sides[side]?.[number];
+    if (!sequence) throw new Error(`the trace has no sequence ${number} on the ${side} side`);
+    return sequence;
   }
 
-  /** The tokens that ask and those that are looked at. */
-  queries(place: Pick<HeadLocation, "block" | "sequence">): Sequence {
-    return this.sequence(this.block(place.block).queries, place.sequence);
+  /** The tokens of the queries and of the keys. */
+  queries(location: Pick<HeadLocation, "block" | "sequence">): Sequence {
+    return this.sequence(this.block(location.block).queries, location.sequence);
   }
 
-  keys(place: Pick<HeadLocation, "block" | "sequence">): Sequence {
-    return this.sequence(this.block(place.block).keys, place.sequence);
+  keys(location: Pick<HeadLocation, "block" | "sequence">): Sequence {
+    return this.sequence(this.block(location.block).keys, location.sequence);
   }
 
-  /** (T, S); in a page made small those of some layers are read off the thumbnails (see `exact`). */
-  weights(place: HeadLocation): Promise<Matrix> {
-    if (this.hasExactWeights(place)) return this.headMatrix(`${place.block}.${place.layer}.weights`, place.sequence, place.head);
-    return this.thumbnailWeights(place);
+  /** (T, S); in a reduced page the weights of some layers are read from the thumbnails (see `hasExactWeights`). */
+  weights(location: HeadLocation): Promise<Matrix> {
+    if (this.hasExactWeights(location)) return this.headMatrix(`${location.block}.${location.layer}.weights`, location.sequence, location.head);
+    return this.thumbnailWeights(location);
   }
 
-  /** Whether the weights of a layer were kept, not only their thumbnails. */
-  hasExactWeights(place: Pick<HeadLocation, "block" | "layer">): boolean {
-    return this.has(`${place.block}.${place.layer}.weights`);
+  /** Whether the weights of a layer were recorded, not only their thumbnails. */
+  hasExactWeights(location: Pick<HeadLocation, "block" | "layer">): boolean {
+    return this.has(`${location.block}.${location.layer}.weights`);
   }
 
   /** Scores before the mask, (T, S): as recorded, else q·k·scale + bias. */
-  async scores(place: HeadLocation): Promise<Matrix> {
-    const name = `${place.block}.${place.layer}.scores`;
-    if (this.has(name)) return this.headMatrix(name, place.sequence, place.head);
-    const [q, k, bias] = await Promise.all([this.q(place), this.k(place), this.bias(place)]);
-    const block = this.block(place.block);
+  async scores(location: HeadLocation): Promise<Matrix> {
+    const name = `${location.block}.${location.layer}.scores`;
+    if (this.has(name)) return this.headMatrix(name, location.sequence, location.head);
+    const [q, k, bias] = await Promise.all([this.q(location), this.k(location), this.bias(location)]);
+    const block = this.block(location.block);
     const data = new Float32Array(q.rows * k.rows);
     for (let t = 0; t < q.rows; t++)
       for (let s = 0; s < k.rows; s++) {
@@ -86,35 +86,35 @@ export class Trace {
     return { rows: q.rows, columns: k.rows, data };
   }
 
-  q(place: HeadLocation): Promise<Matrix> {
-    return this.headMatrix(`${place.block}.${place.layer}.q`, place.sequence, place.head);
+  q(location: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${location.block}.${location.layer}.q`, location.sequence, location.head);
   }
 
-  k(place: HeadLocation): Promise<Matrix> {
-    return this.headMatrix(`${place.block}.${place.layer}.k`, place.sequence, this.keyHead(place));
+  k(location: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${location.block}.${location.layer}.k`, location.sequence, this.keyHead(location));
   }
 
-  v(place: HeadLocation): Promise<Matrix> {
-    return this.headMatrix(`${place.block}.${place.layer}.v`, place.sequence, this.keyHead(place));
+  v(location: HeadLocation): Promise<Matrix> {
+    return this.headMatrix(`${location.block}.${location.layer}.v`, location.sequence, this.keyHead(location));
   }
 
-  /** Whether q, k and v of a block were kept. */
+  /** Whether q, k and v of a block were recorded. */
   hasVectors(block: BlockName): boolean {
     return this.has(`${block}.0.q`) && this.has(`${block}.0.k`);
   }
 
-  /** What relative positions add to the scores, (T, S); null where they do not. */
-  async bias(place: HeadLocation): Promise<Matrix | null> {
-    const name = `${place.block}.${place.layer}.bias`;
-    return this.has(name) ? this.headMatrix(name, 0, place.head) : null;
+  /** The relative position bias of the scores, (T, S); null without one. */
+  async bias(location: HeadLocation): Promise<Matrix | null> {
+    const name = `${location.block}.${location.layer}.bias`;
+    return this.has(name) ? this.headMatrix(name, 0, location.head) : null;
   }
 
-  /** |v_j W_O| of each key, (S); null when it was not kept. */
-  async valueNorms(place: HeadLocation): Promise<Float32Array | null> {
-    const name = `${place.block}.${place.layer}.value_norms`;
+  /** |v_j W_O| of each key, (S); null if not recorded. */
+  async valueNorms(location: HeadLocation): Promise<Float32Array | null> {
+    const name = `${location.block}.${location.layer}.value_norms`;
     if (!this.has(name)) return null;
     const [, H, S] = this.shape(name);
-    return (await this.readCached(name, (place.sequence * H + place.head) * S, S)) as Float32Array;
+    return (await this.readCached(name, (location.sequence * H + location.head) * S, S)) as Float32Array;
   }
 
   /** 1 where a query may attend, (T, S). */
@@ -135,7 +135,7 @@ export class Trace {
     return { shape: [L, H, Pt, Ps], data: (await this.readCached(name, sequence * size, size)) as Uint8Array };
   }
 
-  /** Mean entropy of each head in bits, (L, H); null when it was not kept. */
+  /** Mean entropy of each head in bits, (L, H); null if not recorded. */
   async entropy(block: BlockName, sequence: number): Promise<Matrix | null> {
     const name = `${block}.entropy`;
     if (!this.has(name)) return null;
@@ -143,26 +143,26 @@ export class Trace {
     return { rows: L, columns: H, data: (await this.readCached(name, sequence * L * H, L * H)) as Float32Array };
   }
 
-  /** What enters layer 0, 1, ... of a side, (T, D); number L is what leaves the last. */
+  /** The input of layer 0, 1, ... of a side, (T, D); number L is the output of the last layer. */
   hidden(side: Side, layer: number, sequence: number): Promise<Matrix> {
     return this.sequenceMatrix(`${side}.hidden.${layer}`, sequence);
   }
 
-  /** Part `number` of a tensor of three dimensions, (T, D). */
+  /** Matrix `number` of a three-dimensional tensor, (T, D). */
   async sequenceMatrix(name: string, number: number): Promise<Matrix> {
     const [, rows, columns] = this.shape(name);
     const data = (await this.readCached(name, number * rows * columns, rows * columns)) as Float32Array;
     return { rows, columns, data };
   }
 
-  /** A tensor of two dimensions (a vector counts as one row), all of it. */
+  /** A whole two-dimensional tensor; a vector counts as one row. */
   async fullMatrix(name: string): Promise<Matrix> {
     const shape = this.shape(name);
     const [rows, columns] = shape.length === 1 ? [1, shape[0]] : shape;
     return { rows, columns, data: (await this.readCached(name, 0, rows * columns)) as Float32Array };
   }
 
-  /** Weights off a thumbnail that has a tile for each, right to `within`. */
+  /** Weights from a thumbnail with one tile per weight, exact to `thumbnailError`. */
   private async thumbnailWeights({ block, sequence, layer, head }: HeadLocation): Promise<Matrix> {
     const { shape, data } = await this.thumbnails(block, sequence);
     const [, H, rows, columns] = shape;
@@ -170,7 +170,7 @@ export class Trace {
     const S = this.keys({ block, sequence }).pieces.length;
     if (rows < T || columns < S)
       throw new Error(
-        `the weights of ${block} layer ${layer} are not in this page, only thumbnails; export it in full`,
+        `this page contains only thumbnails of ${block} layer ${layer}; export it in full`,
       );
     const from = (layer * H + head) * rows * columns;
     return {
@@ -180,12 +180,12 @@ export class Trace {
     };
   }
 
-  private keyHead(place: HeadLocation): number {
-    const { heads, key_heads } = this.block(place.block);
-    return Math.floor((place.head * key_heads) / heads);
+  private keyHead(location: HeadLocation): number {
+    const { heads, key_heads } = this.block(location.block);
+    return Math.floor((location.head * key_heads) / heads);
   }
 
-  /** One head of a tensor of four dimensions, (T, ·). */
+  /** One head of a four-dimensional tensor, (T, ·). */
   async headMatrix(name: string, sequence: number, head: number): Promise<Matrix> {
     const [, H, rows, columns] = this.shape(name);
     const size = rows * columns;
@@ -198,14 +198,14 @@ export class Trace {
     let entry = this.cache.get(key);
     if (!entry) {
       entry = readNumbers(this.bytes, this.entry(name), from, count);
-      entry.catch(() => this.drop(key)); // a fetch that failed may be tried again
+      entry.catch(() => this.drop(key)); // a failed read can be retried
       this.evict(count);
     } else this.cache.delete(key);
-    this.cache.set(key, entry); // the newest stands last
+    this.cache.set(key, entry); // most recently used last
     return entry;
   }
 
-  /** Forgets what was asked for longest ago, so that what is kept stays within MOST numbers. */
+  /** Evicts the least recently used tensors, so that at most MAX_CACHED_NUMBERS stay. */
   private evict(count: number): void {
     this.cachedNumbers += count;
     for (const key of this.cache.keys()) {
@@ -220,7 +220,7 @@ export class Trace {
 
   private entry(name: string): TensorEntry {
     const entry = this.entries.get(name);
-    if (!entry) throw new Error(`the trace holds no ${name}`);
+    if (!entry) throw new Error(`the trace has no tensor ${name}`);
     return entry;
   }
 }

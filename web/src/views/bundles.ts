@@ -1,4 +1,4 @@
-/** Views in scripts of their own: fetched when they are first opened, or already here in a page of one file. */
+/** Views in separate scripts: fetched on first use, or embedded in an exported page. */
 
 import { signal } from "@preact/signals";
 import { errorText } from "../state/useAsync";
@@ -8,38 +8,38 @@ import type { ViewRenderer } from "./view";
 
 export type Bundle = "neuron" | "lesson" | "story";
 
-/** What draws each view, as far as its script has come. */
+/** The renderers of the views whose scripts are loaded. */
 const renderers = signal<ReadonlyMap<string, ViewRenderer>>(new Map());
 
-/** Why scripts did not come, by part; empty: it may yet. */
+/** Why scripts failed to load, by bundle. */
 const errors = signal<ReadonlyMap<Bundle, string>>(new Map());
 
 const requested = new Set<Bundle>();
 
 const NOT_INCLUDED = {
-  ko: "작게 저장한 페이지라 이 보기가 빠졌습니다. jumok view --full이나 full=True로 다시 저장하세요.",
-  en: "This page was kept small, without this view: keep it again with jumok view --full, or full=True.",
+  ko: "작게 저장한 페이지라 이 보기가 포함되지 않았습니다. jumok view --full이나 full=True로 다시 저장하세요.",
+  en: "This page was exported without this view to keep it small; export it again with jumok view --full, or full=True.",
 };
 
-/** Called by the script of a part: these views can be drawn now. */
+/** Called by the script of a bundle: its views can be rendered now. */
 export function registerViews(views: Readonly<Record<string, ViewRenderer>>): void {
   renderers.value = new Map([...renderers.value, ...Object.entries(views)]);
 }
 
-/** What draws a view; null while its script is on the way. */
+/** The renderer of a view; null while its script is loading. */
 export function viewRenderer(id: string, part: Bundle | null): ViewRenderer | null {
   const found = renderers.value.get(id) ?? null;
   if (!found && part && !requested.has(part) && bootConfig().mode !== "embedded") fetchBundle(part);
   return found;
 }
 
-/** Why the script of a part did not come; empty while nothing is wrong. */
+/** Why the script of a bundle failed to load; empty: no error. */
 export function bundleError(part: Bundle | null): string {
   if (!part) return "";
   return bootConfig().mode === "embedded" ? t(NOT_INCLUDED) : (errors.value.get(part) ?? "");
 }
 
-/** Lets a script that did not come be asked for again. */
+/** Allows a script that failed to load to be requested again. */
 export function retryBundle(part: Bundle | null): void {
   if (!part || !errors.value.get(part)) return;
   requested.delete(part);
@@ -47,7 +47,7 @@ export function retryBundle(part: Bundle | null): void {
 }
 
 function fetchBundle(part: Bundle): void {
-  requested.add(part); // and it stays if the script does not come: to ask at every drawing would never end
+  requested.add(part); // also after an error: requesting in every render would never end
   import(/* @vite-ignore */ new URL(`${part}.js`, document.baseURI).href).catch((error: unknown) => setError(part, errorText(error)));
 }
 

@@ -1,4 +1,4 @@
-/** The settings of a view as small fields: one of several, or on and off. */
+/** Controls of settings: a select and a checkbox. */
 
 import type { Signal } from "@preact/signals";
 import { type Message, t } from "../i18n/i18n";
@@ -34,7 +34,7 @@ export function Toggle({ title, of }: { readonly title: Message; readonly of: Si
   );
 }
 
-/** The value of a setting, or the first option where the URL says something else. */
+/** The value of a setting, or the first option if the URL has an invalid value. */
 export function selected<T extends string>(of: Signal<T>, options: Readonly<Record<T, Message>>): T {
   return Object.hasOwn(options, of.value) ? of.value : (Object.keys(options) as T[])[0];
 }

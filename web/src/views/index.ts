@@ -1,4 +1,4 @@
-/** The views in the order of their tabs, and the script that each comes in. */
+/** The views in the order of their tabs, and the bundle of each. */
 
 import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
@@ -8,7 +8,7 @@ import "./styles";
 import type { ViewInfo } from "./view";
 
 export interface Tab extends ViewInfo {
-  readonly bundle: Bundle | null; // null: app.js itself
+  readonly bundle: Bundle | null; // null: part of app.js
 }
 
 export const views: readonly Tab[] = [

@@ -1,4 +1,4 @@
-/** The styles of all views: app.css is one file, so the scripts of parts bring none. */
+/** The styles of all views: app.css is one file, so the bundles contain no styles. */
 
 import "./alignment/alignment.css";
 import "./calculation/calculation.css";

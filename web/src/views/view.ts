@@ -1,4 +1,4 @@
-/** What a view is: what its tab says, when it has something to show, and what draws it. */
+/** The definition of a view: its tab, when it is available, and its renderer. */
 
 import type { FunctionComponent } from "preact";
 import type { TraceInfo } from "../trace/format";
@@ -9,23 +9,23 @@ export interface StageProps {
   readonly trace: Trace;
 }
 
-/** What is known of a view before it is drawn. */
+/** The description of a view, available before its script is loaded. */
 export interface ViewInfo {
   readonly id: string; // in the URL
   readonly title: Message;
-  /** One sentence: what the picture says and how to read it. */
+  /** One sentence: what the picture shows and how to read it. */
   readonly description: Message;
-  /** Whether this trace has what the view draws; if not, `why` tells what is missing. */
+  /** Whether this trace has the data of the view; if not, `missing` says which data is missing. */
   readonly supports: (info: TraceInfo) => boolean;
   readonly missing: Message;
 }
 
-/** What draws a view. */
+/** The renderer of a view. */
 export interface ViewRenderer {
   readonly Stage: FunctionComponent<StageProps>;
-  /** The locked state as a picture of its own, for SVG and PNG export. */
+  /** The locked state as a complete picture, for SVG and PNG export. */
   readonly svg?: (trace: Trace) => Promise<string>;
-  /** The numbers of the picture, for CSV export: a header line, then rows. */
+  /** The numbers of the picture, for CSV export: a header row, then data rows. */
   readonly table?: (trace: Trace) => Promise<readonly (readonly (string | number)[])[]>;
 }
 

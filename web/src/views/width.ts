@@ -1,4 +1,4 @@
-/** How wide a view's box is, now and after the window changes. */
+/** The width of a view's box, updated when the window is resized. */
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 

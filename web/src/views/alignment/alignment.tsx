@@ -1,4 +1,4 @@
-/** Alignment: which source token each target token looks at. */
+/** Alignment: which source token each target token attends to. */
 
 import { useMemo } from "preact/hooks";
 import { ink } from "../../draw/colours";
@@ -19,7 +19,7 @@ import { type AlignmentData, MARKS, SCOPES, POOLINGS, ROWS, loadAlignment as ali
 import { type AlignmentLayout, alignmentDrawing, layoutOf, maxWeight } from "./drawing";
 import "./alignment.css";
 
-const WIDTH = 690; // of the stage of a page 1280 wide, and of exported pictures
+const WIDTH = 690; // the stage of a page 1280 pixels wide, and exported pictures
 
 export const alignment: ViewRenderer = {
   Stage,
@@ -29,12 +29,12 @@ export const alignment: ViewRenderer = {
 
 const ROW_HINTS: Readonly<Record<"read" | "predicted", Message>> = {
   read: {
-    ko: "행 = 읽은 토큰: 이것을 읽으며 원문을 보고 그다음 토큰을 씁니다.",
-    en: "Row = token read: while reading it the model looks at the source and writes the token after it.",
+    ko: "행 = 읽은 토큰: 모델은 이 토큰을 읽으면서 원문에 어텐션하고 다음 토큰을 예측합니다.",
+    en: "Row = token read: at this token the model attends to the source and predicts the next token.",
   },
   predicted: {
-    ko: "행 = 예측한 토큰: 바로 앞 토큰을 읽을 때의 주목을 한 칸 밀었습니다. 마지막 행은 예측이 기록에 없어 뺐습니다.",
-    en: "Row = token predicted: the attention of reading the token before it, moved by one. The last row is left out: what it predicts is not in the trace.",
+    ko: "행 = 예측한 토큰: 바로 앞 토큰에서의 어텐션을 한 칸 이동했습니다. 마지막 행은 예측 결과가 트레이스에 없어 제외했습니다.",
+    en: "Row = token predicted: the attention at the previous token, shifted by one. The last row is omitted because its prediction is not in the trace.",
   },
 };
 
@@ -44,11 +44,11 @@ function Stage({ trace }: StageProps) {
   return (
     <div ref={box}>
       <div class="choices">
-        <Choice title={{ ko: "머리", en: "heads" }} of={scope} options={SCOPES} />
-        {scope.value === "head" ? null : <Choice title={{ ko: "합치기", en: "pooled by" }} of={pooling} options={POOLINGS} />}
+        <Choice title={{ ko: "헤드", en: "heads" }} of={scope} options={SCOPES} />
+        {scope.value === "head" ? null : <Choice title={{ ko: "합치는 방법", en: "pooling" }} of={pooling} options={POOLINGS} />}
         <Choice title={{ ko: "행 =", en: "row =" }} of={rows} options={ROWS} />
         <Choice title={{ ko: "표시", en: "marks" }} of={marks} options={MARKS} />
-        <Toggle title={{ ko: "평균 자리", en: "mean places" }} of={showMeanPath} />
+        <Toggle title={{ ko: "평균 위치", en: "mean positions" }} of={showMeanPath} />
       </div>
       {error ? <p role="alert">{error}</p> : null}
       {value ? <Picture trace={trace} data={value} availableWidth={availableWidth} /> : null}
@@ -61,7 +61,7 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
   const [tones, faded, ramp] = [scale.value, specials.value, ink(shade.value)];
   const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, faded, ramp, box]);
   const focused = block.value === "cross";
-  /** The pieces under the pointer. */
+  /** The target and source piece under the pointer. */
   const under = (event: MouseEvent): readonly [number | null, number | null] => {
     const corner = (event.currentTarget as Element).getBoundingClientRect();
     const source = data.keys[Math.floor((event.clientX - corner.left - box.left) / box.cell)];
@@ -82,7 +82,7 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
           onClick={(event) => {
             const [target, source] = under(event);
             if (source === null) return;
-            selectHead(crossHead(trace)); // what is locked belongs to the head that is drawn
+            selectHead(crossHead(trace)); // the lock belongs to the displayed head
             toggleLock(target, source);
           }}
         >
@@ -97,7 +97,7 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
   );
 }
 
-/** Lines around the row and the column that are pointed at (thin) and locked (thick). */
+/** Frames around the hovered (thin) and locked (thick) row and column. */
 function FocusLines({ data, box: { cell, left, top, width, height } }: { readonly data: AlignmentData; readonly box: AlignmentLayout }) {
   const { rows: tall, columns } = data.matrix;
   const around = (target: number | null, source: number | null, thick: number) => {
@@ -120,7 +120,7 @@ function FocusLines({ data, box: { cell, left, top, width, height } }: { readonl
   );
 }
 
-/** The number under the pointer as it is drawn (pooled or moved), and what its column received. */
+/** The displayed number under the pointer (pooled or shifted), and the sum of its column. */
 function Readout({ data }: { readonly data: AlignmentData }) {
   const row = data.rowOf(focusQuery.value ?? -1);
   const column = data.columnOf(focusKey.value ?? -1);
@@ -139,8 +139,8 @@ function caption({ where, monotone, exact, ...data }: AlignmentData): string {
   const back = monotone === null ? "–" : `${Math.round(100 * monotone)} %`;
   const darkest = maxWeight(data).toFixed(2);
   return t({
-    ko: `교차 주목 ${where.ko}. 평균 자리가 되돌아가지 않은 걸음: ${back}. 가장 짙은 색: ${darkest}.${exact ? "" : " 축소 그림에서 읽음."}`,
-    en: `Cross-attention, ${where.en}. Steps in which the mean place does not go back: ${back}. Darkest: ${darkest}.${exact ? "" : " Read off thumbnails."}`,
+    ko: `교차 어텐션 ${where.ko}. 평균 위치가 감소하지 않은 비율: ${back}. 가장 진한 색: ${darkest}.${exact ? "" : " 썸네일에서 읽은 값."}`,
+    en: `Cross-attention, ${where.en}. Steps in which the mean position does not decrease: ${back}. Darkest colour: ${darkest}.${exact ? "" : " Read from thumbnails."}`,
   });
 }
 

@@ -1,4 +1,4 @@
-/** The cross-attention of the settings: of one head or of many, by tokens read or by tokens predicted. */
+/** The cross-attention that the settings select: one head or several, by tokens read or by tokens predicted. */
 
 import { head, layer, measure, sequence } from "../../state/state";
 import { setting } from "../../state/settings";
@@ -19,9 +19,9 @@ export const marks = setting<"argmax" | "mutual" | "none">("alignment", "marks",
 export const showMeanPath = setting("alignment", "path", true);
 
 export const SCOPES: Readonly<Record<"head" | "layer" | "model", Message>> = {
-  head: { ko: "이 머리", en: "this head" },
-  layer: { ko: "이 층의 모든 머리", en: "all heads of the layer" },
-  model: { ko: "모든 층의 모든 머리", en: "all heads of all layers" },
+  head: { ko: "현재 헤드", en: "this head" },
+  layer: { ko: "현재 레이어의 모든 헤드", en: "all heads of the layer" },
+  model: { ko: "모든 레이어의 모든 헤드", en: "all heads of all layers" },
 };
 export const POOLINGS: Readonly<Record<Pool, Message>> = {
   mean: { ko: "평균", en: "mean" },
@@ -32,8 +32,8 @@ export const ROWS: Readonly<Record<"read" | "predicted", Message>> = {
   predicted: { ko: "예측한 토큰", en: "token predicted" },
 };
 export const MARKS: Readonly<Record<"argmax" | "mutual" | "none", Message>> = {
-  argmax: { ko: "행마다 가장 큰 칸", en: "largest of each row" },
-  mutual: { ko: "서로 가장 큰 칸", en: "largest of row and column" },
+  argmax: { ko: "행마다 최댓값", en: "maximum of each row" },
+  mutual: { ko: "행과 열 모두 최댓값", en: "maximum of row and column" },
   none: { ko: "없음", en: "none" },
 };
 
@@ -41,18 +41,18 @@ export interface AlignmentData extends Pick<DisplayedWeights, "queries" | "keys"
   readonly matrix: Matrix;
   readonly where: Message;
   readonly predicted: boolean;
-  readonly marked: readonly number[]; // the column of each row, -1: none
+  readonly marked: readonly number[]; // the column of each row; -1: none
   readonly coverage: Float32Array;
   readonly centres: readonly number[];
   readonly monotone: number | null;
   readonly path: boolean;
-  /** Weights of one head as they are, from 0 to 1. */
+  /** Unprocessed weights of one head, from 0 to 1. */
   readonly single: boolean;
-  /** Whether no head was read off its thumbnail. */
+  /** Whether all heads have exact weights. */
   readonly exact: boolean;
 }
 
-/** The head in focus, among those of the cross-attention. */
+/** The focused head, clamped to the cross-attention. */
 export function crossHead(trace: Trace): HeadLocation {
   const { layers, heads } = trace.block("cross");
   return {
@@ -68,10 +68,10 @@ export async function loadAlignment(trace: Trace): Promise<AlignmentData> {
   const predicted = selected(rows, ROWS) === "predicted";
   const [pooledScope, poolMode, markMode, withPath] = [selected(scope, SCOPES), selected(pooling, POOLINGS), selected(marks, MARKS), showMeanPath.value];
   const single = pooledScope === "head" && measure.value === "weights";
-  // Row t was read at t and predicts token t + 1; what the last row predicts is not in the trace.
-  const readings = predicted ? sliceRows(trace, 0, trace.queries(first).pieces.length - 1, 1) : trace;
+  // Row t was read at t and predicts token t + 1; the prediction of the last row is not in the trace.
+  const source = predicted ? sliceRows(trace, 0, trace.queries(first).pieces.length - 1, 1) : trace;
   const heads = headsToPool(trace, first, pooledScope);
-  const all = await Promise.all(heads.map((place) => displayWeights(readings, place)));
+  const all = await Promise.all(heads.map((location) => displayWeights(source, location)));
   const [one] = all;
   const matrix = withoutPadding(poolHeads(all.map((each) => each.matrix), poolMode), one);
   const means = meanPositions(matrix);
@@ -88,7 +88,7 @@ export async function loadAlignment(trace: Trace): Promise<AlignmentData> {
     monotone: monotonicity(means),
     path: withPath,
     single,
-    exact: heads.every((place) => trace.hasExactWeights(place)),
+    exact: heads.every((location) => trace.hasExactWeights(location)),
   };
 }
 
@@ -99,7 +99,7 @@ function headsToPool(trace: Trace, first: HeadLocation, pooledScope: keyof typeo
   return every.flatMap((each) => Array.from({ length: heads }, (_, number) => ({ ...first, layer: each, head: number })));
 }
 
-/** Padding stands on the right of both sides: what is left of it. */
+/** Removes padding, which is on the right of both sides. */
 function withoutPadding({ data, columns }: Matrix, { queries, keys }: DisplayedWeights): Matrix {
   const [height, width] = [queries, keys].map((labels) => labels.filter(({ real }) => real).length);
   const kept = new Float32Array(height * width);
@@ -110,5 +110,5 @@ function withoutPadding({ data, columns }: Matrix, { queries, keys }: DisplayedW
 function titleOf({ layer, head }: HeadLocation, pooledScope: keyof typeof SCOPES, poolMode: Pool, layers: number): Message {
   if (pooledScope === "head") return { ko: headName({ layer, head }), en: headName({ layer, head }) };
   const which = pooledScope === "layer" ? `L${layer}` : `L0–${layers - 1}`;
-  return { ko: `${which} 모든 머리의 ${POOLINGS[poolMode].ko}`, en: `${POOLINGS[poolMode].en} of all heads, ${which}` };
+  return { ko: `${which} 모든 헤드의 ${POOLINGS[poolMode].ko}`, en: `${POOLINGS[poolMode].en} of all heads, ${which}` };
 }

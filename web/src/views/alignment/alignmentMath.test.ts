@@ -11,18 +11,18 @@ describe("alignment", () => {
     expect([...poolHeads([heads[0]], "mean").data]).toEqual([0.5, 0.5]);
   });
 
-  test("argmax of each row; a mark is mutual where the column agrees", () => {
+  test("argmax of each row; mutual if it is the argmax of the column too", () => {
     const weights = matrix(3, 0.6, 0.4, 0.9, 0.1, 0, 0);
     expect(hardAlignment(weights, false)).toEqual([0, 0, -1]);
     expect(hardAlignment(weights, true)).toEqual([-1, 0, -1]);
   });
 
-  test("coverage is the sum of columns, and all coverage is the rows", () => {
+  test("coverage is the sum of each column", () => {
     const sums = coverage(matrix(2, 0.25, 0.75, 0.5, 0.5));
     expect([...sums]).toEqual([0.75, 1.25]);
   });
 
-  test("a diagonal is monotone, its mirror is not", () => {
+  test("a diagonal is monotonic, its mirror image is not", () => {
     expect(monotonicity(meanPositions(matrix(2, 1, 0, 0, 1)))).toBe(1);
     expect(monotonicity(meanPositions(matrix(2, 0, 1, 1, 0)))).toBe(0);
     expect(meanPositions(matrix(1, 0.5, 0.5))).toEqual([0.5]);

@@ -1,10 +1,10 @@
-/** Which source token a target token comes from: pooling of heads, hard marks, coverage, and how monotone it is. */
+/** Alignment statistics: pooling of heads, hard alignment, coverage, and monotonicity. */
 
 import { type Matrix, valueAt } from "../../trace/matrix";
 
 export type Pool = "mean" | "max";
 
-/** Several heads as one, cell by cell. */
+/** Pools several heads, element by element. */
 export function poolHeads(heads: readonly Matrix[], how: Pool): Matrix {
   const [{ rows, columns }] = heads;
   const data = new Float32Array(rows * columns);
@@ -14,7 +14,7 @@ export function poolHeads(heads: readonly Matrix[], how: Pool): Matrix {
   return { rows, columns, data };
 }
 
-/** The column of the largest number of each row; -1 where a row is all 0. */
+/** The argmax of each row; -1 where a row is all 0. */
 export function argmaxOfRows(matrix: Matrix): number[] {
   return Array.from({ length: matrix.rows }, (_, row) =>
     argmax(matrix.columns, (column) => valueAt(matrix, row, column)),
@@ -35,7 +35,7 @@ function argmax(count: number, value: (i: number) => number): number {
   return best;
 }
 
-/** The marked column of each row, -1 for none: its argmax, and if `mutual`, only where the column agrees. */
+/** The aligned column of each row, -1 for none: its argmax and, if `mutual`, only where it is the argmax of the column too. */
 export function hardAlignment(matrix: Matrix, mutual: boolean): number[] {
   const columns = argmaxOfRows(matrix);
   if (!mutual) return columns;
@@ -43,14 +43,14 @@ export function hardAlignment(matrix: Matrix, mutual: boolean): number[] {
   return columns.map((column, row) => (column >= 0 && rows[column] === row ? column : -1));
 }
 
-/** How much each source token was looked at: the sum of its column. */
+/** The attention that each source token receives: the sum of its column. */
 export function coverage(matrix: Matrix): Float32Array {
   const sums = new Float32Array(matrix.columns);
   for (let i = 0; i < matrix.data.length; i++) sums[i % matrix.columns] += matrix.data[i];
   return sums;
 }
 
-/** The mean place each row looks at, in columns (0 = middle of the first one); NaN where a row is all 0. */
+/** The mean column of each row (0 = middle of the first one); NaN where a row is all 0. */
 export function meanPositions(matrix: Matrix): number[] {
   return Array.from({ length: matrix.rows }, (_, row) => {
     let mass = 0;
@@ -63,9 +63,9 @@ export function meanPositions(matrix: Matrix): number[] {
   });
 }
 
-/** The share of the steps from one row to the next in which the mean place does not go back; null without steps. */
+/** The fraction of steps from one row to the next in which the mean column does not decrease; null without steps. */
 export function monotonicity(means: readonly number[]): number | null {
-  const known = means.filter((place) => !Number.isNaN(place));
+  const known = means.filter((location) => !Number.isNaN(location));
   if (known.length < 2) return null;
-  return known.slice(1).filter((place, i) => place >= known[i] - 1e-6).length / (known.length - 1);
+  return known.slice(1).filter((location, i) => location >= known[i] - 1e-6).length / (known.length - 1);
 }

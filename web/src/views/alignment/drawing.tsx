@@ -1,4 +1,4 @@
-/** The alignment as a drawing: cells, hard marks, the line of mean places, and how much each source token was looked at. */
+/** The alignment as a drawing: cells, hard alignment, the path of mean columns, and the coverage of each source token. */
 
 import type { VNode } from "preact";
 import { type Ramp, css } from "../../draw/colours";
@@ -10,8 +10,8 @@ import { type Label } from "../../trace/display";
 import type { AlignmentData } from "./alignmentData";
 
 const FONT = 13;
-const MAX_LABEL_WIDTH = 130; // pixels of a label
-const BAR_HEIGHT = 44; // height of the largest coverage
+const MAX_LABEL_WIDTH = 130; // pixels
+const BAR_HEIGHT = 44; // pixels of the largest coverage
 const GAP = 8;
 
 export interface AlignmentLayout {
@@ -20,10 +20,10 @@ export interface AlignmentLayout {
   readonly top: number;
   readonly width: number;
   readonly height: number;
-  readonly bars: number; // where the coverage begins
+  readonly bars: number; // the top of the coverage bars
 }
 
-/** Where the parts of the picture stand in a room so wide; a long one is wider. */
+/** The layout for an available width; a long source text is wider. */
 export function layoutOf({ matrix: { rows, columns }, queries, keys }: AlignmentData, availableWidth: number): AlignmentLayout {
   const widest = (labels: readonly Label[]) => Math.max(...labels.map(({ text }) => textWidth(shortLabel(text), FONT)), 40);
   const left = widest(queries) + GAP;
@@ -45,7 +45,7 @@ export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, r
   const { matrix, queries, keys, coverage, marked, centres } = data;
   const shade = tone(scale.value, maxWeight(data));
   const palette = Array.from({ length: 256 }, (_, i) => css(ramp, i));
-  const each = Math.ceil((FONT + 2) / cell); // every how many labels there is room for
+  const each = Math.ceil((FONT + 2) / cell); // every how many rows or columns are labelled
   const point = (column: number, row: number) => `${(column + 0.5) * cell} ${(row + 0.5) * cell}`;
   const dim = specials.value === "dim";
   const ring = Math.max(1.5, cell * 0.3);
@@ -121,7 +121,7 @@ export function alignmentDrawing(data: AlignmentData, colours: DrawingColours, r
   );
 }
 
-/** The number that is drawn darkest: 1 for the weights of one head, else the largest there is. */
+/** The number of the darkest colour: 1 for the weights of one head, else the maximum. */
 export function maxWeight({ matrix, single }: Pick<AlignmentData, "matrix" | "single">): number {
   return single ? 1 : matrix.data.reduce((largest, value) => Math.max(largest, value), 0);
 }

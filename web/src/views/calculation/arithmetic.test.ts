@@ -19,16 +19,16 @@ describe("products", () => {
 });
 
 describe("softmax", () => {
-  it("makes shares of each row", () => {
+  it("normalises each row", () => {
     near(a.softmax(of([0, Math.log(3)], [1000, 1000])), [0.25, 0.75, 0.5, 0.5]);
   });
-  it("gives nothing to what is hidden, and nothing at all where all is hidden", () => {
+  it("gives 0 to masked entries and to fully masked rows", () => {
     near(a.softmax(of([5, 1, 1], [1, 2, 3]), [0, 1, 1, 0, 0, 0]), [0, 0.5, 0.5, 0, 0, 0]);
   });
 });
 
 describe("norms", () => {
-  it("LayerNorm takes the mean away and divides by the biased deviation", () => {
+  it("LayerNorm subtracts the mean and divides by the biased deviation", () => {
     near(a.normalise(of([1, 3]), "layer", 0, of([1, 2]), of([0, 1])), [-1, 3]);
     near(a.normalise(of([1, 3]), "layer", 3, of([1, 1]), null), [-0.5, 0.5]);
   });
@@ -38,7 +38,7 @@ describe("norms", () => {
 });
 
 describe("activations", () => {
-  it("are those of torch", () => {
+  it("equal those of torch", () => {
     // torch.nn.functional in float64
     const expected = {
       relu: [0, 0.7, 3],
@@ -48,7 +48,7 @@ describe("activations", () => {
     };
     for (const [name, values] of Object.entries(expected)) near(of([-1, 0.7, 3].map(a.activations[name])), values, 11);
   });
-  it("erf is odd and ends at 1", () => {
+  it("erf is odd and converges to 1", () => {
     expect(a.erf(0)).toBe(0);
     expect(a.erf(0.5)).toBeCloseTo(0.5204998778130465, 14);
     expect(a.erf(-2)).toBeCloseTo(-0.9953222650189527, 14);
@@ -58,13 +58,13 @@ describe("activations", () => {
 });
 
 describe("positions", () => {
-  it("has sines and cosines in turn, as note 000 does", () => {
+  it("interleaves sines and cosines, as in the paper", () => {
     near(a.sinusoids(2, 4), [0, 1, 0, 1, Math.sin(1), Math.cos(1), Math.sin(0.01), Math.cos(0.01)]);
   });
-  it("or all sines first, as Marian does", () => {
+  it("puts all sines first, as in Marian", () => {
     near(a.sinusoids(2, 4, 10000, true), [0, 0, 1, 1, Math.sin(1), Math.sin(0.01), Math.cos(1), Math.cos(0.01)]);
   });
-  it("turns pairs, and back again", () => {
+  it("rotates pairs, and inverts the rotation", () => {
     const x = of([1, 0, 0, 2]);
     near(a.rotate(x, [Math.PI / 2, 0], [1]), [0, 0, 1, 2]);
     near(a.rotate(a.rotate(x, [0.3, 0.7], [5]), [0.3, 0.7], [5], -1), [1, 0, 0, 2]);
@@ -72,7 +72,7 @@ describe("positions", () => {
 });
 
 describe("heads", () => {
-  it("are columns, and join again", () => {
+  it("are slices of the columns, and concatenate again", () => {
     const x = of([1, 2, 3, 4], [5, 6, 7, 8]);
     expect(list(a.sliceColumns(x, 2, 2))).toEqual([3, 4, 7, 8]);
     expect(list(a.concatColumns([a.sliceColumns(x, 0, 2), a.sliceColumns(x, 2, 2)]))).toEqual(list(x));
@@ -85,7 +85,7 @@ describe("agreement", () => {
     expect(a.agreement(of([0.5]), of([0.50002]), 1e-5).agrees).toBe(false);
     expect(a.agreement(of([1000.005]), of([1000]), 1e-5).agrees).toBe(true);
   });
-  it("knows infinity, and refuses NaN and other shapes", () => {
+  it("supports infinity, and rejects NaN and other shapes", () => {
     expect(a.agreement(of([-Infinity]), of([-Infinity]), 1e-5)).toEqual({ worst: 0, agrees: true });
     expect(a.agreement(of([0]), of([-Infinity]), 1e-5).agrees).toBe(false);
     expect(a.agreement(of([Number.NaN]), of([1]), 1e-5).agrees).toBe(false);

@@ -1,13 +1,13 @@
-/** The mathematics of a Transformer in double precision, so that the page can compute each step again. */
+/** The mathematics of a Transformer in double precision, so that the page can recompute every step. */
 
-/** Numbers in rows and columns, of any precision: a `Matrix` is one. */
+/** A matrix of any precision; `Matrix` is one. */
 export interface Numbers {
   readonly rows: number;
   readonly columns: number;
   readonly data: ArrayLike<number>;
 }
 
-/** A table made cell by cell. */
+/** A matrix computed element by element. */
 export function table(rows: number, columns: number, cell: (row: number, column: number) => number): Numbers {
   const data = new Float64Array(rows * columns);
   for (let row = 0, i = 0; row < rows; row++) for (let column = 0; column < columns; column++) data[i++] = cell(row, column);
@@ -22,7 +22,7 @@ export function mapCells(a: Numbers, make: (value: number, index: number) => num
   return { rows: a.rows, columns: a.columns, data: Float64Array.from(a.data, make) };
 }
 
-/** Number by number, of two tables of one shape. */
+/** Element by element, of two matrices of one shape. */
 export function zipCells(a: Numbers, b: Numbers, make: (x: number, y: number) => number): Numbers {
   return mapCells(a, (x, i) => make(x, b.data[i]));
 }
@@ -35,9 +35,9 @@ export function transpose(a: Numbers): Numbers {
   return table(a.columns, a.rows, (row, column) => valueAt(a, column, row));
 }
 
-/** a b. */
+/** The matrix product a b. */
 export function matmul(a: Numbers, b: Numbers): Numbers {
-  const left = Float64Array.from(a.data); // numbers of one kind, row after row: engines are fast at that
+  const left = Float64Array.from(a.data); // a Float64Array in row-major order, which engines optimise well
   const right = transpose(b).data as Float64Array;
   const n = a.columns;
   return table(a.rows, b.columns, (row, column) => {
@@ -47,13 +47,13 @@ export function matmul(a: Numbers, b: Numbers): Numbers {
   });
 }
 
-/** x W + b, W as (in, out): nn.Linear keeps it transposed. */
+/** x W + b with W as (in, out); nn.Linear stores it transposed. */
 export function linear(x: Numbers, weight: Numbers, bias: Numbers | null): Numbers {
   const result = matmul(x, weight);
   return bias ? mapCells(result, (value, i) => value + bias.data[i % result.columns]) : result;
 }
 
-/** The softmax of each row over what is allowed; rows that may see nothing are 0. */
+/** The softmax of each row over the allowed entries; rows without any are 0. */
 export function softmax(scores: Numbers, allowed?: ArrayLike<number>): Numbers {
   const { rows, columns } = scores;
   const data = new Float64Array(rows * columns);
@@ -69,7 +69,7 @@ export function softmax(scores: Numbers, allowed?: ArrayLike<number>): Numbers {
   return { rows, columns, data };
 }
 
-/** The mean and the standard deviation (with epsilon) of a row; RMSNorm takes no mean away. */
+/** The mean and the standard deviation (with epsilon) of a row; RMSNorm does not subtract the mean. */
 export function meanAndDeviation(x: Numbers, row: number, kind: "layer" | "rms", epsilon: number): readonly [number, number] {
   let mean = 0;
   if (kind === "layer") for (let i = 0; i < x.columns; i++) mean += valueAt(x, row, i) / x.columns;
@@ -87,7 +87,7 @@ export function normalise(x: Numbers, kind: "layer" | "rms", epsilon: number, we
   });
 }
 
-/** The activations that jumok knows, by name. */
+/** The activation functions of jumok, by name. */
 export const activations: Readonly<Record<string, (x: number) => number>> = {
   relu: (x) => Math.max(x, 0),
   gelu: (x) => (x / 2) * (1 + erf(x / Math.SQRT2)),
@@ -95,7 +95,7 @@ export const activations: Readonly<Record<string, (x: number) => number>> = {
   silu: (x) => x / (1 + Math.exp(-x)),
 };
 
-/** The error function: a series whose terms are all positive, so nothing cancels. */
+/** The error function as a series of positive terms, without cancellation. */
 export function erf(x: number): number {
   if (Math.abs(x) > 6) return Math.sign(x);
   let term = x;
@@ -104,7 +104,7 @@ export function erf(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum;
 }
 
-/** Each row turned by its position: pair i is numbers i and i + K/2; direction -1 turns back. */
+/** Rotates each row by its position: pair i is numbers i and i + K/2; direction -1 inverts it. */
 export function rotate(x: Numbers, angles: ArrayLike<number>, positions: ArrayLike<number>, direction: 1 | -1 = 1): Numbers {
   const half = x.columns / 2;
   return table(x.rows, x.columns, (row, i) => {
@@ -119,13 +119,13 @@ export function sliceColumns(x: Numbers, from: number, count: number): Numbers {
   return table(x.rows, count, (row, column) => valueAt(x, row, from + column));
 }
 
-/** Tables of one height side by side. */
+/** Concatenates matrices of the same height along the columns. */
 export function concatColumns(parts: readonly Numbers[]): Numbers {
   const width = parts[0].columns;
   return table(parts[0].rows, width * parts.length, (row, column) => valueAt(parts[Math.floor(column / width)], row, column % width));
 }
 
-/** The paper's sines and cosines in turn, or all sines first (Marian). */
+/** The paper's interleaved sines and cosines, or all sines first (Marian). */
 export function sinusoids(n: number, d: number, base = 10000, halves = false): Numbers {
   const sines = Math.ceil(d / 2);
   return table(n, d, (p, i) => {
@@ -136,15 +136,15 @@ export function sinusoids(n: number, d: number, base = 10000, halves = false): N
 }
 
 export interface Agreement {
-  /** The largest |difference|, as a share of what is larger than 1. */
+  /** The largest difference: absolute up to 1, relative above. */
   readonly worst: number;
   readonly agrees: boolean;
 }
 
-/** float16 keeps three digits, float32 seven; sums of some hundred terms lose one or two. */
+/** float16 has three digits, float32 seven; sums of some hundred terms lose one or two. */
 export const TOLERANCE = { F32: 1e-5, F16: 5e-3, U8: 0 } as const;
 
-/** Whether two tables are the same within the tolerance: absolute up to 1, relative above. */
+/** Whether two matrices agree within the tolerance: absolute up to 1, relative above. */
 export function agreement(computed: Numbers, recorded: Numbers, tolerance: number): Agreement {
   let worst = computed.rows === recorded.rows && computed.columns === recorded.columns ? 0 : Infinity;
   for (let i = 0; i < computed.data.length; i++) {

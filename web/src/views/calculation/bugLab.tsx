@@ -1,4 +1,4 @@
-/** The fault lab: one slip of the notes, the numbers before and after it, and what goes wrong. */
+/** The bug lab: one typical implementation bug, the numbers without and with it, and its effect. */
 
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -28,14 +28,14 @@ export function BugLab({ trace, bug }: { readonly trace: Trace; readonly bug: Bu
   const hidden = useMemo(() => (value?.hidden ? (i: number) => value.hidden?.[i] === 1 : undefined), [value]);
   if (error) return <p role="alert">{error}</p>;
   const versions = value && ([
-    [{ ko: "바르게", en: "right" }, bug.correct, value.before, "good"],
-    [{ ko: "실수", en: "slip" }, bug.wrong, value.after, "bad"],
+    [{ ko: "정상", en: "correct" }, bug.correct, value.before, "good"],
+    [{ ko: "버그", en: "bug" }, bug.wrong, value.after, "bad"],
   ] as const);
   return (
     <>
       <h2>{t(bug.title)}</h2>
-      <p data-role="damage">{value && t(value.description)}</p>
-      {value && <FocusedPair damage={value} focus={focus} locked={lock} />}
+      <p data-role="bug-effect">{value && t(value.description)}</p>
+      {value && <FocusedPair effect={value} focus={focus} locked={lock} />}
       <div class="calculation-pair">
         {versions?.map(([title, code, numbers, kind]) => (
           <section key={kind}>
@@ -51,8 +51,8 @@ export function BugLab({ trace, bug }: { readonly trace: Trace; readonly bug: Bu
   );
 }
 
-/** The number in focus before and after. */
-function FocusedPair({ damage: { before, after, rows, columns }, focus, locked }: { readonly damage: BugEffect; readonly focus: CellSignal; readonly locked: CellSignal }) {
+/** The focused number without and with the bug. */
+function FocusedPair({ effect: { before, after, rows, columns }, focus, locked }: { readonly effect: BugEffect; readonly focus: CellSignal; readonly locked: CellSignal }) {
   const [r, c] = focusedCell(focus, locked, before.rows, before.columns) ?? [0, 0];
   return (
     <output class="calculation-sum">

@@ -8,10 +8,10 @@ const ENCODER: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 1
 const DECODER: HeadLocation = { block: "decoder", layer: 0, head: 0, sequence: 0 };
 const sum = (x: Numbers, row: number) => Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns).reduce((a, b) => a + b, 0);
 
-describe("the fault lab", () => {
-  it("offers what a trace can show", async () => {
+describe("the bug lab", () => {
+  it("offers the bugs that a trace can show", async () => {
     const trace = await openFixture("small");
-    const ids = (place: HeadLocation) => availableBugs(trace, place).map(({ id }) => id);
+    const ids = (location: HeadLocation) => availableBugs(trace, location).map(({ id }) => id);
     expect(ids(ENCODER)).toEqual(["scale", "zero", "axis", "true", "first"]);
     expect(ids(DECODER)).toEqual(["scale", "zero", "axis", "true", "residual"]);
   });
@@ -25,10 +25,10 @@ describe("the fault lab", () => {
     }
   });
 
-  it("no scale: the softmax of the products themselves", async () => {
-    const trace = await openFixture("small-t5"); // scale 1: nothing changes, bias or not
-    const place = { ...ENCODER, sequence: 0 };
-    const same = await bugEffect(trace, place, "scale");
+  it("no scale: the softmax of the unscaled products", async () => {
+    const trace = await openFixture("small-t5"); // scale 1: no change, with or without bias
+    const location = { ...ENCODER, sequence: 0 };
+    const same = await bugEffect(trace, location, "scale");
     same?.before.data && Array.from(same.before.data).forEach((weight, i) => expect(same.after.data[i]).toBeCloseTo(weight, 12));
     const other = await bugEffect(await openFixture("small"), ENCODER, "scale");
     const trace2 = await openFixture("small");
@@ -38,7 +38,7 @@ describe("the fault lab", () => {
     expect(other && valueAt(other.after, 2, 0) / valueAt(other.after, 2, 1)).toBeCloseTo(first / second, 3);
   });
 
-  it("zeros: hidden keys take e^0 of the row", async () => {
+  it("zeros: masked keys receive e^0", async () => {
     const trace = await openFixture("small");
     const found = await bugEffect(trace, ENCODER, "zero");
     const scores = await trace.scores(ENCODER);
@@ -56,14 +56,14 @@ describe("the fault lab", () => {
     expect(Math.abs(sum(found.after, 0) - 1)).toBeGreaterThan(1e-3);
   });
 
-  it("True the other way: only padding is seen", async () => {
+  it("the inverted mask: only padding is unmasked", async () => {
     const found = await bugEffect(await openFixture("small"), ENCODER, "true");
     if (!found) throw new Error("no damage");
     expect(valueAt(found.after, 0, 6)).toBe(1);
     expect(found.description.en).toContain("100.0 %");
   });
 
-  it("the first layer: its output is not the last one's", async () => {
+  it("the first layer: its output differs from the last one", async () => {
     const trace = await openFixture("small");
     const found = await bugEffect(trace, ENCODER, "first");
     const [first, last] = await Promise.all([trace.hidden("source", 1, 1), trace.hidden("source", 2, 1)]);
@@ -71,7 +71,7 @@ describe("the fault lab", () => {
     expect(found?.before).toEqual(last);
   });
 
-  it("the wrong residual: norm(x + cross), whose rows are normalised too", async () => {
+  it("the wrong residual: norm(x + cross) has normalised rows, too", async () => {
     const trace = await openFixture("small");
     const found = await bugEffect(trace, DECODER, "residual");
     const right = await trace.sequenceMatrix("target.steps.0.after_cross", 0);

@@ -1,4 +1,4 @@
-/** The slips of the study notes, made on purpose: what each does to the numbers of this very trace. */
+/** Typical implementation bugs, applied on purpose: the effect of each on the numbers of this trace. */
 
 import type { HeadLocation } from "../../trace/format";
 import { scaleScore } from "../../trace/matrix";
@@ -15,7 +15,7 @@ export type BugId = "scale" | "zero" | "axis" | "true" | "first" | "residual";
 export interface Bug {
   readonly id: BugId;
   readonly title: Message;
-  /** The line as it was written, and as it should be. */
+  /** The line with the bug, and the correct line. */
   readonly wrong: string;
   readonly correct: string;
 }
@@ -25,29 +25,29 @@ export interface BugEffect {
   readonly after: Numbers;
   readonly rows: readonly string[];
   readonly columns?: readonly string[];
-  /** By number in the table: what may not be seen. */
+  /** 1 where masked, by index. */
   readonly hidden?: readonly number[];
-  /** What goes wrong, in numbers. */
+  /** The effect of the bug, in numbers. */
   readonly description: Message;
 }
 
 export const BUGS: readonly Bug[] = [
   { id: "scale", title: { ko: "√d로 나누지 않음", en: "no division by √d" }, wrong: "q @ k.mT", correct: "q @ k.mT * d**-0.5" },
-  { id: "zero", title: { ko: "가린 점수에 0", en: "hidden scores 0" }, wrong: "score[mask] = 0", correct: "score[mask] = -inf" },
-  { id: "axis", title: { ko: "softmax의 축", en: "softmax axis" }, wrong: "score.softmax(-2)", correct: "score.softmax(-1)" },
-  { id: "true", title: { ko: "True를 거꾸로", en: "True the other way" }, wrong: "score[allowed] = -inf", correct: "score[~allowed] = -inf" },
+  { id: "zero", title: { ko: "마스크된 점수에 0", en: "masked scores set to 0" }, wrong: "score[mask] = 0", correct: "score[mask] = -inf" },
+  { id: "axis", title: { ko: "잘못된 softmax 축", en: "wrong softmax axis" }, wrong: "score.softmax(-2)", correct: "score.softmax(-1)" },
+  { id: "true", title: { ko: "뒤집힌 마스크", en: "inverted mask" }, wrong: "score[allowed] = -inf", correct: "score[~allowed] = -inf" },
   {
     id: "first",
-    title: { ko: "반복 안의 return", en: "return in the loop" },
+    title: { ko: "반복문 안의 return", en: "return inside the loop" },
     wrong: "for layer in layers:\n    x = layer(x)\n    return x",
     correct: "for layer in layers:\n    x = layer(x)\nreturn x",
   },
-  { id: "residual", title: { ko: "교차 잔차에 x", en: "wrong cross residual" }, wrong: "norm(x + cross)", correct: "norm(after_attention + cross)" },
+  { id: "residual", title: { ko: "잘못된 교차 어텐션 잔차", en: "wrong cross-attention residual" }, wrong: "norm(x + cross)", correct: "norm(after_attention + cross)" },
 ];
 
-/** The slips that this trace can show. */
-export function availableBugs(trace: Trace, place: HeadLocation): readonly Bug[] {
-  const data = new LayerData(trace, place);
+/** The bugs that this trace can show. */
+export function availableBugs(trace: Trace, location: HeadLocation): readonly Bug[] {
+  const data = new LayerData(trace, location);
   const scored = trace.has(data.attentionName("scores")) || trace.has(data.attentionName("q"));
   return BUGS.filter(({ id }) => {
     if (id === "first") return data.block.layers > 1 && trace.has(`${data.side}.hidden.1`);
@@ -56,9 +56,9 @@ export function availableBugs(trace: Trace, place: HeadLocation): readonly Bug[]
   });
 }
 
-/** What a slip does; null where the trace lacks what it takes. */
-export async function bugEffect(trace: Trace, place: HeadLocation, id: BugId): Promise<BugEffect | null> {
-  const data = new LayerData(trace, place);
+/** The effect of a bug; null if the trace lacks the data. */
+export async function bugEffect(trace: Trace, location: HeadLocation, id: BugId): Promise<BugEffect | null> {
+  const data = new LayerData(trace, location);
   return id === "first" ? effectOfEarlyReturn(data) : id === "residual" ? effectOfWrongResidual(data) : effectOnWeights(data, id);
 }
 
@@ -84,56 +84,56 @@ async function effectOnWeights(data: LayerData, id: "scale" | "zero" | "axis" | 
   const range = [Math.min(...sums), Math.max(...sums)].map((sum) => formatNumber(sum, 2)).join(" … ");
   const descriptions: Readonly<Record<typeof id, Message>> = {
     scale: {
-      ko: `점수가 ${formatNumber(root, 2)}배: softmax가 한 키에 몰리고 (가장 큰 가중치 평균 ${peaks}) 기울기가 거의 사라집니다.`,
-      en: `Scores grow ${formatNumber(root, 2)} times: the softmax settles on one key (mean largest weight ${peaks}) and its gradient all but vanishes.`,
+      ko: `점수가 ${formatNumber(root, 2)}배로 커집니다: softmax가 키 하나에 집중되고 (최대 가중치 평균 ${peaks}) 기울기가 거의 소실됩니다.`,
+      en: `Scores are ${formatNumber(root, 2)} times as large: the softmax saturates at one key (mean largest weight ${peaks}) and its gradient almost vanishes.`,
     },
     zero: {
-      ko: `0은 작은 점수가 아닙니다 (e⁰ = 1): 가려야 할 키가 가중치의 ${fraction(after)}를 가져갑니다. 노트 001은 "매우 작은 값"이라 쓰고 0을 넣었습니다.`,
-      en: `0 is no small score (e⁰ = 1): keys that should be hidden take ${fraction(after)} of the weight. Note 001 says "a very small value" and fills in 0.`,
+      ko: `0은 작은 점수가 아닙니다 (e⁰ = 1): 마스크된 키가 가중치의 ${fraction(after)}를 가져갑니다. −∞를 넣어야 합니다.`,
+      en: `0 is not a small score (e⁰ = 1): masked keys receive ${fraction(after)} of the weight. Fill with −∞ instead.`,
     },
     axis: {
-      ko: `열의 합이 1이고 행의 합은 ${range}: 키가 질의를 고릅니다. 모양이 같아서 오류도 없습니다.`,
-      en: `Columns sum to 1, rows to ${range}: keys choose queries. The shape is the same, so no error is raised.`,
+      ko: `열의 합이 1이고 행의 합은 ${range}입니다: 키마다 쿼리를 정규화합니다. 텐서 크기가 같아 오류가 나지 않습니다.`,
+      en: `Columns sum to 1, rows to ${range}: weights are normalised over queries. The shape is the same, so no error is raised.`,
     },
     true: {
-      ko: `가려야 할 키가 가중치의 ${fraction(after)}를 가져가고, 가릴 것이 없던 행은 아무것도 못 봅니다. jumok의 True는 언제나 "보아도 됨"입니다.`,
-      en: `Keys that should be hidden take ${fraction(after)} of the weight; rows with none hidden see nothing. In jumok True always means "may attend".`,
+      ko: `마스크되어야 할 키가 가중치의 ${fraction(after)}를 가져가고, 마스크된 키가 없는 행은 어떤 키에도 어텐션하지 못합니다. jumok의 마스크에서 True는 항상 "어텐션 허용"입니다.`,
+      en: `Keys that should be masked receive ${fraction(after)} of the weight; rows without masked keys attend to nothing. In jumok, True always means "may attend".`,
     },
   };
   return { before, after, rows: pieceNames(data.queries), columns: pieceNames(data.keys), hidden, description: descriptions[id] };
 }
 
-/** `return` inside the loop over layers: what layer 0 makes goes out as the answer. */
+/** `return` inside the loop over layers: the output of layer 0 is returned. */
 async function effectOfEarlyReturn(data: LayerData): Promise<BugEffect | null> {
   const { layers } = data.block;
   const before = await data.matrixOrNull(`${data.side}.hidden.${layers}`);
-  return compare(data, before, await data.matrixOrNull(`${data.side}.hidden.1`), (alike) => ({
-    ko: `층 0의 출력이 그대로 나가고 나머지 층 ${layers - 1}개는 돌지도 배우지도 않습니다 (바른 출력과의 코사인 ${alike}).`,
-    en: `The output of layer 0 goes out; the layers after it (${layers - 1}) never run and never learn (cosine with the right output ${alike}).`,
+  return compare(data, before, await data.matrixOrNull(`${data.side}.hidden.1`), (cosine) => ({
+    ko: `레이어 0의 출력이 그대로 반환되고 나머지 레이어 ${layers - 1}개는 실행도 학습도 되지 않습니다 (올바른 출력과의 코사인 유사도 ${cosine}).`,
+    en: `The output of layer 0 is returned; the other layers (${layers - 1}) are never run or trained (cosine similarity to the correct output ${cosine}).`,
   }));
 }
 
-/** The cross-attention is added to what entered the layer, not to what self-attention made of it. */
+/** The cross-attention is added to the input of the layer instead of the self-attention's result. */
 async function effectOfWrongResidual(data: LayerData): Promise<BugEffect | null> {
   const [before, x, y] = await Promise.all(
     [data.stepName("after_cross"), `${data.side}.hidden.${data.location.layer}`, data.stepName("cross")].map((name) => data.matrixOrNull(name)),
   );
   const added = x && y && a.add(x, y);
   const after = data.model.norm_first ? added : await data.norm(added, `${data.location.layer}.around_cross.norm`);
-  return compare(data, before, after, (alike) => ({
-    ko: `자기 주목의 결과가 버려집니다: 그것으로 물었지만 더하는 것은 층에 들어온 x입니다 (바른 결과와의 코사인 ${alike}).`,
-    en: `What self-attention made is thrown away: it asked, but the layer's own x is added (cosine with the right result ${alike}).`,
+  return compare(data, before, after, (cosine) => ({
+    ko: `셀프 어텐션의 결과가 버려집니다: 쿼리에는 쓰이지만 잔차로는 레이어의 입력 x가 더해집니다 (올바른 결과와의 코사인 유사도 ${cosine}).`,
+    en: `The self-attention result is discarded: it forms the queries, but the residual is the layer input x (cosine similarity to the correct result ${cosine}).`,
   }));
 }
 
-function compare(data: LayerData, before: Numbers | null, after: Numbers | null, descriptions: (alike: string) => Message): BugEffect | null {
+function compare(data: LayerData, before: Numbers | null, after: Numbers | null, descriptions: (cosine: string) => Message): BugEffect | null {
   if (!before || !after) return null;
-  const along = (x: Numbers, y: Numbers, row: number) => rowSum(x, row, (i) => y.data[i]);
-  const alike = mean(
+  const rowDot = (x: Numbers, y: Numbers, row: number) => rowSum(x, row, (i) => y.data[i]);
+  const cosine = mean(
     data.queries.real,
-    (row) => along(before, after, row) / (Math.sqrt(along(before, before, row) * along(after, after, row)) || 1),
+    (row) => rowDot(before, after, row) / (Math.sqrt(rowDot(before, before, row) * rowDot(after, after, row)) || 1),
   );
-  return { before, after, rows: pieceNames(data.queries), description: descriptions(formatNumber(alike, 2)) };
+  return { before, after, rows: pieceNames(data.queries), description: descriptions(formatNumber(cosine, 2)) };
 }
 
 function rowSum(x: Numbers, row: number, fraction: (index: number) => number = () => 1): number {
@@ -148,7 +148,7 @@ function rowMax(x: Numbers, row: number): number {
   return max;
 }
 
-/** The mean over the rows of real tokens. */
+/** The mean over the rows of tokens that are not padding. */
 function mean(real: readonly number[], of: (row: number) => number): number {
   const rows = real.flatMap((is, row) => (is ? [of(row)] : []));
   return rows.reduce((sum, value) => sum + value, 0) / Math.max(rows.length, 1);

@@ -1,4 +1,4 @@
-/** The calculation step by step, as the notes go through it; the page computes each number again. */
+/** The calculation of a layer step by step; the page recomputes every number. */
 
 import { computed, type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
@@ -27,13 +27,13 @@ export const calculation: ViewRenderer = {
   table,
 };
 
-/** How a step came out: every number the same, some not, nothing to compare. */
+/** The result of a step: all numbers agree, some differ, nothing to compare. */
 type Mark = "✓" | "✗" | "·";
 
 function Calculation({ trace }: StageProps) {
   const at = focusedHead.value;
   const all = useMemo(() => steps(trace, at), [trace, at]);
-  const bugSetting = setting<string>("calculation", "fault", "");
+  const bugSetting = setting<string>("calculation", "bug", "");
   const marks = useMarks(all);
   const index = Math.min(stepNumber.value, all.length - 1);
   const go = (to: number) => {
@@ -42,15 +42,15 @@ function Calculation({ trace }: StageProps) {
   };
   const last = useRef(index);
   useEffect(() => {
-    if (last.current !== index) bugSetting.value = ""; // stepping on leaves the lab
+    if (last.current !== index) bugSetting.value = ""; // another step closes the bug lab
     last.current = index;
-    stepNumber.value = Math.min(stepNumber.value, all.length - 1); // perhaps another one by now
+    stepNumber.value = Math.min(stepNumber.value, all.length - 1); // another layer may have fewer steps
   });
   const bugs = availableBugs(trace, at);
   const selectedBug = bugs.find(({ id }) => id === bugSetting.value);
   return (
     <div class="calculation">
-      <ol class="calculation-steps" aria-label={t({ ko: "걸음", en: "steps" })}>
+      <ol class="calculation-steps" aria-label={t({ ko: "단계", en: "steps" })}>
         {all.map(({ id }, i) => (
           <li key={id}>
             <button type="button" data-role="step" aria-current={!selectedBug && i === index ? "step" : undefined} onClick={() => go(i)}>
@@ -61,10 +61,10 @@ function Calculation({ trace }: StageProps) {
       </ol>
       <div class="calculation-main" tabIndex={0}>
         {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={new LayerData(trace, at)} number={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
-        <p class="calculation-slips">
-          <b>{t({ ko: "실수 실험실", en: "Fault lab" })}</b>
+        <p class="calculation-bugs">
+          <b>{t({ ko: "버그 실험실", en: "Bug lab" })}</b>
           {bugs.map(({ id, title }) => (
-            <button key={id} type="button" data-role="fault" aria-pressed={bugSetting.value === id} onClick={() => (bugSetting.value = bugSetting.value === id ? "" : id)}>
+            <button key={id} type="button" data-role="bug" aria-pressed={bugSetting.value === id} onClick={() => (bugSetting.value = bugSetting.value === id ? "" : id)}>
               {t(title)}
             </button>
           ))}
@@ -74,15 +74,15 @@ function Calculation({ trace }: StageProps) {
   );
 }
 
-const MARK_CLASSES = { "✓": "good", "✗": "bad", "·": "open" } as const;
+const MARK_CLASSES = { "✓": "good", "✗": "bad", "·": "unchecked" } as const;
 
-function markOf(sheets: readonly StepMatrix[]): Mark {
-  const checks = sheets.flatMap(({ check }) => (check ? [check.agrees] : []));
+function markOf(matrices: readonly StepMatrix[]): Mark {
+  const checks = matrices.flatMap(({ check }) => (check ? [check.agrees] : []));
   if (checks.length === 0) return "·";
   return checks.every((agrees) => agrees) ? "✓" : "✗";
 }
 
-/** The marks of all steps, one after the other as they are computed, so that the page stays awake. */
+/** The marks of all steps, computed one by one without blocking the page. */
 function useMarks(all: readonly Step[]): readonly (Mark | undefined)[] {
   const marks = useSignal<readonly (Mark | undefined)[]>([]);
   useEffect(() => {
@@ -111,56 +111,56 @@ interface StepViewProps {
   readonly go: (by: number) => void;
 }
 
-function StepView({ step, data, number: place, go }: StepViewProps) {
+function StepView({ step, data, number: location, go }: StepViewProps) {
   const { value, error } = useAsync(async () => ({ step, sheets: await step.load() }), [step]);
   const part = setting<number>("calculation", "part", 0);
   const texts = STEP_TEXTS[step.id];
-  const sheets = value?.step === step ? value.sheets : [];
-  const sheet = sheets[Math.min(part.value, sheets.length - 1)];
+  const matrices = value?.step === step ? value.sheets : [];
+  const matrix = matrices[Math.min(part.value, matrices.length - 1)];
   return (
     <>
       <div class="calculation-head">
-        <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "앞 걸음", en: "step before" })} title="⇧Space">◀</button>
-        <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 걸음", en: "next step" })} title="Space">▶</button>
+        <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "이전 단계", en: "previous step" })} title="⇧Space">◀</button>
+        <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 단계", en: "next step" })} title="Space">▶</button>
         <h2>
-          <small>{place}</small> {t(texts.title)}
+          <small>{location}</small> {t(texts.title)}
         </h2>
         <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
-      <div class="calculation-told">
+      <div class="calculation-texts">
         {texts.formula?.(data)}
-        <code data-role="shape">{step.shapes(sheet?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
-        <Source id={sourceOf(step, data, sheet)} />
+        <code data-role="shape">{step.shapes(matrix?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
+        <Source id={sourceOf(step, data, matrix)} />
         {texts.aside && <p class="calculation-aside">{t(texts.aside)}</p>}
       </div>
       {error && <p role="alert">{error}</p>}
-      {sheets.length > 1 && (
+      {matrices.length > 1 && (
         <p class="calculation-parts">
-          {sheets.map(({ name }, i) => (
-            <button key={name} type="button" aria-pressed={sheets[i] === sheet} onClick={() => (part.value = i)}>
+          {matrices.map(({ name }, i) => (
+            <button key={name} type="button" aria-pressed={matrices[i] === matrix} onClick={() => (part.value = i)}>
               {name}
             </button>
           ))}
         </p>
       )}
-      {sheet ? <MatrixView key={`${step.id} ${sheet.name}`} sheet={sheet} /> : value?.step === step && <NotRecorded />}
+      {matrix ? <MatrixView key={`${step.id} ${matrix.name}`} matrix={matrix} /> : value?.step === step && <NotRecorded />}
     </>
   );
 }
 
 function NotRecorded() {
   return (
-    <p class="calculation-open">
+    <p class="calculation-unchecked">
       {t({
-        ko: "이 기록에 없습니다 (우리 모델의 작은 기록에만).",
-        en: "Not in this trace (small traces of jumok's models hold it).",
+        ko: "이 트레이스에 없습니다 (jumok 모델의 작은 트레이스에만 기록됩니다).",
+        en: "Not in this trace (recorded only in small traces of jumok models).",
       })}
     </p>
   );
 }
 
-function sourceOf(step: Step, data: LayerData, sheet: StepMatrix | undefined): keyof typeof sources {
-  if (step.id === "project" && sheet?.name === "Q") return "project_query";
+function sourceOf(step: Step, data: LayerData, matrix: StepMatrix | undefined): keyof typeof sources {
+  if (step.id === "project" && matrix?.name === "Q") return "project_query";
   if (step.id === "widen" && data.model.gated) return "widen_gated";
   return step.id;
 }
@@ -177,30 +177,30 @@ function Source({ id }: { readonly id: keyof typeof sources }) {
   );
 }
 
-function MatrixView({ sheet }: { readonly sheet: StepMatrix }) {
-  const { numbers, rows, columns, operands, formula } = sheet;
-  const paired = columns !== undefined; // of queries and keys: the whole page follows
+function MatrixView({ matrix: matrix }: { readonly matrix: StepMatrix }) {
+  const { numbers, rows, columns, operands, formula } = matrix;
+  const paired = columns !== undefined; // rows are queries and columns are keys: linked to the focus of the page
   const localFocus = useSignal<Cell | null>(null);
   const focus: CellSignal = paired ? hoveredCell : localFocus;
   const savedLock = useMemo(() => cellSetting(setting<string>("calculation", "cell", "")), []);
   const lock = paired ? lockedCell : savedLock;
-  const text = sheet.text ?? ((r: number, c: number) => formatNumber(valueAt(numbers, r, c)));
-  const selectedBug = useMemo(() => computed<Cell>(() => focusedCell(focus, lock, numbers.rows, numbers.columns) ?? [0, 0]), [sheet]);
+  const text = matrix.text ?? ((r: number, c: number) => formatNumber(valueAt(numbers, r, c)));
+  const selectedBug = useMemo(() => computed<Cell>(() => focusedCell(focus, lock, numbers.rows, numbers.columns) ?? [0, 0]), [matrix]);
   return (
     <>
-      <Verdict sheet={sheet} />
-      <Sum of={(r, c) => `${sheet.name}${columns ? ` ${rows[r]} → ${columns[c]}:` : `[${rows[r]}, ${c}] =`} ${formula(r, c)}${sheet.text ? "" : ` = ${text(r, c)}`}`} at={selectedBug} />
+      <Verdict matrix={matrix} />
+      <Sum of={(r, c) => `${matrix.name}${columns ? ` ${rows[r]} → ${columns[c]}:` : `[${rows[r]}, ${c}] =`} ${formula(r, c)}${matrix.text ? "" : ` = ${text(r, c)}`}`} at={selectedBug} />
       <div class="calculation-work">
         {operands.length > 0 && <Operands of={operands} focus={selectedBug} />}
         <NumberGrid
-          label={sheet.name}
+          label={matrix.name}
           numbers={numbers}
           rows={rows}
           columns={columns}
           text={text}
           focus={focus}
           locked={lock}
-          plain={sheet.text !== undefined}
+          plain={matrix.text !== undefined}
           hidden={(r, c) => valueAt(numbers, r, c) === -Infinity}
         />
       </div>
@@ -216,23 +216,23 @@ function Sum({ of, at }: { readonly of: (row: number, column: number) => string;
   );
 }
 
-function Verdict({ sheet: { check, note } }: { readonly sheet: StepMatrix }) {
+function Verdict({ matrix: { check, note } }: { readonly matrix: StepMatrix }) {
   return (
     <p class="calculation-verdict" data-role="verdict">
       {check && (
         <span class={check.agrees ? "calculation-good" : "calculation-bad"}>
           {check.agrees
-            ? `✓ ${t({ ko: "페이지가 다시 계산해 확인함", en: "computed again by the page" })}`
-            : `✗ ${t({ ko: "페이지의 계산과 다름", en: "the page computes otherwise" })}`}{" "}
+            ? `✓ ${t({ ko: "페이지가 다시 계산한 값과 일치", en: "agrees with the values recomputed by the page" })}`
+            : `✗ ${t({ ko: "페이지가 다시 계산한 값과 다름", en: "differs from the values recomputed by the page" })}`}{" "}
           (|Δ| ≤ {formatDifference(check.worst)})
         </span>
       )}{" "}
-      {note && <span class="calculation-open">{t(note)}</span>}
+      {note && <span class="calculation-unchecked">{t(note)}</span>}
     </p>
   );
 }
 
-/** Small heatmaps of the matrices that a matrix was computed from; the row and column behind the focused cell are marked. */
+/** Small heatmaps of the operands of a matrix; the row and column of the focused cell are marked. */
 function Operands({ of, focus }: { readonly of: readonly Operand[]; readonly focus: CellSignal }) {
   return (
     <div class="calculation-operands">

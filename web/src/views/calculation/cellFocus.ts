@@ -1,4 +1,4 @@
-/** A cell that is pointed at or locked: of a picture alone, of the whole page, or in the address. */
+/** The hovered or locked cell of a matrix: local, shared by the page, or stored in the address. */
 
 import { batch, type ReadonlySignal, type Signal } from "@preact/signals";
 import { hoverKey, hoverQuery, key, query } from "../../state/state";
@@ -6,7 +6,7 @@ import { hoverKey, hoverQuery, key, query } from "../../state/state";
 /** Row and column. */
 export type Cell = readonly [number, number];
 
-/** Where a cell is kept; a signal is one. */
+/** A cell in a signal, or in something like it. */
 export interface CellSignal {
   value: Cell | null;
   peek(): Cell | null;
@@ -28,11 +28,11 @@ function cellSignal(row: Signal<number | null>, column: Signal<number | null>): 
   };
 }
 
-/** Query and key under the pointer, and those locked, as the whole page knows them. */
+/** The hovered and the locked query and key of the page. */
 export const hoveredCell = cellSignal(hoverQuery, hoverKey);
 export const lockedCell = cellSignal(query, key);
 
-/** A cell as a setting keeps it, "3.5"; empty: none. */
+/** A cell in a text setting, "3.5"; empty: none. */
 export function cellSetting(text: Signal<string>): CellSignal {
   const parse = (text: string): Cell | null => {
     const [r, c] = text.split(".").map(Number);
@@ -49,20 +49,20 @@ export function cellSetting(text: Signal<string>): CellSignal {
   };
 }
 
-/** The cell in focus: hovered first, else locked; within the table. */
+/** The focused cell: hovered first, else locked; clamped to the matrix. */
 export function focusedCell(hover: ReadonlySignal<Cell | null> | CellSignal, lock: CellSignal, rows: number, columns: number): Cell | null {
   const cell = hover.value ?? lock.value;
   return cell && [Math.min(cell[0], rows - 1), Math.min(cell[1], columns - 1)];
 }
 
-/** Locks a cell, or frees it when it was locked. */
+/** Locks a cell, or unlocks it if it was locked. */
 export function toggleCellLock(lock: CellSignal, cell: Cell | null): void {
   const before = lock.peek();
   lock.value = cell && before && cell[0] === before[0] && cell[1] === before[1] ? null : cell;
 }
 
-/** Says that the pointer is over a cell, unless that is known. */
-export function hoverCell(spot: CellSignal, cell: Cell | null): void {
-  const before = spot.peek();
-  if (cell?.[0] !== before?.[0] || cell?.[1] !== before?.[1]) spot.value = cell;
+/** Sets the hovered cell if it has changed. */
+export function hoverCell(focus: CellSignal, cell: Cell | null): void {
+  const before = focus.peek();
+  if (cell?.[0] !== before?.[0] || cell?.[1] !== before?.[1]) focus.value = cell;
 }

@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { formatDotProduct, formatFactor, formatNumber, formatSum, formatDifference } from "./formatSum";
 
 describe("numbers", () => {
-  it("are written as torch prints them, with a true minus sign", () => {
+  it("are formatted as torch prints them, with a true minus sign", () => {
     expect([1.23456, -0.5, 0, -1e-9].map((value) => formatNumber(value))).toEqual(["1.2346", "−0.5000", "0.0000", "0.0000"]);
     expect([Infinity, -Infinity, Number.NaN].map((value) => formatNumber(value))).toEqual(["∞", "−∞", "NaN"]);
     expect(formatNumber(-3, 0)).toBe("−3");
   });
-  it("stand in brackets behind a sign", () => {
+  it("are in parentheses after an operator if negative", () => {
     expect([0.314, -0.316, -0.001].map((value) => formatFactor(value))).toEqual(["0.31", "(−0.32)", "0.00"]);
     expect(formatSum(0.5, -0.25)).toBe("0.5000 + (−0.2500)");
     expect(formatDifference(4.2e-8)).toBe("4.2e−8");
@@ -16,7 +16,7 @@ describe("numbers", () => {
 });
 
 describe("a dot product", () => {
-  it("shows the first terms and how many there are", () => {
+  it("shows the first terms and the number of terms", () => {
     const a = { rows: 1, columns: 4, data: [0.31, 1, -1, 2] };
     const b = { rows: 4, columns: 1, data: [0.22, 0.5, 0.25, 1] };
     expect(formatDotProduct(a, 0, b, 0)).toBe("0.31·0.22 + 1.00·0.50 + (−1.00)·0.25 + … (4)");

@@ -1,4 +1,4 @@
-/** A table as a picture, all of it at once: hidden cells hatched, the cell in focus under a cross. */
+/** A whole matrix as a heatmap: masked cells hatched, row and column of the focused cell framed. */
 
 import { useCallback, useMemo } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
@@ -14,12 +14,12 @@ export interface HeatmapProps {
   readonly rows: readonly string[];
   readonly columns?: readonly string[] | undefined;
   readonly width: number;
-  readonly height: number; // at most
+  readonly height: number; // maximum
   readonly focus: CellSignal;
   readonly locked: CellSignal;
-  readonly hidden?: ((index: number) => boolean) | undefined; // by number in the table
+  readonly hidden?: ((index: number) => boolean) | undefined; // by index
   readonly scale?: ColourScale | undefined;
-  /** The row and the column to light for the cell in focus of another table; nothing happens by pointing here. */
+  /** The row and the column to mark for the focused cell of another matrix; hover is then disabled here. */
   readonly highlight?: (row: number, column: number) => { readonly row?: number; readonly column?: number };
 }
 
@@ -93,7 +93,7 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
   );
 }
 
-/** A text as far as there is room. */
+/** Truncates a text to a width. */
 function fitText(g: CanvasRenderingContext2D, text: string, maxWidth: number): string {
   if (g.measureText(text).width <= maxWidth) return text;
   let end = text.length;

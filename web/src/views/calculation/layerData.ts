@@ -1,4 +1,4 @@
-/** What a trace holds about one layer of one sequence, each thing by the name docs/trace.md gives it. */
+/** The recorded data of one layer of one sequence, by the names of docs/trace.md. */
 
 import type { Block, Model, HeadLocation, Sequence, Side } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
@@ -15,11 +15,11 @@ export class LayerData {
   private readonly cache = new Map<string, Promise<unknown>>();
 
   readonly block: Block;
-  readonly side: Side; // of the queries
+  readonly side: Side; // the side of the queries
   readonly model: Model;
   readonly queries: Sequence;
   readonly keys: Sequence;
-  /** The names of this block's attention in a layer: its own or the one across. */
+  /** The attention sublayer of this block: self-attention or cross-attention. */
   readonly part: "attention" | "cross";
   readonly hasCross: boolean;
   readonly rotary: boolean;
@@ -38,13 +38,13 @@ export class LayerData {
     this.rotary = this.model.positions === "rotary" && this.part === "attention" && trace.has("rotary");
   }
 
-  /** What `make` makes, once. */
+  /** The result of `make`, computed once. */
   memoise<Value>(name: string, make: () => Promise<Value>): Promise<Value> {
     if (!this.cache.has(name)) this.cache.set(name, make());
     return this.cache.get(name) as Promise<Value>;
   }
 
-  /** The numbers of this sequence under a name; null where the trace does not hold them. */
+  /** A named matrix of this sequence; null if not recorded. */
   async matrixOrNull(name: string): Promise<Numbers | null> {
     return this.trace.has(name) ? this.trace.sequenceMatrix(name, this.location.sequence) : null;
   }
@@ -53,7 +53,7 @@ export class LayerData {
     return this.trace.has(name) ? this.trace.fullMatrix(name) : null;
   }
 
-  /** A step of this layer. */
+  /** The name of a step of this layer. */
   stepName(name: string): string {
     return `${this.side}.steps.${this.location.layer}.${name}`;
   }
@@ -71,14 +71,14 @@ export class LayerData {
     return Math.floor((head * this.block.key_heads) / this.block.heads);
   }
 
-  /** The vectors of one head; of keys and values, those that the head reads. */
+  /** The vectors of one head; for keys and values, those that the head uses. */
   async head(vectors: Vectors, head = this.location.head): Promise<Numbers | null> {
     const shared = vectors === "k" || vectors === "v";
     const name = this.attentionName(vectors);
     return this.trace.has(name) ? this.trace.headMatrix(name, this.location.sequence, shared ? this.keyHead(head) : head) : null;
   }
 
-  /** The vectors of all heads side by side. */
+  /** The vectors of all heads, concatenated. */
   async allHeads(vectors: Vectors): Promise<Numbers | null> {
     const name = this.attentionName(vectors);
     if (!this.trace.has(name)) return null;
@@ -93,44 +93,44 @@ export class LayerData {
     return this.trace.mask(this.location.block, this.location.sequence);
   }
 
-  /** What enters the attention of this layer, before any norm: also what is added to its result. */
+  /** The input of this attention sublayer before any norm, which is also its residual. */
   residual(): Promise<Numbers | null> {
     return this.matrixOrNull(
       this.part === "cross" ? this.stepName("after_attention") : `${this.side}.hidden.${this.location.layer}`,
     );
   }
 
-  /** What the encoder handed over. */
+  /** The output of the encoder. */
   memory(): Promise<Numbers | null> {
     return this.matrixOrNull(`source.hidden.${this.trace.block("encoder").layers}`);
   }
 
-  /** A norm of the model over x; null where its weight is not held. `name` ends before ".weight". */
+  /** A norm of the model applied to x; null if its weight was not recorded. `name` ends before ".weight". */
   async norm(x: Numbers | null, name: string): Promise<Numbers | null> {
     const weight = await this.tensorOrNull(`parameters.${this.side}.${name}.weight`);
     if (!x || !weight) return null;
     return normalise(x, this.model.norm, this.model.norm_eps, weight, await this.tensorOrNull(`parameters.${this.side}.${name}.bias`));
   }
 
-  /** What a part of a pre-norm layer works on: the norm of x; of a post-norm layer x itself. */
+  /** The input of a sublayer: the norm of x in a pre-norm layer, x itself in a post-norm layer. */
   async sublayerInput(part: string, x: Numbers | null): Promise<Numbers | null> {
     if (!this.model.norm_first) return x;
     return (await this.matrixOrNull(this.stepName(`${part}_input`))) ?? this.norm(x, `${this.location.layer}.around_${part}.norm`);
   }
 
-  /** The weight of a linear map, (in, out) as it multiplies from the right, and its bias. */
+  /** The weight of a linear map, transposed to (in, out), and its bias. */
   async linearMap(name: string): Promise<LinearMap | null> {
     const weight = await this.parameter(`${name}.weight`);
     return weight && { weight: transpose(weight), bias: await this.parameter(`${name}.bias`) };
   }
 
-  /** Whether the page's numbers are those of the trace; null where there is nothing to compare. */
+  /** Compares recomputed numbers with recorded ones; null if either is missing. */
   compare(computed: Numbers | null, recorded: Numbers | null, name: string): Agreement | null {
     return computed && recorded && agreement(computed, recorded, TOLERANCE[this.trace.dtype(name)]);
   }
 }
 
-/** The position of each token: padding stands on the right, so they count up. */
+/** The position of each token; padding is on the right, so positions count from 0. */
 export function positionsOf(sequence: Sequence): readonly number[] {
   return sequence.pieces.map((_, position) => position);
 }

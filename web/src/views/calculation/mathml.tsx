@@ -1,10 +1,10 @@
-/** Formulas as MathML, written by hand: `math("Q =", sub("X W", "Q"))`; the browser sets them. */
+/** Formulas as MathML: `math("Q =", sub("X W", "Q"))`. */
 
 import type { ComponentChildren, JSX } from "preact";
 
 type Part = string | JSX.Element;
 
-/** Words and signs as MathML's own: letters, numbers, the rest. */
+/** Words and signs as MathML elements: identifiers, numbers, operators. */
 function tokens(part: Part): ComponentChildren {
   if (typeof part !== "string") return part;
   return part.split(" ").map((word) => {

@@ -1,4 +1,4 @@
-/** Numbers in cells, as many as the eye can see: rows and columns beyond are made when they are scrolled to. */
+/** A grid of numbers; only the visible rows and columns are rendered. */
 
 import { computed, useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -14,13 +14,13 @@ export interface NumberGridProps {
   readonly label: string;
   readonly numbers: Numbers;
   readonly rows: readonly string[];
-  readonly columns?: readonly string[] | undefined; // numbered without
+  readonly columns?: readonly string[] | undefined; // default: numbered
   readonly text?: ((row: number, column: number) => string) | undefined;
-  /** Pointed at, and locked. */
+  /** The hovered and the locked cell. */
   readonly focus: CellSignal;
   readonly locked: CellSignal;
   readonly plain?: boolean; // without colours
-  readonly hidden?: (row: number, column: number) => boolean; // hatched
+  readonly hidden?: (row: number, column: number) => boolean; // masked
 }
 
 const [ROW_HEIGHT, HEADER_WIDTH] = [22, 76];
@@ -134,14 +134,14 @@ export function NumberGrid(props: NumberGridProps) {
   );
 }
 
-/** A column as wide as its longest number of four decimals. */
+/** The column width for the longest number with four decimals. */
 function widthOf({ data }: Numbers): number {
   let max = 1;
   for (let i = 0; i < data.length; i++) if (Number.isFinite(data[i])) max = Math.max(max, Math.abs(data[i]));
   return 56 + 8 * Math.floor(Math.log10(max));
 }
 
-/** The row and the column of the cell in focus. */
+/** The row and the column of the focused cell. */
 function FocusBands({ numbers, focus, locked, width }: NumberGridProps & { readonly width: number }) {
   const chosen = focusedCell(focus, locked, numbers.rows, numbers.columns);
   if (!chosen) return null;

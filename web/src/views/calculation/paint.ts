@@ -1,4 +1,4 @@
-/** Tables of numbers in colours: weights in ink, signed numbers around 0; what is hidden stays clear. */
+/** Colours of matrices: weights in ink, signed numbers around 0; masked cells are transparent. */
 
 import { css, diverging, ink, type Ramp, type Shade } from "../../draw/colours";
 import { paint, signedTone, rampStep, type Tone, tone } from "../../draw/paint";
@@ -7,10 +7,10 @@ import type { Numbers } from "./arithmetic";
 export interface ColourScale {
   readonly ramp: Ramp;
   readonly tone: Tone;
-  readonly zero: number; // where on the ramp number 0 is
+  readonly zero: number; // the fraction of the ramp at 0
 }
 
-/** How a table is coloured: up to its largest number, on both sides of 0 where some are below. */
+/** The colour scale of a matrix: up to its maximum, symmetric around 0 if it has negative numbers. */
 export function colourScale(numbers: Numbers, shade: Shade): ColourScale {
   let [min, max] = [0, 0];
   for (let i = 0; i < numbers.data.length; i++) {
@@ -24,14 +24,14 @@ export function colourScale(numbers: Numbers, shade: Shade): ColourScale {
     : { ramp: ink(shade), tone: tone("linear", max), zero: 0 };
 }
 
-const MAX_SATURATION = 0.35; // of the ramp: the page's ink stays readable on it
+const MAX_SATURATION = 0.35; // of the ramp, so that text stays readable on it
 
-/** The ground of a cell with a number written on it. */
+/** The background of a cell that shows a number. */
 export function cellBackground({ ramp, tone, zero }: ColourScale, value: number): string {
   return Number.isFinite(value) ? css(ramp, rampStep(zero + (tone(value) - zero) * MAX_SATURATION)) : "transparent";
 }
 
-/** One pixel a cell. */
+/** One pixel per cell. */
 export function heatmapImage(numbers: Numbers, { ramp, tone }: ColourScale): ImageData {
   const data = Float32Array.from(numbers.data, (value) => (Number.isFinite(value) ? value : Number.NaN));
   return paint({ rows: numbers.rows, columns: numbers.columns, data }, ramp, tone);

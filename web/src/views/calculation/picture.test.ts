@@ -7,11 +7,11 @@ import { svg, table } from "./picture";
 beforeEach(() => {
   [block.value, layer.value, head.value, sequence.value, step.value] = ["encoder", 0, 0, 0, 10];
   languageSetting.value = "en";
-  setting<string>("calculation", "fault", "").value = "";
+  setting<string>("calculation", "bug", "").value = "";
 });
 
-describe("the step in focus", () => {
-  it("is a table with its names: the weights of step 11", async () => {
+describe("the current step", () => {
+  it("is exported as a labelled table: the weights of step 11", async () => {
     const trace = await openFixture("small");
     const rows = await table(trace);
     expect(rows).toHaveLength(8);
@@ -19,19 +19,19 @@ describe("the step in focus", () => {
     const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
     expect(rows[3].slice(1)).toEqual(Array.from(weights.data).slice(14, 21));
   });
-  it("is a picture that stands alone", async () => {
+  it("is exported as a complete picture", async () => {
     const text = await svg(await openFixture("small"));
     const parsed = new DOMParser().parseFromString(text, "image/svg+xml");
     expect(parsed.querySelector("title")?.textContent).toBe("softmax");
     expect(text).toContain("겨울");
     expect(text).not.toMatch(/<script|href/);
   });
-  it("is the slip while the lab is open", async () => {
+  it("is the matrix with the bug while the bug lab is open", async () => {
     const trace = await openFixture("small");
     const right = await table(trace);
-    setting<string>("calculation", "fault", "").value = "axis";
+    setting<string>("calculation", "bug", "").value = "axis";
     const wrong = await table(trace);
     expect(wrong[1]).not.toEqual(right[1]);
-    expect(settings.has("calculation.fault")).toBe(true);
+    expect(settings.has("calculation.bug")).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-/** The matrix of the step in focus as a picture and as a table of its own. */
+/** The matrix of the current step for export, as a picture and as a table. */
 
 import { css } from "../../draw/colours";
 import { matrixCells, label, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
@@ -20,20 +20,20 @@ interface NamedMatrix {
   readonly columns?: readonly string[] | undefined;
 }
 
-/** What is on the stage: the matrix of a step, or of a slip. */
+/** The displayed matrix: of a step, or of a bug. */
 async function displayedMatrix(trace: Trace): Promise<NamedMatrix | null> {
   const at = focusedHead.value;
-  const bug = BUGS.find(({ id }) => id === setting<string>("calculation", "fault", "").value);
+  const bug = BUGS.find(({ id }) => id === setting<string>("calculation", "bug", "").value);
   const found = bug && (await bugEffect(trace, at, bug.id));
   if (bug && found) return { title: bug.title, numbers: found.after, rows: found.rows, columns: found.columns };
   const all = steps(trace, at);
   const step = all[Math.min(stepNumber.value, all.length - 1)];
-  const sheets = await step.load();
-  const sheet = sheets[Math.min(setting<number>("calculation", "part", 0).value, sheets.length - 1)];
-  return sheet ? { ...sheet, title: STEP_TEXTS[step.id].title } : null;
+  const matrices = await step.load();
+  const matrix = matrices[Math.min(setting<number>("calculation", "part", 0).value, matrices.length - 1)];
+  return matrix ? { ...matrix, title: STEP_TEXTS[step.id].title } : null;
 }
 
-/** A matrix in colours with its names around it. */
+/** A labelled heatmap as SVG. */
 export function matrixSvg(title: string, { numbers, rows, columns }: Omit<NamedMatrix, "title">): string {
   const size = Math.max(2, Math.min(22, 900 / Math.max(numbers.columns, numbers.rows)));
   const named = size >= 9;
@@ -63,7 +63,7 @@ export async function table(trace: Trace): Promise<readonly (readonly (string | 
   return found ? matrixTable(found) : [];
 }
 
-/** A matrix as rows with its names. */
+/** A labelled matrix as table rows. */
 export function matrixTable({ numbers, rows, columns }: Omit<NamedMatrix, "title">): readonly (readonly (string | number)[])[] {
   const across = Array.from({ length: numbers.columns }, (_, c) => columns?.[c] ?? c);
   return [

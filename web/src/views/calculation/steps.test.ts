@@ -6,7 +6,7 @@ import { STEP_TEXTS } from "./lesson";
 import sources from "./sources.json";
 import { type StepMatrix, type StepId, steps } from "./steps";
 
-/** Every place of a trace: each head of each layer of each block, for each sequence. */
+/** All heads of all layers of all blocks, for each sequence. */
 function allHeads(trace: Trace): HeadLocation[] {
   return trace.info.blocks.flatMap((block) =>
     Array.from({ length: block.layers * block.heads * (trace.info.sides[block.queries]?.length ?? 0) }, (_, i) => ({
@@ -18,20 +18,20 @@ function allHeads(trace: Trace): HeadLocation[] {
   );
 }
 
-/** Steps that hold numbers but compute none. */
+/** Steps that are given, not computed. */
 const GIVEN: readonly StepId[] = ["pieces", "ids", "input"];
 
-async function sheets(trace: Trace, place: HeadLocation, id: StepId): Promise<readonly StepMatrix[]> {
-  return (await steps(trace, place).find((step) => step.id === id)?.load()) ?? [];
+async function sheets(trace: Trace, location: HeadLocation, id: StepId): Promise<readonly StepMatrix[]> {
+  return (await steps(trace, location).find((step) => step.id === id)?.load()) ?? [];
 }
 
 describe.each(FIXTURES)("every step of %s", (name) => {
-  it("is computed again in every head and is the same", async () => {
+  it("is recomputed in every head and agrees with the trace", async () => {
     const trace = await openFixture(name);
     let ticks = 0;
-    for (const place of allHeads(trace))
-      for (const step of steps(trace, place)) {
-        const where = `${step.id} of ${place.block}.${place.layer}.${place.head}, sequence ${place.sequence}`;
+    for (const location of allHeads(trace))
+      for (const step of steps(trace, location)) {
+        const where = `${step.id} of ${location.block}.${location.layer}.${location.head}, sequence ${location.sequence}`;
         const learned = step.id === "positions" && !trace.info.model.positions.startsWith("sinusoidal");
         const made = await step.load();
         if (!learned) expect(made.length, where).toBeGreaterThan(0);
@@ -50,23 +50,23 @@ describe.each(FIXTURES)("every step of %s", (name) => {
     expect(ticks).toBeGreaterThan(30);
   });
 
-  it("has words, a formula's place and lines of code", async () => {
+  it("has texts and source lines", async () => {
     const trace = await openFixture(name);
-    for (const { id } of allHeads(trace).flatMap((place) => steps(trace, place))) {
+    for (const { id } of allHeads(trace).flatMap((location) => steps(trace, location))) {
       expect(STEP_TEXTS[id].title.ko).toMatch(/./);
       expect(sources[id].code).toMatch(/./);
     }
   });
 });
 
-describe("a tick", () => {
-  it("is refused when one number is another", async () => {
+describe("the check", () => {
+  it("fails if a number differs", async () => {
     const trace = await openFixture("small");
     const weights = await trace.weights({ block: "encoder", layer: 0, head: 0, sequence: 0 });
-    const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
-    weights.data[3] += 1e-4; // what the trace keeps at hand
-    const [softmax] = await sheets(trace, place, "softmax");
-    const [mixed] = await sheets(trace, place, "mixed");
+    const location: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    weights.data[3] += 1e-4; // in the cache of the trace
+    const [softmax] = await sheets(trace, location, "softmax");
+    const [mixed] = await sheets(trace, location, "mixed");
     expect(softmax.check?.agrees).toBe(false);
     expect(softmax.check?.worst).toBeCloseTo(1e-4, 6);
     expect(mixed.check?.agrees).toBe(false);
@@ -74,7 +74,7 @@ describe("a tick", () => {
 });
 
 describe("shapes", () => {
-  it("are those that note 000 prints, in its order", async () => {
+  it("equal those that torch prints, in order", async () => {
     const trace = await openFixture("small");
     const shape = (id: StepId) =>
       steps(trace, { block: "encoder", layer: 0, head: 0, sequence: 0 }).find((step) => step.id === id)?.shapes();
@@ -91,22 +91,22 @@ describe("shapes", () => {
   });
 });
 
-describe("sums", () => {
-  it("say how a number came about", async () => {
+describe("formulas", () => {
+  it("show how a number is computed", async () => {
     const trace = await openFixture("small");
-    const place: HeadLocation = { block: "encoder", layer: 0, head: 1, sequence: 1 };
-    const [q] = await sheets(trace, place, "project");
+    const location: HeadLocation = { block: "encoder", layer: 0, head: 1, sequence: 1 };
+    const [q] = await sheets(trace, location, "project");
     expect(q.formula(1, 2)).toMatch(/^[\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ [\d.()−]+·[\d.()−]+ \+ … \(8\) \+ \(?[\d.−]+\)?$/);
-    const [masked] = await sheets(trace, place, "mask");
+    const [masked] = await sheets(trace, location, "mask");
     expect(masked.formula(0, 6)).toBe("M = 0 [PAD]");
     expect(masked.numbers.data[6]).toBe(-Infinity);
-    const [softmax] = await sheets(trace, place, "softmax");
+    const [softmax] = await sheets(trace, location, "softmax");
     expect(softmax.formula(0, 6)).toBe("0");
     expect(softmax.formula(0, 0)).toMatch(/^e\^[\d.−]+ \/ \(e\^[\d.−]+ \+ e\^[\d.−]+ \+ e\^[\d.−]+ \+ … \(6\)\)$/);
-    const [pe] = await sheets(trace, place, "positions");
+    const [pe] = await sheets(trace, location, "positions");
     expect(pe.formula(3, 5)).toBe("cos(3 / 10000^(4/8))");
   });
-  it("light what made a cell", async () => {
+  it("mark the operands of a cell", async () => {
     const trace = await openFixture("small");
     const [dot] = await sheets(trace, { block: "cross", layer: 0, head: 1, sequence: 0 }, "dot");
     const [q, k] = dot.operands;
@@ -117,7 +117,7 @@ describe("sums", () => {
 });
 
 describe("a muted head", () => {
-  it("has zeros, and says why", async () => {
+  it("has zeros and a note", async () => {
     const trace = await openFixture("small-llama");
     const [softmax] = await sheets(trace, { block: "decoder", layer: 0, head: 1, sequence: 0 }, "softmax");
     expect(Math.max(...Array.from(softmax.numbers.data))).toBe(0);
@@ -125,11 +125,11 @@ describe("a muted head", () => {
   });
 });
 
-describe("what a trace leaves out", () => {
-  it.each(FIXTURES)("weights of %s: nothing is called wrong, attention is still checked", async (name) => {
+describe("missing data", () => {
+  it.each(FIXTURES)("weights of %s: no check fails, attention is still checked", async (name) => {
     const trace = await openFixtureWithout(name, "parameters.");
-    for (const place of allHeads(trace))
-      for (const step of steps(trace, place))
+    for (const location of allHeads(trace))
+      for (const step of steps(trace, location))
         for (const { check, note } of await step.load()) {
           expect(check?.agrees ?? true).toBe(true);
           if (!check) expect(note?.ko).toMatch(/./);
@@ -137,11 +137,11 @@ describe("what a trace leaves out", () => {
           if (["sum", "project", "output", "widen", "narrow"].includes(step.id)) expect(check).toBeNull();
         }
   });
-  it("vectors: the weights are shown, not checked", async () => {
+  it("vectors: the weights are shown without recomputing the scores", async () => {
     const trace = await openFixtureWithout("small", "encoder.0.q");
-    const place: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
-    const [softmax] = await sheets(trace, place, "softmax");
-    expect(softmax.check?.agrees).toBe(true); // of the scores, which are there
-    expect(await sheets(trace, place, "dot")).toEqual([]);
+    const location: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
+    const [softmax] = await sheets(trace, location, "softmax");
+    expect(softmax.check?.agrees).toBe(true); // compared with the recorded scores
+    expect(await sheets(trace, location, "dot")).toEqual([]);
   });
 });

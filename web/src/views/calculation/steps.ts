@@ -1,4 +1,4 @@
-/** The steps of one layer in the order of the notes: what the trace holds of each, and the same computed again. */
+/** The steps of one layer in order: the recorded numbers of each, and the same recomputed. */
 
 import { displayText, readablePieces } from "../../draw/text";
 import type { HeadLocation, Sequence } from "../../trace/format";
@@ -17,7 +17,7 @@ export const STEP_IDS = [
 ] as const;
 export type StepId = (typeof STEP_IDS)[number];
 
-/** What a cell was made of: one row of it, one column, or both. */
+/** An operand of a matrix, and the row and column of it that contribute to a cell. */
 export interface Operand {
   readonly name: string;
   readonly numbers: Numbers;
@@ -28,46 +28,46 @@ export interface Operand {
 export interface StepMatrix {
   readonly name: string;
   readonly numbers: Numbers;
-  /** Whether the page's own numbers are those of the trace; null: there was nothing to compare. */
+  /** Whether the recomputed numbers agree with the trace; null: nothing to compare. */
   readonly check: Agreement | null;
-  /** Why there is no check, or what else to know. */
+  /** Why there is no check, or another remark. */
   readonly note?: Message | undefined;
   readonly rows: readonly string[];
-  readonly columns?: readonly string[]; // numbered without
-  /** What a cell says where that is no number. */
+  readonly columns?: readonly string[]; // default: numbered
+  /** The text of a cell that is not a number. */
   readonly text?: (row: number, column: number) => string;
   readonly operands: readonly Operand[];
-  /** How the cell comes about, without its result. */
+  /** The formula of a cell, without its result. */
   readonly formula: (row: number, column: number) => string;
 }
 
 export interface Step {
   readonly id: StepId;
-  /** As torch prints them, from, to; of queries, or of so many keys. */
+  /** The input and output shapes as torch prints them; `rows` is the number of queries or of keys. */
   readonly shapes: (rows?: number) => readonly (readonly number[])[];
   readonly load: () => Promise<readonly StepMatrix[]>;
 }
 
 const NO_PARAMETERS: Message = {
-  ko: "가중치가 기록에 없어 확인하지 못함 (우리 모델의 작은 기록에만)",
-  en: "not checked: the trace lacks the weights (small traces of jumok's models hold them)",
+  ko: "가중치가 트레이스에 없어 확인하지 못함 (jumok 모델의 작은 트레이스에만 기록됨)",
+  en: "not checked: the trace does not contain the weights (recorded only in small traces of jumok models)",
 };
 const NOT_RECORDED: Message = {
-  ko: "기록에 없어 여기서 계산함",
-  en: "not in the trace: computed here",
+  ko: "트레이스에 없어 페이지가 계산함",
+  en: "not in the trace: computed by the page",
 };
 
 const OTHER_OPERATIONS: Message = {
-  ko: "이 모델은 식 (1) 말고도 점수나 가중치를 바꿈",
-  en: "this model does more to its scores or weights than equation (1)",
+  ko: "이 모델은 식 (1) 외에 점수나 가중치를 추가로 변환함",
+  en: "this model applies more operations to scores or weights than equation (1)",
 };
 
-const LOOKED_UP: Message = { ko: "낱말집에서 찾음", en: "looked up in the vocabulary" };
-const NO_NUMBERS: Message = { ko: "아직 수가 아님", en: "no numbers yet" };
+const LOOKED_UP: Message = { ko: "어휘에서 찾은 값", en: "looked up in the vocabulary" };
+const NO_NUMBERS: Message = { ko: "아직 수치가 아님", en: "not numeric yet" };
 
-/** The steps that lead to and through one layer, for the sequence and head in focus. */
-export function steps(trace: Trace, position: HeadLocation): readonly Step[] {
-  const data = new LayerData(trace, position);
+/** The steps up to and through one layer, for the focused sequence and head. */
+export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
+  const data = new LayerData(trace, location);
   const { block, model, side } = data;
   const B = trace.info.sides[side]?.length ?? 1;
   const [T, S] = [data.queries.pieces.length, data.keys.pieces.length];
@@ -84,7 +84,7 @@ export function steps(trace: Trace, position: HeadLocation): readonly Step[] {
     ["embedding", sentences, () => embedding(data)],
     ["positions", sentences, () => positions(data)],
     ["sum", within, () => inputSum(data)],
-    ["input", [[B, T, D]], (position.layer > 0 || data.part === "cross") && (() => input(data))],
+    ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross") && (() => input(data))],
     ["before", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
     ["project", (N) => [[B, N, D], [B, N, H * K]], () => project(data)],
     ["heads", (N) => [[B, N, H * K], [B, N, H, K], [B, H, N, K]], () => headVectors(data, false)],
@@ -103,7 +103,7 @@ export function steps(trace: Trace, position: HeadLocation): readonly Step[] {
     ["widen", [[B, T, D], [B, T, F]], () => feedForwardUp(data)],
     ["narrow", [[B, T, F], [B, T, D]], () => feedForwardDown(data)],
     ["add_feed_forward", within, () => addNorm(data, "feed_forward", feedForwardInput(data))],
-    ["closing", within, model.norm_first && position.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
+    ["closing", within, model.norm_first && location.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
   ];
   return all.flatMap(([id, shapes, load]) =>
     load ? [{ id, shapes: (rows = T) => (typeof shapes === "function" ? shapes(rows) : shapes), load: once(load) }] : [],
@@ -111,8 +111,8 @@ export function steps(trace: Trace, position: HeadLocation): readonly Step[] {
 }
 
 function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let made: Promise<Value> | undefined;
-  return () => (made ??= make());
+  let computedHere: Promise<Value> | undefined;
+  return () => (computedHere ??= make());
 }
 
 /** The pieces of a sequence as labels. */
@@ -120,7 +120,7 @@ export function pieceNames(sequence: Sequence): readonly string[] {
   return readablePieces(sequence).map(displayText);
 }
 
-/** A sheet of the trace's numbers, or of the page's own where the trace holds none; none at all without either. */
+/** The recorded matrix, or the recomputed one if none was recorded; empty without either. */
 function stepMatrix(
   data: LayerData,
   name: string,
@@ -142,13 +142,13 @@ const sameRow = (row: number) => ({ row });
 const sameColumn = (_: number, column: number) => ({ column });
 const sameCell = (row: number, column: number) => ({ row, column });
 
-/** Tables of one shape that are added cell by cell. */
+/** Matrices of one shape that are added. */
 function addends(...parts: readonly (readonly [string, Numbers | null])[]): Pick<StepMatrix, "operands" | "formula"> {
   const present = parts.flatMap(([name, numbers]) => (numbers ? [{ name, numbers, highlight: sameCell }] : []));
   return { operands: present, formula: (r, c) => formatSum(...present.map(({ numbers }) => valueAt(numbers, r, c))) };
 }
 
-/** Two factors and what is added: rows of a times columns of b. */
+/** Two factors and a bias: rows of x times columns of y. */
 function factors(x: readonly [string, Numbers], y: readonly [string, Numbers], bias?: Numbers | null): Pick<StepMatrix, "operands" | "formula"> {
   return {
     operands: [
@@ -159,7 +159,7 @@ function factors(x: readonly [string, Numbers], y: readonly [string, Numbers], b
   };
 }
 
-/** What a norm does to a cell. */
+/** The formula of a normalised cell. */
 function normFormula(data: LayerData, x: Numbers): Pick<StepMatrix, "operands" | "formula"> {
   return {
     operands: [{ name: "x", numbers: x, highlight: sameRow }],
@@ -199,7 +199,7 @@ async function embedding(data: LayerData): Promise<readonly StepMatrix[]> {
   const known = [...new Set(batch.flatMap(({ ids }) => ids))].sort((x, y) => x - y);
   const at = data.queries.ids.map((id) => known.indexOf(id));
   const taken = (by: number) => a.table(at.length, rows.columns, (r, c) => valueAt(rows, at[r], c) * by);
-  const scales = [Math.sqrt(rows.columns), 1]; // section 3.4, or not
+  const scales = [Math.sqrt(rows.columns), 1]; // section 3.4, or unscaled
   const scale = scales.find((by) => data.compare(taken(by), recorded, name)?.agrees) ?? scales[0];
   return stepMatrix(data, "x", taken(scale), recorded, name, {
     operands: [{ name: "E", numbers: rows, highlight: (r, c) => ({ row: at[r], column: c }) }],
@@ -222,15 +222,15 @@ async function positions(data: LayerData): Promise<readonly StepMatrix[]> {
         name: "PE",
         numbers: recorded,
         check: null,
-        note: { ko: "배운 표: 식이 없음", en: "learned: there is no formula" },
+        note: { ko: "학습된 표: 수식이 없음", en: "learned table: no formula" },
         rows: pieceNames(data.queries),
         operands: [{ name: "PE", numbers: whole, highlight: (r, c) => ({ row: at[r], column: c }) }],
         formula: (r, c) => `PE[${at[r]}, ${c}]`,
       },
     ];
   const halves = data.model.positions.endsWith("halves");
-  const made = a.sinusoids(whole.rows, d, 10000, halves);
-  const computed = a.table(at.length, d, (r, c) => valueAt(made, at[r], c));
+  const computedHere = a.sinusoids(whole.rows, d, 10000, halves);
+  const computed = a.table(at.length, d, (r, c) => valueAt(computedHere, at[r], c));
   const sines = Math.ceil(d / 2);
   return stepMatrix(data, "PE", computed, recorded, name, {
     operands: [{ name: "PE", numbers: whole, highlight: (r, c) => ({ row: at[r], column: c }) }],
@@ -266,27 +266,27 @@ async function inputSum(data: LayerData): Promise<readonly StepMatrix[]> {
 // Attention
 
 async function input(data: LayerData): Promise<readonly StepMatrix[]> {
-  const { location: position, part } = data;
-  const made: Message =
+  const { location, part } = data;
+  const computedHere: Message =
     part === "cross"
-      ? { ko: "블록 decoder에서 계산함", en: "computed in block decoder" }
-      : { ko: `층 ${position.layer - 1}에서 계산함`, en: `computed in layer ${position.layer - 1}` };
-  const encoded: Message = { ko: "인코더의 마지막 출력", en: "the encoder's last output" };
+      ? { ko: "decoder 블록에서 계산한 값", en: "computed in the decoder block" }
+      : { ko: `레이어 ${location.layer - 1}에서 계산한 값`, en: `computed in layer ${location.layer - 1}` };
+  const encoded: Message = { ko: "인코더의 마지막 출력", en: "the final output of the encoder" };
   const x = await data.residual();
   const memory = part === "cross" ? await data.memory() : null;
   const plain = (name: string, numbers: Numbers | null, note: Message, of: Sequence): readonly StepMatrix[] =>
     numbers ? [{ name, numbers, check: null, note, rows: pieceNames(of), operands: [], formula: () => name }] : [];
-  return [...plain("x", x, made, data.queries), ...plain("memory", memory, encoded, data.keys)];
+  return [...plain("x", x, computedHere, data.queries), ...plain("memory", memory, encoded, data.keys)];
 }
 
-/** A norm that stands by itself: before a part of a pre-norm layer, or behind the last. */
-async function norm(data: LayerData, entering: Promise<Numbers | null>, parameters: string, result: string): Promise<readonly StepMatrix[]> {
-  const x = await entering;
+/** A single norm: before a sublayer of a pre-norm layer, or after the last layer. */
+async function norm(data: LayerData, input: Promise<Numbers | null>, parameters: string, result: string): Promise<readonly StepMatrix[]> {
+  const x = await input;
   return stepMatrix(data, "LN(x)", await data.norm(x, parameters), await data.matrixOrNull(result), result, x ? normFormula(data, x) : NO_FORMULA);
 }
 
-function preNorm(data: LayerData, part: string, entering: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
-  return norm(data, entering, `${data.location.layer}.around_${part}.norm`, data.stepName(`${part}_input`));
+function preNorm(data: LayerData, part: string, input: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
+  return norm(data, input, `${data.location.layer}.around_${part}.norm`, data.stepName(`${part}_input`));
 }
 
 const PROJECTIONS = [
@@ -303,7 +303,7 @@ interface Projection {
   readonly operands: Partial<StepMatrix> & Pick<StepMatrix, "formula">;
 }
 
-/** The three projections of this layer computed from what enters it; null where its weights are not held. */
+/** The three projections of this layer, recomputed from its input; null if its weights were not recorded. */
 function projections(data: LayerData): Promise<readonly Projection[]> {
   return data.memoise("projections", () => projectAll(data));
 }
@@ -316,13 +316,13 @@ async function projectAll(data: LayerData): Promise<readonly Projection[]> {
 
 async function projection(data: LayerData, x: Numbers | null, letter: string, vectors: Vectors, name: string): Promise<Projection> {
   const map = await data.linearMap(`${data.part}.${name}`);
-  const made = x && map && a.linear(x, map.weight, map.bias);
+  const computedHere = x && map && a.linear(x, map.weight, map.bias);
   const sequence = vectors === "q" ? data.queries : data.keys;
   const operands = x && map ? factors(["X", x], [`W_${letter}`, map.weight], map.bias) : NO_FORMULA;
-  return { letter, vectors, made, sequence, operands };
+  return { letter, vectors, made: computedHere, sequence, operands };
 }
 
-/** The recorded vectors before they were turned; as they are where positions are not rotary. */
+/** The recorded vectors before the rotation; unchanged without rotary positions. */
 async function withoutRotation(data: LayerData, vectors: Vectors, of: Sequence, head?: number): Promise<Numbers | null> {
   const recorded = await data.head(vectors, head);
   const angles = data.rotary && vectors !== "v" ? await data.tensorOrNull("rotary") : null;
@@ -330,33 +330,33 @@ async function withoutRotation(data: LayerData, vectors: Vectors, of: Sequence, 
 }
 
 async function project(data: LayerData): Promise<readonly StepMatrix[]> {
-  const sheets = await Promise.all(
-    (await projections(data)).map(async ({ letter, vectors, made, sequence, operands }) => {
+  const matrices = await Promise.all(
+    (await projections(data)).map(async ({ letter, vectors, made: computedHere, sequence, operands }) => {
       const { heads, key_heads } = data.block;
       const count = vectors === "q" ? heads : key_heads;
       const each = await Promise.all(
         Array.from({ length: count }, (_, i) => withoutRotation(data, vectors, sequence, vectors === "q" ? i : (i * heads) / key_heads)),
       );
       const recorded = each.every((one) => one !== null) ? a.concatColumns(each) : null;
-      return stepMatrix(data, letter, made, recorded, data.attentionName(vectors), { ...operands, rows: pieceNames(sequence) });
+      return stepMatrix(data, letter, computedHere, recorded, data.attentionName(vectors), { ...operands, rows: pieceNames(sequence) });
     }),
   );
-  return sheets.flat();
+  return matrices.flat();
 }
 
-/** The vectors of the head in focus: cut out of all heads, or turned by their positions. */
+/** The vectors of the focused head: sliced from all heads, or rotated by position. */
 async function headVectors(data: LayerData, turn: boolean): Promise<readonly StepMatrix[]> {
   const { d_head: width } = data.block;
   const half = width / 2;
   const angles = turn ? await data.tensorOrNull("rotary") : null;
-  const sheets = await Promise.all(
-    (await projections(data)).slice(0, turn ? 2 : 3).map(async ({ letter, vectors, made, sequence }) => {
+  const matrices = await Promise.all(
+    (await projections(data)).slice(0, turn ? 2 : 3).map(async ({ letter, vectors, made: computedHere, sequence }) => {
       const from = width * (vectors === "q" ? data.location.head : data.keyHead(data.location.head));
       const at = positionsOf(sequence);
-      const cut = made && a.sliceColumns(made, from, width);
+      const cut = computedHere && a.sliceColumns(computedHere, from, width);
       const computed = cut && angles ? a.rotate(cut, angles.data, at) : cut;
       const recorded = await (turn ? data.head(vectors) : withoutRotation(data, vectors, sequence));
-      const numbers = turn ? cut : made;
+      const numbers = turn ? cut : computedHere;
       return stepMatrix(data, letter, computed, recorded, data.attentionName(vectors), {
         rows: pieceNames(sequence),
         operands: numbers ? [{ name: letter, numbers, highlight: (r, c) => ({ row: r, column: turn ? c : from + c }) }] : [],
@@ -369,10 +369,10 @@ async function headVectors(data: LayerData, turn: boolean): Promise<readonly Ste
       });
     }),
   );
-  return sheets.flat();
+  return matrices.flat();
 }
 
-/** q·k of every query and key, times the scale, plus the bias: computed here; and what was recorded of it. */
+/** The recomputed scores: q·k of every query and key, times the scale, plus the bias; and the recorded ones. */
 interface Scores {
   readonly q: Numbers | null;
   readonly keys: Numbers | null;
@@ -392,20 +392,20 @@ async function computeScores(data: LayerData): Promise<Scores> {
   const [q, k] = await Promise.all([data.head("q"), data.head("k")]);
   const keys = k && a.transpose(k);
   const raw = q && keys && a.matmul(q, keys);
-  const made = raw && a.mapCells(raw, (value) => scaleScore(value, data.block));
+  const computedHere = raw && a.mapCells(raw, (value) => scaleScore(value, data.block));
   const bias = await data.trace.bias(data.location);
   const name = data.attentionName("scores");
   const recorded = data.trace.has(name) ? await data.trace.scores(data.location) : null;
-  const computed = made && bias ? a.add(made, bias) : made;
-  return { q, keys, raw, scaled: made, bias, computed, recorded, check: data.compare(computed, recorded, name) };
+  const computed = computedHere && bias ? a.add(computedHere, bias) : computedHere;
+  return { q, keys, raw, scaled: computedHere, bias, computed, recorded, check: data.compare(computed, recorded, name) };
 }
 
 const SCORES_LATER: Message = {
-  ko: "점수는 기록에 없음: softmax에서 확인함",
-  en: "no scores in the trace: the softmax checks them",
+  ko: "트레이스에 점수가 없음: softmax에서 확인",
+  en: "no scores in the trace: checked by the softmax",
 };
 
-/** A sheet on the way to the scores: it stands when the scores do. */
+/** An intermediate matrix of the scores; it is checked by checking the scores. */
 function intermediateScores(data: LayerData, name: string, numbers: Numbers | null, check: Agreement | null, more: Pick<StepMatrix, "operands" | "formula">): readonly StepMatrix[] {
   if (!numbers) return [];
   return [{ name, numbers, check, note: check ? undefined : SCORES_LATER, rows: pieceNames(data.queries), columns: pieceNames(data.keys), ...more }];
@@ -435,7 +435,7 @@ async function bias(data: LayerData): Promise<readonly StepMatrix[]> {
   return intermediateScores(data, "QKᵀ/√d + B", computed, check, addends(["QKᵀ/√d", scaled], ["B", bias]));
 }
 
-/** Scores as softmax meets them: recorded, else computed; null without vectors. */
+/** The input of the softmax: recorded scores, else recomputed ones; null without vectors. */
 async function softmaxInput(data: LayerData): Promise<Numbers | null> {
   const { recorded, computed } = await scoresOf(data);
   return recorded ?? computed;
@@ -465,16 +465,16 @@ async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
   ];
 }
 
-/** Whether this head was switched off. */
-export function isMuted(trace: Trace, position: HeadLocation): boolean {
-  return trace.info.muted.some(([block, layer, head]) => block === position.block && layer === position.layer && head === position.head);
+/** Whether this head was muted. */
+export function isMuted(trace: Trace, location: HeadLocation): boolean {
+  return trace.info.muted.some(([block, layer, head]) => block === location.block && layer === location.layer && head === location.head);
 }
 
 async function softmax(data: LayerData): Promise<readonly StepMatrix[]> {
   const [scores, mask, weights] = await Promise.all([softmaxInput(data), data.mask(), data.trace.weights(data.location)]);
   const muted = isMuted(data.trace, data.location);
-  const made = scores && a.softmax(scores, mask.data);
-  const computed = made && (muted ? a.mapCells(made, () => 0) : made);
+  const computedHere = scores && a.softmax(scores, mask.data);
+  const computed = computedHere && (muted ? a.mapCells(computedHere, () => 0) : computedHere);
   const [matrix] = stepMatrix(data, "A", computed, weights, data.attentionName("weights"), {
     columns: pieceNames(data.keys),
     operands: scores ? [{ name: "QKᵀ/√d + M", numbers: scores, highlight: sameRow }] : [],
@@ -485,7 +485,7 @@ async function softmax(data: LayerData): Promise<readonly StepMatrix[]> {
       return `${e(c)} / (${[c, ...open.slice(0, 2)].map(e).join(" + ")}${open.length > 2 ? ` + … (${open.length + 1})` : ""})`;
     },
   });
-  const silent: Message = { ko: "꺼진 머리: 0으로 바꿈", en: "a muted head: set to 0" };
+  const silent: Message = { ko: "꺼진 헤드: 0으로 설정", en: "muted head: set to 0" };
   return [muted ? { ...matrix, note: silent } : matrix];
 }
 
@@ -495,19 +495,19 @@ async function weightedValuesOfHead(data: LayerData, head: number): Promise<{ we
 }
 
 async function weightedValues(data: LayerData): Promise<readonly StepMatrix[]> {
-  const made = await weightedValuesOfHead(data, data.location.head);
-  if (!made) return [];
-  return stepMatrix(data, "A V", made.computed, await data.head("mixed"), data.attentionName("mixed"), factors(["A", made.weights], ["V", made.v]));
+  const computedHere = await weightedValuesOfHead(data, data.location.head);
+  if (!computedHere) return [];
+  return stepMatrix(data, "A V", computedHere.computed, await data.head("mixed"), data.attentionName("mixed"), factors(["A", computedHere.weights], ["V", computedHere.v]));
 }
 
 async function concat(data: LayerData): Promise<readonly StepMatrix[]> {
   const recorded = await data.allHeads("mixed");
   if (!recorded) return [];
   const { heads, d_head: width } = data.block;
-  const made = await Promise.all(Array.from({ length: heads }, (_, head) => weightedValuesOfHead(data, head)));
-  const computed = made.every((one) => one !== null) ? a.concatColumns(made.map((one) => one.computed)) : null;
+  const computedHere = await Promise.all(Array.from({ length: heads }, (_, head) => weightedValuesOfHead(data, head)));
+  const computed = computedHere.every((one) => one !== null) ? a.concatColumns(computedHere.map((one) => one.computed)) : null;
   return stepMatrix(data, "concat", computed, recorded, data.attentionName("mixed"), {
-    operands: made.flatMap((one, i) =>
+    operands: computedHere.flatMap((one, i) =>
       one && i < 4
         ? [{ name: `head ${i}`, numbers: one.computed, highlight: (r: number, c: number) => (Math.floor(c / width) === i ? { row: r, column: c % width } : {}) }]
         : [],
@@ -516,7 +516,7 @@ async function concat(data: LayerData): Promise<readonly StepMatrix[]> {
   });
 }
 
-/** A linear map of the layer over x, against what was recorded of its result. */
+/** A linear map of the layer applied to x, compared with its recorded result. */
 async function linearMap(data: LayerData, letters: readonly [string, string, string], x: Numbers | null, weight: string, result: string): Promise<readonly StepMatrix[]> {
   const name = data.stepName(result);
   const map = await data.linearMap(weight);
@@ -528,17 +528,17 @@ async function output(data: LayerData): Promise<readonly StepMatrix[]> {
   return linearMap(data, ["Y", "concat", "W_O"], await data.allHeads("mixed"), `${data.part}.output`, data.part);
 }
 
-// What follows attention
+// After attention
 
-/** What enters the feed-forward, before any norm. */
+/** The input of the feed-forward sublayer, before any norm. */
 function feedForwardInput(data: LayerData): Promise<Numbers | null> {
   return data.matrixOrNull(data.stepName(data.hasCross ? "after_cross" : "after_attention"));
 }
 
-/** Add & Norm around a part: x is what entered it. */
-async function addNorm(data: LayerData, part: string, entering: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
+/** Add & Norm of a sublayer; x is its input. */
+async function addNorm(data: LayerData, part: string, input: Promise<Numbers | null>): Promise<readonly StepMatrix[]> {
   const name = data.stepName(`after_${part}`);
-  const [x, y, recorded] = await Promise.all([entering, data.matrixOrNull(data.stepName(part)), data.matrixOrNull(name)]);
+  const [x, y, recorded] = await Promise.all([input, data.matrixOrNull(data.stepName(part)), data.matrixOrNull(name)]);
   const added = x && y && a.add(x, y);
   if (data.model.norm_first) return stepMatrix(data, "x + Y", added, recorded, name, addends(["x", x], ["Y", y]));
   const computed = await data.norm(added, `${data.location.layer}.around_${part}.norm`);
@@ -555,12 +555,12 @@ async function feedForwardUp(data: LayerData): Promise<readonly StepMatrix[]> {
   const activation = a.activations[data.model.activation];
   if (!x || !up || !activation || (data.model.gated && !gate)) return stepMatrix(data, "FFN", null, recorded, name, NO_FORMULA);
   const widened = a.linear(x, up.weight, up.bias);
-  const opening = gate && a.linear(x, gate.weight, gate.bias);
+  const gateValues = gate && a.linear(x, gate.weight, gate.bias);
   const activated = a.mapCells(widened, (value) => activation(value));
   const { operands, formula } = factors(["X", x], ["W_1", up.weight], up.bias);
-  return stepMatrix(data, "FFN", opening ? a.zipCells(activated, opening, (f, g) => f * g) : activated, recorded, name, {
+  return stepMatrix(data, "FFN", gateValues ? a.zipCells(activated, gateValues, (f, g) => f * g) : activated, recorded, name, {
     operands: gate ? [...operands, { name: "W_g", numbers: gate.weight, highlight: sameColumn }] : operands,
-    formula: (r, c) => `${data.model.activation}(${formula(r, c)})${opening ? ` · ${formatFactor(valueAt(opening, r, c))}` : ""}`,
+    formula: (r, c) => `${data.model.activation}(${formula(r, c)})${gateValues ? ` · ${formatFactor(valueAt(gateValues, r, c))}` : ""}`,
   });
 }
 

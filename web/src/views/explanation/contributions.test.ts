@@ -5,7 +5,7 @@ import { wordContributions, argmax, textParts, signed, withoutWord } from "./con
 const word = (text: string, from: number, to: number, ...p: number[]) => ({ text, span: [from, to] as const, without: p });
 
 describe("explanation", () => {
-  test("a word that helps is positive, one that hurts is negative", () => {
+  test("a supporting word is positive, an opposing one negative", () => {
     const explained = { probabilities: [0.2, 0.8], words: [word("a", 0, 1, 0.5, 0.5), word("b", 2, 3, 0.1, 0.9)], agreement: null };
     expect(wordContributions(explained, 1).map((c) => c.toFixed(2))).toEqual(["0.30", "-0.10"]);
     expect(wordContributions(explained, 0).map((c) => c.toFixed(2))).toEqual(["-0.30", "0.10"]);
@@ -22,7 +22,7 @@ describe("explanation", () => {
     ]);
   });
 
-  test("the parts are the text, whatever the spans", () => {
+  test("the parts always add up to the text", () => {
     const span = fc.tuple(fc.nat(12), fc.nat(12)).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const);
     fc.assert(
       fc.property(fc.string({ unit: "grapheme", maxLength: 12 }), fc.array(span, { maxLength: 5 }), (text, spans) => {
@@ -32,7 +32,7 @@ describe("explanation", () => {
     );
   });
 
-  test("deleting a word takes the blanks behind it, at the end those before it, as Python does", () => {
+  test("deleting a word removes the blanks after it, at the end those before it, as in Python", () => {
     expect(withoutWord("이 영화 정말", [2, 4])).toBe("이 정말");
     expect(withoutWord("이 영화 정말", [5, 7])).toBe("이 영화");
     expect(withoutWord("a b", [0, 1])).toBe("b");
@@ -42,7 +42,7 @@ describe("explanation", () => {
     expect(withoutWord("a", [0, 1])).toBe("");
   });
 
-  test("signs are written, zero has none", () => {
+  test("numbers have signs except zero", () => {
     expect([signed(0.1234), signed(-0.5), signed(-0.0001), signed(0)]).toEqual(["+0.123", "\u22120.500", "0.000", "0.000"]);
   });
 });

@@ -1,4 +1,4 @@
-/** What a word does for a label: the probability of the label, less its probability with the word deleted. */
+/** The contribution of a word to a label: the probability of the label minus its probability without the word. */
 
 import type { Classification } from "../../trace/format";
 
@@ -8,7 +8,7 @@ export function argmax(probabilities: readonly number[]): number {
   return probabilities.indexOf(Math.max(...probabilities));
 }
 
-/** p(label) − p(label without the word), a number for each word. */
+/** p(label) − p(label without the word), for each word. */
 export function wordContributions(explained: Explained, label: number): number[] {
   return explained.words.map((word) => explained.probabilities[label] - word.without[label]);
 }
@@ -18,7 +18,7 @@ export interface TextPart {
   readonly word: number; // -1: between words
 }
 
-/** The text cut at the words; spans count code points, and words that overlap are cut where the first ends. */
+/** The text split at the words; spans count code points, and overlapping words are split where the first ends. */
 export function textParts(text: string, words: Explained["words"]): TextPart[] {
   const points = Array.from(text);
   const result: TextPart[] = [];
@@ -35,7 +35,7 @@ export function textParts(text: string, words: Explained["words"]): TextPart[] {
   return result;
 }
 
-/** The text without a word and the blanks behind it; without those before it at the end (of a text of a pair, too). */
+/** The text without a word and the blanks after it; at the end of a text (also of the first of a pair), without the blanks before it. */
 export function withoutWord(text: string, [from, to]: readonly [number, number]): string {
   const points = Array.from(text);
   const blank = (i: number) => /^[^\S\t]$/.test(points[i] ?? "");
@@ -44,7 +44,7 @@ export function withoutWord(text: string, [from, to]: readonly [number, number])
   return points.slice(0, from).concat(points.slice(to)).join("");
 }
 
-/** A number with its sign, and a true minus. */
+/** A number with its sign, with a true minus sign. */
 export function signed(value: number, digits = 3): string {
   const text = Math.abs(value).toFixed(digits);
   if (Number(text) === 0) return text;

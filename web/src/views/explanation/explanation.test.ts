@@ -15,7 +15,7 @@ afterEach(() => {
   [currentTrace.value, sequence.value, deleted.value] = [null, 0, -1];
 });
 
-it("another text has all its words", async () => {
+it("another text resets the deleted word", async () => {
   deleted.value = 1; // as the address says
   currentTrace.value = await testTrace();
   expect(deleted.value).toBe(1);
@@ -26,7 +26,7 @@ it("another text has all its words", async () => {
   expect(deleted.value).toBe(-1);
 });
 
-it("an address names a text and its word at once", async () => {
+it("an address can select a text and a word at once", async () => {
   currentTrace.value = await testTrace();
   batch(() => ([sequence.value, deleted.value] = [1, 2]));
   expect(deleted.value).toBe(2);
@@ -39,7 +39,7 @@ function luminance(colour: string): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-test.each(["light", "dark"] as const)("ink on every ground has a contrast of 4.5 and more: %s", (shade) => {
+test.each(["light", "dark"] as const)("text on every background has a contrast of at least 4.5: %s", (shade) => {
   for (let value = -1; value <= 1; value += 1 / 128) {
     const { background, color } = tint(diverging(shade), value, 1);
     const [dark, light] = [luminance(background), luminance(color)].sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-/** Explanation of a classification: what each word does for a label, found by deleting it. */
+/** Explanation of a classification: the contribution of each word to a label, by leave-one-out. */
 
 import { effect } from "@preact/signals";
 import { type Drawing, bars } from "../../draw/bars";
@@ -24,10 +24,10 @@ export const explanation: ViewRenderer = {
   table,
 };
 
-const labelSetting = setting("explanation", "label", -1); // -1: the likeliest
-const deletedSetting = setting("explanation", "without", -1); // number of the word, -1: none
+const labelSetting = setting("explanation", "label", -1); // -1: the most probable
+const deletedSetting = setting("explanation", "without", -1); // index of the word; -1: none
 
-// A word is deleted of one text: of the next none is, unless the address names both at once.
+// A deleted word belongs to one text: another text resets it, unless the address sets both at once.
 const current = () => ({ trace: currentTrace.value, sequence: sequence.value, word: deletedSetting.value });
 let last = current();
 effect(() => {
@@ -75,7 +75,7 @@ function Stage({ trace }: StageProps) {
         {summary(found)} <RunWithoutWord of={found} />
       </p>
       <label class="choice">
-        {t({ ko: "낱말이 더하는 것:", en: "What words add to" })}
+        {t({ ko: "단어의 기여도:", en: "Contribution of words to" })}
         <select value={found.label} onChange={(event) => (labelSetting.value = Number(event.currentTarget.value))}>
           {labels.map((name, i) => (
             <option key={i} value={i}>
@@ -92,35 +92,35 @@ function Stage({ trace }: StageProps) {
   );
 }
 
-/** Behind a live page the model can be asked again, and looked into, without the word. */
+/** In a live page the model can be run again without the word. */
 function RunWithoutWord({ of: { text, explained, deleted: deleted } }: { readonly of: Explanation }) {
   if (deleted < 0 || !liveModel.value?.traces) return null;
   const ask = () => runModel({ text: withoutWord(text, explained.words[deleted].span), target: null, decode: null });
   return (
     <button type="button" disabled={busy.value} onClick={() => void ask()}>
-      {t({ ko: "이 낱말 없이 다시 실행", en: "Run again without it" })}
+      {t({ ko: "이 단어 없이 다시 실행", en: "Run again without this word" })}
     </button>
   );
 }
 
 const NO_WORDS: Message = {
-  ko: "이 기록에는 낱말을 지운 답이 없습니다.",
-  en: "This trace holds no answers without single words.",
+  ko: "이 트레이스에는 단어를 삭제한 예측이 없습니다.",
+  en: "This trace has no predictions with deleted words.",
 };
 const CAUTION: Message = {
-  ko: "주목은 이유가 아닙니다: 많이 본 낱말을 지워도 답이 그대로일 수 있습니다. 하나씩 지워서는 낱말들이 함께 하는 일도 보이지 않습니다.",
-  en: "Attention is not a reason: deleting a word that was looked at much may change nothing. Nor does deleting one at a time show what words do together.",
+  ko: "어텐션은 설명이 아닙니다: 가중치가 큰 단어를 삭제해도 예측이 그대로일 수 있습니다. 단어를 하나씩 삭제하면 단어 사이의 상호작용은 보이지 않습니다.",
+  en: "Attention is not explanation: deleting a word with a large weight may not change the prediction. Deleting one word at a time does not show interactions between words.",
 };
 
 function agreement(value: number | null): string {
   const rho = value === null ? "–" : signed(value, 2);
   return t({
-    ko: `주목과의 일치: 스피어만 ρ = ${rho} (유력한 답의 변화와 받은 주목의 순위; 낱말 셋부터).`,
-    en: `Agreement with attention: Spearman ρ = ${rho} (ranks of the likeliest label's change and of attention paid; from three words on).`,
+    ko: `어텐션과의 일치도: 스피어만 ρ = ${rho} (예측된 레이블의 변화와 받은 어텐션의 순위; 단어 3개 이상).`,
+    en: `Agreement with attention: Spearman ρ = ${rho} (ranks of the change of the predicted label and of the attention received; at least three words).`,
   });
 }
 
-/** The text: each word on the tint of what it adds, its number below. */
+/** The text: each word with a background for its contribution, and the number below. */
 function Text({ of: { text, explained, contributions, deleted: deleted } }: { readonly of: Explanation }) {
   const max = colourRange(contributions);
   const ramp = diverging(shade.value);
@@ -147,7 +147,7 @@ function Text({ of: { text, explained, contributions, deleted: deleted } }: { re
   );
 }
 
-/** What stands between words: blanks, and a new line where one text of a pair ends. */
+/** The text between words: blanks, and a line break between the texts of a pair. */
 function Between({ text }: { readonly text: string }) {
   if (text.includes("\t") || text.includes("\n")) return <span class="explanation-break" />;
   return <span>{text.trim() ? displayText(text) : " "}</span>;
@@ -168,12 +168,12 @@ function Legend({ max }: { readonly max: number }) {
   );
 }
 
-/** Where the colours end; what adds next to nothing must not look as if it did. */
-function colourRange(adds: readonly number[]): number {
-  return Math.max(0.05, ...adds.map(Math.abs));
+/** The end of the colour scale, with a minimum, so that negligible contributions stay pale. */
+function colourRange(contributions: readonly number[]): number {
+  return Math.max(0.05, ...contributions.map(Math.abs));
 }
 
-/** The classes: their probabilities, and those without the deleted word below. */
+/** The probabilities of the classes, and those without the deleted word. */
 function classBars({ labels, explained, label: label, deleted: deleted }: Explanation, colours: DrawingColours): Drawing {
   return bars(
     labels.map((name, i) => ({
@@ -189,16 +189,16 @@ function classBars({ labels, explained, label: label, deleted: deleted }: Explan
 
 function summary({ labels, explained, deleted: deleted }: Explanation): string {
   const best = argmax(explained.probabilities);
-  const sure = (p: number) => p.toFixed(4);
+  const fixed = (p: number) => p.toFixed(4);
   const name = displayText(labels[best]);
   const before = explained.probabilities[best];
-  if (deleted < 0) return t({ ko: `답: ${name}, 확률 ${sure(before)}.`, en: `Answer: ${name}, probability ${sure(before)}.` });
+  if (deleted < 0) return t({ ko: `예측: ${name}, 확률 ${fixed(before)}.`, en: `Prediction: ${name}, probability ${fixed(before)}.` });
   const word = displayText(explained.words[deleted].text);
   const rest = explained.words[deleted].without;
   const now = displayText(labels[argmax(rest)]);
   return t({
-    ko: `‘${word}’ 없이: ${name} ${sure(before)} → ${sure(rest[best])}; 답은 ${now === name ? "그대로" : now}.`,
-    en: `Without “${word}”: ${name} ${sure(before)} → ${sure(rest[best])}; the answer ${now === name ? "stays" : `becomes ${now}`}.`,
+    ko: `‘${word}’ 삭제: ${name} ${fixed(before)} → ${fixed(rest[best])}; 예측은 ${now === name ? "그대로" : now}.`,
+    en: `Without “${word}”: ${name} ${fixed(before)} → ${fixed(rest[best])}; the prediction ${now === name ? "does not change" : `becomes ${now}`}.`,
   });
 }
 
@@ -236,7 +236,7 @@ async function svg(trace: Trace): Promise<string> {
     y + 80,
     summary(found),
     element("g", { transform: `translate(${edge} 12)` }, markup(classes.content)),
-    line(edge, classes.height + 32, t({ ko: `낱말이 더하는 것: ${name}`, en: `What words add to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
+    line(edge, classes.height + 32, t({ ko: `단어의 기여도: ${name}`, en: `Contribution of words to ${name}` }), { size: 11, fill: PRINT_COLOURS.faint }),
     words,
     line(edge, y + 66, note, { size: 11, fill: PRINT_COLOURS.faint }),
   );

@@ -1,29 +1,29 @@
-/** The beam tree: what was kept at each step, laid out from left to right, a window of steps at a time. */
+/** The layout of the beam tree: the beams of each step from left to right, in a window of steps. */
 
 import type { Beam, Step } from "../../trace/format";
 
 export interface TreeNode {
   readonly beam: Beam;
   readonly step: number;
-  readonly x: number; // in steps, from the first of the window
+  readonly x: number; // in steps, from the start of the window
   y: number; // in rows
   readonly children: TreeNode[];
 }
 
 export interface TreeLink {
-  readonly from: TreeNode | null; // null: it comes from before the window
+  readonly from: TreeNode | null; // null: a parent before the window
   readonly to: TreeNode;
 }
 
 export interface TreeLayout {
   readonly nodes: readonly TreeNode[];
   readonly links: readonly TreeLink[];
-  readonly first: number; // the steps drawn, both included
+  readonly first: number; // the first and the last step, inclusive
   readonly last: number;
   readonly rows: number;
 }
 
-/** The steps around `step` that together have at most `most` beams. */
+/** The window around `step` with at most `max` beams in total. */
 export function windowOf(steps: readonly Step[], step: number, max: number): readonly [first: number, last: number] {
   let first = step;
   let last = step;
@@ -43,8 +43,8 @@ export function windowOf(steps: readonly Step[], step: number, max: number): rea
 }
 
 /**
- * Where each beam of the window stands: parents in the middle of their children, one step to the left of them, no two
- * in one place. A subtree moves down until it has room, each step as little as it can (Wetherell and Shannon 1979).
+ * A layered tree layout: a parent is at the mean row of its children, one step to their left, and no two nodes overlap.
+ * A subtree moves down only as far as necessary (Wetherell and Shannon 1979).
  */
 export function layoutTree(steps: readonly Step[], step: number, max = 300): TreeLayout {
   const [first, last] = windowOf(steps, step, max);

@@ -1,4 +1,4 @@
-/** The beam tree and the cache as drawings. */
+/** Drawings of the beam tree and of the cache. */
 
 import type { Drawing } from "../../draw/bars";
 import { type Ramp, css } from "../../draw/colours";
@@ -10,12 +10,12 @@ export const COLUMN = 92;
 const ROW = 38;
 const MARGIN = 24;
 
-/** The tree: thick is the answer, a square has ended, the column of the step is marked. */
+/** The tree: the answer is thick, ended hypotheses are squares, the column of the current step is marked. */
 export function beamTree({ nodes, links, first, last, rows }: TreeLayout, step: number, colours: DrawingColours): Drawing {
   const x = (node: TreeNode) => MARGIN + (node.x + 0.5) * COLUMN;
   const y = (node: TreeNode) => MARGIN + (node.y + 0.5) * ROW;
   const roots = links.filter(({ from }) => !from).map(({ to }) => y(to));
-  const origin = roots.reduce((sum, each) => sum + each, 0) / roots.length; // where all began
+  const origin = roots.reduce((sum, each) => sum + each, 0) / roots.length; // the common root
   const curves = (best: boolean) =>
     links
       .filter(({ to }) => to.beam.best === best)
@@ -77,7 +77,7 @@ function shortenPiece(text: string): string {
   return letters.length > 8 ? `${letters.slice(0, 7).join("")}…` : text;
 }
 
-/** A cell a position, as dark as the step that wrote it is late; hollow: not yet written. */
+/** One cell per position, darker for later steps; empty: not yet written. */
 export function cacheStrip(written: readonly number[], steps: number, ramp: Ramp, colours: DrawingColours): Drawing {
   const cell = Math.max(1.5, Math.min(22, 880 / Math.max(written.length, 1)));
   const colour = (step: number) => css(ramp, 40 + Math.round((170 * step) / Math.max(steps - 1, 1)));

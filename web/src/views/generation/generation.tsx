@@ -1,4 +1,4 @@
-/** Generation: the text is written again, step by step. */
+/** Generation: the decoding replayed step by step. */
 
 import { signal } from "@preact/signals";
 import { generation as about } from "../viewInfo";
@@ -32,14 +32,14 @@ export const generation: ViewRenderer = {
 };
 
 const METHOD: Readonly<Record<Decoding["method"], Message>> = {
-  greedy: { ko: "탐욕", en: "greedy" },
-  beam: { ko: "빔 탐색", en: "beam search" },
-  sampling: { ko: "표집", en: "sampling" },
-  given: { ko: "주어진 글", en: "given text (teacher forcing)" },
+  greedy: { ko: "그리디", en: "greedy" },
+  beam: { ko: "빔 서치", en: "beam search" },
+  sampling: { ko: "샘플링", en: "sampling" },
+  given: { ko: "주어진 텍스트 (teacher forcing)", en: "given text (teacher forcing)" },
 };
 const ROW = {
-  cross: { ko: "원문 (교차 주목)", en: "source (cross-attention)" },
-  decoder: { ko: "앞 토큰 (자기 주목)", en: "tokens before (self-attention)" },
+  cross: { ko: "원문 (교차 어텐션)", en: "source (cross-attention)" },
+  decoder: { ko: "앞의 토큰 (셀프 어텐션)", en: "previous tokens (self-attention)" },
 } as const satisfies Record<string, Message>;
 const SPEED = {
   "1": { ko: "×1", en: "×1" },
@@ -52,38 +52,38 @@ const row = setting<keyof typeof ROW>("generation", "row", "cross");
 const speed = setting<keyof typeof SPEED>("generation", "speed", "1");
 const playing = signal(false);
 
-const MAX_BARS = 20; // keys drawn; the heaviest
+const MAX_BARS = 20; // the keys with the largest weights
 const MAX_PREFIX = 80; // tokens of the text before the step
 
 interface AttentionRow {
   readonly bars: readonly Bar[];
   readonly block: keyof typeof ROW;
   readonly head: string;
-  readonly fraction: number; // of the row's mass that is drawn
+  readonly fraction: number; // of the row's weight that is drawn
   readonly all: number;
 }
 
-/** Where the token read at the step looked; null behind the answer's end, and where its row has left the window. */
+/** The attention of the token read at the step; null after the end of the answer, or if its row has left the window. */
 async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Promise<AttentionRow | null> {
   const names = trace.info.blocks.map(({ name }) => name);
   const block = names.includes("cross") ? selected(row, ROW) : "decoder";
   const { layers, heads } = trace.block(block);
-  const place: HeadLocation = {
+  const location: HeadLocation = {
     sequence: 0,
     block: block,
     layer: Math.min(layer.value, layers - 1),
     head: Math.min(head.value, heads - 1),
   };
   const read = rowOfStep(decoding, at);
-  if (read < 0 || read >= trace.queries(place).pieces.length) return null;
-  const { matrix, keys, allowed } = await displayWeights(sliceRows(trace, read, read + 1), place);
+  if (read < 0 || read >= trace.queries(location).pieces.length) return null;
+  const { matrix, keys, allowed } = await displayWeights(sliceRows(trace, read, read + 1), location);
   const visible = keys.map((key, i) => ({ key, i, weight: matrix.data[i] })).filter(({ key, i }) => key.real && allowed[i]);
   const largest = [...visible].sort((a, b) => b.weight - a.weight).slice(0, MAX_BARS).sort((a, b) => a.i - b.i);
   const mass = (of: typeof visible) => of.reduce((sum, { weight }) => sum + weight, 0);
   return {
     bars: largest.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
     block: block,
-    head: headName(place),
+    head: headName(location),
     fraction: mass(largest) / (mass(visible) || 1),
     all: visible.length,
   };
@@ -124,7 +124,7 @@ function Stage({ trace }: StageProps) {
       <Controls at={at} count={count} method={decoding.method} />
       <Prefix trace={trace} decoding={decoding} at={at} />
       <div class="generation-panels">
-        <Panel title={{ ko: "본 곳", en: "Looked at" }}>
+        <Panel title={{ ko: "어텐션", en: "Attention" }}>
           {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
           {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} says={attentionNote(keys)} /> : null}
           {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? attentionNote(keys) : missingReason(decoding, at)}</p>}
@@ -142,16 +142,16 @@ function Stage({ trace }: StageProps) {
 }
 
 const ANSWER_ENDED: Message = {
-  ko: "답은 이미 끝났고, 다른 빔이 더 나은 답을 찾고 있었습니다.",
-  en: "The answer had ended; other beams still looked for a better one.",
+  ko: "답은 이미 끝났고, 다른 빔의 탐색이 계속되고 있습니다.",
+  en: "The answer has ended; the search continues with other beams.",
 };
 
 const OUTSIDE_WINDOW: Message = {
-  ko: "이 걸음은 이제 창 안에 없습니다. 모델이 그 뒤로 더 썼고, 기록에는 마지막 토큰들만 있습니다.",
-  en: "This step is no longer in the window: the model wrote on, and the trace holds the newest tokens alone.",
+  ko: "이 단계는 창 밖에 있습니다. 모델이 이후 더 생성했고, 트레이스에는 마지막 토큰만 있습니다.",
+  en: "This step is outside the window: generation continued, and the trace contains only the latest tokens.",
 };
 
-/** Why there is nothing where the step looked; it may still be on the way. */
+/** Why there is no attention for the step; it may still be loading. */
 function missingReason(decoding: Decoding, at: number): string {
   if (rowOfStep(decoding, at) < 0) return t(OUTSIDE_WINDOW);
   return decoding.steps[at].chosen ? "…" : t(ANSWER_ENDED);
@@ -168,7 +168,7 @@ function togglePlaying(count: number): void {
   playing.value = !playing.value;
 }
 
-/** What a key does while the stage is focused; false: nothing. */
+/** Handles a key on the focused stage; false: not handled. */
 function handleKey(name: string, count: number): boolean {
   if (name === " ") togglePlaying(count);
   else if (name === "ArrowRight") moveStep(count, 1);
@@ -186,30 +186,30 @@ function Controls({ at, count, method }: { readonly at: number; readonly count: 
   return (
     <div class="choices">
       {button("|◀", { ko: "처음으로", en: "to the start" }, () => (step.value = 0))}
-      {button("◀", { ko: "한 걸음 뒤로", en: "one step back" }, () => moveStep(count, -1))}
+      {button("◀", { ko: "이전 단계", en: "previous step" }, () => moveStep(count, -1))}
       <button type="button" class="generation-play" onClick={() => togglePlaying(count)}>
-        {t(playing.value ? { ko: "멈춤", en: "Pause" } : { ko: "재생", en: "Play" })}
+        {t(playing.value ? { ko: "일시 정지", en: "Pause" } : { ko: "재생", en: "Play" })}
       </button>
-      {button("▶", { ko: "한 걸음 앞으로", en: "one step on" }, () => moveStep(count, 1))}
+      {button("▶", { ko: "다음 단계", en: "next step" }, () => moveStep(count, 1))}
       <label class="choice generation-slider">
-        {t({ ko: "걸음", en: "step" })}
+        {t({ ko: "단계", en: "step" })}
         <input type="range" min={1} max={count} value={at + 1} onInput={(event) => (step.value = event.currentTarget.valueAsNumber - 1)} />
         <output>
           {at + 1}/{count}
         </output>
       </label>
-      <Choice title={{ ko: "빠르기", en: "speed" }} of={speed} options={SPEED} />
+      <Choice title={{ ko: "속도", en: "speed" }} of={speed} options={SPEED} />
       <span>{t(METHOD[method])}</span>
     </div>
   );
 }
 
-/** The pieces before a step, as they are read. */
+/** The readable pieces before a step. */
 function piecesBefore(trace: Trace, decoding: Decoding, at: number): readonly string[] {
   return readablePieces(trace.sequence("target", 0)).slice(0, Math.max(rowOfStep(decoding, at) + 1, 0));
 }
 
-/** The text before the step, and the token that it chose. */
+/** The text before the step, and the chosen token. */
 function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
   const pieces = piecesBefore(trace, decoding, at);
   const { chosen: token } = decoding.steps[at];
@@ -224,7 +224,7 @@ function Prefix({ trace, decoding, at }: { readonly trace: Trace; readonly decod
           <bdi>{displayText(token.piece)}</bdi>
         </strong>
       ) : (
-        <em>{t({ ko: "(끝남)", en: "(ended)" })}</em>
+        <em>{t({ ko: "(종료)", en: "(ended)" })}</em>
       )}
     </p>
   );
@@ -264,7 +264,7 @@ function candidateBars(decoding: Decoding, at: number, colours: DrawingColours):
       name: piece,
       values: both ? [before, after] : [before],
       strong: chosen,
-      note: forbidden ? t({ ko: "금지", en: "forbidden" }) : chosen ? t(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
+      note: forbidden ? t({ ko: "금지", en: "banned" }) : chosen ? t(decoding.method === "given" ? GIVEN : CHOSEN) : undefined,
     })),
     colours,
     120,
@@ -273,14 +273,14 @@ function candidateBars(decoding: Decoding, at: number, colours: DrawingColours):
 }
 
 const GIVEN: Message = { ko: "주어짐", en: "given" };
-const CHOSEN: Message = { ko: "고름", en: "chosen" };
+const CHOSEN: Message = { ko: "선택", en: "chosen" };
 
 function candidateNote(decoding: Decoding, at: number): string {
   const { chosen: token, before, after } = decoding.steps[at];
   if (!token) return t(ANSWER_ENDED);
   const rank = before.findIndex(({ id }) => id === token.id) + 1 || `> ${before.length}`;
   const log = Number.isFinite(token.log_probability) ? `, log p ${trueMinus(token.log_probability.toFixed(3))}` : "";
-  const filters = after.length ? t({ ko: " 회색: 거르기 전, 색: 거른 뒤.", en: " Grey: before the filters; colour: after." }) : "";
+  const filters = after.length ? t({ ko: " 회색: 필터 전, 색: 필터 후.", en: " Grey: before the filters; colour: after." }) : "";
   return `${displayText(token.piece)}: ${t({ ko: "순위", en: "rank" })} ${rank}${log}.${filters}`;
 }
 
@@ -314,27 +314,27 @@ function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readon
   );
 }
 
-const TREE: Message = { ko: "빔 나무", en: "Beam tree" };
+const TREE: Message = { ko: "빔 트리", en: "Beam tree" };
 
 function treeNote(first: number, last: number, count: number): string {
   const part = last - first + 1 < count ? ` (${first + 1}–${last + 1}/${count})` : "";
   return (
-    t({ ko: "굵은 선: 답. 네모: 끝난 가설. 수: 점수.", en: "Thick: the answer. Squares: ended hypotheses. Numbers: scores." }) + part
+    t({ ko: "굵은 선: 답. 사각형: 끝난 가설. 숫자: 점수.", en: "Thick: the answer. Squares: finished hypotheses. Numbers: scores." }) + part
   );
 }
 
 function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
   const written = cacheSteps(steps, at);
-  const largest = steps[at].cache;
+  const cached = steps[at].cache;
   const now = written.filter((each) => each === at).length;
   const { layers, key_heads, d_head } = trace.block("decoder");
-  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${largest + now} = ${(2 * layers * key_heads * d_head * (largest + now)).toLocaleString("en")}`;
+  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${cached + now} = ${(2 * layers * key_heads * d_head * (cached + now)).toLocaleString("en")}`;
   const note = t({
-    ko: `간직한 자리 ${largest}, 이 걸음이 쓰는 자리 ${now} (색과 수: 쓴 걸음). 키와 값 × 층 × 머리 × 너비 × 자리: ${numbers}개의 수.`,
-    en: `Kept: ${largest} positions; written by this step: ${now} (colour and number: by which step). Keys and values × layers × heads × width × positions: ${numbers} numbers.`,
+    ko: `캐시된 위치 ${cached}개, 이 단계가 추가하는 위치 ${now}개 (색과 숫자: 추가한 단계). 키와 값 × 레이어 × 헤드 × 차원 × 위치: 수 ${numbers}개.`,
+    en: `Cached: ${cached} positions; added by this step: ${now} (colour and number: the step). Keys and values × layers × heads × dimensions × positions: ${numbers} numbers.`,
   });
   return (
-    <Panel title={{ ko: "캐시", en: "Cache" }}>
+    <Panel title={{ ko: "KV 캐시", en: "KV cache" }}>
       <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE_COLOURS)} says={note} />
       <p class="hint">{note}</p>
     </Panel>
@@ -366,20 +366,20 @@ async function svg(trace: Trace): Promise<string> {
   const attention = keys && attentionBars(keys, PRINT_COLOURS);
   const tree = decoding.steps.some(({ beams }) => beams.length) ? beamTree(layoutTree(decoding.steps, at), at, PRINT_COLOURS) : null;
   const before = piecesBefore(trace, decoding, at).slice(-MAX_PREFIX).map(displayText).join(" ");
-  const beside = (attention?.width ?? 0) + 24;
-  const below = 92 + Math.max(candidates.height, attention?.height ?? 0);
+  const candidatesX = (attention?.width ?? 0) + 24;
+  const treeY = 92 + Math.max(candidates.height, attention?.height ?? 0);
   const moved = (x: number, y: number, { content }: Drawing) => element("g", { transform: `translate(${x} ${y})` }, markup(content));
   return svgDocument(
-    Math.max(beside + candidates.width, tree?.width ?? 0) + 24,
-    below + (tree ? tree.height : 0),
+    Math.max(candidatesX + candidates.width, tree?.width ?? 0) + 24,
+    treeY + (tree ? tree.height : 0),
     `${t(about.title)} ${at + 1}/${decoding.steps.length}`,
     label(12, 22, `${at + 1}/${decoding.steps.length} · ${t(METHOD[decoding.method])}`, { size: 11, fill: PRINT_COLOURS.faint }),
     label(12, 44, before, { bold: true }),
     keys && label(12, 68, attentionNote(keys), { size: 11, fill: PRINT_COLOURS.faint }),
-    label(12 + beside, 68, t({ ko: "후보: 거르기 전 → 뒤", en: "candidates: before → after the filters" }), { size: 11, fill: PRINT_COLOURS.faint }),
+    label(12 + candidatesX, 68, t({ ko: "후보: 필터 전 → 후", en: "candidates: before → after the filters" }), { size: 11, fill: PRINT_COLOURS.faint }),
     attention && moved(12, 78, attention),
-    moved(12 + beside, 78, candidates),
-    tree && moved(0, below, tree),
+    moved(12 + candidatesX, 78, candidates),
+    tree && moved(0, treeY, tree),
   );
 }
 

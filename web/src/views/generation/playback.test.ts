@@ -13,7 +13,7 @@ const step = (cache: number, beams: Beam[] = [], more: Partial<Step> = {}): Step
 });
 
 describe("candidates", () => {
-  test("before and after are paired by token; 0 is forbidden, absent is not known", () => {
+  test("before and after are joined by token; probability 0 is banned, a missing one is unknown", () => {
     const before = [candidate(7, 0.5), candidate(1, 0.3), candidate(9, 0.1)];
     const after = [candidate(1, 0.6), candidate(3, 0.2), candidate(7, 0)];
     expect(candidateRows(step(0, [], { before, after }))).toEqual([
@@ -24,37 +24,37 @@ describe("candidates", () => {
     ]);
   });
 
-  test("a chosen token that was not likely is listed, last", () => {
+  test("an unlikely chosen token is listed last", () => {
     const listed = candidateRows(step(0, [], { before: [candidate(7, 0.5)] }));
     expect(listed.map(({ id, chosen }) => [id, chosen])).toEqual([[7, false], [1, true]]);
   });
 });
 
-describe("behind the answer's end", () => {
-  test("nothing is chosen", () => {
+describe("after the end of the answer", () => {
+  test("no token is chosen", () => {
     expect(candidateRows({ ...step(0), before: [candidate(1, 0.5)], chosen: null }).map(({ chosen }) => chosen)).toEqual([false]);
   });
 });
 
 describe("the cache", () => {
-  test("a position belongs to the step that read it", () => {
+  test("a position belongs to the step that wrote it", () => {
     const steps = [step(0), step(3), step(4)]; // a prompt of three tokens
     expect(cacheSteps(steps, 0)).toEqual([0, 0, 0, -1, -1]);
     expect(cacheSteps(steps, 2)).toEqual([0, 0, 0, 1, 2]);
     expect(cacheSteps([], 0)).toEqual([]);
   });
 
-  test("the row that chose is that of the last token before the step", () => {
+  test("the row of a step is that of the last token before it", () => {
     expect([rowOfStep({ prompt: 1 }, 0), rowOfStep({ prompt: 3 }, 2)]).toEqual([0, 4]);
   });
 
-  test("of a window that went on, the rows of the first steps are gone", () => {
+  test("rows outside the window are negative", () => {
     expect([rowOfStep({ prompt: 0 }, 0), rowOfStep({ prompt: -5 }, 3), rowOfStep({ prompt: -5 }, 8)]).toEqual([-1, -3, 2]);
   });
 });
 
-describe("a trace that was only read", () => {
-  test("steps against the given tokens come from `next`", () => {
+describe("a trace without decoding", () => {
+  test("gets the steps of the given tokens from `next`", () => {
     const info = {
       decoding: null,
       next: [[candidate(5, 0.25)], [candidate(8, 0.5)], []],
@@ -76,7 +76,7 @@ describe("the beam tree", () => {
     step(2, [beam(5, 3, { best: true, ended: true }), beam(6, 3)]),
   ];
 
-  test("children stand one step to the right of their parents, nobody on another", () => {
+  test("children are one step to the right of their parents, without overlap", () => {
     const { nodes, links, rows } = layoutTree(steps, 0);
     expect(nodes.map(({ beam, x }) => [beam.id, x]).sort()).toEqual([[1, 0], [2, 0], [3, 1], [4, 1], [5, 2], [6, 2]]);
     expect(links.map(({ from, to }) => [from?.beam.id ?? 0, to.beam.id])).toEqual(
@@ -87,7 +87,7 @@ describe("the beam tree", () => {
     expect(Math.min(...nodes.map(({ y }) => y))).toBeGreaterThanOrEqual(0);
   });
 
-  test("a long tree is drawn around the step, cut links are kept", () => {
+  test("a long tree is drawn around the current step, cut links are kept", () => {
     const long = Array.from({ length: 100 }, (_, i) => step(i, [beam(2 * i + 1, 2 * i - 1), beam(2 * i + 2, 2 * i - 1)]));
     const { nodes, links, first, last } = layoutTree(long, 50, 20);
     expect(nodes).toHaveLength(20);
@@ -96,7 +96,7 @@ describe("the beam tree", () => {
     expect(windowOf(long, 0, 20)).toEqual([0, 9]);
   });
 
-  test("any tree has room for all", () => {
+  test("no tree has overlapping nodes", () => {
     const widths = fc.array(fc.array(fc.nat(), { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 12 });
     fc.assert(
       fc.property(widths, (parents) => {
@@ -115,7 +115,7 @@ describe("the beam tree", () => {
     );
   });
 
-  test("beams that name themselves do no harm", () => {
+  test("beams that are their own parents are ignored", () => {
     expect(layoutTree([step(0, [beam(1, 1), beam(1, 1)])], 0).nodes).toHaveLength(1);
     expect(layoutTree([], 0).nodes).toHaveLength(0);
   });

@@ -1,12 +1,12 @@
-/** Writing step by step: what each step had before it, and what it chose among. */
+/** Replaying the decoding: the context and the candidates of each step. */
 
 import type { Candidate, Decoding, Step, TraceInfo } from "../../trace/format";
 
-/** The decoding of a trace; of one that was only read, the likeliest next tokens against those that came. */
+/** The recorded decoding; without one, the given tokens with the predicted candidates (teacher forcing). */
 export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
   if (info.decoding) return info.decoding;
   const target = info.sides.target?.[sequence];
-  if (!info.next || sequence > 0 || !target) return null; // `next` tells of the first sequence alone
+  if (!info.next || sequence > 0 || !target) return null; // `next` is recorded for the first sequence only
   const count = target.real.filter(Boolean).length;
   const steps = Array.from({ length: count - 1 }, (_, t): Step => {
     const given = info.next?.[t].find(({ id }) => id === target.ids[t + 1]);
@@ -25,7 +25,7 @@ export function decodingOf(info: TraceInfo, sequence: number): Decoding | null {
   return steps.length ? { method: "given", settings: {}, prompt: 1, steps, output: "" } : null;
 }
 
-/** The row of attention that chose the token of a step: that of the last token before it; below 0: no longer in the window. */
+/** The attention row that predicted the token of a step: the last token before it; negative: outside the window. */
 export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): number {
   return prompt - 1 + step;
 }
@@ -33,13 +33,13 @@ export function rowOfStep({ prompt }: Pick<Decoding, "prompt">, step: number): n
 export interface CandidateRow {
   readonly id: number;
   readonly piece: string;
-  readonly before: number | null; // null: not among the likeliest
+  readonly before: number | null; // null: not in the top candidates
   readonly after: number | null;
   readonly forbidden: boolean;
   readonly chosen: boolean;
 }
 
-/** The candidates of a step, likeliest before the filters first, each with its probability after them. */
+/** The candidates of a step by decreasing probability before the filters, each with its probability after them. */
 export function candidateRows({ before, after, chosen }: Step): CandidateRow[] {
   const later = new Map(after.map((candidate) => [candidate.id, candidate.probability]));
   const earlier = new Map(before.map((candidate) => [candidate.id, candidate.probability]));
@@ -57,9 +57,9 @@ export function candidateRows({ before, after, chosen }: Step): CandidateRow[] {
     .sort((a, b) => (b.before ?? -1) - (a.before ?? -1) || (b.after ?? -1) - (a.after ?? -1));
 }
 
-/** The step in which each position was written to the cache, after `step`; -1: not yet. Positions: all there will be. */
+/** The step in which each cache position was written, up to `step`; -1: not yet. One entry per position of the last step. */
 export function cacheSteps(steps: readonly Step[], step: number): number[] {
-  const ends = steps.map((each, i) => steps[i + 1]?.cache ?? each.cache + 1); // kept once a step is over
+  const ends = steps.map((each, i) => steps[i + 1]?.cache ?? each.cache + 1); // cache length after each step
   const count = Math.max(0, ...ends);
   return Array.from({ length: count }, (_, position) => {
     const at = ends.findIndex((end) => end > position);

@@ -1,4 +1,4 @@
-/** The chosen lines are those a plain loop chooses. */
+/** The selected lines equal those of a simple loop. */
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -11,7 +11,7 @@ function matrixOf(rows: readonly (readonly number[])[]): Matrix {
   return { rows: rows.length, columns: rows[0].length, data: Float32Array.from(rows.flat()) };
 }
 
-/** The definition, word for word: sort each row, take until the share is reached, sort all, keep the first. */
+/** The definition: sort each row, take lines until the fraction is reached, sort all lines, keep the first. */
 function plainly(
   matrices: readonly Matrix[],
   mass: number,
@@ -41,7 +41,7 @@ function plainly(
   return all.slice(0, max).map(({ at }) => at);
 }
 
-// Multiples of 1/64 add without rounding, so that both sides stop at the same line, ties included.
+// Multiples of 1/64 add without rounding, so that both stop at the same line, ties included.
 const cells = fc.integer({ min: 0, max: 64 }).map((n) => n / 64);
 const tables = fc
   .tuple(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 7 }), fc.integer({ min: 1, max: 3 }))
@@ -54,7 +54,7 @@ const tables = fc
   .map((list) => list.map(matrixOf));
 
 describe("lines", () => {
-  it("are those of a plain loop, for any weights, share, limit and filter", () => {
+  it("equal those of a simple loop, for any weights, fraction, limit and filter", () => {
     fc.assert(
       fc.property(
         tables,
@@ -79,7 +79,7 @@ describe("lines", () => {
     );
   });
 
-  it("carry the asked share of each query and say it", () => {
+  it("reach the requested fraction of each query", () => {
     const chosen = selectLines(
       [
         matrixOf([
@@ -95,7 +95,7 @@ describe("lines", () => {
     expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([1.75, 2, 2]);
   });
 
-  it("say how much lies outside a filter", () => {
+  it("report the weight outside a filter", () => {
     const chosen = selectLines(
       [
         matrixOf([
@@ -109,7 +109,7 @@ describe("lines", () => {
     expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([0.75, 0.75, 2]);
   });
 
-  it("leave rows of padding out of the sums", () => {
+  it("exclude rows of padding", () => {
     const rows = matrixOf([
       [0.5, 0.5],
       [0.25, 0.75],
@@ -119,7 +119,7 @@ describe("lines", () => {
     expect([chosen.shownMass, chosen.visibleMass, chosen.totalMass]).toEqual([1, 1, 1]);
   });
 
-  it("of one query or one key are nearly all of them, the heaviest first", () => {
+  it("of one query or one key are nearly complete, in decreasing order", () => {
     const two = [
       matrixOf([
         [0.5, 0.5],
@@ -154,13 +154,13 @@ describe("lines", () => {
   });
 });
 
-it("all heads as one: mean and largest", () => {
+it("heads are combined by mean and maximum", () => {
   const two = [matrixOf([[0.5, 0.5]]), matrixOf([[1, 0]])];
   expect([...combineHeads(two, "mean").data]).toEqual([0.75, 0.25]);
   expect([...combineHeads(two, "max").data]).toEqual([1, 0.5]);
 });
 
-it("the heaviest are found without their order changing", () => {
+it("the largest numbers are returned in index order", () => {
   expect(largestIndices(Float32Array.of(1, 3, 2, 3), (_, count) => count < 2)).toEqual([1, 3]);
   expect(largestIndices(Float32Array.of(2, 2, 2), (_, count) => count < 2)).toEqual([0, 1]);
   expect(largestIndices(Float32Array.of(0, 0), () => true)).toEqual([]);

@@ -1,19 +1,19 @@
-/** Which lines are drawn: of each query the heaviest until a share of its mass is reached, and never too many. */
+/** Selects the lines to draw: for each query the largest weights up to a fraction of its total, within a limit. */
 
 import { valueAt, type Matrix, rowOf } from "../../trace/matrix";
 
 export interface Line {
   readonly query: number;
   readonly key: number;
-  readonly series: number; // which of the matrices
+  readonly series: number; // index of the matrix
   readonly weight: number;
 }
 
 export interface SelectedLines {
-  readonly list: readonly Line[]; // the heaviest first
-  readonly shownMass: number; // their mass together
-  readonly visibleMass: number; // the mass of all pairs that may be shown
-  readonly totalMass: number; // the mass of all rows that ask
+  readonly list: readonly Line[]; // by decreasing weight
+  readonly shownMass: number; // total weight of the lines
+  readonly visibleMass: number; // total weight of all visible pairs
+  readonly totalMass: number; // total weight of all rows that are not padding
 }
 
 export type Visible = (query: number, key: number) => boolean;
@@ -21,21 +21,21 @@ export type Visible = (query: number, key: number) => boolean;
 export const MAX_LINES = 3000;
 
 /**
- * Of each row the heaviest pairs until `mass` of what is visible of the row; of all these the `most` heaviest.
- * Rows of padding do not ask.
+ * For each row, the pairs with the largest weights until `mass` of the row's visible weight is reached; of all these, the
+ * `max` largest. Rows of padding are skipped.
  */
 export function selectLines(
   matrices: readonly Matrix[],
   mass: number,
   visible: Visible,
   max = MAX_LINES,
-  asks: (query: number) => boolean = () => true,
+  isReal: (query: number) => boolean = () => true,
 ): SelectedLines {
   let list: Line[] = [];
   let [visibleMass, totalMass] = [0, 0];
   matrices.forEach((matrix, series) => {
     for (let query = 0; query < matrix.rows; query++) {
-      if (!asks(query)) continue;
+      if (!isReal(query)) continue;
       const row = rowOf(matrix, query).slice();
       let sum = 0;
       row.forEach((weight, key) => {
@@ -54,7 +54,7 @@ export function selectLines(
   return { list, shownMass: list.reduce((sum, { weight }) => sum + weight, 0), visibleMass, totalMass };
 }
 
-/** The lines of one query, or those that reach one key, until nearly all of what is visible is there. */
+/** The lines from one query or to one key, up to `mass` of the visible weight. */
 export function linesOfToken(
   matrices: readonly Matrix[],
   side: "query" | "key",
@@ -75,7 +75,7 @@ export function linesOfToken(
   return { ...found, list };
 }
 
-/** All heads as one: the mean of the matrices, or the largest of each cell. */
+/** Combines all heads: the mean or the maximum of each cell. */
 export function combineHeads(matrices: readonly Matrix[], how: "mean" | "max"): Matrix {
   const { rows, columns } = matrices[0];
   const data = new Float32Array(rows * columns);
@@ -86,14 +86,14 @@ export function combineHeads(matrices: readonly Matrix[], how: "mean" | "max"): 
   return { rows, columns, data };
 }
 
-/** Places of the largest numbers above 0, in order of place, as long as `more` of the sum so far is wanted. */
+/** Indices of the largest positive numbers, in index order, as long as `more` returns true for the sum so far. */
 export function largestIndices(numbers: Float32Array, more: (sum: number, count: number) => boolean): number[] {
-  const sorted = numbers.slice().sort().reverse(); // a typed array sorts by number, without a callback
+  const sorted = numbers.slice().sort().reverse(); // a typed array sorts numerically without a callback
   let sum = 0;
   let count = 0;
   while (sorted[count] > 0 && more(sum, count)) sum += sorted[count++];
   const min = sorted[count - 1];
-  let ties = count - sorted.findIndex((number) => number === min); // of equal numbers the first are taken
+  let ties = count - sorted.findIndex((number) => number === min); // ties are taken in index order
   const indices: number[] = [];
   numbers.forEach((number, i) => {
     if (count && (number > min || (number === min && ties-- > 0))) indices.push(i);

@@ -1,4 +1,4 @@
-/** What is pointed at: its token, its lines, and their weights as numbers beside the tokens they reach. */
+/** The hovered token: its frame, its lines, and their weights as numbers next to the tokens at the other end. */
 
 import { css, headColours } from "../../draw/colours";
 import { rampStep } from "../../draw/paint";
@@ -11,7 +11,7 @@ import type { Layout, Side } from "./layout";
 import type { LinesData } from "./series";
 import { elements, type LineStyle, strokes } from "./strokes";
 
-/** The rows and columns of what is pointed at, or only of what is locked; -1: none. */
+/** The rows and columns of the hovered or locked tokens, or only of the locked ones; -1: none. */
 export interface Focus {
   readonly query: number;
   readonly key: number;
@@ -24,7 +24,7 @@ export function focusOf({ weights }: LinesData, lockedOnly = false): Focus {
   return { query: labelIndex(weights.queries, focusQuery.value), key: labelIndex(weights.keys, focusKey.value), locked };
 }
 
-/** Whose lines are drawn: a query's or, without one, a key's. */
+/** The token whose lines are drawn: the query or, without one, the key. */
 export function hoveredToken({ query, key }: Focus): { readonly side: Side; readonly index: number } | null {
   if (query >= 0) return { side: "query", index: query };
   return key < 0 ? null : { side: "key", index: key };
@@ -43,7 +43,7 @@ export function hoveredLines({ series, visible }: LinesData, focus: Focus) {
   );
 }
 
-/** The drawing; numbers stand beside the tokens `from` up to `to` of a side. */
+/** The drawing; numbers are drawn for the tokens `from` up to `to` of a side. */
 export function hoverDrawing(
   data: LinesData,
   focus: Focus,
@@ -85,7 +85,7 @@ export function hoverDrawing(
   );
 }
 
-/** The weights of one token in each head, as numbers over bars; of all heads as a strip of colours. */
+/** The weights of one token in each head, as numbers with bars; for all heads, as a strip of colours. */
 function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle, colours: DrawingColours, side: Side, index: number) {
   const { series, heads, max, weights: displayed, visible } = data;
   const [row, column] = side === "key" ? [focus.query, index] : [index, focus.key];
@@ -131,7 +131,7 @@ function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle
   });
 }
 
-/** A weight beside a token: ".413". */
+/** A weight next to a token: ".413". */
 export function shortWeight(weight: number, decimals: number): string {
   const text = weight.toFixed(weight < 10 ? decimals : 1);
   return Number(text) === 0 && weight > 0 ? "≈0" : text.replace(/^0\./, ".");

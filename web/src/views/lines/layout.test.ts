@@ -1,11 +1,11 @@
-/** Tokens are found where they stand, and lines where they run. */
+/** Hit testing of tokens and lines. */
 
 import { describe, expect, it } from "vitest";
 import { arcLayout, columnLayout, type Layout, type LayoutInput } from "./layout";
 
 const input: LayoutInput = { width: 700, height: 300, queries: 6, keys: 8, label: 80, number: 50 };
 
-/** A point of a path of one curve, halfway (t = ½). */
+/** The midpoint (t = ½) of a path with one curve. */
 function halfway(path: string): [number, number] {
   const n = (path.match(/-?[\d.]+/g) ?? []).map(Number);
   if (path.includes("C"))
@@ -21,7 +21,7 @@ const layouts: [string, Layout][] = [
 ];
 
 describe.each(layouts)("%s", (kind, layout) => {
-  it("find the token at the middle of its label", () => {
+  it("find the token at the centre of its label", () => {
     for (let index = 0; index < 6; index++)
       for (const side of ["query", "key"] as const) {
         const { x, y, width, height } = layout.label(side, index);
@@ -33,7 +33,7 @@ describe.each(layouts)("%s", (kind, layout) => {
     expect(layout.tokenAt(layout.width / 2, -5)).toBeNull();
   });
 
-  it("measure no way to the middle of a line, and some beside it", () => {
+  it("return distance 0 at the middle of a line, and more next to it", () => {
     for (let query = 0; query < 6; query++)
       for (let key = 0; key < (kind.includes("causal") ? query + 1 : 8); key++) {
         const [x, y] = halfway(layout.path(query, key));
@@ -57,7 +57,7 @@ describe.each(layouts)("%s", (kind, layout) => {
   });
 });
 
-it("arcs that look ahead run under the sentence, those that look back over it", () => {
+it("arcs to later tokens are below the sentence, arcs to earlier ones above it", () => {
   const layout = arcLayout({ ...input, queries: 8 }, true);
   const { y, height } = layout.label("query", 0);
   expect(halfway(layout.path(1, 5))[1]).toBeGreaterThan(y + height);

@@ -1,4 +1,4 @@
-/** Where tokens stand and how a line runs: two columns, or one sentence with arcs over and under it. */
+/** Positions of tokens and paths of lines: two columns, or one sentence with arcs above and below it. */
 
 export type Side = "query" | "key";
 
@@ -9,20 +9,20 @@ export interface Box {
   readonly height: number;
 }
 
-/** All in pixels of the whole drawing, which may be larger than what is seen of it. */
+/** In pixels of the whole drawing, which may be larger than its visible part. */
 export interface Layout {
   readonly kind: "columns" | "arcs";
   readonly width: number;
   readonly height: number;
   readonly vertical: boolean; // texts run from top to bottom
-  /** The line of a pair, as SVG writes paths; `aside` keeps lines of several heads apart. */
-  path(query: number, key: number, aside?: number): string;
-  /** How far a point lies from that line. */
+  /** The SVG path of a pair; `offset` separates the lines of several heads. */
+  path(query: number, key: number, offset?: number): string;
+  /** The distance of a point from that line. */
   distance(query: number, key: number, x: number, y: number): number;
-  /** Where a token is written, and where its number. */
+  /** The boxes of a token and of its number. */
   label(side: Side, index: number): Box;
   number(side: Side, index: number): Box;
-  /** Which token stands at a point; null: none. */
+  /** The token at a point; null: none. */
   tokenAt(x: number, y: number): { readonly side: Side; readonly index: number } | null;
 }
 
@@ -32,20 +32,20 @@ export interface LayoutInput {
   readonly queries: number;
   readonly keys: number;
   readonly label: number; // width of the longest token
-  readonly number: number; // width of the numbers beside a token
+  readonly number: number; // width of the numbers next to a token
 }
 
 const ROW = { min: 20, max: 38 };
 const GAP = 8;
 
-/** Queries left, keys right, a row each. */
+/** Queries on the left, keys on the right, one row each. */
 export function columnLayout(input: LayoutInput): Layout {
   const max = Math.max(input.queries, input.keys);
   const row = clamp(Math.floor((input.height - 2) / max), ROW.min, ROW.max);
   const label = Math.min(input.label, input.width * 0.24);
   const aside = label + input.number + 2 * GAP;
   const between = clamp(input.width - 2 * aside, 90, 520);
-  const left = Math.max(0, (input.width - between) / 2 - aside); // where the numbers of the queries begin
+  const left = Math.max(0, (input.width - between) / 2 - aside); // left edge of the numbers of the queries
   const from = left + aside;
   const to = from + between;
   const counts = { query: input.queries, key: input.keys };
@@ -56,7 +56,7 @@ export function columnLayout(input: LayoutInput): Layout {
     height: max * row + 2,
     vertical: false,
     path: (query, key, aside = 0) => {
-      const third = between / 3; // then x goes evenly and y as 3t² − 2t³
+      const third = between / 3; // then x is linear in t and y = 3t² − 2t³
       const [y, end] = [middle(query) + aside, middle(key) + aside];
       return `M${from} ${y}C${round(from + third)} ${y} ${round(to - third)} ${end} ${to} ${end}`;
     },
@@ -86,7 +86,7 @@ export function columnLayout(input: LayoutInput): Layout {
   };
 }
 
-/** One sentence: arcs over it look back, arcs under it ahead; a small loop over a token is its look at itself. */
+/** One sentence: arcs above it go to earlier tokens, arcs below it to later ones; a small loop is attention to the token itself. */
 export function arcLayout(input: LayoutInput, ahead: boolean): Layout {
   const pitch = clamp(input.width / input.keys, 22, 92);
   const left = Math.max(0, (input.width - pitch * input.keys) / 2);
@@ -96,7 +96,7 @@ export function arcLayout(input: LayoutInput, ahead: boolean): Layout {
   const high = clamp((input.height - band) / (ahead ? 2 : 1) - 10, 60, farthest + 8);
   const flat = Math.min(1, high / farthest);
   const top = Math.max(high, pitch * 0.8) + 4;
-  const number = input.number > 54 ? Math.max(28, Math.min(input.number, pitch - 2)) : 28; // one head's stands centred
+  const number = input.number > 54 ? Math.max(28, Math.min(input.number, pitch - 2)) : 28; // a single head's number is centred
   const centre = (index: number) => left + pitch * (index + 0.5);
   const loop = { wide: pitch * 0.26, high: pitch * 0.5 };
   const box = (_: Side, index: number): Box => ({

@@ -1,4 +1,4 @@
-/** Lines between tokens: who attends to whom, and how much. */
+/** The line view: attention weights as lines between tokens. */
 
 import { useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
@@ -39,8 +39,8 @@ export const lines: View = {
   id: "lines",
   title: { ko: "선", en: "lines" },
   description: {
-    ko: "선 하나가 가중치 하나입니다: 질의에서 키로, 진하고 굵을수록 많이 봅니다.",
-    en: "One line is one weight: from a query to a key, the darker and wider the more it attends.",
+    ko: "선 하나가 가중치 하나입니다: 쿼리에서 키로, 진하고 굵을수록 가중치가 큽니다.",
+    en: "One line is one weight, from a query to a key; darker and wider lines are larger weights.",
   },
   supports: () => true,
   missing: { ko: "", en: "" },
@@ -61,14 +61,14 @@ function Lines({ trace }: StageProps) {
   return (
     <div class="lines">
       <div class="choices">
-        <Choice title={{ ko: "머리", en: "heads" }} of={heads} options={HEADS} />
+        <Choice title={{ ko: "헤드", en: "heads" }} of={heads} options={HEADS} />
         {value.sentence && <Choice title={{ ko: "배치", en: "layout" }} of={wanted} options={LAYOUTS} />}
         {value.sentence && selected(wanted, LAYOUTS) === "arcs" && (
-          <Choice title={{ ko: "가리킨 낱말은", en: "a token is" }} of={sideOfSentence} options={SIDES} />
+          <Choice title={{ ko: "선택한 토큰은", en: "a token is" }} of={sideOfSentence} options={SIDES} />
         )}
-        {value.pairs && <Choice title={{ ko: "문장 사이", en: "segments" }} of={segments} options={SEGMENTS} />}
+        {value.pairs && <Choice title={{ ko: "세그먼트", en: "segments" }} of={segments} options={SEGMENTS} />}
         <label class="choice">
-          {t({ ko: "그릴 무게", en: "mass drawn" })}
+          {t({ ko: "표시할 가중치", en: "weight drawn" })}
           <input
             type="range"
             min={0.1}
@@ -98,7 +98,7 @@ function styleOf({ max }: LinesData): LineStyle {
 function Picture({ data }: { data: LinesData }) {
   const scroller = useRef<HTMLDivElement>(null);
   const size = useSignal({ width: 720, height: 480 });
-  const band = useSignal(0); // how many heights down: tokens and drawings reach over two heights from there
+  const band = useSignal(0); // scroll position in viewport heights: tokens and canvas cover two heights from there
   useLayoutEffect(() => {
     const box = scroller.current;
     if (!box) return;
@@ -132,7 +132,7 @@ function Picture({ data }: { data: LinesData }) {
   );
   const faint = useComputed(() => (hoveredToken(focusOf(data)) ? "lines-faint" : ""));
 
-  /** Points at the token or the line under the pointer. */
+  /** Sets the hovered token or line. */
   const hover = (event: MouseEvent) => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
@@ -146,15 +146,15 @@ function Picture({ data }: { data: LinesData }) {
     };
     hoverOver(at("query"), at("key"));
   };
-  /** Locks what is pointed at and leaves the other side as it is. */
-  const hold = () => {
+  /** Locks the hovered side and keeps the other. */
+  const lockHovered = () => {
     const [queryPiece, keyPiece] = [hoverQuery.value, hoverKey.value];
     if (queryPiece !== null && keyPiece !== null) toggleLock(queryPiece, keyPiece);
     else if (queryPiece !== null) query.value = queryPiece === query.value ? null : queryPiece;
     else if (keyPiece !== null) key.value = keyPiece === key.value ? null : keyPiece;
   };
-  /** Brings a token into sight and points at it. */
-  const walk = (side: Side, index: number) => {
+  /** Scrolls to a token and hovers over it. */
+  const focusToken = (side: Side, index: number) => {
     const { y } = layout.label(side, index);
     const view = scroller.current;
     if (view && (y < view.scrollTop || y + 30 > view.scrollTop + height)) view.scrollTop = y - height / 2;
@@ -175,7 +175,7 @@ function Picture({ data }: { data: LinesData }) {
         onPointerLeave={() => hoverOver(null, null)}
         onClick={(event) => {
           hover(event);
-          hold();
+          lockHovered();
         }}
       >
         <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={reach} draw={draw} label="" />
@@ -187,8 +187,8 @@ function Picture({ data }: { data: LinesData }) {
             layout={layout}
             labels={labels[side]}
             range={range(side)}
-            walk={walk}
-            hold={hold}
+            focusToken={focusToken}
+            lockHovered={lockHovered}
           />
         ))}
       </div>
@@ -204,7 +204,7 @@ interface HoverLayerProps {
   readonly range: (side: Side) => readonly [number, number];
 }
 
-/** Drawn anew whenever something else is pointed at, while all else stays. */
+/** Rendered for every hover, while the canvas below is unchanged. */
 function HoverLayer({ data, layout, top, reach, range }: HoverLayerProps) {
   const { width } = layout;
   return (
@@ -224,8 +224,8 @@ function HoverLayer({ data, layout, top, reach, range }: HoverLayerProps) {
 function nearest(layout: Layout, list: readonly Line[], x: number, y: number): Line | null {
   let [min, found] = [6, null as Line | null];
   for (const arc of list) {
-    const away = layout.distance(arc.query, arc.key, x, y);
-    if (away < min) [min, found] = [away, arc];
+    const distance = layout.distance(arc.query, arc.key, x, y);
+    if (distance < min) [min, found] = [distance, arc];
   }
   return found;
 }

@@ -1,4 +1,4 @@
-/** The exported picture of the lines: it names the heads that it draws, and what was done to them. */
+/** The exported picture of the lines: its title names the heads and the processing. */
 
 import { afterEach, expect, it } from "vitest";
 import { measure, pinned, sequence, languageSetting } from "../../state/state";
@@ -14,7 +14,7 @@ it.each([
   ["focus", "encoder L0 H0"],
   ["pinned", "encoder L0 H1, L1 H0"],
   ["mean", "encoder L0: mean of all heads"],
-  ["max", "encoder L0: largest of all heads"],
+  ["max", "encoder L0: maximum of all heads"],
   ["all", "encoder L0: all heads"],
 ] as const)("%s: %s", async (how, where) => {
   languageSetting.value = "en";
@@ -29,7 +29,7 @@ it.each([
   expect(drawn).toContain(`>${where} · `);
 });
 
-it("says what was done to the weights", async () => {
+it("names the processing of the weights", async () => {
   [languageSetting.value, measure.value] = ["en", "values"];
   expect(await svg(await testTrace())).toContain("encoder L0 H0 · weight × ‖v W_O‖: rows do not sum to 1 · ");
 });

@@ -1,4 +1,4 @@
-/** Layout and legend of the picture, and the picture as it stands, with what is locked, for export. */
+/** Layout and legend of the lines, and their export as a picture and a table. */
 
 import { ink } from "../../draw/colours";
 import { tone } from "../../draw/paint";
@@ -25,22 +25,22 @@ export function layoutOf({ weights, series, heads, lines, sentence }: LinesData,
   );
 }
 
-/** A share in percent. */
+/** A fraction in percent. */
 export function percent(fraction: number): string {
   return `${Math.round(fraction * 1000) / 10} %`;
 }
 
-/** How much of the weights is drawn. */
+/** The fraction of the weight that is drawn. */
 export function massNote({ lines, filtered }: LinesData): string {
   const count = lines.list.length.toLocaleString("en");
   const fraction = percent(lines.visibleMass && lines.shownMass / lines.visibleMass);
   return t({
-    ko: `선 ${count}개가 ${filtered ? "고른 문장 사이 " : ""}무게의 ${fraction}를 보입니다`,
-    en: `${count} lines show ${fraction} of the mass${filtered ? " between these segments" : ""}`,
+    ko: `선 ${count}개가 ${filtered ? "선택한 세그먼트 사이 " : ""}가중치의 ${fraction}를 나타냅니다`,
+    en: `${count} lines show ${fraction} of the weight${filtered ? " between these segments" : ""}`,
   });
 }
 
-/** What lines stand for: heads by colour, three weights by darkness; 20 pixels high. */
+/** The legend: heads by colour, three weights by darkness; 20 pixels high. */
 export function legend(data: LinesData, style: LineStyle, colours: DrawingColours) {
   const { series, max } = data;
   const heads = series.flatMap(({ name, colour }, i) => (colour === null ? [] : [[name, i, max] as const]));
@@ -60,7 +60,7 @@ export function legend(data: LinesData, style: LineStyle, colours: DrawingColour
   });
 }
 
-/** The heads that are drawn, by name, and what was done to their weights. */
+/** The names of the drawn heads, and how their weights were processed. */
 function titleOf({ location, heads, series, weights }: LinesData): string {
   const { block, layer } = location;
   const drawn =
@@ -71,9 +71,9 @@ function titleOf({ location, heads, series, weights }: LinesData): string {
 }
 
 const HEAD_TITLES = {
-  mean: { ko: "모든 머리의 평균", en: "mean of all heads" },
-  max: { ko: "모든 머리의 최대", en: "largest of all heads" },
-  all: { ko: "모든 머리", en: "all heads" },
+  mean: { ko: "모든 헤드의 평균", en: "mean of all heads" },
+  max: { ko: "모든 헤드의 최댓값", en: "maximum of all heads" },
+  all: { ko: "모든 헤드", en: "all heads" },
 } satisfies Partial<Record<Heads, Message>>;
 
 export async function svg(trace: Trace): Promise<string> {
@@ -105,20 +105,20 @@ export async function svg(trace: Trace): Promise<string> {
   );
 }
 
-/** A token as text. */
+/** A token as SVG text. */
 function name({ kind, vertical, label }: Layout, side: Side, index: number, text: string) {
   const { x, y, width, height } = label(side, index);
   const [across, anchor] =
     kind === "arcs" ? [x + width / 2, "middle"] : side === "query" ? [x + width - 8, "end"] : [x + 8, "start"];
-  const place = `translate(${across} ${y + height / 2 + (vertical ? 0 : 4)})${vertical ? " rotate(90)" : ""}`;
+  const location = `translate(${across} ${y + height / 2 + (vertical ? 0 : 4)})${vertical ? " rotate(90)" : ""}`;
   return (
-    <text transform={place} font-size={13} text-anchor={anchor} fill={PRINT_COLOURS.ink}>
+    <text transform={location} font-size={13} text-anchor={anchor} fill={PRINT_COLOURS.ink}>
       {displayText(text)}
     </text>
   );
 }
 
-/** The drawn lines, or all of what is locked, one a row. */
+/** The drawn lines, or all lines of the locked token, one per row. */
 export async function table(trace: Trace): Promise<readonly (readonly (string | number)[])[]> {
   const data = await loadLines(trace);
   const { queries, keys } = data.weights;

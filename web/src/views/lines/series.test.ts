@@ -1,4 +1,4 @@
-/** What the view draws of real traces: which heads, which pairs, and that exports say the same as the trace. */
+/** The lines of real traces: heads, pairs, and exports equal to the trace. */
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { block, head, key, layer, pinned, focusedHead, query, unit } from "../../state/state";
@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 
 describe("the lines of a trace", () => {
-  it("are those of the head in focus and reach the asked share", async () => {
+  it("are those of the focused head and reach the requested fraction", async () => {
     const trace = await openFixture("small");
     const { series, lines } = await loadLines(trace);
     expect(series).toHaveLength(1);
@@ -29,7 +29,7 @@ describe("the lines of a trace", () => {
     expect((await loadLines(trace)).lines.shownMass).toBeCloseTo(lines.visibleMass, 4);
   });
 
-  it("are those of pinned heads of the block, the mean, the largest, or all", async () => {
+  it("are those of the pinned heads of the block, the mean, the maximum, or all", async () => {
     const trace = await openFixture("small");
     const all = await Promise.all([0, 1].map((number) => trace.weights({ ...focusedHead.value, head: number })));
     heads.value = "pinned";
@@ -39,7 +39,7 @@ describe("the lines of a trace", () => {
       { sequence: 0, block: "encoder", layer: 1, head: 0 },
     ];
     const some = await loadLines(trace);
-    expect(some.series.map(({ colour }) => colour)).toEqual([1]); // its colour on the map
+    expect(some.series.map(({ colour }) => colour)).toEqual([1]); // its colour on the head map
     expect(some.series[0].matrix.data).toEqual(all[0].data);
     heads.value = "mean";
     const mean = (await loadLines(trace)).series[0].matrix;
@@ -50,7 +50,7 @@ describe("the lines of a trace", () => {
     expect((await loadLines(trace)).series.map(({ colour }) => colour)).toEqual([1, null]);
   });
 
-  it("are left to what the address makes sense of", async () => {
+  it("fall back to defaults for invalid settings", async () => {
     const trace = await openFixture("small");
     heads.value = "none" as "all";
     segments.value = "zz" as "ab";
@@ -58,7 +58,7 @@ describe("the lines of a trace", () => {
     expect([how, filtered]).toEqual(["focus", false]);
   });
 
-  it("are of two texts only where real tokens are", async () => {
+  it("have segments only if two of them contain tokens", async () => {
     const pairs = async (list: number[]) => {
       const [row] = INFO.sides.source ?? [];
       return (await loadLines(await testTrace({ sides: { source: [{ ...row, segments: list }] } }))).pairs;
@@ -67,7 +67,7 @@ describe("the lines of a trace", () => {
     expect(await pairs([0, 0, 0, 1, 1])).toBe(true);
   });
 
-  it("follow the unit of the page", async () => {
+  it("use the current unit", async () => {
     const trace = await openFixture("small");
     unit.value = "word";
     const { weights, series } = await loadLines(trace);
@@ -76,7 +76,7 @@ describe("the lines of a trace", () => {
   });
 });
 
-it.each(FIXTURES)("pictures and tables of %s hold the weights of what is locked", async (name) => {
+it.each(FIXTURES)("pictures and tables of %s contain the weights of the locked token", async (name) => {
   const trace = await openFixture(name);
   const { name: first } = trace.info.blocks[0];
   [block.value, layer.value, head.value] = [first, 0, 0];

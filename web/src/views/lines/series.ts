@@ -1,4 +1,4 @@
-/** Which heads are drawn, and which pairs: the choices of the view, and what they make of a trace. */
+/** The settings of the line view, and the heads and pairs that they select in a trace. */
 
 import { pinned, focusedHead } from "../../state/state";
 import { setting } from "../../state/settings";
@@ -19,11 +19,11 @@ export const LAYOUTS = {
   arcs: { ko: "한 문장", en: "one sentence" },
 } satisfies Record<"columns" | "arcs", Message>;
 export const HEADS: Readonly<Record<Heads, Message>> = {
-  focus: { ko: "보던 머리", en: "the one in focus" },
-  pinned: { ko: "고정한 머리", en: "pinned" },
-  mean: { ko: "모두의 평균", en: "mean of all" },
-  max: { ko: "모두의 최대", en: "largest of all" },
-  all: { ko: "모두 겹쳐", en: "all" },
+  focus: { ko: "현재 헤드", en: "focused head" },
+  pinned: { ko: "고정한 헤드", en: "pinned" },
+  mean: { ko: "모든 헤드의 평균", en: "mean of all" },
+  max: { ko: "모든 헤드의 최댓값", en: "maximum of all" },
+  all: { ko: "모든 헤드", en: "all" },
 };
 export const SEGMENTS: Readonly<Record<Segments, Message>> = {
   all: { ko: "모두", en: "all" },
@@ -33,7 +33,7 @@ export const SEGMENTS: Readonly<Record<Segments, Message>> = {
   bb: { ko: "B→B", en: "B→B" },
 };
 export const SIDES: Readonly<Record<"query" | "key", Message>> = {
-  query: { ko: "질의", en: "query" },
+  query: { ko: "쿼리", en: "query" },
   key: { ko: "키", en: "key" },
 };
 
@@ -41,37 +41,37 @@ export const layout = setting<"columns" | "arcs">("lines", "layout", "columns");
 export const heads = setting<Heads>("lines", "heads", "focus");
 export const mass = setting("lines", "mass", 0.9);
 export const segments = setting<Segments>("lines", "segments", "all");
-/** In one sentence, what a token is when it is pointed at. */
+/** In the one-sentence layout, the side that a hovered token belongs to. */
 export const side = setting<"query" | "key">("lines", "side", "query");
 
-/** One head, or all as one. */
+/** One head, or a combination of all. */
 export interface Series {
   readonly name: string;
   readonly matrix: Matrix;
-  readonly colour: number | null; // of the pinned heads; null: none of its own
+  readonly colour: number | null; // index of the pinned head; null: no colour of its own
 }
 
 export interface LinesData {
   readonly location: HeadLocation;
   readonly weights: DisplayedWeights;
   readonly series: readonly Series[];
-  readonly max: number; // what the darkest line stands for
+  readonly max: number; // the weight of the darkest line
   readonly lines: SelectedLines;
   readonly visible: Visible;
   readonly heads: Heads; // as drawn: "pinned" without a pinned head is "focus"
   readonly dim: boolean; // lines from and to special tokens are faint
-  readonly pairs: boolean; // the texts are joined of two segments
-  readonly filtered: boolean; // only pairs between chosen segments are drawn
-  readonly sentence: boolean; // queries and keys are the same few tokens
+  readonly pairs: boolean; // the text has two segments
+  readonly filtered: boolean; // only pairs between the selected segments are drawn
+  readonly sentence: boolean; // queries and keys are the same short text
 }
 
-/** What the view draws now; signals are read before anything is awaited. */
+/** Loads the lines for the current state; signals are read before the first await. */
 export async function loadLines(trace: Trace): Promise<LinesData> {
   const at = focusedHead.value;
   const pins = pinned.value;
-  const here = pins.filter((pin) => pin.block === at.block);
+  const pinnedHere = pins.filter((pin) => pin.block === at.block);
   const requested = selected(heads, HEADS);
-  const mode = requested === "pinned" && here.length === 0 ? "focus" : requested;
+  const mode = requested === "pinned" && pinnedHere.length === 0 ? "focus" : requested;
   const fraction = mass.value;
   const part = selected(segments, SEGMENTS);
   const block = trace.block(at.block);
@@ -83,7 +83,7 @@ export async function loadLines(trace: Trace): Promise<LinesData> {
     mode === "focus"
       ? [at]
       : mode === "pinned"
-        ? here.map((pin) => ({ ...pin, sequence: at.sequence }))
+        ? pinnedHere.map((pin) => ({ ...pin, sequence: at.sequence }))
         : Array.from({ length: block.heads }, (_, number) => ({ ...at, head: number }));
   const options = displayOptions();
   const all = await Promise.all(places.map((one) => displayWeights(trace, one, options)));
@@ -101,14 +101,14 @@ export async function loadLines(trace: Trace): Promise<LinesData> {
   const { queries } = first;
   const filtered = part !== "all" && segmentOfQuery !== null && segmentOfKey !== null;
   const [from, to] = [part.charCodeAt(0) - 97, part.charCodeAt(1) - 97]; // a is 0, b is 1
-  const asks = (query: number) => queries[query].real;
+  const isReal = (query: number) => queries[query].real;
   const visible: Visible = (query, key) =>
-    asks(query) && (!filtered || (segmentOfQuery[query] === from && segmentOfKey[key] === to));
+    isReal(query) && (!filtered || (segmentOfQuery[query] === from && segmentOfKey[key] === to));
   return {
     location: at,
     weights: first,
     series,
-    // Weights times values have no largest of their own.
+    // Weights times value norms have no fixed maximum.
     max:
       options.measure === "weights"
         ? 1
@@ -118,7 +118,7 @@ export async function loadLines(trace: Trace): Promise<LinesData> {
       fraction,
       visible,
       MAX_LINES,
-      asks,
+      isReal,
     ),
     visible,
     heads: mode,
@@ -129,7 +129,7 @@ export async function loadLines(trace: Trace): Promise<LinesData> {
   };
 }
 
-/** The segment of each label; null where the texts are not of two segments. Padding may be of any. */
+/** The segment of each label; null for a single segment. Padding may be of any. */
 function segmentsOf(trace: Trace, at: HeadLocation, { queries, keys }: DisplayedWeights) {
   const of = ({ segments: list, real }: Sequence, labels: DisplayedWeights["queries"]) => {
     if (!list || new Set(list.filter((_, i) => real[i])).size < 2) return null;

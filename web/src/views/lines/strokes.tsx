@@ -1,4 +1,4 @@
-/** Lines as strokes: those of one look in one path, the lightest first, for canvas and SVG alike. */
+/** Lines as strokes: one path per style, faintest first, for canvas and SVG. */
 
 import { css, headColours, type Ramp } from "../../draw/colours";
 import { rampStep, type Tone } from "../../draw/paint";
@@ -15,22 +15,22 @@ export interface Stroke {
 }
 
 export interface LineStyle {
-  readonly ramp: Ramp; // of a line whose head has no colour
-  readonly faint: string; // of the other heads beside coloured ones
+  readonly ramp: Ramp; // for lines of a head without a colour
+  readonly faint: string; // for the other heads when some have a colour
   readonly tone: Tone;
 }
 
-/** What the lines are: all together, of what is pointed at, of what is locked, of the pair in focus. */
+/** The kind of a line: any, of the hovered token, of the locked token, of the focused pair. */
 export type LineKind = "all" | "pointed" | "locked" | "pair";
 
 const EXTRA_WIDTH: Readonly<Record<LineKind, number>> = { all: 0, pointed: 0.25, locked: 1, pair: 1.5 };
 const LEVELS = 10;
 
-/** How a weight of a series is drawn: the tone says how dark and how wide. */
+/** The style of a weight: darker and wider for larger weights. */
 export function stroke({ series }: LinesData, number: number, weight: number, style: LineStyle, kind: LineKind): Omit<Stroke, "d"> {
   const level = Math.ceil(style.tone(weight) * LEVELS) / LEVELS;
   const width = 0.5 + 3 * level * level + EXTRA_WIDTH[kind];
-  const min = kind === "all" ? 0.06 : 0.34; // the faintest of few lines can still be followed
+  const min = kind === "all" ? 0.06 : 0.34; // few lines stay visible even if faint
   const { colour } = series[number];
   if (colour !== null) return { ...headColours[colour], alpha: 2 * min + (1 - 2 * min) * level, width };
   if (series.length > 1)
@@ -53,7 +53,7 @@ export function strokes(list: readonly Line[], data: LinesData, layout: Layout, 
   return [...found.values()].map(({ parts, ...rest }) => ({ ...rest, d: parts.join("") }));
 }
 
-/** Strokes as elements. */
+/** Strokes as SVG elements. */
 export function elements(strokes: readonly Stroke[], colour?: string) {
   return strokes.map((one, i) => (
     <path

@@ -1,4 +1,4 @@
-/** The tokens of one side as a list that the keyboard walks; only those near what is seen are in the page. */
+/** The tokens of one side as a listbox for the keyboard; only tokens near the viewport are rendered. */
 
 import { useSignal } from "@preact/signals";
 import { displayText, labelParts } from "../../draw/text";
@@ -15,26 +15,26 @@ interface TokensProps {
   readonly layout: Layout;
   readonly labels: readonly Label[];
   readonly range: readonly [number, number];
-  /** Points at a token and brings it into sight. */
-  readonly walk: (side: Side, index: number) => void;
-  /** Locks what is pointed at. */
-  readonly hold: () => void;
+  /** Hovers over a token and scrolls to it. */
+  readonly focusToken: (side: Side, index: number) => void;
+  /** Locks the hovered tokens. */
+  readonly lockHovered: () => void;
 }
 
-export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps) {
+export function Tokens({ side, layout, labels, range, focusToken, lockHovered }: TokensProps) {
   const locked = labelIndex(labels, (side === "query" ? query : key).value);
   const active = useSignal(Math.max(locked, 0));
   const at = Math.min(active.value, labels.length - 1);
   const go = (index: number) => {
     active.value = Math.max(0, Math.min(labels.length - 1, index));
-    walk(side, active.value);
+    focusToken(side, active.value);
   };
   const across = layout.kind === "arcs"; // the sentence runs from left to right, each token is a query and a key
   const other = (list: HTMLElement) => {
     const opposite = side === "query" ? "key" : "query";
     if (across) {
       sideOfSentence.value = opposite;
-      walk(opposite, at);
+      focusToken(opposite, at);
     } else list.parentElement?.querySelector<HTMLElement>(`[data-side=${opposite}]`)?.focus();
   };
   const [back, on, before, after] = across
@@ -47,7 +47,7 @@ export function Tokens({ side, layout, labels, range, walk, hold }: TokensProps)
     [after]: other,
     Home: () => go(0),
     End: () => go(labels.length - 1),
-    Enter: hold,
+    Enter: lockHovered,
   };
   return (
     <div

@@ -5,8 +5,8 @@ import { causalMask, leakedWeight, loadMasks, paddingMask, printMaskRow } from "
 
 const keys = (real: number[]) => ({ real }) as unknown as Parameters<typeof paddingMask>[1];
 
-describe("masks of note 000", () => {
-  it("hide padding from everybody, and the future", () => {
+describe("masks", () => {
+  it("exclude padding and later tokens", () => {
     expect(Array.from(paddingMask(2, keys([1, 1, 0])).data)).toEqual([1, 1, 0, 1, 1, 0]);
     expect(Array.from(causalMask(3).data)).toEqual([1, 0, 0, 1, 1, 0, 1, 1, 1]);
   });
@@ -17,31 +17,31 @@ describe("masks of note 000", () => {
   });
 });
 
-describe("a mask of zeros (note 001)", () => {
-  it("gives hidden keys their share: three scores of 0, one hidden, is a third", () => {
+describe("masked scores filled with 0", () => {
+  it("leak weight to masked keys: with three scores of 0 and one masked, a third", () => {
     const weights = { rows: 1, columns: 3, data: [1 / 3, 1 / 3, 1 / 3] };
     const mask = { rows: 1, columns: 3, data: [1, 1, 0] };
     expect(leakedWeight(weights, mask, keys([1]))).toEqual({ mean: 1 / 3, max: 1 / 3, row: 0 });
   });
-  it("loses nothing where nothing is hidden", () => {
+  it("leak nothing without masked keys", () => {
     const all = { rows: 1, columns: 1, data: [1] };
     expect(leakedWeight(all, all, keys([1]))).toBeNull();
   });
 });
 
 describe.each(FIXTURES)("masks of %s", (name) => {
-  it("are padding and time together, and hidden weights are exactly 0", async () => {
+  it("combine padding and causality, and masked weights are exactly 0", async () => {
     const trace = await openFixture(name);
     for (const block of trace.info.blocks)
       for (let sequence = 0; sequence < (trace.info.sides[block.queries]?.length ?? 0); sequence++) {
-        const place = { block: block.name, layer: 0, head: 0, sequence };
-        const masks = await loadMasks(trace, place);
-        const { real } = trace.queries(place);
+        const location = { block: block.name, layer: 0, head: 0, sequence };
+        const masks = await loadMasks(trace, location);
+        const { real } = trace.queries(location);
         expect(masks.agrees).toBe(true);
         for (let r = 0; r < masks.combined.rows; r++)
           for (let c = 0; c < masks.combined.columns; c++) {
             const open = valueAt(masks.combined, r, c) === 1;
-            if (real[r] && block.name !== "cross") expect(open).toBe(trace.keys(place).real[c] === 1 && !(block.causal && c > r));
+            if (real[r] && block.name !== "cross") expect(open).toBe(trace.keys(location).real[c] === 1 && !(block.causal && c > r));
             if (!open) expect(valueAt(masks.weights, r, c)).toBe(0);
             if (masks.masked) expect(valueAt(masks.masked, r, c) === -Infinity).toBe(!open);
           }

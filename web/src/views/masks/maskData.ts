@@ -1,4 +1,4 @@
-/** Who may see whom: of padding, of time, of both; and what a mask of zeros lets through. */
+/** Padding mask, causal mask and their combination; and the weight that leaks when masked scores are 0. */
 
 import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
@@ -8,25 +8,25 @@ export interface MaskData {
   readonly padding: Numbers; // 1 = may attend
   readonly causal: Numbers;
   readonly combined: Numbers; // as recorded
-  /** Whether the combined mask is padding ∧ causal, for every real query. */
+  /** Whether the combined mask is padding ∧ causal, for every query that is not padding. */
   readonly agrees: boolean;
   readonly scores: Numbers | null; // before the mask
   readonly masked: Numbers | null;
   readonly weights: Numbers;
-  /** The weights when hidden scores are filled with 0 (note 001). */
+  /** The weights when masked scores are set to 0 instead of −∞. */
   readonly zeros: Numbers | null;
-  /** Of those, the share that hidden keys take: the mean over real queries that have some, and the largest. */
+  /** The fraction of those weights on masked keys: the mean over queries that have masked keys, and the maximum. */
   readonly leaked: { readonly mean: number; readonly max: number; readonly row: number } | null;
 }
 
-export async function loadMasks(trace: Trace, place: HeadLocation): Promise<MaskData> {
-  const block = trace.block(place.block);
-  const [queries, keys] = [trace.queries(place), trace.keys(place)];
-  const scored = trace.has(`${place.block}.${place.layer}.scores`) || trace.has(`${place.block}.${place.layer}.q`);
+export async function loadMasks(trace: Trace, location: HeadLocation): Promise<MaskData> {
+  const block = trace.block(location.block);
+  const [queries, keys] = [trace.queries(location), trace.keys(location)];
+  const scored = trace.has(`${location.block}.${location.layer}.scores`) || trace.has(`${location.block}.${location.layer}.q`);
   const [combined, weights, scores] = await Promise.all([
-    trace.mask(place.block, place.sequence),
-    trace.weights(place),
-    scored ? trace.scores(place) : null,
+    trace.mask(location.block, location.sequence),
+    trace.weights(location),
+    scored ? trace.scores(location) : null,
   ]);
   const { rows, columns } = combined;
   const padding = paddingMask(rows, keys);
@@ -40,17 +40,17 @@ export async function loadMasks(trace: Trace, place: HeadLocation): Promise<Mask
   return { padding, causal, combined, agrees, scores, masked, weights, zeros, leaked: zeros && leakedWeight(zeros, combined, queries) };
 }
 
-/** Padding is hidden from everybody. */
+/** Padding keys are masked for every query. */
 export function paddingMask(rows: number, keys: Sequence): Numbers {
   return table(rows, keys.real.length, (_, c) => keys.real[c]);
 }
 
-/** Nobody sees what comes later. */
+/** Later keys are masked. */
 export function causalMask(size: number): Numbers {
   return table(size, size, (r, c) => (c <= r ? 1 : 0));
 }
 
-/** What hidden keys take of the weights. */
+/** The weight on masked keys. */
 export function leakedWeight(weights: Numbers, mask: Numbers, queries: Sequence): MaskData["leaked"] {
   let [sum, count, max, at] = [0, 0, 0, 0];
   queries.real.forEach((real, r) => {
@@ -70,7 +70,7 @@ export function leakedWeight(weights: Numbers, mask: Numbers, queries: Sequence)
   return count ? { mean: sum / count, max, row: at } : null;
 }
 
-/** A row of a mask as torch prints it: what True means is the reader's to choose. */
+/** A row of a mask as torch prints it, with either meaning of True. */
 export function printMaskRow(mask: Numbers, row: number, visible: boolean): string {
   const length = Math.min(mask.columns, 9);
   const values = Array.from({ length }, (_, c) => ((valueAt(mask, row, c) === 1) === visible ? "True" : "False"));

@@ -1,4 +1,4 @@
-/** Masks: who is hidden from whom, and what that does to scores and weights. */
+/** Masks, and their effect on scores and weights. */
 
 import { useMemo } from "preact/hooks";
 import { shade } from "../../draw/palette";
@@ -22,7 +22,7 @@ export const masks: ViewRenderer = {
   Stage,
   svg: async (trace) => {
     const { combined } = await loadMasks(trace, focusedHead.value);
-    return matrixSvg(t({ ko: "합친 가림 (1 = 볼 수 있음)", en: "combined mask (1 = may attend)" }), { numbers: combined, ...axisNames(trace) });
+    return matrixSvg(t({ ko: "결합 마스크 (1 = 어텐션 허용)", en: "combined mask (1 = may attend)" }), { numbers: combined, ...axisNames(trace) });
   },
   table: async (trace) => matrixTable({ numbers: (await loadMasks(trace, focusedHead.value)).combined, ...axisNames(trace) }),
 };
@@ -43,18 +43,18 @@ function Stage({ trace }: StageProps) {
 interface Tile {
   readonly title: Message;
   readonly numbers: Numbers | null;
-  readonly mask?: Numbers; // what is hatched
+  readonly mask?: Numbers; // 0 where hatched
 }
 
 function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: MaskData }) {
   const block = trace.block(focusedHead.value.block);
   const { rows, columns } = useMemo(() => axisNames(trace), [trace, focusedHead.value]);
   const tiles: readonly Tile[] = [
-    { title: { ko: "① 패딩 가림", en: "① padding mask" }, numbers: masks.padding, mask: masks.padding },
-    { title: { ko: "② 뒤 가림 (causal)", en: "② causal mask" }, numbers: masks.causal, mask: masks.causal },
-    { title: { ko: "③ 합침: ① ∧ ②", en: "③ combined: ① ∧ ②" }, numbers: masks.combined, mask: masks.combined },
-    { title: { ko: "④ 가리기 전 점수", en: "④ scores before" }, numbers: masks.scores },
-    { title: { ko: "⑤ 가린 뒤: −∞", en: "⑤ scores after: −∞" }, numbers: masks.masked, mask: masks.combined },
+    { title: { ko: "① 패딩 마스크", en: "① padding mask" }, numbers: masks.padding, mask: masks.padding },
+    { title: { ko: "② 인과(causal) 마스크", en: "② causal mask" }, numbers: masks.causal, mask: masks.causal },
+    { title: { ko: "③ 결합: ① ∧ ②", en: "③ combined: ① ∧ ②" }, numbers: masks.combined, mask: masks.combined },
+    { title: { ko: "④ 마스크 전 점수", en: "④ scores before the mask" }, numbers: masks.scores },
+    { title: { ko: "⑤ 마스크 후 점수: −∞", en: "⑤ scores after the mask: −∞" }, numbers: masks.masked, mask: masks.combined },
     { title: { ko: "⑥ 가중치 (softmax)", en: "⑥ weights (softmax)" }, numbers: masks.weights, mask: masks.combined },
   ];
   const sequences = trace.info.sides[block.queries]?.length ?? 1;
@@ -74,7 +74,7 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
         </code>
         <label>
           <input type="checkbox" data-role="visible" checked={trueMeansVisible().value} onChange={() => (trueMeansVisible().value = !trueMeansVisible().value)} />
-          {t({ ko: " True = 보아도 됨 (노트는 가림)", en: " True = may attend (the notes: hidden)" })}
+          {t({ ko: " True = 어텐션 허용 (해제: True = 마스크)", en: " True = may attend (unchecked: True = masked)" })}
         </label>
       </p>
       <FocusedCellDetails masks={masks} rows={rows} columns={columns} />
@@ -85,7 +85,7 @@ function MaskPanels({ trace, masks }: { readonly trace: Trace; readonly masks: M
             {numbers ? (
               <Picture label={t(title)} numbers={numbers} mask={mask} rows={rows} columns={columns} />
             ) : (
-              <p class="masks-none">{t({ ko: "질의와 키가 기록에 없음", en: "no queries and keys in this trace" })}</p>
+              <p class="masks-none">{t({ ko: "트레이스에 쿼리와 키가 없음", en: "no queries and keys in this trace" })}</p>
             )}
           </section>
         ))}
@@ -106,41 +106,41 @@ interface PictureProps {
 function Picture({ label, numbers, mask, rows, columns }: PictureProps) {
   const at = shade.value;
   const hidden = useMemo(() => mask && ((i: number) => mask.data[i] === 0), [mask]);
-  const colours = useMemo(() => {
+  const scale = useMemo(() => {
     const found = colourScale(numbers, at);
-    return numbers === mask ? { ...found, tone: (value: number) => 0.35 * value } : found; // what may be seen is even
+    return numbers === mask ? { ...found, tone: (value: number) => 0.35 * value } : found; // a uniform colour for unmasked cells
   }, [numbers, mask, at]);
-  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={224} height={186} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={colours} />;
+  return <Heatmap label={label} numbers={numbers} rows={rows} columns={columns} width={224} height={186} focus={hoveredCell} locked={lockedCell} hidden={hidden} scale={scale} />;
 }
 
-/** The cell in focus in all six, in words. */
+/** The focused cell in all six panels, as text. */
 function FocusedCellDetails({ masks, rows, columns }: { readonly masks: MaskData; readonly rows: readonly string[]; readonly columns: readonly string[] }) {
   const [r, c] = focusedCell(hoveredCell, lockedCell, masks.combined.rows, masks.combined.columns) ?? [0, 0];
   const open = valueAt(masks.combined, r, c) === 1;
   const why = open
-    ? t({ ko: "보아도 됨", en: "may attend" })
-    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t({ ko: "뒤에 옴", en: "comes later" })]
+    ? t({ ko: "어텐션 허용", en: "may attend" })
+    : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t({ ko: "뒤의 토큰", en: "later token" })]
         .filter((word) => word)
         .join(" + ");
   const score = (numbers: Numbers | null) => (numbers ? formatNumber(valueAt(numbers, r, c)) : "–");
   return (
-    <output class="masks-said" data-role="said">
+    <output class="masks-details" data-role="cell-details">
       {`${rows[r]} → ${columns[c]}: ${why} · ${score(masks.scores)} → ${score(masks.masked)} → ${formatNumber(valueAt(masks.weights, r, c))}`}
       {`\nmask[${r}] = ${printMaskRow(masks.combined, r, trueMeansVisible().value)}`}
-      {!masks.agrees && `\n${t({ ko: "✗ 기록은 ① ∧ ②와 다름", en: "✗ recorded otherwise than ① ∧ ②" })}`}
+      {!masks.agrees && `\n${t({ ko: "✗ 기록된 마스크가 ① ∧ ②와 다름", en: "✗ the recorded mask differs from ① ∧ ②" })}`}
     </output>
   );
 }
 
-/** What note 001's mask does, in the numbers of this head. */
+/** The effect of filling masked scores with 0, in the numbers of this head. */
 function ZeroFillNote({ masks: { leaked }, rows }: { readonly masks: MaskData; readonly rows: readonly string[] }) {
   if (!leaked) return null;
   const fraction = (value: number) => `${formatNumber(100 * value, 1)} %`;
   return (
     <p class="masks-zeros">
       {t({
-        ko: `노트 001처럼 0을 넣으면 (e⁰ = 1) 가려진 키가 가중치의 평균 ${fraction(leaked.mean)}, 많게는 ${fraction(leaked.max)}(${rows[leaked.row]})를 가져갑니다.`,
-        en: `Filled with 0 as in note 001 (e⁰ = 1), hidden keys take ${fraction(leaked.mean)} of the weight on average, up to ${fraction(leaked.max)} (${rows[leaked.row]}).`,
+        ko: `−∞ 대신 0을 넣으면 (e⁰ = 1) 마스크된 키가 가중치의 평균 ${fraction(leaked.mean)}, 최대 ${fraction(leaked.max)}(${rows[leaked.row]})를 가져갑니다.`,
+        en: `Filled with 0 instead of −∞ (e⁰ = 1), masked keys receive ${fraction(leaked.mean)} of the weight on average, up to ${fraction(leaked.max)} (${rows[leaked.row]}).`,
       })}
     </p>
   );

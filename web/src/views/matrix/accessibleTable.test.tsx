@@ -1,4 +1,4 @@
-/** The table beside the matrix: what it says in numbers, and when there are none. */
+/** The table of the matrix view: its numbers and its errors. */
 
 import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
@@ -15,15 +15,15 @@ afterEach(() => {
   measure.value = "weights";
 });
 
-it("the entropy is that of the weights, whatever the picture shows", async () => {
+it("the entropy is that of the weights, whatever is displayed", async () => {
   const trace = await testTrace();
   const row = (await trace.weights(PLACE)).data.subarray(0, 5);
   measure.value = "values";
-  render(<AccessibleTable trace={trace} place={PLACE} />, document.body);
+  render(<AccessibleTable trace={trace} location={PLACE} />, document.body);
   await vi.waitFor(() => expect(document.querySelector("tbody tr")?.lastElementChild?.textContent).toBe(entropyOf(row).toFixed(2)));
 });
 
-it("an error is told", async () => {
-  render(<AccessibleTable trace={await openFixtureWithout("small-t5", "encoder.")} place={PLACE} />, document.body);
-  await vi.waitFor(() => expect(document.querySelector("[role=alert]")?.textContent).toContain("the trace holds no encoder."));
+it("an error is shown", async () => {
+  render(<AccessibleTable trace={await openFixtureWithout("small-t5", "encoder.")} location={PLACE} />, document.body);
+  await vi.waitFor(() => expect(document.querySelector("[role=alert]")?.textContent).toContain("the trace has no tensor encoder."));
 });

@@ -1,4 +1,4 @@
-/** The matrix as a table that can be read aloud: each query and the keys it attends to most. */
+/** The matrix as a table for screen readers: each query and the keys with the largest weights. */
 
 import { displayText } from "../../draw/text";
 import { entropyOf } from "../../shell/focusDetails";
@@ -12,18 +12,18 @@ import { t } from "../../i18n/i18n";
 const MAX_ROWS = 60;
 const TOP_KEYS = 3;
 
-/** A head as the page shows it, and its plain weights, whose rows sum to 1 as an entropy needs. */
-async function loadTable(trace: Trace, place: HeadLocation) {
+/** A head as displayed, and its plain weights, whose rows sum to 1 as the entropy requires. */
+async function loadTable(trace: Trace, location: HeadLocation) {
   const options = displayOptions();
   const [pictured, plain] = await Promise.all([
-    displayWeights(trace, place, options),
-    displayWeights(trace, place, { ...options, specials: "plain", measure: "weights" }),
+    displayWeights(trace, location, options),
+    displayWeights(trace, location, { ...options, specials: "plain", measure: "weights" }),
   ]);
   return { ...pictured, plain: plain.matrix };
 }
 
-export function AccessibleTable({ trace, place }: { readonly trace: Trace; readonly place: HeadLocation }) {
-  const { value, error } = useAsync(() => loadTable(trace, place), [trace, place]);
+export function AccessibleTable({ trace, location }: { readonly trace: Trace; readonly location: HeadLocation }) {
+  const { value, error } = useAsync(() => loadTable(trace, location), [trace, location]);
   if (error) return <p role="alert">{error}</p>;
   if (!value) return null;
   const left = value.queries.length - MAX_ROWS;
@@ -32,9 +32,9 @@ export function AccessibleTable({ trace, place }: { readonly trace: Trace; reado
       <table>
         <thead>
           <tr>
-            <th scope="col">{t({ ko: "질의", en: "query" })}</th>
+            <th scope="col">{t({ ko: "쿼리", en: "query" })}</th>
             <th scope="col" colSpan={TOP_KEYS}>
-              {t({ ko: "가장 많이 보는 키", en: "keys it attends to most" })}
+              {t({ ko: "가중치가 가장 큰 키", en: "keys with the largest weights" })}
             </th>
             <th scope="col">{t({ ko: "엔트로피", en: "entropy" })}</th>
           </tr>
@@ -61,7 +61,7 @@ export function AccessibleTable({ trace, place }: { readonly trace: Trace; reado
       </table>
       {left > 0 && (
         <p class="hint">
-          {t({ ko: `나머지 ${left}행은 CSV로 내보내 보세요.`, en: `${left} more rows: export them as CSV.` })}
+          {t({ ko: `나머지 ${left}행은 CSV 내보내기로 볼 수 있습니다.`, en: `${left} more rows: export them as CSV.` })}
         </p>
       )}
     </div>

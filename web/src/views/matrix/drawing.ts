@@ -1,4 +1,4 @@
-/** Drawing a matrix: cells, what is hidden, numbers, names, sums; and over it what is pointed at and locked. */
+/** Canvas drawing of a matrix: cells, mask, numbers, labels, totals; and the focus on top. */
 
 import { css, type Ramp } from "../../draw/colours";
 import { hatch, rampStep, type Tone } from "../../draw/paint";
@@ -14,7 +14,7 @@ export interface AxisLabels {
   readonly keys: readonly Label[];
 }
 
-/** The part of a picture, one pixel a cell or one a tile, that is seen. */
+/** Draws the visible part of an image with one pixel per cell or tile. */
 export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
   const [down, across] = [image.height / frame.rows, image.width / frame.columns];
   const { left, top, width, height, cell, x, y } = frame;
@@ -22,7 +22,7 @@ export function drawCells(g: G, image: HTMLCanvasElement, frame: Frame): void {
   g.drawImage(image, x * across, y * down, (width / cell) * across, (height / cell) * down, left, top, width, height);
 }
 
-/** Hatches what may not be seen and pales what is special. */
+/** Hatches masked cells and fades special tokens. */
 export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colours: Palette, dim: boolean): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
@@ -59,7 +59,7 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
   g.restore();
 }
 
-/** The number of each cell, where cells are large enough. */
+/** The number of each cell, if cells are large enough. */
 export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone: Tone, ramp: Ramp, colours: Palette): void {
   if (frame.cell < MIN_CELL_FOR_NUMBERS) return;
   const { left, top, width, height, cell } = frame;
@@ -84,7 +84,7 @@ export function drawNumbers(g: G, weights: DisplayedWeights, frame: Frame, tone:
   g.restore();
 }
 
-/** The end of the ramp that is read better on one of its steps. */
+/** The end of the ramp with the higher contrast to one of its steps. */
 function contrastingColour(ramp: Ramp, step: number): string {
   const light = (step: number) => {
     const [r, g, b] = ramp.subarray(3 * step, 3 * step + 3);
@@ -94,7 +94,7 @@ function contrastingColour(ramp: Ramp, step: number): string {
   return css(ramp, contrast(0) > contrast(255) ? 0 : 255);
 }
 
-/** As many digits as a cell holds: .41, .413 */
+/** As many digits as fit into a cell: .41, .413 */
 function cellText(value: number, cell: number): string {
   const text = value.toFixed(cell < 56 ? 2 : 3).replace(/^0\./, ".");
   return value > 0 && !/[1-9]/.test(text) ? "·" : text;
@@ -102,7 +102,7 @@ function cellText(value: number, cell: number): string {
 
 const FONT = 12;
 
-/** Names of rows and columns, as many as fit; `row` and `column` are always named. */
+/** Labels of rows and columns, as many as fit; `row` and `column` are always labelled. */
 export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palette, row = -1, column = -1): void {
   const { left, top, width, height, cell } = frame;
   const [firstRow, lastRow] = rangeOf(frame.y, height, cell, frame.rows);
@@ -144,7 +144,7 @@ export function drawLabels(g: G, names: AxisLabels, frame: Frame, colours: Palet
   }
 }
 
-/** A piece, aligned as the canvas says; the start of a word is a mark of our own, no glyph. */
+/** A label, aligned as set on the canvas; the start of a word is a drawn mark, not a glyph. */
 function drawLabel(g: G, piece: string, x: number, y: number, maxWidth: number): void {
   const starts = labelParts(piece)[0].kind === "start";
   const mark = starts ? 6 : 0;
@@ -177,7 +177,7 @@ function fitText(g: G, text: string, maxWidth: number): string {
   return `${letters.join("")}…`;
 }
 
-/** What each key receives, below, and what each query gives, at the right unless all give 1, as bars to the largest. */
+/** The sum of each column below, and of each row at the right unless all are 1, as bars relative to the maximum. */
 export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette): void {
   const { left, top, width, height, cell } = frame;
   const long = TOTALS_SIZE - 10;
@@ -213,11 +213,11 @@ export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette)
 }
 
 export interface Totals {
-  readonly received: Float32Array; // of each key
-  readonly given: Float32Array; // of each query
+  readonly received: Float32Array; // by key
+  readonly given: Float32Array; // by query
   readonly max: number;
   readonly mostGiven: number;
-  readonly alike: boolean; // all queries give 1, or nothing
+  readonly alike: boolean; // all rows sum to 1 or 0
 }
 
 export function computeTotals({ matrix: { rows, columns, data } }: Pick<DisplayedWeights, "matrix">): Totals {
@@ -233,7 +233,7 @@ export function computeTotals({ matrix: { rows, columns, data } }: Pick<Displaye
   return { received, given, max: max(received), mostGiven: max(given), alike };
 }
 
-/** A row, a column and their cell: thin while pointed at, thick with handles once locked. */
+/** Frames of a row, a column and their cell: thin if hovered, thick with handles if locked. */
 export function drawFocus(g: G, frame: Frame, row: number, column: number, locked: boolean, colours: Palette): void {
   const { left, top, width, height, cell } = frame;
   const [x, y] = cornerOf(frame, row, column);

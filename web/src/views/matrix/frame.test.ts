@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cellAt, cornerOf, frameOf, rangeOf, scrolledTo, zoomed } from "./frame";
+import { cellAt, cornerOf, frameOf, rangeOf, scrolledTo, zoomAt } from "./frame";
 
 const ROOM = { width: 700, height: 500, rowLabel: 60, columnLabel: 60 };
 const FIT = { zoom: 1, x: 0, y: 0 };
 
 describe("the frame of a matrix", () => {
-  it("fits everything in, in whole pixels where cells are not tiny", () => {
+  it("fits the matrix, in whole pixels unless cells are tiny", () => {
     const small = frameOf(23, 23, ROOM, FIT);
     expect(small.cell).toBe(Math.floor((500 - 70 - 34) / 23));
     expect(small.width).toBe(23 * small.cell);
@@ -15,7 +15,7 @@ describe("the frame of a matrix", () => {
     expect(large.height).toBeCloseTo(500 - large.top - 34);
   });
 
-  it("knows the cell under a point, and its corner, however it is moved", () => {
+  it("maps points to cells and back at any scroll position", () => {
     const viewport = fc.record({ zoom: fc.double({ min: 1, max: 30, noNaN: true }), x: fc.nat(500), y: fc.nat(500) });
     fc.assert(
       fc.property(viewport, fc.nat(63), fc.nat(39), (viewport, row, column) => {
@@ -29,18 +29,18 @@ describe("the frame of a matrix", () => {
     );
   });
 
-  it("keeps the point under the pointer when it zooms", () => {
+  it("keeps the point under the pointer fixed while zooming", () => {
     const frame = frameOf(64, 64, ROOM, FIT);
     const [px, py] = [frame.left + 100, frame.top + 40];
     const before = cellAt(frame, px, py);
-    const near = frameOf(64, 64, ROOM, zoomed(frame, 1, 4, px, py));
+    const near = frameOf(64, 64, ROOM, zoomAt(frame, 1, 4, px, py));
     expect(near.cell).toBe(4 * frame.cell);
     expect(cellAt(near, px, py)).toEqual(before);
-    expect(zoomed(near, 4, 1e-3, px, py)).toMatchObject({ zoom: 1 });
-    expect(frameOf(64, 64, ROOM, zoomed(frame, 1, 1e9, px, py)).cell).toBeCloseTo(96);
+    expect(zoomAt(near, 4, 1e-3, px, py)).toMatchObject({ zoom: 1 });
+    expect(frameOf(64, 64, ROOM, zoomAt(frame, 1, 1e9, px, py)).cell).toBeCloseTo(96);
   });
 
-  it("is beside the matrix outside of the plot", () => {
+  it("returns null outside the plot", () => {
     const frame = frameOf(8, 8, ROOM, FIT);
     expect(cellAt(frame, frame.left - 1, frame.top + 1)).toBeNull();
     expect(cellAt(frame, frame.left + frame.width, frame.top + 1)).toBeNull();

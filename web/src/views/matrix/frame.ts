@@ -1,20 +1,20 @@
-/** Where the cells of a matrix stand: fitted into the room, or larger and moved about. */
+/** The geometry of a matrix: fitted into the available space, or zoomed and scrolled. */
 
 export interface Frame {
   readonly rows: number;
   readonly columns: number;
-  readonly cell: number; // side, in pixels
+  readonly cell: number; // pixels of a side
   readonly left: number; // of the plot
   readonly top: number;
-  readonly width: number; // of what is seen of the matrix
+  readonly width: number; // of the visible part of the matrix
   readonly height: number;
-  readonly x: number; // the column and row, with parts, at the plot's upper left corner
+  readonly x: number; // column and row at the upper left corner of the plot, with fractions
   readonly y: number;
-  readonly upright: boolean; // labels of columns stand
+  readonly upright: boolean; // column labels are vertical
 }
 
 export interface Viewport {
-  readonly zoom: number; // 1: as large as fits
+  readonly zoom: number; // 1: fits
   readonly x: number;
   readonly y: number;
 }
@@ -27,7 +27,7 @@ export interface AvailableSpace {
 }
 
 export const TOTALS_SIZE = 34; // for the sums at the right and below
-export const MIN_CELL_FOR_NUMBERS = 34; // side of a cell that holds its number
+export const MIN_CELL_FOR_NUMBERS = 34; // minimum side of a cell that shows its number
 const [MAX_FIT_CELL, MAX_CELL] = [56, 96];
 const MAX_LABEL_WIDTH = 120;
 
@@ -55,7 +55,7 @@ export function frameOf(rows: number, columns: number, space: AvailableSpace, vi
   };
 }
 
-/** The cell at a point; null: beside the matrix. */
+/** The cell at a point; null: outside the matrix. */
 export function cellAt(frame: Frame, px: number, py: number): { readonly row: number; readonly column: number } | null {
   const { left, top, width, height, cell, x, y } = frame;
   if (px < left || py < top || px >= left + width || py >= top + height) return null;
@@ -68,13 +68,13 @@ export function cornerOf({ left, top, cell, x, y }: Frame, row: number, column: 
   return [left + (column - x) * cell, top + (row - y) * cell];
 }
 
-/** Rows or columns that are seen at least in part, [first, last). */
+/** Rows or columns that are at least partly visible, [first, last). */
 export function rangeOf(at: number, seen: number, cell: number, count: number): readonly [number, number] {
   return [Math.floor(at), Math.min(count, Math.ceil(at + seen / cell))];
 }
 
-/** Zooms by a factor; what stands at the point stays there. */
-export function zoomed(frame: Frame, zoom: number, factor: number, px: number, py: number): Viewport {
+/** Zooms by a factor around a point. */
+export function zoomAt(frame: Frame, zoom: number, factor: number, px: number, py: number): Viewport {
   const next = Math.max(1, Math.min(zoom * factor, (MAX_CELL * zoom) / frame.cell));
   const across = Math.max(0, Math.min(px - frame.left, frame.width));
   const down = Math.max(0, Math.min(py - frame.top, frame.height));
@@ -82,7 +82,7 @@ export function zoomed(frame: Frame, zoom: number, factor: number, px: number, p
   return { zoom: next, x: frame.x + across / frame.cell - across / cell, y: frame.y + down / frame.cell - down / cell };
 }
 
-/** Moves the least that brings a cell into sight. */
+/** Scrolls as little as necessary to show a cell. */
 export function scrolledTo(frame: Frame, row: number, column: number): { readonly x: number; readonly y: number } {
   const near = (at: number, seen: number, cell: number) => Math.max(cell + 1 - seen, Math.min(at, cell));
   return {

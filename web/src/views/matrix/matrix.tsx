@@ -1,4 +1,4 @@
-/** The matrix: every weight of a head as a cell; pinned heads stand side by side. */
+/** The matrix view: every weight of a head as a cell; pinned heads are side by side. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Canvas } from "../../draw/canvas";
@@ -21,8 +21,8 @@ export const matrix: View = {
   id: "matrix",
   title: { ko: "행렬", en: "matrix" },
   description: {
-    ko: "칸 하나가 가중치 하나입니다: 행(질의)이 열(키)을 얼마나 보는지. 빗금은 볼 수 없는 곳입니다.",
-    en: "One cell is one weight: how much its row (query) attends to its column (key). Hatched: may not be seen.",
+    ko: "셀 하나가 가중치 하나입니다: 행(쿼리)에서 열(키)로의 어텐션. 빗금은 마스크된 셀입니다.",
+    en: "One cell is one weight: the attention of its row (query) to its column (key). Hatched cells are masked.",
   },
   supports: () => true,
   missing: { ko: "", en: "" },
@@ -57,38 +57,38 @@ function Matrix({ trace }: StageProps) {
       <div class="choices">
         <Legend />
         {measure.value === "weights" && (
-          <Choice title={{ ko: "색의 범위", en: "range of colours" }} of={range} options={RANGES} />
+          <Choice title={{ ko: "색상 범위", en: "colour range" }} of={range} options={RANGES} />
         )}
-        <span class="matrix-zoom" role="group" aria-label={t({ ko: "크게 보기", en: "zoom" })}>
+        <span class="matrix-zoom" role="group" aria-label={t({ ko: "확대/축소", en: "zoom" })}>
           <button
             type="button"
-            aria-label={t({ ko: "작게", en: "smaller" })}
+            aria-label={t({ ko: "축소", en: "zoom out" })}
             onClick={() => setViewport({ ...ALL, zoom: Math.max(1, zoom.value / 1.5) })}
           >
             −
           </button>
           <button
             type="button"
-            aria-label={t({ ko: "크게", en: "larger" })}
+            aria-label={t({ ko: "확대", en: "zoom in" })}
             onClick={() => setViewport({ zoom: zoom.value * 1.5, x: left.value, y: top.value })}
           >
             +
           </button>
           {zoom.value > 1 && (
             <button type="button" onClick={() => setViewport(ALL)}>
-              {t({ ko: "모두", en: "all" })}
+              {t({ ko: "전체", en: "all" })}
             </button>
           )}
         </span>
         <Toggle title={{ ko: "표로 보기", en: "as a table" }} of={asTable} />
       </div>
-      {asTable.value && <AccessibleTable trace={trace} place={heads[0]} />}
+      {asTable.value && <AccessibleTable trace={trace} location={heads[0]} />}
       <div class="matrix-panels" ref={box} style={{ gridTemplateColumns: `repeat(${across}, minmax(0, 1fr))` }}>
         {heads.map((head, i) => (
           <Panel
             key={`${head.sequence}.${headKey(head)}`}
             trace={trace}
-            place={head}
+            location={head}
             number={heads.length > 1 ? i : null}
             width={Math.floor(size.width / across)}
             height={Math.floor(size.height / down)}
@@ -99,7 +99,7 @@ function Matrix({ trace }: StageProps) {
   );
 }
 
-/** What the colours mean. */
+/** The legend of the colours. */
 function Legend() {
   const names = {
     sqrt: { ko: "제곱근", en: "square root" },
@@ -114,7 +114,7 @@ function Legend() {
         width={96}
         height={12}
         label={t({
-          ko: `색: 0에서 ${whole}까지, 눈금 ${names[scale.value].ko}`,
+          ko: `색상: 0에서 ${whole}까지, ${names[scale.value].ko} 스케일`,
           en: `colours: 0 to ${whole}, ${names[scale.value].en} scale`,
         })}
         draw={(g) => {

@@ -1,4 +1,4 @@
-/** One head as a matrix: pictures below, what is pointed at above, the keyboard and the pointer over both. */
+/** One head as a matrix: a canvas with the weights, a canvas with the focus, keyboard and pointer. */
 
 import { useMemo, useRef } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
@@ -32,22 +32,22 @@ import type { Trace } from "../../trace/trace";
 import { BLOCKS, headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
 import { drawCells, drawFocus, drawHidden, drawLabels, drawNumbers, drawTotals, computeTotals } from "./drawing";
-import { cellAt, type Frame, frameOf, scrolledTo, zoomed } from "./frame";
+import { cellAt, type Frame, frameOf, scrolledTo, zoomAt } from "./frame";
 import { left, setViewport, range, top, zoom } from "./settings";
 
 interface PanelProps {
   readonly trace: Trace;
-  readonly place: HeadLocation;
-  readonly number: number | null; // of the pin; null: the head in focus alone
+  readonly location: HeadLocation;
+  readonly number: number | null; // index of the pin; null: the focused head
   readonly width: number;
   readonly height: number;
 }
 
-export function Panel({ trace, place, number, width, height }: PanelProps) {
-  const { value, error } = useAsync(() => displayWeights(trace, place), [trace, place]);
+export function Panel({ trace, location, number, width, height }: PanelProps) {
+  const { value, error } = useAsync(() => displayWeights(trace, location), [trace, location]);
   const named = useMemo(
-    () => ({ queries: labels(trace.queries(place), unit.value), keys: labels(trace.keys(place), unit.value) }),
-    [trace, place, unit.value],
+    () => ({ queries: labels(trace.queries(location), unit.value), keys: labels(trace.keys(location), unit.value) }),
+    [trace, location, unit.value],
   );
   const { queries, keys } = named;
   const caption = number === null ? 0 : 24;
@@ -57,7 +57,7 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
   );
   const frame = frameOf(queries.length, keys.length, space, { zoom: zoom.value, x: left.value, y: top.value });
   const fits = value && value.matrix.rows === queries.length && value.matrix.columns === keys.length;
-  const picture = fits ? value : null; // weights of the unit before are not drawn under the names of this
+  const picture = fits ? value : null; // weights of the previous unit are not drawn with the labels of the current one
   const max = useMemo(
     () =>
       picture && (measure.value === "values" || range.value === "most")
@@ -66,9 +66,9 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
     [picture, measure.value, range.value],
   );
   const totals = useMemo(() => picture && computeTotals(picture), [picture]);
-  const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as thumbnails are
-  const image = useThumbnail(trace, place, plain && picture === null);
-  const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each dot is the largest of some cells
+  const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as in thumbnails
+  const image = useThumbnail(trace, location, plain && picture === null);
+  const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each pixel is the maximum of several cells
   const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
   const cells = useMemo(
     () => picture && toCanvas(paint(maxPool(picture.matrix, high, wide), ink(shade.value), tone(scale.value, max))),
@@ -97,18 +97,18 @@ export function Panel({ trace, place, number, width, height }: PanelProps) {
     <section class="matrix-panel">
       {number !== null && (
         <h2 style={{ borderColor: headColours[number].colour }}>
-          {number + 1} · {t(BLOCKS[place.block])} {headName(place)}
+          {number + 1} · {t(BLOCKS[location.block])} {headName(location)}
         </h2>
       )}
       {error && <p role="alert">{error}</p>}
-      <Cells {...{ place, named, frame, width, drawBase: cellsImage, picture }} sides={sidesOf(trace, place)} height={space.height} />
+      <Cells {...{ location, named, frame, width, drawBase: cellsImage, picture }} sides={sidesOf(trace, location)} height={space.height} />
     </section>
   );
 }
 
-/** Which sides a head has in common with the head in focus: only there do rows and columns mean the same. */
-function sidesOf(trace: Trace, place: HeadLocation): Sides {
-  const [here, focus] = [trace.block(place.block), trace.block(block.value)];
+/** The sides that a head shares with the focused head: only there do rows and columns refer to the same tokens. */
+function sidesOf(trace: Trace, location: HeadLocation): Sides {
+  const [here, focus] = [trace.block(location.block), trace.block(block.value)];
   return { rows: here.queries === focus.queries, columns: here.keys === focus.keys };
 }
 
@@ -118,7 +118,7 @@ interface Sides {
 }
 
 interface CellsProps {
-  readonly place: HeadLocation;
+  readonly location: HeadLocation;
   readonly sides: Sides;
   readonly named: { readonly queries: readonly Label[]; readonly keys: readonly Label[] };
   readonly picture: Awaited<ReturnType<typeof displayWeights>> | null;
@@ -128,8 +128,8 @@ interface CellsProps {
   readonly drawBase: Draw;
 }
 
-/** The grid: it alone is drawn anew when the pointer moves. */
-function Cells({ place, sides, named, picture, frame, width, height, drawBase: cellsImage }: CellsProps) {
+/** The grid: only this part is rendered again when the pointer moves. */
+function Cells({ location, sides, named, picture, frame, width, height, drawBase: cellsImage }: CellsProps) {
   const { queries, keys } = named;
   const rowOf = (piece: number | null) => (sides.rows ? labelIndex(queries, piece) : -1);
   const columnOf = (piece: number | null) => (sides.columns ? labelIndex(keys, piece) : -1);
@@ -138,7 +138,7 @@ function Cells({ place, sides, named, picture, frame, width, height, drawBase: c
   const locked = query.value !== null && row === rowOf(query.value) && column === columnOf(key.value);
   const cellText =
     row < 0 || column < 0 || !picture
-      ? t({ ko: "고르지 않음", en: "no cell" })
+      ? t({ ko: "선택 안 됨", en: "no cell" })
       : cellSentence(queries[row], keys[column], valueAt(picture.matrix, row, column));
 
   const drawOverlay: Draw = (g, colours) => {
@@ -164,14 +164,14 @@ function Cells({ place, sides, named, picture, frame, width, height, drawBase: c
     const cell = drag.current?.moved ? null : cellAt(frame, event.offsetX, event.offsetY);
     drag.current = null;
     if (!cell) return;
-    selectHead(place);
+    selectHead(location);
     toggleLock(queries[cell.row].pieces[0], keys[cell.column].pieces[0]);
   };
   const wheel = (event: WheelEvent) => {
-    if (event.deltaY > 0 && zoom.value <= 1) return; // all is seen: the page may scroll
+    if (event.deltaY > 0 && zoom.value <= 1) return; // everything is visible: the page may scroll
     event.preventDefault();
     if (event.shiftKey) setViewport({ zoom: zoom.value, x: frame.x + event.deltaY / frame.cell, y: frame.y });
-    else setViewport(zoomed(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
+    else setViewport(zoomAt(frame, zoom.value, 2 ** (-event.deltaY / 300), event.offsetX, event.offsetY));
   };
   const press = (event: KeyboardEvent) => {
     const step = gridStep(event);
@@ -185,18 +185,18 @@ function Cells({ place, sides, named, picture, frame, width, height, drawBase: c
       pointAt(to[0], to[1], true);
       if (zoom.value > 1) setViewport({ zoom: zoom.value, ...scrolledTo(frame, to[0], to[1]) });
     } else if (event.key === "Enter") toggleLock();
-    else if (event.key === "+" || event.key === "=") setViewport(zoomed(frame, zoom.value, 1.5, x, y));
-    else if (event.key === "-") setViewport(zoomed(frame, zoom.value, 1 / 1.5, x, y));
+    else if (event.key === "+" || event.key === "=") setViewport(zoomAt(frame, zoom.value, 1.5, x, y));
+    else if (event.key === "-") setViewport(zoomAt(frame, zoom.value, 1 / 1.5, x, y));
     else if (event.key === "0") setViewport({ zoom: 1, x: 0, y: 0 });
     else return;
     event.preventDefault();
   };
   return (
     <AccessibleGrid
-      id={`matrix-${place.block}-${place.layer}-${place.head}`}
+      id={`matrix-${location.block}-${location.layer}-${location.head}`}
       dataRole="grid"
       label={t({
-        ko: `가중치: ${queries.length}개의 질의, ${keys.length}개의 키`,
+        ko: `가중치: 쿼리 ${queries.length}개, 키 ${keys.length}개`,
         en: `weights: ${queries.length} queries, ${keys.length} keys`,
       })}
       rows={queries.length}
@@ -240,7 +240,7 @@ function Cells({ place, sides, named, picture, frame, width, height, drawBase: c
 
 const MINIMAP_SIZE = 96;
 
-/** The whole matrix, small, and which part is seen; a press goes there. */
+/** The whole matrix with its visible part; a click scrolls there. */
 function Minimap({ frame, base: cellsImage }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
   const size = MINIMAP_SIZE / Math.max(frame.rows, frame.columns);
   const image = useMemo(
@@ -260,7 +260,7 @@ function Minimap({ frame, base: cellsImage }: { readonly frame: Frame; readonly 
       class="matrix-minimap"
       width={frame.columns * size}
       height={frame.rows * size}
-      label={t({ ko: "전체에서 보이는 곳", en: "the part that is seen" })}
+      label={t({ ko: "전체에서 보이는 부분", en: "the visible part" })}
       onPointerDown={go}
       onPointerMove={go}
       draw={(g, colours) => {
@@ -278,16 +278,16 @@ function Minimap({ frame, base: cellsImage }: { readonly frame: Frame; readonly 
   );
 }
 
-/** The thumbnail of a head, to be seen until its weights are there. */
-function useThumbnail(trace: Trace, place: HeadLocation, enabled: boolean): HTMLCanvasElement | null {
+/** The thumbnail of a head, shown until its weights are loaded. */
+function useThumbnail(trace: Trace, location: HeadLocation, enabled: boolean): HTMLCanvasElement | null {
   const { value } = useAsync(
     async () =>
-      enabled && trace.has(`${place.block}.thumbnails`) ? trace.thumbnails(place.block, place.sequence) : null,
-    [trace, place, enabled],
+      enabled && trace.has(`${location.block}.thumbnails`) ? trace.thumbnails(location.block, location.sequence) : null,
+    [trace, location, enabled],
   );
   if (!value || !enabled) return null;
   const [, heads, rows, columns] = value.shape;
-  const from = (place.layer * heads + place.head) * rows * columns;
+  const from = (location.layer * heads + location.head) * rows * columns;
   return toCanvas(paintBytes(value.data.subarray(from, from + rows * columns), rows, columns, ink(shade.value)));
 }
 
@@ -297,5 +297,5 @@ function longestLabel(labels: readonly Label[]): number {
 
 function cellSentence(query: Label, key: Label, weight: number): string {
   const [a, b] = [displayText(query.text), displayText(key.text)];
-  return t({ ko: `질의 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
+  return t({ ko: `쿼리 ${a}, 키 ${b}: ${weight.toFixed(4)}`, en: `query ${a}, key ${b}: ${weight.toFixed(4)}` });
 }

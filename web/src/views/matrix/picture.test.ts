@@ -1,4 +1,4 @@
-/** The exported matrix: every head that is seen, and what may not be seen hatched. */
+/** The exported matrix: all displayed heads, masked cells hatched. */
 
 import { afterEach, expect, it } from "vitest";
 import { currentFigure } from "../../export/figures";
@@ -15,13 +15,13 @@ afterEach(() => {
   [pinned.value, view.value] = [[], "lines"];
 });
 
-it("the head in focus, while none is pinned", async () => {
+it("the focused head, if none is pinned", async () => {
   const trace = await testTrace();
   expect(await svg(trace)).toContain("<title>small: encoder L0 H0</title>");
   expect(await table(trace)).toHaveLength(1 + 5);
 });
 
-it("all that are pinned, and not the one in focus", async () => {
+it("all pinned heads, without the focused one", async () => {
   const trace = await testTrace();
   pinned.value = PINS;
   const drawn = await svg(trace);
@@ -34,12 +34,12 @@ it("all that are pinned, and not the one in focus", async () => {
   expect(rows[7].slice(1)).toEqual([...data.slice(0, 5)]);
 });
 
-it("what may not be seen is hatched: here the column of the padding", async () => {
+it("masked cells are hatched: here the column of the padding", async () => {
   const [, d] = /<path d="([^"]*)" fill="url\(#hidden\)"/.exec(await svg(await testTrace())) ?? [];
   expect(d.match(/M[\d.]+ [\d.]+h36v36h-36z/g)).toHaveLength(5);
 });
 
-it("the figure that Python draws is that of the first pinned head", () => {
+it("the Python figure is that of the first pinned head", () => {
   [pinned.value, view.value] = [PINS, "matrix"];
   expect(currentFigure(INFO)?.options).toMatchObject({ block: "encoder", layer: 1, head: 1 });
 });

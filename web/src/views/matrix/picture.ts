@@ -1,4 +1,4 @@
-/** The matrix for export: as SVG, and as a table. */
+/** Export of the matrix as SVG and as a table. */
 
 import { css, ink } from "../../draw/colours";
 import { paint, toCanvas, rampStep, tone } from "../../draw/paint";
@@ -14,11 +14,11 @@ import { headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
 import { range } from "./settings";
 
-const MAX_VECTOR_CELLS = 128 * 128; // more are a picture in the picture
+const MAX_VECTOR_CELLS = 128 * 128; // a larger matrix is embedded as a bitmap
 const SIDE = 420;
-const GAP = 6; // between the lines of the hatching
+const GAP = 6; // between hatching lines
 
-/** The heads that the view draws: those pinned, else the one in focus. */
+/** The displayed heads: the pinned ones, else the focused one. */
 function heads(): readonly HeadLocation[] {
   return pinned.value.length ? pinned.value : [focusedHead.value];
 }
@@ -51,7 +51,7 @@ interface Panel {
   readonly drawing: readonly Child[];
 }
 
-/** One head, its names around it and what its colours mean below. */
+/** One head with labels and a legend. */
 async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Panel> {
   const [sides, focus] = [trace.block(at.block), trace.block(focusedHead.value.block)];
   const [lockedQuery, lockedKey] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
@@ -86,7 +86,7 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
   const caption = [
     number + headTitle(at),
     note && t(note),
-    t({ ko: `색 0 … ${rounded(max)}`, en: `colours 0 … ${rounded(max)}` }),
+    t({ ko: `색상 0 … ${rounded(max)}`, en: `colours 0 … ${rounded(max)}` }),
   ];
   return {
     width: left + width + 16,
@@ -126,7 +126,7 @@ function headTitle(at: HeadLocation): string {
   return `${at.block} ${headName(at)}`;
 }
 
-/** What may not be seen, as a path: neighbours in a row joined. */
+/** The masked cells as a path; neighbours in a row are merged. */
 function hidden(allowed: Uint8Array, { rows, columns }: Matrix, left: number, top: number, size: number): string {
   const path: string[] = [];
   for (let row = 0; row < rows; row++)
@@ -143,7 +143,7 @@ function rounded(number: number): string {
   return String(Math.round(number * 1000) / 1000);
 }
 
-/** A row a query, a column a key; of several heads one below the other, each under its name. */
+/** One row per query and one column per key; several heads below each other, each with a title. */
 export async function table(trace: Trace): Promise<readonly (readonly (string | number)[])[]> {
   const all = heads();
   const found = await Promise.all(all.map((one) => displayWeights(trace, one)));

@@ -1,4 +1,4 @@
-/** A query and a key dimension by dimension: both vectors, their products, and the running sum up to q·k. */
+/** A query and a key by dimension: both vectors, their products, and the cumulative sum up to q·k. */
 
 import { css, diverging } from "../../draw/colours";
 import { type HeadDrawing, strips } from "./drawing";

@@ -1,4 +1,4 @@
-/** The keys of a query as a drawing, a row each: k, q⊙k, the running sum, and the numbers of equation (1). */
+/** The keys of a query as a drawing, one row each: k, q⊙k, the cumulative sum, and the numbers of equation (1). */
 
 import { css, diverging, type Shade } from "../../draw/colours";
 import { signedTone } from "../../draw/paint";
@@ -11,10 +11,10 @@ import { products } from "./recompute";
 export const ROW = 22;
 
 export interface Columns {
-  readonly token: number; // where the texts of the keys end
-  readonly strips: readonly [k: number, product: number, running: number]; // where each begins
-  readonly stripWidth: number; // of k and of q⊙k; of the running sum two thirds
-  readonly numbers: readonly number[]; // where each ends: q·k, scaled, bias, mask, weight, tick
+  readonly token: number; // right edge of the key texts
+  readonly strips: readonly [k: number, product: number, running: number]; // left edge of each strip
+  readonly stripWidth: number; // of k and of q⊙k; the cumulative sum has two thirds
+  readonly numbers: readonly number[]; // right edges: q·k, scaled, bias, mask, weight, tick
   readonly total: number;
 }
 
@@ -28,7 +28,7 @@ export function columnsOf(width: number, { keys, parts }: HeadData): Columns {
   return { token, strips, stripWidth, numbers: sizes.map((size) => (end += size)), total };
 }
 
-/** What the darkest colours stand for, and between what the running sums of all keys lie. */
+/** The ranges of the colours, and of the cumulative sums of all keys. */
 export function rangesOf({ parts }: HeadData, { query, order }: QueryRow) {
   const q = vector(parts.q, query);
   const largest = (data: Float32Array) => data.reduce((max, value) => Math.max(max, Math.abs(value)), 0);
@@ -43,7 +43,7 @@ export function rangesOf({ parts }: HeadData, { query, order }: QueryRow) {
 }
 export type Ranges = ReturnType<typeof rangesOf>;
 
-/** Vectors as rows of signed colours in the order of the dimensions, `most` the darkest. */
+/** Vectors as rows of signed colours in the order of the dimensions; `max` is the darkest. */
 export function strips(
   vectors: readonly ArrayLike<number>[],
   order: readonly number[],
@@ -75,7 +75,7 @@ export interface HeadDrawing {
   readonly colours: DrawingColours;
 }
 
-/** The names of the columns, and the query over the keys; 40 pixels high. */
+/** The header of the columns, and the query above the keys; 40 pixels high. */
 export function tableHead({ data, queryRow, ranges, columns, shade, colours }: HeadDrawing) {
   const { q, bias } = data.parts;
   const [k, product, running] = columns.strips;
@@ -83,7 +83,7 @@ export function tableHead({ data, queryRow, ranges, columns, shade, colours }: H
     "q·k",
     scaleText(data.parts),
     bias ? "+ b" : "",
-    t({ ko: "가림", en: "mask" }),
+    t({ ko: "마스크", en: "mask" }),
     "softmax",
     "✓",
   ];
@@ -173,7 +173,7 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
   );
 }
 
-/** A text cut to a width. */
+/** Truncates a text to a width. */
 function fitText(text: string, width: number): string {
   const letters = [...text];
   while (letters.length > 1 && textWidth(letters.join(""), 13) > width) letters.pop();

@@ -1,20 +1,20 @@
-/** How the numbers of the view are written. */
+/** Number formats of the neuron view. */
 
 import type { HeadParts } from "./recompute";
 
-/** A number of a table: two decimals, four for weights. */
+/** A number in a table: two decimals, four for weights. */
 export function formatShort(value: number, decimals = 2): string {
   const text = value.toFixed(decimals);
   return text.replace("-", Number(text) === 0 ? "" : "−");
 }
 
-/** Seven digits: all that float32 holds. */
+/** Seven digits, the precision of float32. */
 export function formatFull(value: number): string {
   if (!Number.isFinite(value)) return value < 0 ? "−∞" : String(value);
   return value.toPrecision(7).replace("-", "−");
 }
 
-/** "÷ √64", or "× 0.2" where the scale is not of the head's width; "÷ √64, tanh 50" where a cap bends it. */
+/** "÷ √64", or "× 0.2" if the scale is not 1/√d_head; "÷ √64, tanh 50" with a soft cap. */
 export function scaleText({ scale, softcap, q: { columns: width } }: HeadParts): string {
   const cap = softcap ? `, tanh ${Number(softcap.toPrecision(4))}` : "";
   if (scale === 1) return `× 1${cap}`;

@@ -1,4 +1,4 @@
-/** Every weight of real traces is made again: all kinds of models, all blocks, layers, heads and queries. */
+/** Every weight of real traces is recomputed: all kinds of models, all blocks, layers, heads and queries. */
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { block, head, key, layer, focusedHead, query } from "../../state/state";
@@ -20,7 +20,7 @@ function look(trace: Trace, number = 0): void {
 }
 
 describe.each(FIXTURES)("%s", (name) => {
-  it("is computed again to the last weight", async () => {
+  it("is recomputed for every weight", async () => {
     const trace = await openFixture(name);
     let count = 0;
     for (const { name: block_, layers, heads } of trace.info.blocks)
@@ -56,8 +56,8 @@ describe.each(FIXTURES)("%s", (name) => {
   });
 });
 
-describe("what is asked", () => {
-  it("is the first word without a query, and the strongest key without a key", async () => {
+describe("the selection", () => {
+  it("defaults to the first word and the key with the largest weight", async () => {
     const trace = await openFixture("small");
     look(trace);
     const found = await loadHead(trace);
@@ -68,7 +68,7 @@ describe("what is asked", () => {
     expect(queryRow.recorded[at]).toBe(Math.max(...queryRow.recorded));
   });
 
-  it("stays the same object while only the key changes, and dimensions follow the locked key", async () => {
+  it("keeps the query row while only the key changes, and sorts dimensions by the locked key", async () => {
     const trace = await openFixture("small");
     look(trace);
     const found = await loadHead(trace);
@@ -83,7 +83,7 @@ describe("what is asked", () => {
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
   });
 
-  it("is nothing where the trace holds no q and k", async () => {
+  it("is null if the trace has no q and k", async () => {
     const trace = await openFixture("small");
     look(trace);
     const has = trace.has.bind(trace);

@@ -1,4 +1,4 @@
-/** What the view reads of a trace: one head's vectors, bias, mask and weights, and how its tokens are written. */
+/** The recorded data of one head: vectors, bias, mask, weights and token texts. */
 
 import { displayText, readablePieces } from "../../draw/text";
 import { focusedHead } from "../../state/state";
@@ -11,13 +11,13 @@ import { selected } from "../choice";
 import { dimensions, type HeadParts, recomputeRow, type RecomputedRow, TOLERANCE } from "./recompute";
 
 export const SORTS: Readonly<Record<"index" | "contribution", Message>> = {
-  index: { ko: "번호 순", en: "by number" },
-  contribution: { ko: "이 키에 보탠 크기 순", en: "by contribution to this key" },
+  index: { ko: "번호순", en: "by index" },
+  contribution: { ko: "이 키에 대한 기여도순", en: "by contribution to this key" },
 };
 export const sort = setting<"index" | "contribution">("neuron", "sort", "index");
-/** Rotary positions: number i beside number i + K/2. */
+/** Rotary positions: dimension i next to i + K/2. */
 export const pairs = setting<boolean>("neuron", "pairs", false);
-/** Every number of the pair as a table. */
+/** Whether every number of the pair is shown in a table. */
 export const open = setting<boolean>("neuron", "open", false);
 
 export interface HeadData {
@@ -28,11 +28,11 @@ export interface HeadData {
   readonly tolerance: number;
   readonly queries: readonly string[];
   readonly keys: readonly string[];
-  readonly first: number; // the query that is shown when none is pointed at
+  readonly first: number; // the default query
   readonly rotary: boolean;
 }
 
-/** Null where the trace kept no q and k of the block. */
+/** Null if the trace has no q and k of the layer. */
 export async function loadHead(trace: Trace): Promise<HeadData | null> {
   const at = focusedHead.value;
   const { info } = trace;
@@ -65,7 +65,7 @@ export async function loadHead(trace: Trace): Promise<HeadData | null> {
 
 const texts = (sequence: Sequence) => readablePieces(sequence).map(displayText);
 
-/** One query of a head: what its row of weights is made of, and the order in which dimensions are drawn. */
+/** One query of a head: its recomputed row of weights, and the order of the dimensions. */
 export interface QueryRow {
   readonly query: number;
   readonly row: RecomputedRow;
@@ -75,11 +75,11 @@ export interface QueryRow {
 
 export interface Selection {
   readonly queryRow: QueryRow;
-  readonly key: number; // in focus; else the one with the largest weight
+  readonly key: number; // the focused key; else the one with the largest weight
   readonly locked: number | null;
 }
 
-/** What is asked, of what is pointed at; the question stays the same object while only the key changes. */
+/** The focused query and key; the query row stays the same object while only the key changes. */
 export function select(
   data: HeadData,
   focus: { readonly query: number | null; readonly key: number | null; readonly locked: number | null },
@@ -99,7 +99,7 @@ export function select(
   return { queryRow, key, locked };
 }
 
-const lastRow = new WeakMap<HeadData, QueryRow>(); // the last of each head
+const lastRow = new WeakMap<HeadData, QueryRow>(); // the latest row of each head
 
 export function vector({ data, columns }: Matrix, row: number): Float32Array {
   return data.subarray(row * columns, (row + 1) * columns);

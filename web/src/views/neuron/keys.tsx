@@ -1,4 +1,4 @@
-/** The keys as a list that scrolls and that pointer and keyboard walk; only rows near what is seen are drawn. */
+/** The keys as a scrolling listbox for pointer and keyboard; only rows near the viewport are drawn. */
 
 import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -19,7 +19,7 @@ export function KeyList({ drawing, selection }: KeysProps) {
   const { query, recorded } = queryRow;
   const scroller = useRef<HTMLDivElement>(null);
   const height = useSignal(320);
-  const band = useSignal(0); // rows reach over two heights from there
+  const band = useSignal(0); // rows cover two viewport heights from there
   useLayoutEffect(() => {
     const box = scroller.current;
     if (!box) return;
@@ -110,7 +110,7 @@ export function KeyList({ drawing, selection }: KeysProps) {
   );
 }
 
-/** The ground of the key in focus, and a bar at the side of the one that is locked. */
+/** The background of the focused key, and a bar next to the locked one. */
 function FocusMark({ selection }: { selection: ReadonlySignal<Selection> }) {
   const { key, locked } = selection.value;
   return (

@@ -1,4 +1,4 @@
-/** Inside a head: how a query's vector and each key's make a weight, number by number, computed again in the page. */
+/** The neuron view: the weight of a query and each key, number by number, recomputed in the page. */
 
 import { useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -38,11 +38,11 @@ function HeadView({ data }: { data: HeadData }) {
     <div class="neuron" ref={box}>
       <div class="choices">
         <span class="choice">
-          {t({ ko: "질의", en: "query" })} {queryRow.query} <b>{data.queries[queryRow.query]}</b>
+          {t({ ko: "쿼리", en: "query" })} {queryRow.query} <b>{data.queries[queryRow.query]}</b>
         </span>
         <Choice title={{ ko: "차원", en: "dimensions" }} of={sort} options={SORTS} />
         {data.rotary && (
-          <Toggle title={{ ko: "함께 도는 쌍끼리 (i, i + K/2)", en: "rotary pairs (i, i + K/2)" }} of={pairs} />
+          <Toggle title={{ ko: "회전 쌍 (i, i + K/2)", en: "rotary pairs (i, i + K/2)" }} of={pairs} />
         )}
       </div>
       <KeyList drawing={drawing} selection={selection} />
@@ -52,7 +52,7 @@ function HeadView({ data }: { data: HeadData }) {
   );
 }
 
-/** How many weights came out as recorded, and what is special about this head. */
+/** How many weights agree with the trace, and remarks on this head. */
 function verdict({ block, parts, rotary, tolerance }: HeadData, { row, recorded }: ReturnType<typeof select>["queryRow"]) {
   const differences = row.weights.map((weight, at) => Math.abs(weight - recorded[at]));
   const agreeing = differences.filter((one) => one <= tolerance).length;
@@ -64,16 +64,16 @@ function verdict({ block, parts, rotary, tolerance }: HeadData, { row, recorded 
       <b class={all ? "neuron-right" : "neuron-wrong"}>
         {all ? "✓ " : "✗ "}
         {t({
-          ko: `다시 계산한 가중치 ${differences.length}개 가운데 ${agreeing}개가 기록과 같음 (가장 큰 |Δ| ${worst})`,
-          en: `${agreeing} of ${differences.length} weights computed again agree with the trace (largest |Δ| ${worst})`,
+          ko: `다시 계산한 가중치 ${differences.length}개 가운데 ${agreeing}개가 트레이스와 일치 (최대 |Δ| ${worst})`,
+          en: `${agreeing} of ${differences.length} recomputed weights agree with the trace (largest |Δ| ${worst})`,
         })}
       </b>
       <small>
         {t({ ko: " 보라 − · 주황 +", en: " purple − · orange +" })}
-        {parts.muted && t({ ko: " · 꺼진 머리", en: " · a muted head" })}
-        {shared > 1 && t({ ko: ` · 머리 ${shared}개가 k 하나를 같이 씀`, en: ` · ${shared} heads share one k` })}
-        {rotary && t({ ko: " · q와 k는 위치만큼 돌린 뒤", en: " · q and k as turned by their positions" })}
-        {unit.value !== "piece" && t({ ko: " · 묶지 않고 조각마다", en: " · by piece, not merged" })}
+        {parts.muted && t({ ko: " · 꺼진 헤드", en: " · muted head" })}
+        {shared > 1 && t({ ko: ` · 헤드 ${shared}개가 k를 공유`, en: ` · ${shared} heads share one k` })}
+        {rotary && t({ ko: " · q와 k는 위치 회전 후의 값", en: " · q and k after the rotation" })}
+        {unit.value !== "piece" && t({ ko: " · 병합하지 않은 서브워드 단위", en: " · by piece, not merged" })}
       </small>
     </>
   );

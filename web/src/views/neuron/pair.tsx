@@ -1,4 +1,4 @@
-/** The pair in focus with all its numbers: equation (1) step by step, the chart, and a table of every dimension. */
+/** The focused pair with all its numbers: equation (1) step by step, the chart, and a table of every dimension. */
 
 import type { ReadonlySignal } from "@preact/signals";
 import { t } from "../../i18n/i18n";
@@ -19,12 +19,12 @@ export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: 
     ["q·k", formatFull(row.dots[key])],
     [scaleText(data.parts), formatFull(row.scaled[key])],
     row.biases && [`+ b (${formatFull(row.biases[key])})`, formatFull(row.scores[key])],
-    [t({ ko: "+ 가림", en: "+ mask" }), row.allowed[key] ? formatFull(row.scores[key]) : "−∞"],
+    [t({ ko: "+ 마스크", en: "+ mask" }), row.allowed[key] ? formatFull(row.scores[key]) : "−∞"],
     [`exp(· − ${formatShort(row.largest)}) ÷ ${formatShort(row.sum)}`, formatFull(row.softmax[key])],
-    muted === true && [t({ ko: "× 0 (꺼진 머리)", en: "× 0 (muted head)" }), formatFull(row.weights[key])],
-    [t({ ko: "기록된 가중치", en: "weight in the trace" }), formatFull(recorded[key])],
+    muted === true && [t({ ko: "× 0 (꺼진 헤드)", en: "× 0 (muted head)" }), formatFull(row.weights[key])],
+    [t({ ko: "트레이스의 가중치", en: "weight in the trace" }), formatFull(recorded[key])],
     [
-      agrees ? t({ ko: "✓ 같음", en: "✓ the same" }) : t({ ko: "✗ 다름", en: "✗ different" }),
+      agrees ? t({ ko: "✓ 일치", en: "✓ agrees" }) : t({ ko: "✗ 불일치", en: "✗ differs" }),
       `|Δ| ${formatDifference(difference)} ${agrees ? "≤" : ">"} ${formatDifference(data.tolerance)}`,
     ],
   ];
@@ -35,7 +35,7 @@ export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: 
         {data.queries[query]} → {data.keys[key]}{" "}
         <button type="button" aria-expanded={open.value} onClick={() => (open.value = !open.value)}>
           {open.value ? "▾ " : "▸ "}
-          {t({ ko: `차원 ${order.length}개의 수`, en: `numbers of ${order.length} dimensions` })}
+          {t({ ko: `${order.length}개 차원의 수치`, en: `numbers of ${order.length} dimensions` })}
         </button>
       </h2>
       <dl class={agrees ? "neuron-right" : "neuron-wrong"}>

@@ -1,4 +1,4 @@
-/** The locked query and key as a picture and as a table, for export. */
+/** Export of the locked query and key as a picture and as a table. */
 
 import { markup, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { key, query } from "../../state/state";
@@ -8,11 +8,11 @@ import { chart, CHART_HEIGHT } from "./chart";
 import { tableBody, columnsOf, tableHead, rangesOf, ROW } from "./drawing";
 import { select, loadHead } from "./headData";
 
-const MAX_KEYS = 48; // keys of a picture: those with the largest weights
+const MAX_KEYS = 48; // keys with the largest weights
 
 async function lockedSelection(trace: Trace) {
   const found = await loadHead(trace);
-  if (!found) throw new Error("this trace holds no q and k");
+  if (!found) throw new Error("the trace has no q and k of this layer");
   return { data: found, ...select(found, { query: query.value, key: key.value, locked: key.value }) };
 }
 

@@ -1,4 +1,4 @@
-/** The weights made again from q, k, scale, bias and mask are those of equation (1). */
+/** Weights recomputed from q, k, scale, bias and mask equal equation (1). */
 
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -11,8 +11,8 @@ function matrixOf(rows: readonly (readonly number[])[]): Matrix {
 
 const open = (rows: number, columns: number) => ({ columns, data: new Uint8Array(rows * columns).fill(1) });
 
-describe("a query's weights", () => {
-  it("on a worked example", () => {
+describe("the weights of a query", () => {
+  it("equal a worked example", () => {
     const parts: HeadParts = {
       q: matrixOf([[1, 2]]),
       k: matrixOf([
@@ -34,7 +34,7 @@ describe("a query's weights", () => {
     expect([...recomputeRow({ ...parts, muted: true }, 0).weights]).toEqual([0, 0, 0]);
   });
 
-  it("read their own row of q, bias and mask", () => {
+  it("use the right row of q, bias and mask", () => {
     const parts: HeadParts = {
       q: matrixOf([[9], [1]]),
       k: matrixOf([[1], [1]]),
@@ -45,11 +45,11 @@ describe("a query's weights", () => {
       ]),
       mask: { columns: 2, data: Uint8Array.of(0, 0, 1, 1) },
     };
-    expect(recomputeRow(parts, 1).weights[1]).toBeCloseTo(0.75, 6); // the logarithm was kept as float32
-    expect([...recomputeRow(parts, 0).weights]).toEqual([0, 0]); // a query that may see nothing
+    expect(recomputeRow(parts, 1).weights[1]).toBeCloseTo(0.75, 6); // the logarithm is stored as float32
+    expect([...recomputeRow(parts, 0).weights]).toEqual([0, 0]); // a fully masked query
   });
 
-  it("sum to 1 however large the scores", () => {
+  it("sum to 1 for scores of any size", () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: -5000, max: 5000 }), { minLength: 1, maxLength: 9 }), (keys) => {
         const parts: HeadParts = {
@@ -69,17 +69,17 @@ describe("dimensions", () => {
   const q = Float32Array.of(1, 2, 3, 4);
   const k = Float32Array.of(-8, 1, 1, 1);
 
-  it("stand by number or by contribution", () => {
+  it("are sorted by index or by contribution", () => {
     expect(dimensions(q, null, false)).toEqual([0, 1, 2, 3]);
     expect(dimensions(q, k, false)).toEqual([0, 3, 2, 1]);
   });
 
-  it("stand in the pairs that a rotation turns", () => {
+  it("are sorted in rotation pairs", () => {
     expect(dimensions(q, null, true)).toEqual([0, 2, 1, 3]);
     expect(dimensions(q, k, true)).toEqual([1, 3, 0, 2]); // 2 + 4 before −8 + 3
   });
 
-  it("end their running sum with the dot product, in any order", () => {
+  it("have a cumulative sum that ends with the dot product, in any order", () => {
     const { each, running } = products(q, k, [2, 0, 1, 3]);
     expect(each).toEqual([3, -8, 2, 4]);
     expect(running).toEqual([3, -5, -3, 1]);

@@ -1,8 +1,8 @@
-/** Equation (1) for one query, computed again in double precision: dot product, scale, bias, mask, softmax. */
+/** Equation (1) for one query, recomputed in double precision: dot product, scale, bias, mask, softmax. */
 
 import { type Matrix, rowOf, scaleScore as scaledBy } from "../../trace/matrix";
 
-/** What came before the softmax: one head of one layer. */
+/** The inputs of the softmax: one head of one layer. */
 export interface HeadParts {
   readonly q: Matrix; // (T, K)
   readonly k: Matrix; // (S, K)
@@ -10,20 +10,20 @@ export interface HeadParts {
   readonly softcap?: number | null;
   readonly bias: Matrix | null; // (T, S)
   readonly mask: { readonly columns: number; readonly data: Uint8Array }; // (T, S), 1 = may attend
-  readonly muted?: boolean; // what came of the softmax was set to 0
+  readonly muted?: boolean; // the output of the head was set to 0
 }
 
 /** One number per key. */
 export interface RecomputedRow {
   readonly dots: Float64Array; // q·k
-  readonly scaled: Float64Array; // × scale, below the cap
+  readonly scaled: Float64Array; // × scale, soft-capped
   readonly biases: Float64Array | null;
   readonly scores: Float64Array; // + bias
   readonly allowed: readonly boolean[];
   readonly largest: number; // of the allowed scores
   readonly sum: number; // Σ exp(score − largest) over the allowed keys
-  readonly softmax: Float64Array; // 0 where hidden; all 0 where nothing may be seen
-  readonly weights: Float64Array; // all 0 of a muted head
+  readonly softmax: Float64Array; // 0 where masked; all 0 if everything is masked
+  readonly weights: Float64Array; // all 0 for a muted head
 }
 
 export function recomputeRow(parts: HeadParts, query: number): RecomputedRow {
@@ -41,7 +41,7 @@ export function recomputeRow(parts: HeadParts, query: number): RecomputedRow {
   return { dots, scaled, biases, scores, allowed, largest, sum, softmax, weights };
 }
 
-/** How far a recomputed weight may lie from a recorded one, by the numbers the trace holds. */
+/** The tolerance between recomputed and recorded weights, by data type. */
 export const TOLERANCE = { F32: 1e-5, F16: 5e-3 } as const;
 
 export function dot(a: Float32Array, b: Float32Array): number {
@@ -50,7 +50,7 @@ export function dot(a: Float32Array, b: Float32Array): number {
   return sum;
 }
 
-/** q_i k_i in a given order, and their running sum, whose last is q·k. */
+/** q_i k_i in a given order, and their cumulative sum, whose last entry is q·k. */
 export function products(
   q: Float32Array,
   k: Float32Array,
@@ -61,8 +61,10 @@ export function products(
   return { each, running: each.map((product) => (sum += product)) };
 }
 
-/** Numbers 0 … K−1 in the order they are drawn: as they are or the largest contributions |q_i k_i| first;
- * with `pairs`, i beside i + K/2, which a rotation turns together. */
+/**
+ * Dimensions 0 … K−1 in drawing order: by index, or by decreasing contribution |q_i k_i|; with `pairs`, i next to
+ * i + K/2, which are rotated together.
+ */
 export function dimensions(q: Float32Array, k: Float32Array | null, pairs: boolean): number[] {
   const half = q.length / 2;
   const groups = pairs

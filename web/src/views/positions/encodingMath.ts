@@ -1,13 +1,13 @@
-/** Five ideas for saying where a token stands, as note 002 climbs them, and what can be proved of the fifth. */
+/** Five ways to encode a position, and a proof of the shift property of sines and cosines. */
 
 import { valueAt, type Numbers, matmul, rotate, sinusoids, table } from "../calculation/arithmetic";
 
-/** Position p of n as a share: p / (n - 1). */
+/** Position p of n as a fraction: p / (n - 1). */
 export function normalisedPosition(p: number, n: number): number {
   return p / Math.max(n - 1, 1);
 }
 
-/** How many binary digits n positions need. */
+/** The number of binary digits for n positions. */
 export function digitCount(n: number): number {
   return Math.max(1, Math.ceil(Math.log2(n)));
 }
@@ -17,17 +17,17 @@ export function binaryDigits(n: number): Numbers {
   return table(n, digitCount(n), (p, j) => Math.floor(p / 2 ** j) % 2);
 }
 
-/** sin(pi p / 2^j), j = 1 ... d: the digits as turning dials. */
+/** sin(pi p / 2^j), j = 1 ... d: a continuous version of binary digits. */
 export function sineDials(n: number, d: number): Numbers {
   return table(n, d, (p, j) => Math.sin((Math.PI * p) / 2 ** (j + 1)));
 }
 
-/** How fast pair i turns. */
+/** The angular frequency of pair i. */
 export function frequency(i: number, d: number, base: number): number {
   return base ** ((-2 * i) / d);
 }
 
-/** T(k), with PE(p + k) = PE(p) T(k) for every p: each pair turns by its own angle. */
+/** T(k), with PE(p + k) = PE(p) T(k) for every p: a rotation of each pair. */
 export function shiftMatrix(k: number, d: number, base: number): Numbers {
   return table(d, d, (row, column) => {
     if (row >> 1 !== column >> 1) return 0;
@@ -46,7 +46,7 @@ export function shiftError(n: number, d: number, base: number, k: number): numbe
   return worst;
 }
 
-/** The cosine of each two rows. */
+/** The cosine similarity of every two rows. */
 export function cosineSimilarities(rows: Numbers): Numbers {
   const dot = (i: number, j: number) => {
     let sum = 0;
@@ -57,24 +57,24 @@ export function cosineSimilarities(rows: Numbers): Numbers {
   return table(rows.rows, rows.rows, (i, j) => dot(i, j) / norms[i] / norms[j]);
 }
 
-/** q·k of a turned query at p and a turned key at s, when both stand `by` places further. */
+/** q·k of a rotated query at p and a rotated key at s, both shifted by `by` positions. */
 export function shiftedDotProduct(q: Numbers, k: Numbers, angles: ArrayLike<number>, p: number, s: number, by: number): number {
-  const straight = (x: Numbers, row: number) => rotate({ rows: 1, columns: x.columns, data: Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns) }, angles, [row], -1);
-  const [a, b] = [rotate(straight(q, p), angles, [p + by]), rotate(straight(k, s), angles, [s + by])];
+  const unrotated = (x: Numbers, row: number) => rotate({ rows: 1, columns: x.columns, data: Array.from(x.data).slice(row * x.columns, (row + 1) * x.columns) }, angles, [row], -1);
+  const [a, b] = [rotate(unrotated(q, p), angles, [p + by]), rotate(unrotated(k, s), angles, [s + by])];
   let sum = 0;
   for (let i = 0; i < a.columns; i++) sum += a.data[i] * b.data[i];
   return sum;
 }
 
 export interface BiasByDistance {
-  /** Key position minus query position, rising. */
+  /** Key position minus query position, ascending. */
   readonly distances: readonly number[];
   readonly values: readonly number[];
-  /** How far numbers of one distance differ: 0 where the bias is of distances alone. */
+  /** The largest difference between biases of one distance: 0 if the bias depends on the distance only. */
   readonly worst: number;
 }
 
-/** A bias of queries and keys as one number a distance. */
+/** A bias of queries and keys as one number per distance. */
 export function biasByDistance(bias: Numbers): BiasByDistance {
   const first = new Map<number, number>();
   let worst = 0;

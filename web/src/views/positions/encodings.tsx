@@ -1,4 +1,4 @@
-/** The rungs of the ladder: each idea with its formula, its picture and what is wrong, or right, with it. */
+/** The positional encodings: each with its formula, its picture and its properties. */
 
 import { useSignal } from "@preact/signals";
 import type { FunctionComponent, JSX } from "preact";
@@ -22,7 +22,7 @@ export const base = () => 10 ** setting<number>("positions", "base", 4).value;
 export const p = () => setting<number>("positions", "p", 3);
 export const delta = () => setting<number>("positions", "delta", 7);
 
-/** The chosen position, within the text. */
+/** The selected position, clamped to the text. */
 const chosenPosition = () => Math.min(p().value, n().value - 1);
 
 export interface PositionEncoding {
@@ -30,7 +30,7 @@ export interface PositionEncoding {
   readonly uses: readonly ("d" | "base" | "delta")[];
   readonly formula: () => JSX.Element;
   readonly description: () => Message;
-  /** What is drawn, with the measures of the sliders. */
+  /** The displayed matrix, for the current slider values. */
   readonly numbers: () => Numbers;
   readonly Picture: FunctionComponent;
 }
@@ -46,23 +46,23 @@ const WAVE = frac("p", sup("base", frac("2 i", "d")));
 
 export const ENCODINGS: readonly PositionEncoding[] = [
   {
-    title: { ko: "번호", en: "index" },
+    title: { ko: "정수 인덱스", en: "index" },
     uses: [],
     formula: () => math("PE ( p ) = p"),
     description: () => ({
-      ko: `글이 길수록 커져서 (${n().value - 1}까지) 임베딩을 덮고 학습을 흔듭니다.`,
-      en: `Numbers grow with the text (up to ${n().value - 1}), drown the embeddings and shake the training.`,
+      ko: `텍스트가 길수록 값이 커져 (최대 ${n().value - 1}) 임베딩보다 훨씬 커지고 학습이 불안정해집니다.`,
+      en: `Values grow with the length of the text (up to ${n().value - 1}), dominate the embeddings and destabilise the training.`,
     }),
     numbers: index,
     Picture: () => <Table numbers={useTable(index)} name={() => "PE"} decimals={0} />,
   },
   {
-    title: { ko: "나눈 번호", en: "normalised" },
+    title: { ko: "정규화된 인덱스", en: "normalised index" },
     uses: [],
     formula: () => math("PE ( p ) =", frac("p", "n − 1")),
     description: () => ({
-      ko: `같은 자리가 글마다 다릅니다. 길이 11의 3은 0.3; 길이 22의 3을 노트는 0.15라 적었지만 3/21 = ${formatNumber(normalisedPosition(3, 22))}입니다 (0.15는 길이 21).`,
-      en: `One place differs from text to text. 3 of length 11 is 0.3; of length 22 the note says 0.15, but 3/21 = ${formatNumber(normalisedPosition(3, 22))} (0.15 is length 21).`,
+      ko: `같은 위치의 값이 텍스트 길이에 따라 다릅니다: 위치 3은 길이 11에서 0.3, 길이 22에서 3/21 = ${formatNumber(normalisedPosition(3, 22))}입니다.`,
+      en: `The value of a position depends on the length of the text: position 3 is 0.3 for length 11 and 3/21 = ${formatNumber(normalisedPosition(3, 22))} for length 22.`,
     }),
     numbers: normalised,
     Picture: LengthsPicture,
@@ -72,19 +72,19 @@ export const ENCODINGS: readonly PositionEncoding[] = [
     uses: [],
     formula: () => math(sub("PE", "p , j"), "= ⌊ p /", sup("2", "j"), "⌋ mod 2"),
     description: () => ({
-      ko: `${chosenPosition()} = ${bits(chosenPosition())}₂: 유일하지만 뜁니다. ${chosenPosition()} → ${chosenPosition() + 1}에서 다이얼 ${changedDigits()}개가 한꺼번에 바뀝니다.`,
-      en: `${chosenPosition()} = ${bits(chosenPosition())}₂: unique, but it jumps: from ${chosenPosition()} to ${chosenPosition() + 1}, ${changedDigits()} dial(s) turn at once.`,
+      ko: `${chosenPosition()} = ${bits(chosenPosition())}₂: 유일하지만 불연속입니다. ${chosenPosition()} → ${chosenPosition() + 1}에서 자릿수 ${changedDigits()}개가 동시에 바뀝니다.`,
+      en: `${chosenPosition()} = ${bits(chosenPosition())}₂: unique but not continuous: from ${chosenPosition()} to ${chosenPosition() + 1}, ${changedDigits()} digit(s) change at once.`,
     }),
     numbers: digits,
     Picture: () => <Table numbers={useTable(digits)} name={(at, j) => `⌊${at} / 2^${j}⌋ mod 2`} decimals={0} />,
   },
   {
-    title: { ko: "사인 다이얼", en: "sine dials" },
+    title: { ko: "사인파", en: "sine waves" },
     uses: [],
     formula: () => math(sub("PE", "p , j"), "= sin", frac("π p", sup("2", "j"))),
     description: () => ({
-      ko: `뛰지 않지만 세 다이얼은 16칸마다 돌아오는 닫힌 곡선입니다: |PE(${chosenPosition()}) − PE(${chosenPosition() + 16})| = ${formatDifference(dialError())}.`,
-      en: `No jumps, but three dials are a closed curve that comes back after 16 places: |PE(${chosenPosition()}) − PE(${chosenPosition() + 16})| = ${formatDifference(dialError())}.`,
+      ko: `연속이지만 사인파 세 개는 위치 16마다 반복되는 닫힌 곡선입니다: |PE(${chosenPosition()}) − PE(${chosenPosition() + 16})| = ${formatDifference(dialError())}.`,
+      en: `Continuous, but three sine waves form a closed curve with period 16: |PE(${chosenPosition()}) − PE(${chosenPosition() + 16})| = ${formatDifference(dialError())}.`,
     }),
     numbers: () => sineDials(n().value, 3),
     Picture: DialCurve,
@@ -96,8 +96,8 @@ export const ENCODINGS: readonly PositionEncoding[] = [
     description: () => {
       const turn = formatNumber((2 * Math.PI) / frequency(d().value / 2 - 1, d().value, base()), 0);
       return {
-        ko: `짝마다 시곗바늘 하나: 6.28칸에 한 바퀴부터 ${turn}칸에 한 바퀴까지. 표는 노트의 pcolormesh처럼 빨강 −1, 파랑 +1.`,
-        en: `A clock hand for each pair, turning once in 6.28 up to ${turn} places. The table as in the notes' pcolormesh: red −1, blue +1.`,
+        ko: `차원 쌍마다 시곗바늘 하나: 주기는 6.28에서 ${turn}까지입니다. 표의 색은 빨강 −1, 파랑 +1입니다.`,
+        en: `A clock hand for each pair of dimensions, with periods from 6.28 to ${turn} positions. Colours of the table: red −1, blue +1.`,
       };
     },
     numbers: waves,
@@ -113,21 +113,21 @@ export const ENCODINGS: readonly PositionEncoding[] = [
     uses: ["d", "base"],
     formula: () => math("PE ( p ) · PE ( q ) =", sub("Σ", "i"), "cos (", sub("ω", "i"), "( p − q ) )"),
     description: () => ({
-      ko: `거리에만 달려 있습니다: 대각선은 d/2 = ${d().value / 2}.`,
-      en: `It depends on the distance alone: d/2 = ${d().value / 2} on the diagonal.`,
+      ko: `거리에만 의존합니다: 대각선은 d/2 = ${d().value / 2}입니다.`,
+      en: `It depends only on the distance: d/2 = ${d().value / 2} on the diagonal.`,
     }),
     numbers: products,
     Picture: () => <Table numbers={useTable(products)} name={(at, q) => `PE(${at}) · PE(${q})`} square />,
   },
   {
-    title: { ko: "옮기기 T(Δ)", en: "shift T(Δ)" },
+    title: { ko: "이동 행렬 T(Δ)", en: "shift T(Δ)" },
     uses: ["d", "base", "delta"],
     formula: () => math("PE ( p + Δ ) = PE ( p ) · T ( Δ )"),
     description: () => {
       const left = `max |PE(p+Δ) − PE(p)·T(Δ)| = ${formatDifference(shiftError(n().value, d().value, base(), delta().value))}`;
       return {
-        ko: `한 행렬이 모든 자리를 Δ만큼 옮깁니다, 짝마다 회전 [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
-        en: `One matrix moves every place by Δ, each pair by the rotation [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
+        ko: `한 행렬이 모든 위치를 Δ만큼 이동합니다. 쌍마다 회전 [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
+        en: `One matrix shifts every position by Δ, each pair by the rotation [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
       };
     },
     numbers: turns,
@@ -139,18 +139,18 @@ function bits(at: number): string {
   return at.toString(2).padStart(digitCount(n().value), "0");
 }
 
-/** How many digits differ between here and the next place. */
+/** The number of digits that change from the selected position to the next. */
 function changedDigits(): number {
   return (chosenPosition() ^ (chosenPosition() + 1)).toString(2).length;
 }
 
-/** How far three dials are from themselves 16 places on. */
+/** The difference of three dials between two positions 16 apart. */
 function dialError(): number {
   const found = sineDials(chosenPosition() + 17, 3);
   return Math.max(...[0, 1, 2].map((j) => Math.abs(valueAt(found, chosenPosition(), j) - valueAt(found, chosenPosition() + 16, j))));
 }
 
-/** What the sliders make, once for each of their places. */
+/** A matrix that is recomputed when a slider changes. */
 function useTable(make: () => Numbers): Numbers {
   return useMemo(make, [n().value, d().value, base(), delta().value]);
 }
@@ -162,7 +162,7 @@ interface TableProps {
   readonly square?: boolean;
 }
 
-/** A table of positions in red and blue; the number pointed at is written above. */
+/** A matrix of positions in red and blue; the number under the pointer is written above. */
 export function Table({ numbers, name, decimals, square }: TableProps) {
   const hover = useSignal<Cell | null>(null);
   const lock = useSignal<Cell | null>(null);
@@ -173,32 +173,32 @@ export function Table({ numbers, name, decimals, square }: TableProps) {
   const labels = useMemo(() => Array.from({ length: Math.max(numbers.rows, numbers.columns) }, (_, i) => String(i)), [numbers]);
   return (
     <>
-      <output class="positions-said" data-role="cell">{`${name(r, c)} = ${formatNumber(valueAt(numbers, r, c), decimals ?? 6)}`}</output>
+      <output class="positions-value" data-role="cell">{`${name(r, c)} = ${formatNumber(valueAt(numbers, r, c), decimals ?? 6)}`}</output>
       <Heatmap label={name(r, c)} numbers={numbers} rows={labels} columns={square ? labels : undefined} width={560} height={square ? 400 : 300} focus={hover} locked={lock} scale={colours} />
     </>
   );
 }
 
-/** One line from 0 to 1 for each length, index 3 and the chosen place on it. */
+/** One line from 0 to 1 for each length, with position 3 and the selected position marked. */
 function LengthsPicture() {
   const [count, chosen] = [n().value, chosenPosition()];
   const draw = useCallback<Draw>(
     (g, colours) => {
       const lines = [[11, 3], [21, 3], [22, 3], [count, chosen]] as const;
       g.font = `13px ${colours.font}`;
-      lines.forEach(([length, place], line) => {
+      lines.forEach(([length, location], line) => {
         const y = 24 + 42 * line;
         g.fillStyle = colours.ink;
         g.fillText(`n = ${length}`, 0, y + 4);
         for (let at = 0; at < length; at++) {
-          const lit = at === place;
+          const lit = at === location;
           g.fillStyle = lit ? colours.focus : colours.soft;
           g.beginPath();
           g.arc(70 + 470 * normalisedPosition(at, length), y, lit ? 5 : 2, 0, 7);
           g.fill();
         }
         g.fillStyle = colours.focus;
-        g.fillText(`${place}/${length - 1} = ${formatNumber(normalisedPosition(place, length))}`, Math.min(440, 60 + 470 * normalisedPosition(place, length)), y + 20);
+        g.fillText(`${location}/${length - 1} = ${formatNumber(normalisedPosition(location, length))}`, Math.min(440, 60 + 470 * normalisedPosition(location, length)), y + 20);
       });
     },
     [count, chosen],
@@ -206,7 +206,7 @@ function LengthsPicture() {
   return <Canvas width={560} height={190} draw={draw} label={`3/10 = 0.3, 3/20 = 0.15, 3/21 = ${formatNumber(normalisedPosition(3, 22))}`} />;
 }
 
-/** Three dials as one curve in space, seen from a corner. */
+/** Three dials as a curve in space, in perspective. */
 function DialCurve() {
   const chosen = chosenPosition();
   const draw = useCallback<Draw>(
@@ -235,7 +235,7 @@ function DialCurve() {
   return <Canvas width={440} height={330} draw={draw} label="sin πp/2, sin πp/4, sin πp/8" />;
 }
 
-/** A clock hand for each angle: sine to the right, cosine up, as a hand that starts at twelve. */
+/** A clock hand for each angle, clockwise from twelve: sine to the right, cosine up. */
 export function Clocks({ angles }: { readonly angles: readonly number[] }) {
   const key = angles.join();
   const draw = useCallback<Draw>(

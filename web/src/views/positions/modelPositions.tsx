@@ -1,4 +1,4 @@
-/** What this very model knows of positions: its table, its angles, its bias, or nothing. */
+/** The positional encoding of the traced model: a table, rotary angles, a relative bias, or none. */
 
 import { useCallback, useMemo } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
@@ -23,7 +23,7 @@ interface PositionData {
   readonly biases: readonly BiasByDistance[];
 }
 
-/** q·k of one pair, when both stand further and further along. */
+/** q·k of one pair, when both are shifted together. */
 interface ShiftProof {
   readonly pair: string;
   readonly rows: readonly (readonly [by: number, dot: number])[];
@@ -31,7 +31,7 @@ interface ShiftProof {
 
 const SHIFTS = [0, 1, 10, 100, 1000];
 
-/** Numbers with the names of their rows and columns, for export. */
+/** A labelled matrix for export. */
 export interface NamedTable {
   readonly title: string;
   readonly numbers: Numbers;
@@ -43,7 +43,7 @@ export function numbered(count: number, before = ""): readonly string[] {
   return Array.from({ length: count }, (_, i) => `${before}${i}`);
 }
 
-/** The first that this model has of a table, angles (a pair a row) and biases (a distance a row). Throws where it has none. */
+/** The model's table, angles (one row per pair) or biases (one row per distance). Throws if it has none. */
 export async function modelPositionTable(trace: Trace, at: HeadLocation): Promise<NamedTable> {
   const { table, angles, biases } = await loadPositions(trace, at, [null, null]);
   if (table) return { title: "PE", numbers: table, rows: numbered(table.rows) };
@@ -54,7 +54,7 @@ export async function modelPositionTable(trace: Trace, at: HeadLocation): Promis
   if (biases.length === 0) throw new Error(noPositionsText(trace, at));
   const [{ distances }] = biases;
   return {
-    title: t({ ko: "거리(키 − 질의)의 편향", en: "bias of a distance (key − query)" }),
+    title: t({ ko: "거리(키 − 쿼리)별 편향", en: "bias per distance (key − query)" }),
     numbers: byRows(distances.length, biases.length, (row, head) => biases[head].values[row]),
     rows: distances.map(String),
     columns: numbered(biases.length, "H"),
@@ -94,7 +94,7 @@ export function ModelPositions({ trace }: { readonly trace: Trace }) {
   const empty = !table && !angles && biases.length === 0;
   return (
     <>
-      <h2>{t({ ko: "이 모델의 위치", en: "the positions of this model" })}: {trace.info.model.positions}</h2>
+      <h2>{t({ ko: "이 모델의 위치 인코딩", en: "the positional encoding of this model" })}: {trace.info.model.positions}</h2>
       {empty && <p>{noPositionsText(trace, focusedHead.value)}</p>}
       {table && <AddedTable table={table} formula={formula} />}
       {segments && <Segments of={segments} />}
@@ -106,34 +106,34 @@ export function ModelPositions({ trace }: { readonly trace: Trace }) {
 
 function noPositionsText(trace: Trace, { block }: HeadLocation): string {
   if (block === "cross")
-    return t({ ko: "교차 주목은 위치를 모릅니다.", en: "Cross-attention knows no positions." });
+    return t({ ko: "교차 어텐션에는 위치 인코딩이 없습니다.", en: "Cross-attention has no positional encoding." });
   return trace.info.model.positions === "none"
-    ? t({ ko: "이 모델에는 위치가 없습니다.", en: "This model has no positions." })
-    : t({ ko: "이 기록에는 위치가 없습니다.", en: "This trace holds no positions." });
+    ? t({ ko: "이 모델에는 위치 인코딩이 없습니다.", en: "This model has no positional encoding." })
+    : t({ ko: "이 트레이스에는 위치 인코딩이 없습니다.", en: "This trace contains no positional encoding." });
 }
 
 function AddedTable({ table, formula }: { readonly table: Numbers; readonly formula: Agreement | null }) {
-  const alike = useMemo(() => cosineSimilarities(table), [table]);
+  const similarities = useMemo(() => cosineSimilarities(table), [table]);
   return (
     <>
       {formula ? (
         <p class={formula.agrees ? "positions-good" : "positions-bad"} data-role="verdict">
-          {formula.agrees ? "✓" : "✗"} {t({ ko: "식으로 다시 계산함", en: "computed again from the formula" })} (|Δ| ≤ {formatDifference(formula.worst)})
+          {formula.agrees ? "✓" : "✗"} {t({ ko: "수식으로 다시 계산한 값과 일치 여부", en: "recomputed from the formula" })} (|Δ| ≤ {formatDifference(formula.worst)})
         </p>
       ) : (
-        <p>{t({ ko: "배운 표, 그 아래 두 위치의 코사인.", en: "A learned table; below, the cosine of each two positions." })}</p>
+        <p>{t({ ko: "학습된 표와 두 위치 사이의 코사인 유사도.", en: "A learned table; below, the cosine similarity of every two positions." })}</p>
       )}
       <Table key="table" numbers={table} name={(row, column) => `PE[${row}, ${column}]`} />
-      <Table key="cosines" numbers={alike} name={(row, column) => `cos(PE[${row}], PE[${column}])`} square />
+      <Table key="cosines" numbers={similarities} name={(row, column) => `cos(PE[${row}], PE[${column}])`} square />
     </>
   );
 }
 
 function Segments({ of }: { readonly of: Numbers }) {
-  const alike = of.rows > 1 ? formatNumber(cosineSimilarities(of).data[1]) : "–";
+  const similarities = of.rows > 1 ? formatNumber(cosineSimilarities(of).data[1]) : "–";
   return (
     <>
-      <p>{t({ ko: `구간 (0과 1의 코사인 ${alike})`, en: `Segments (cosine of 0 and 1: ${alike})` })}</p>
+      <p>{t({ ko: `세그먼트 (0과 1의 코사인 유사도 ${similarities})`, en: `Segments (cosine similarity of 0 and 1: ${similarities})` })}</p>
       <Table numbers={of} name={(row, column) => `S[${row}, ${column}]`} />
     </>
   );
@@ -144,13 +144,13 @@ function Rotary({ angles, proof }: { readonly angles: Numbers; readonly proof: S
   return (
     <>
       <p>
-        {t({ ko: "짝 i가 한 칸에 도는 각 θᵢ (그림은 위치 3):", en: "What pair i turns a place, θᵢ (drawn: position 3):" })} {all.slice(0, 6).map((angle) => formatNumber(angle)).join(", ")} … ({all.length})
+        {t({ ko: "위치 1당 쌍 i의 회전각 θᵢ (그림은 위치 3):", en: "Rotation of pair i per position, θᵢ (drawn: position 3):" })} {all.slice(0, 6).map((angle) => formatNumber(angle)).join(", ")} … ({all.length})
       </p>
       <Clocks angles={all.slice(0, 12).map((angle) => 3 * angle)} />
       {proof && (
         <table class="positions-proof">
           <caption>
-            {t({ ko: "둘을 함께 m칸 옮겨도 q·k는 같음", en: "moved together by m places, q·k stays" })} — {proof.pair}
+            {t({ ko: "둘을 함께 m만큼 이동해도 q·k는 같음", en: "shifted together by m positions, q·k does not change" })} — {proof.pair}
           </caption>
           <thead>
             <tr>
@@ -206,10 +206,10 @@ function Biases({ of }: { readonly of: readonly BiasByDistance[] }) {
   return (
     <>
       <p>
-        {t({ ko: `거리(키 − 질의)마다 더하는 수, 머리마다 한 줄 (굵은 것: ${head}):`, en: `What each distance (key − query) adds, one line a head (bold: ${head}):` })} {near.join(" · ")}
+        {t({ ko: `거리(키 − 쿼리)별로 더하는 편향, 헤드마다 선 하나 (굵은 선: ${head}):`, en: `The bias of each distance (key − query), one line per head (bold: ${head}):` })} {near.join(" · ")}
       </p>
       <Canvas width={560} height={212} draw={draw} label={near.join(", ")} />
-      <p>{t({ ko: `거리가 같으면 수도 같음: |Δ| ≤ ${formatDifference(worst)}`, en: `One number a distance: |Δ| ≤ ${formatDifference(worst)}` })}</p>
+      <p>{t({ ko: `거리가 같으면 편향도 같음: |Δ| ≤ ${formatDifference(worst)}`, en: `One bias per distance: |Δ| ≤ ${formatDifference(worst)}` })}</p>
     </>
   );
 }

@@ -1,4 +1,4 @@
-/** Positions: note 002's ladder from indices to sines and cosines, then what this model has. */
+/** Positions: encodings from indices to sines and cosines, then the encoding of the model. */
 
 import { setting } from "../../state/settings";
 import { focusedHead } from "../../state/state";
@@ -19,7 +19,7 @@ export const positions: ViewRenderer = {
   table: async (trace) => matrixTable(await displayedTable(trace)),
 };
 
-/** What is drawn of the rung, or what this model has: its table, its angles or its biases. Throws, in words, where it has none. */
+/** The displayed matrix: of an encoding, or of the model. Throws if the model has none. */
 async function displayedTable(trace: Trace): Promise<NamedTable> {
   const chosen = ENCODINGS[Math.max(0, encodingSetting().value)];
   if (!chosen) return modelPositionTable(trace, focusedHead.value);
@@ -27,17 +27,17 @@ async function displayedTable(trace: Trace): Promise<NamedTable> {
   return { title: t(chosen.title), numbers, rows: numbered(numbers.rows) };
 }
 
-const encodingSetting = () => setting<number>("positions", "rung", 4);
+const encodingSetting = () => setting<number>("positions", "encoding", 4);
 
 function Stage({ trace }: StageProps) {
   const at = Math.min(Math.max(0, encodingSetting().value), ENCODINGS.length);
   const chosen = ENCODINGS[at];
   return (
     <div class="positions">
-      <ol class="positions-ladder" aria-label={t({ ko: "사다리", en: "ladder" })}>
+      <ol class="positions-ladder" aria-label={t({ ko: "위치 인코딩", en: "positional encodings" })}>
         {[...ENCODINGS.map(({ title }) => title), { ko: "이 모델", en: "this model" }].map((title, i) => (
           <li key={title.en}>
-            <button type="button" data-role="rung" aria-current={i === at ? "step" : undefined} onClick={() => (encodingSetting().value = i)}>
+            <button type="button" data-role="encoding" aria-current={i === at ? "step" : undefined} onClick={() => (encodingSetting().value = i)}>
               {i + 1} · {t(title)}
             </button>
           </li>
