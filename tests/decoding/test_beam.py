@@ -11,6 +11,7 @@ from jumok.decoding import (
     CausalLMDecoder,
     DecodingConfig,
     GenerationInputs,
+    GenerationRequest,
     Seq2SeqDecoder,
     StoppingCriteria,
     align,
@@ -19,7 +20,7 @@ from jumok.decoding import (
     generate_seq2seq,
 )
 from jumok.decoding.beam import length_norm
-from jumok.decoding.config import EarlyStop, LengthNorm
+from jumok.decoding.config import EarlyStopping, LengthNorm
 from jumok.decoding.incremental.decoder import left_pad
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel
@@ -107,12 +108,12 @@ def plain_search(model: Model, text: list[int], config: DecodingConfig) -> Ranke
             break
         if len(finished) == K:
             longest = config.max_length if config.length_penalty > 0 else t
-            length = longest if config.early_stopping == "exact" else t
+            length = longest if config.early_stopping == "never" else t
             best = living[0][0] / length_norm(length, config)
-            if config.early_stopping == "likely":
+            if config.early_stopping is False:
                 best = max(s / norm + covered(model, text, tokens, config) for s, tokens in living)
             hopeless = best <= finished[-1][0]
-            if config.early_stopping == "full" or hopeless:
+            if config.early_stopping is True or hopeless:
                 break
     return finished[: config.n_best]
 
@@ -126,9 +127,9 @@ def covered(model: Model, text: list[int], tokens: list[int], config: DecodingCo
     return float(config.coverage * seen.weights.sum(0).clamp(max=1.0).log().sum())
 
 
-@pytest.mark.parametrize("early", ["full", "likely", "exact"])
+@pytest.mark.parametrize("early", [True, False, "never"])
 @pytest.mark.parametrize("beta", [0.3, 3.0])
-def test_coverage_counts_as_the_docstring_says(early: EarlyStop, beta: float) -> None:
+def test_coverage_counts_as_the_docstring_says(early: EarlyStopping, beta: float) -> None:
     model, (ids, real) = model_of("encoder_decoder"), texts(n=4)
     config = DecodingConfig(beam=3, n_best=3, max_length=6, early_stopping=early, coverage=beta)
     for row, found in enumerate(write(model, ids, real, config)):
@@ -138,9 +139,11 @@ def test_coverage_counts_as_the_docstring_says(early: EarlyStop, beta: float) ->
 
 
 @every_kind
-@pytest.mark.parametrize("early", ["full", "likely", "exact"])
+@pytest.mark.parametrize("early", [True, False, "never"])
 @pytest.mark.parametrize(("norm", "alpha"), [("power", 1.0), ("gnmt", 0.6), ("power", -0.5)])
-def test_as_the_docstring_says(kind: str, early: EarlyStop, norm: LengthNorm, alpha: float) -> None:
+def test_as_the_docstring_says(
+    kind: str, early: EarlyStopping, norm: LengthNorm, alpha: float
+) -> None:
     model, (ids, real) = model_of(kind), texts(n=2)
     config = DecodingConfig(
         beam=3, n_best=3, max_length=6, early_stopping=early, length_norm=norm, length_penalty=alpha
@@ -152,22 +155,22 @@ def test_as_the_docstring_says(kind: str, early: EarlyStop, norm: LengthNorm, al
         assert [one.finished for one in found] == [tokens[-1] == EOS for _, tokens in wanted]
 
 
-def test_early_stops_differ() -> None:
+def test_the_values_of_early_stopping_differ() -> None:
     """The wider the question, the longer the search: a table where the three part."""
     p = torch.full((6, 6), 1e-9)
     p[BOS, EOS], p[BOS, 4] = 0.5, 0.5  # ends at once, rank log 0.5
-    p[4, EOS], p[4, 5] = 0.1, 0.9  # a poor second end, and a better way on: "full" is over here
+    p[4, EOS], p[4, 5] = 0.1, 0.9  # a poor second end, and a better way on: True is over here
     p[5, EOS], p[5, 1] = 0.5, 0.5  # a better second end
-    p[1, [0, 1, 4, 5]] = 0.25  # from here on it does not look good: "likely" is over
+    p[1, [0, 1, 4, 5]] = 0.25  # from here on it does not look good: False is over
     p[0, [0, 1, 4, 5]] = 0.25
     table = p.log()
     steps = {}
-    for early in ("full", "likely", "exact"):
+    for early in (True, False, "never"):
         writer = ChainWriter(table)
         config = DecodingConfig(beam=2, early_stopping=early, length_penalty=1.0, max_length=40)
         beam_search(writer, opening(limit=40), config)
         steps[early] = writer.length
-    assert steps["full"] < steps["likely"] < steps["exact"]
+    assert steps[True] < steps[False] < steps["never"]
 
 
 @every_kind
@@ -185,9 +188,9 @@ def test_whatever_the_positions_and_the_padding(kind: str, positions: str, side:
 @every_kind
 @every_positions
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize(("early", "alpha"), [("full", 0.0), ("likely", 1.0)])
+@pytest.mark.parametrize(("early", "alpha"), [(True, 0.0), (False, 1.0)])
 def test_one_beam_is_greedy(
-    kind: str, positions: str, side: Side, early: EarlyStop, alpha: float
+    kind: str, positions: str, side: Side, early: EarlyStopping, alpha: float
 ) -> None:
     model, (ids, real) = model_of(kind, positions), texts(side=side)
     config = DecodingConfig(max_length=10, early_stopping=early, length_penalty=alpha)
@@ -259,7 +262,7 @@ def test_coverage_is_that_of_the_alignment(beta: float) -> None:
     config = DecodingConfig(
         beam=4, n_best=4, coverage=beta, length_norm="gnmt", length_penalty=0.6, max_length=8
     )
-    answers = generate_seq2seq(model, ids, real, config, bos_id=BOS, end_id=EOS)
+    answers = generate_seq2seq(model, ids, real, GenerationRequest(config, end_id=EOS), bos_id=BOS)
     for several in zip(*answers, strict=True):
         tokens = [all_tokens(one) for one in several]
         for one, alignment in zip(

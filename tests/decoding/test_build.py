@@ -10,6 +10,7 @@ import torch
 
 from jumok.decoding import (
     DecodingConfig,
+    GenerationRequest,
     StopStrings,
     TextStreamer,
     generate_lm,
@@ -54,7 +55,10 @@ def texts_of(
     """Twelve samples."""
     prompts = torch.tensor([vocabulary.encode("가")])
     [found] = generate_lm(
-        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+        model,
+        prompts,
+        None,
+        GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
     )
     return [vocabulary.decode(one.ids) for one in found]
 
@@ -99,7 +103,10 @@ def test_a_prefix_goes_on_from_a_prompt_to_the_letter(
     prompt = vocabulary.encode("가")
     config = DecodingConfig(max_length=12, prefix=prefix)
     [[one]] = generate_lm(
-        model, torch.tensor([prompt]), None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+        model,
+        torch.tensor([prompt]),
+        None,
+        GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
     )
     assert vocabulary.decode([*prompt, *one.ids]).startswith(f"가{prefix}")
 
@@ -111,7 +118,10 @@ def test_a_stop_text_that_begins_with_the_space_of_the_first_word(
     prompts = torch.tensor([vocabulary.encode("가")] * 2)
     config = DecodingConfig(beam=beam, max_length=12, prefix=" 다리", stop=(" 다",))
     found = generate_lm(
-        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+        model,
+        prompts,
+        None,
+        GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
     )
     first = vocabulary.encode("다리")[0]
     assert [answer.ids for [answer] in found] == [[first]] * 2
@@ -156,11 +166,15 @@ def test_an_answer_to_nothing_begins_a_text(
     end_id = vocabulary.eos_id
     for settings in ({"prefix": "나라"}, {"choices": ("나라",)}, {"pattern": "나라"}):
         config = DecodingConfig(max_length=12, **settings)  # type: ignore[arg-type]
-        [[one]] = generate_lm(model, prompt, None, config, end_id=end_id, vocabulary=vocabulary)
+        [[one]] = generate_lm(
+            model, prompt, None, GenerationRequest(config, end_id=end_id, tokenizer=vocabulary)
+        )
         assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
     both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
     with pytest.raises(InputError, match="prompts with a text and without one came together"):
-        generate_lm(model, both, None, config, end_id=end_id, vocabulary=vocabulary)
+        generate_lm(
+            model, both, None, GenerationRequest(config, end_id=end_id, tokenizer=vocabulary)
+        )
 
 
 def test_a_prefix_that_cannot_be_spelled_is_refused() -> None:
@@ -206,10 +220,12 @@ def test_a_short_source_leaves_room_for_what_is_asked(
         model,
         torch.tensor([[5] * 20, [5] + [0] * 19]),
         torch.tensor([[True] * 20, [True] + [False] * 19]),
-        DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **held),
+        GenerationRequest(
+            DecodingConfig(max_ratio=1.0, max_extra=0, max_length=40, **held),
+            end_id=vocabulary.eos_id,
+            tokenizer=vocabulary,
+        ),
         bos_id=vocabulary.bos_id,
-        end_id=vocabulary.eos_id,
-        vocabulary=vocabulary,
     )
     texts = [vocabulary.decode(answer.ids) for [answer] in found]
     assert [text[:9] for text in texts] == ["나라 다 나라 다"] * 2
@@ -248,11 +264,17 @@ def test_a_prompt_alone_is_answered_as_among_others(
     real = torch.tensor([mask if side == "left" else mask[::-1] for mask in masks]).bool()
     end_id = vocabulary.eos_id
     together = generate_lm(
-        model, torch.tensor(padded), real, config, end_id=end_id, vocabulary=vocabulary
+        model,
+        torch.tensor(padded),
+        real,
+        GenerationRequest(config, end_id=end_id, tokenizer=vocabulary),
     )
     for row, several in zip(rows, together, strict=True):
         [alone] = generate_lm(
-            model, torch.tensor([row]), None, config, end_id=end_id, vocabulary=vocabulary
+            model,
+            torch.tensor([row]),
+            None,
+            GenerationRequest(config, end_id=end_id, tokenizer=vocabulary),
         )
         assert [one.ids for one in alone] == [one.ids for one in several]
         for one, other in zip(alone, several, strict=True):
@@ -271,7 +293,10 @@ def test_stop_texts(model: LanguageModel, vocabulary: SentencePieceTokenizer, se
         config = dataclasses.replace(config, stop=stop)
     prompts = torch.tensor([vocabulary.encode("가")])
     [found] = generate_lm(
-        model, prompts, None, config, end_id=vocabulary.eos_id, vocabulary=vocabulary
+        model,
+        prompts,
+        None,
+        GenerationRequest(config, end_id=vocabulary.eos_id, tokenizer=vocabulary),
     )
     stopped = 0
     for one in found:
@@ -293,10 +318,7 @@ def test_streamed_is_whole(
         vocabulary, lambda row, piece: given.setdefault(row, []).append(piece), stop
     )
     prompts = torch.tensor([vocabulary.encode("가")])
-    [found] = generate_lm(
-        model, prompts, None, sampled(stop=stop), end_id=vocabulary.eos_id,
-        vocabulary=vocabulary, on_token=streams.push,
-    )  # fmt: skip
+    [found] = generate_lm(model, prompts, None, GenerationRequest(sampled(stop=stop), end_id=vocabulary.eos_id, tokenizer=vocabulary, on_token=streams.push))  # fmt: skip
     streams.finish()
     for row, one in enumerate(found):
         assert "".join(given.get(row, [])) == truncate_at_stop(vocabulary.decode(one.ids), stop)

@@ -6,8 +6,7 @@ import pytest
 
 from jumok.config_io import from_dict, to_dict
 from jumok.decoding import DecodingConfig
-from jumok.decoding.hypothesis import Hypothesis
-from jumok.decoding.repetition import find_repetition
+from jumok.decoding.hypothesis import Hypothesis, find_repetition
 from jumok.errors import InputError
 
 
@@ -31,7 +30,7 @@ def test_what_acts_beside_another_setting_is_told() -> None:
 def test_every_field_is_shown_when_it_is_set() -> None:
     for field in dataclasses.fields(DecodingConfig):
         value = {
-            "length_norm": "gnmt", "early_stopping": "full", "prefix": "가", "sample": True,
+            "length_norm": "gnmt", "early_stopping": True, "prefix": "가", "sample": True,
             "allowed": ("가",), "forbidden": ("가",), "stop": ("가",), "choices": ("가",),
             "pattern": "가+", "kernel": "native", "precision": "int8",
         }.get(field.name, 0.5)  # fmt: skip
@@ -47,29 +46,29 @@ def test_every_field_is_shown_when_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"beam": 0}, r"decoding\.beam 0: give 1 or more"),
-        ({"max_length": 0}, r"decoding\.max_length 0: give 1 or more"),
-        ({"beam": 10**9}, r"decoding\.beam 1000000000 is beyond every machine; give 1,000 or less"),
-        ({"sample": True, "n_best": 10**9}, r"decoding\.n_best 1000000000 is beyond every machine"),
-        ({"max_length": 10**12}, r"decoding\.max_length 1000000000000 is beyond every machine"),
-        ({"top_k": -1}, r"decoding\.top_k -1: give 0 or more"),
-        ({"temperature": 0.0}, r"decoding\.temperature 0\.0: give 1e-06 or more; for the l"),
-        ({"temperature": 1e-45}, r"decoding\.temperature 1e-45: give 1e-06 or more"),
-        ({"max_ratio": 1e308}, r"decoding\.max_ratio 1e\+308 is beyond every machine; give 1,000,"),
-        ({"choices": ("a. b",), "stop": (".",)}, r"stop would cut an answer that .*choices"),
-        ({"pattern": "[0-9.]+", "stop": (".",)}, r"stop would cut an answer that .*pattern"),
-        ({"top_p": 1.5}, r"decoding\.top_p 1\.5: give more than 0, to 1"),
-        ({"min_p": 1.0}, r"decoding\.min_p 1\.0: give 0 or more, below 1"),
-        ({"sample": True, "beam": 2}, r"beam 2 searches and decoding\.sample draws; choose one"),
-        ({"n_best": 2}, r"n_best 2 is more than the beam of 1 holds"),
-        ({"coverage": 0.5}, r"coverage 0\.5 ranks several hypotheses and a beam of 1 has one"),
-        ({"pattern": "a", "choices": ("a",)}, r"decoding\.pattern and decoding\.choices all say"),
-        ({"choices": ("a",), "allowed": ("a",)}, r"choices and decoding\.allowed all say what"),
-        ({"typical_p": 0.9}, r"typical_p 0\.9 may leave out the likeliest token, and none is"),
-        ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"kernel does not tell what it attends"),
-        ({"length_penalty": float("nan")}, r"length_penalty nan: give -10 to 10"),
-        ({"length_penalty": 1000.0}, r"length_penalty 1000\.0: give -10 to 10"),
-        ({"min_length": 9, "max_length": 8}, r"min_length 9 is more than max_length 8"),
+        ({"beam": 0}, r"decoding\.beam must be at least 1, got 0"),
+        ({"max_length": 0}, r"decoding\.max_length must be at least 1, got 0"),
+        ({"beam": 10**9}, r"decoding\.beam must be at most 1,000, got 1000000000"),
+        ({"sample": True, "n_best": 10**9}, r"decoding\.n_best must be at most 10,000, got 1000000"),
+        ({"max_length": 10**12}, r"decoding\.max_length must be at most 1,048,576, got 1000000000"),
+        ({"top_k": -1}, r"decoding\.top_k must be at least 0 and finite, got -1"),
+        ({"temperature": 0.0}, r"decoding\.temperature must be at least 1e-06 .*, got 0\.0; for the"),
+        ({"temperature": 1e-45}, r"decoding\.temperature must be at least 1e-06 .*, got 1e-45"),
+        ({"max_ratio": 1e308}, r"decoding\.max_ratio must be at most 1,000,000, got 1e\+308"),
+        ({"choices": ("a. b",), "stop": (".",)}, r"stop would truncate an output .*choices"),
+        ({"pattern": "[0-9.]+", "stop": (".",)}, r"stop would truncate an output .*pattern"),
+        ({"top_p": 1.5}, r"decoding\.top_p must be more than 0 and at most 1, got 1\.5"),
+        ({"min_p": 1.0}, r"decoding\.min_p must be at least 0 and less than 1, got 1\.0"),
+        ({"sample": True, "beam": 2}, r"sample must be false with decoding\.beam 2, got true; use"),
+        ({"n_best": 2}, r"n_best must be at most decoding\.beam 1, got 2; try a larger"),
+        ({"coverage": 0.5}, r"coverage must be 0 with decoding\.beam 1, got 0\.5"),
+        ({"pattern": "a", "choices": ("a",)}, r"decoding\.pattern and decoding\.choices all con"),
+        ({"choices": ("a",), "allowed": ("a",)}, r"choices and decoding\.allowed all constrain"),
+        ({"typical_p": 0.9}, r"typical_p must be 1 without sampling, got 0\.9: it may remove the"),
+        ({"kernel": "native", "coverage": 0.5, "beam": 2}, r"coverage must be 0 with the native ke"),
+        ({"length_penalty": float("nan")}, r"length_penalty must be between -10 and 10, got nan"),
+        ({"length_penalty": 1000.0}, r"length_penalty must be between -10 and 10, got 1000\.0"),
+        ({"min_length": 9, "max_length": 8}, r"min_length must be at most max_length 8, got 9"),
     ],
 )
 def test_refused(settings: dict[str, object], message: str) -> None:

@@ -6,6 +6,7 @@ import torch
 from jumok.decoding import (
     DecodingConfig,
     GenerationInputs,
+    GenerationRequest,
     Hypothesis,
     StoppingCriteria,
     generate,
@@ -144,10 +145,12 @@ def test_streamed_is_whole(kind: str, positions: str, name: str, side: Side) -> 
 
     if isinstance(model, EncoderDecoder):
         answers = generate_seq2seq(
-            model, ids, real, config, bos_id=BOS, end_id=EOS, on_token=on_token
+            model, ids, real, GenerationRequest(config, end_id=EOS, on_token=on_token), bos_id=BOS
         )
     else:
-        answers = generate_lm(model, ids, real, config, end_id=EOS, on_token=on_token)
+        answers = generate_lm(
+            model, ids, real, GenerationRequest(config, end_id=EOS, on_token=on_token)
+        )
     assert answers == write(model, ids, real, config)
     whole = [one.ids for several in answers for one in several]
     assert [streamed.get(row, []) for row in range(len(whole))] == whole
@@ -158,10 +161,7 @@ def test_tokens_are_streamed_before_the_end() -> None:
     source = torch.tensor([[5, 6, 7]])
     steps, seen = [], []
     model.decoder.register_forward_hook(lambda *_: steps.append(len(steps)))
-    generate_seq2seq(
-        model, source, None, DecodingConfig(max_length=6), bos_id=BOS, end_id=-1,
-        on_token=lambda row, token: seen.append(len(steps)),
-    )  # fmt: skip
+    generate_seq2seq(model, source, None, GenerationRequest(DecodingConfig(max_length=6), end_id=-1, on_token=lambda row, token: seen.append(len(steps))), bos_id=BOS)  # fmt: skip
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
@@ -194,7 +194,9 @@ def test_limits_follow_the_source() -> None:
     ids, real = texts()
     config = DecodingConfig(max_ratio=1.0, max_extra=2)
     for several in (config, DecodingConfig(beam=3, max_ratio=1.0, max_extra=2)):
-        answers = generate_seq2seq(model, ids, real, several, bos_id=BOS, end_id=-1)
+        answers = generate_seq2seq(
+            model, ids, real, GenerationRequest(several, end_id=-1), bos_id=BOS
+        )
         lengths = [len(one.ids) for one, *_ in answers]
         assert lengths == [int(n) + 2 for n in real.sum(-1)]
 
@@ -205,11 +207,13 @@ def test_as_long_as_the_model_holds() -> None:
     for beam in (1, 2):
         config = DecodingConfig(beam=beam, max_length=64)
         model = model_of("encoder_decoder")
-        [[one, *_]] = generate_seq2seq(model, source, None, config, bos_id=BOS, end_id=-1)
+        [[one, *_]] = generate_seq2seq(
+            model, source, None, GenerationRequest(config, end_id=-1), bos_id=BOS
+        )
         assert len(one.ids) == 64
         too_far = DecodingConfig(beam=beam, max_length=65)
         with pytest.raises(InputError, match="room for 65 tokens was asked, the model holds 64"):
-            generate_seq2seq(model, source, None, too_far, bos_id=BOS, end_id=-1)
+            generate_seq2seq(model, source, None, GenerationRequest(too_far, end_id=-1), bos_id=BOS)
     assert too_far.capped_at(64) == config
 
 

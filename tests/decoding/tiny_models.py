@@ -9,6 +9,7 @@ from torch import Tensor
 from jumok.decoding import (
     DecodingConfig,
     GenerationInputs,
+    GenerationRequest,
     Hypothesis,
     StoppingCriteria,
     generate_lm,
@@ -114,10 +115,10 @@ def write(
     others: Sequence[Any] = (),
 ) -> list[list[Hypothesis]]:
     """What a model of either kind writes, with others of its kind beside it."""
-    more: dict[str, Any] = {"end_id": EOS, "constraints": constraints, "others": others}
+    request = GenerationRequest(config, EOS, constraints=constraints, ensemble=others)
     if isinstance(model, EncoderDecoder):
-        return generate_seq2seq(model, ids, real, config, bos_id=BOS, **more)
-    return generate_lm(model, ids, real, config, **more)
+        return generate_seq2seq(model, ids, real, request, bos_id=BOS)
+    return generate_lm(model, ids, real, request)
 
 
 def log_p_of(model: Model, text: list[int], written: list[int]) -> Tensor:

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from jumok import load
-from jumok.decoding import DecodingConfig, generate_lm, generate_seq2seq
+from jumok.decoding import DecodingConfig, GenerationRequest, generate_lm, generate_seq2seq
 from jumok.errors import InputError
 from jumok.export import likelihood
 from jumok.export.ctranslate2 import CTranslate2
-from jumok.export.ctranslate2_model import Converted, convert
-from jumok.export.ctranslate2_spec import Words, obstacle
-from jumok.export.samples import lists, random_rows
+from jumok.export.ctranslate2_model import ConvertedModel, convert
+from jumok.export.ctranslate2_spec import SpecVocabulary, unsupported_reason
+from jumok.export.samples import random_rows, to_lists
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.weights import named_weights
 from tests.export.small_models import config, drawn
@@ -21,7 +21,7 @@ from tests.export.small_models import config, drawn
 pytest.importorskip("ctranslate2")
 
 SOURCE, TARGET = ([f"{side}{i}" for i in range(40)] for side in "st")
-TOGETHER = Words(TARGET, TARGET, begin="t2", end="t3", unknown="t1")
+TOGETHER = SpecVocabulary(TARGET, TARGET, begin="t2", end="t3", unknown="t1")
 T5 = {
     "positions": "relative",
     "norm": "rms",
@@ -59,17 +59,22 @@ LLAMA = {
 def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
     model = drawn(EncoderDecoder(config(**changes)))
     assert isinstance(model, EncoderDecoder)
-    sources = [[*row[:-1], 3] for row in lists(random_rows(model, 8))]
+    sources = [[*row[:-1], 3] for row in to_lists(random_rows(model, 8))]
     targets = [row[::-1][1:] for row in sources]
     convert(model, TOGETHER, tmp_path, "float32")
-    converted = Converted(tmp_path, TOGETHER, "float32", reads=True)
-    ours = [likelihood.of_target(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
+    converted = ConvertedModel(tmp_path, TOGETHER, "float32", reads=True)
+    ours = [
+        likelihood.target_log_probs(model, *pair, 2, 3)
+        for pair in zip(sources, targets, strict=True)
+    ]
     assert_near(converted.log_probabilities(sources, targets), ours)
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
-        for source, written in zip(sources, converted.write(sources, beam, 12), strict=True):
+        for source, written in zip(sources, converted.generate(sources, beam, 12), strict=True):
             ids = torch.tensor([source])
-            [[best]] = generate_seq2seq(model, ids, None, how, bos_id=2, end_id=3)
+            [[best]] = generate_seq2seq(
+                model, ids, None, GenerationRequest(how, end_id=3), bos_id=2
+            )
             assert written == best.ids
 
 
@@ -77,32 +82,32 @@ def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
 def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
     model = drawn(LanguageModel(config(**changes)))
     assert isinstance(model, LanguageModel)
-    texts = [row for row in lists(random_rows(model, 8)) if len(row) > 4]
+    texts = [row for row in to_lists(random_rows(model, 8)) if len(row) > 4]
     convert(model, TOGETHER, tmp_path, "float32")
-    converted = Converted(tmp_path, TOGETHER, "float32", reads=False)
-    ours = [likelihood.of_text(model, text) for text in texts]
+    converted = ConvertedModel(tmp_path, TOGETHER, "float32", reads=False)
+    ours = [likelihood.text_log_probs(model, text) for text in texts]
     assert_near(converted.log_probabilities(texts, []), ours)
     prompts = [text[:4] for text in texts]
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
-        answers = generate_lm(model, torch.tensor(prompts), None, how, end_id=3)
-        assert converted.write(prompts, beam, 12) == [best.ids for (best,) in answers]
+        answers = generate_lm(model, torch.tensor(prompts), None, GenerationRequest(how, end_id=3))
+        assert converted.generate(prompts, beam, 12) == [best.ids for (best,) in answers]
     unequal = [text[: 1 + number % 5] for number, text in enumerate(texts)]
-    alone = [converted.write([prompt], 1, 12)[0] for prompt in unequal]
-    assert converted.write(unequal, 1, 12) == alone
+    alone = [converted.generate([prompt], 1, 12)[0] for prompt in unequal]
+    assert converted.generate(unequal, 1, 12) == alone
 
 
 def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     model = drawn(EncoderDecoder(config(vocabulary_size=30, target_vocabulary_size=40)))
     assert isinstance(model, EncoderDecoder)
     before = {name: weight.clone() for name, weight in named_weights(model).items()}
-    words = Words([*SOURCE[:29], "t3"], TARGET, begin="t2", end="t3", unknown="s1")
+    words = SpecVocabulary([*SOURCE[:29], "t3"], TARGET, begin="t2", end="t3", unknown="s1")
     convert(model, words, tmp_path, "int8")
     for name, weight in named_weights(model).items():
         assert torch.equal(weight, before[name])  # the converter scales its own copies
-    converted = Converted(tmp_path, words, "int8", reads=True)
+    converted = ConvertedModel(tmp_path, words, "int8", reads=True)
     (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
-    ours = likelihood.of_target(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
+    ours = likelihood.target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
     assert theirs == pytest.approx(ours, abs=0.2)
     assert theirs != pytest.approx(ours, abs=1e-5)
 
@@ -119,7 +124,7 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_expressed(model: nn.Module, message: str) -> None:
-    reason = obstacle(model)
+    reason = unsupported_reason(model)
     assert reason is not None
     with pytest.raises(InputError, match=message):
         raise InputError(reason)
@@ -128,7 +133,7 @@ def test_what_cannot_be_expressed(model: nn.Module, message: str) -> None:
 def test_words_of_a_vocabulary(reading_run: Path) -> None:
     vocabulary = load(reading_run).vocabulary
     n = len(vocabulary)
-    words = Words.of(vocabulary, vocabulary, n, n + 2)
+    words = SpecVocabulary.of(vocabulary, vocabulary, n, n + 2)
     assert (words.begin, words.end, words.unknown) == ("[BOS]", "[EOS]", "[UNK]")
     assert words.source == words.target[:n]
     assert words.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]

@@ -8,13 +8,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Hypothesis, generate_lm, generate_seq2seq
+from jumok.decoding import (
+    DecodingConfig,
+    GenerationRequest,
+    Hypothesis,
+    generate_lm,
+    generate_seq2seq,
+)
 from jumok.decoding.processors import BannedSequences, Processor
 from jumok.models import EncoderDecoder
 from tests.parity.hf_models import EOS, PAD, SHAPES, Pair, V
 
 LIMIT = 12
-EARLY = {"likely": False, "full": True, "exact": "never"}
+EARLY_STOPPING = (False, True, "never")
 
 
 @pytest.fixture(scope="module", params=SHAPES)
@@ -53,10 +59,16 @@ def ours(
 ) -> list[Hypothesis]:
     if isinstance(pair.ours, EncoderDecoder):
         answers = generate_seq2seq(
-            pair.ours, ids, real, config, bos_id=pair.begin, end_id=EOS, constraints=constraints
+            pair.ours,
+            ids,
+            real,
+            GenerationRequest(config, end_id=EOS, constraints=constraints),
+            bos_id=pair.begin,
         )
     else:
-        answers = generate_lm(pair.ours, ids, real, config, end_id=EOS, constraints=constraints)
+        answers = generate_lm(
+            pair.ours, ids, real, GenerationRequest(config, end_id=EOS, constraints=constraints)
+        )
     return [one for several in answers for one in several]
 
 
@@ -76,7 +88,7 @@ def test_greedy(pair: Pair) -> None:
     assert {one.finished for one in found} == {True, False}
 
 
-@pytest.mark.parametrize("early", EARLY)
+@pytest.mark.parametrize("early", EARLY_STOPPING)
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 0.6, -0.5])
 def test_beam(pair: Pair, early: Any, alpha: float) -> None:
     ids, real = sources(pair)
@@ -85,7 +97,7 @@ def test_beam(pair: Pair, early: Any, alpha: float) -> None:
     )
     wanted, scores = theirs(
         pair, ids, real, num_beams=4, num_return_sequences=3, length_penalty=alpha,
-        early_stopping=EARLY[early],
+        early_stopping=early,
     )  # fmt: skip
     found = ours(pair, ids, real, config)
     assert [one.rank for one in found] == pytest.approx(scores, abs=1e-4)

@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Hypothesis, generate_lm, generate_seq2seq
+from jumok.decoding import (
+    DecodingConfig,
+    GenerationRequest,
+    Hypothesis,
+    generate_lm,
+    generate_seq2seq,
+)
 from tests.pretrained.hf_variants import VARIANTS
 from tests.pretrained.model_pairs import HIGH, LOW, ModelPair
 
@@ -163,9 +169,11 @@ def _ours(
     )
     model: Any = pair.opened.model
     if pair.kind == "encoder_decoder":
-        answers = generate_seq2seq(model, ids, real, config, bos_id=_begin(pair), end_id=end)
+        answers = generate_seq2seq(
+            model, ids, real, GenerationRequest(config, end_id=end), bos_id=_begin(pair)
+        )
     else:
-        answers = generate_lm(model, ids, real, config, end_id=end)
+        answers = generate_lm(model, ids, real, GenerationRequest(config, end_id=end))
     return [one for several in answers for one in several]
 
 

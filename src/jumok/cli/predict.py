@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jumok.cli.options import Along, Words, load_with, overridden
-from jumok.cli.precision import Precise, reading_in
+from jumok.cli.options import DecodingOverrides, EnsembleRuns, apply_decoding, load_ensemble
+from jumok.cli.precision import PrecisionOption, with_precision
 
 if TYPE_CHECKING:
     from jumok.tasks.pipeline.outputs import Output
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 CHUNK = 256  # lines per batch when stdin is a file; from a pipe or terminal, one at a time
-CHUNK_LETTERS = 2**16  # characters per batch: bounds the memory that long lines take
+MAX_CHUNK_CHARS = 2**16  # characters per batch: bounds the memory that long lines take
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # -_- is text, not an option
@@ -35,9 +35,9 @@ def predict(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per text.")
     ] = False,
-    along: Along = None,
-    decoding: Words = None,
-    precision: Precise = None,
+    ensemble: EnsembleRuns = None,
+    decoding: DecodingOverrides = None,
+    precision: PrecisionOption = None,
     n_best: Annotated[
         int | None,
         typer.Option(
@@ -56,23 +56,25 @@ def predict(
     ] = False,
     draft: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="DraftModel model for speculative decoding."),
+        typer.Option(metavar="RUN", help="Draft model for speculative decoding."),
     ] = None,
 ) -> None:
     """Predict for texts: labels, scores, entities, translations or continuations."""
-    _refuse_options(texts or [], [name for each in context.command.params for name in each.opts])
-    words = decoding or []
-    loaded = reading_in(load_with(run, along, words), precision)
+    _check_mistyped_options(
+        texts or [], [name for each in context.command.params for name in each.opts]
+    )
+    overrides = decoding or []
+    loaded = with_precision(load_ensemble(run, ensemble, overrides), precision)
     if n_best is not None:
-        words = [*words, *_for_n_best(loaded, words, n_best)]
+        overrides = [*overrides, *_n_best_overrides(loaded, overrides, n_best)]
     if tokens or alignment:
-        _refuse_telling(loaded, as_json)
+        _check_token_output(loaded, as_json)
     if stream:
-        _refuse_unwritten(loaded, "--stream")
-        _refuse_stream(loaded.with_decoding(words), as_json)
-    loaded = overridden(loaded, words, along, precision)
+        _check_generates(loaded, "--stream")
+        _check_streamable(loaded.with_decoding(overrides), as_json)
+    loaded = apply_decoding(loaded, overrides, ensemble, precision)
     if draft is not None:
-        loaded = loaded.with_draft(load_with(draft, None))
+        loaded = loaded.with_draft(load_ensemble(draft, None))
     for part in [texts] if texts else _chunks():
         if stream:
             for text in part:
@@ -81,7 +83,7 @@ def predict(
         for answer in _answers(loaded, part):
             line = _json(loaded, answer, tokens, alignment) if as_json else answer.display
             sys.stdout.write(line + "\n")
-            _tell_loop(answer)
+            _report_loop(answer)
         sys.stdout.flush()
     if loaded.draft_model is not None:
         print(f"draft: {loaded.draft_model}", file=sys.stderr)
@@ -113,15 +115,15 @@ def _answers(loaded: "Pipeline", texts: list[str]) -> "Iterator[Output]":
             yield from loaded.predict([text])
 
 
-def _for_n_best(loaded: "Pipeline", words: list[str], n: int) -> list[str]:
+def _n_best_overrides(loaded: "Pipeline", overrides: list[str], n: int) -> list[str]:
     """Decoding overrides for n outputs; the beam is widened if it is narrower."""
-    _refuse_unwritten(loaded, "--n-best")
-    search = loaded.with_decoding(words).recipe.decoding
+    _check_generates(loaded, "--n-best")
+    search = loaded.with_decoding(overrides).recipe.decoding
     widened = not search.sample and search.beam < n
     return [*([f"beam={n}"] if widened else []), f"n_best={n}"]
 
 
-def _refuse_options(texts: list[str], known: list[str]) -> None:
+def _check_mistyped_options(texts: list[str], known: list[str]) -> None:
     """Raises InputError for a mistyped option, which would otherwise be taken for a text."""
     from jumok.config_io import suggest
     from jumok.errors import InputError
@@ -134,7 +136,7 @@ def _refuse_options(texts: list[str], known: list[str]) -> None:
             )
 
 
-def _refuse_unwritten(loaded: "Pipeline", options: str) -> None:
+def _check_generates(loaded: "Pipeline", options: str) -> None:
     """Raises InputError for a model that does not generate text."""
     from jumok.errors import InputError
     from jumok.tasks.recipe.task_spec import GENERATIVE_TASKS
@@ -145,16 +147,16 @@ def _refuse_unwritten(loaded: "Pipeline", options: str) -> None:
         )
 
 
-def _refuse_telling(loaded: "Pipeline", as_json: bool) -> None:
+def _check_token_output(loaded: "Pipeline", as_json: bool) -> None:
     """Raises InputError for --tokens and --alignment without --json or without generated text."""
     from jumok.errors import InputError
 
-    _refuse_unwritten(loaded, "--tokens and --alignment")
+    _check_generates(loaded, "--tokens and --alignment")
     if not as_json:
         raise InputError("--tokens and --alignment need JSON output; add --json")
 
 
-def _refuse_stream(loaded: "Pipeline", as_json: bool) -> None:
+def _check_streamable(loaded: "Pipeline", as_json: bool) -> None:
     """Raises InputError for settings that cannot be streamed."""
     from jumok.errors import InputError
 
@@ -182,10 +184,10 @@ def _stream(loaded: "Pipeline", text: str) -> None:
     loaded.check_length([text])
     answer = loaded.task.stream(loaded, text, show)
     show("\n")
-    _tell_loop(answer)
+    _report_loop(answer)
 
 
-def _tell_loop(answer: "Output") -> None:
+def _report_loop(answer: "Output") -> None:
     """Report on stderr if the output repeats itself."""
     from jumok.tasks.pipeline.outputs import GeneratedText
 
@@ -195,17 +197,17 @@ def _tell_loop(answer: "Output") -> None:
 
 def _chunks() -> Iterator[list[str]]:
     """The lines of stdin, in batches if stdin is a file."""
-    from jumok.cli.stdin import lines_of_stdin, open_stdin
+    from jumok.cli.stdin import open_stdin, read_lines
     from jumok.errors import JumokError
 
     most = CHUNK if stat.S_ISREG(os.fstat(open_stdin().fileno()).st_mode) else 1
     chunk: list[str] = []
     letters = 0
     try:
-        for line in lines_of_stdin():
+        for line in read_lines():
             chunk.append(line)
             letters += len(line)
-            if len(chunk) == most or letters > CHUNK_LETTERS:
+            if len(chunk) == most or letters > MAX_CHUNK_CHARS:
                 yield chunk
                 chunk, letters = [], 0
     except JumokError:  # the lines before an invalid line are still predicted

@@ -1,23 +1,24 @@
-"""Whole requests: sources to targets, prompts to continuations.
+"""Generation in one call: sources to targets, prompts to continuations.
 
 Shapes: N texts, S source tokens, P prompt tokens.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import compress
 
 import torch
 from torch import Tensor
 
 from jumok.decoding.build import build_stopping_and_processors, continues_text
-from jumok.decoding.callbacks import StepCallback
+from jumok.decoding.callbacks import OnToken, StepCallback
 from jumok.decoding.config import DecodingConfig
-from jumok.decoding.draft import DraftModel
-from jumok.decoding.generate import OnToken, generate
+from jumok.decoding.generate import generate
 from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import (
     AttentionRecordingDecoder,
     CausalLMDecoder,
+    GenerativeModel,
     IncrementalDecoder,
     Seq2SeqDecoder,
     left_pad,
@@ -26,147 +27,159 @@ from jumok.decoding.incremental.ensemble import EnsembleDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import Processor
 from jumok.decoding.sampling import text_key
+from jumok.decoding.speculative import DraftModel
 from jumok.models.encoder_decoder import EncoderDecoder
 from jumok.models.heads import LanguageModel
 from jumok.text.tokenizer import Tokenizer
 
 MakeSeq2SeqDecoder = Callable[[EncoderDecoder, Tensor, Tensor | None, int], IncrementalDecoder]
-"""model, source (N, S), real (N, S) or None, room: a writer that has read the source."""
+"""model, source (N, S), source mask (N, S) or None, capacity -> a decoder that has read it."""
 
 MakeLMDecoder = Callable[[LanguageModel, Tensor | None, int], IncrementalDecoder]
-"""model, padding (N) or None, room: a writer of what follows prompts padded on the left."""
+"""model, padding (N) or None, capacity -> a decoder for prompts that are padded on the left."""
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """How to generate, whatever the inputs are.
+
+    With an `ensemble` all models generate together (`EnsembleDecoder`). A `draft` proposes tokens
+    for speculative decoding of a single text; it is not used with a `callback`, because there are
+    no single steps then. A `callback` is for a single text.
+    """
+
+    config: DecodingConfig
+    end_id: int
+    tokenizer: Tokenizer | None = None  # of the outputs; required if the config contains text
+    constraints: Sequence[Processor] = ()  # in addition to those of the config
+    ensemble: Sequence[GenerativeModel] = ()  # further models of the same kind
+    draft: DraftModel | None = None
+    on_token: OnToken | None = None
+    callback: StepCallback | None = None
 
 
 def generate_seq2seq(
     model: EncoderDecoder,
     source: Tensor,
     source_mask: Tensor | None,
-    config: DecodingConfig,
+    request: GenerationRequest,
     *,
     bos_id: int,
-    end_id: int,
-    vocabulary: Tokenizer | None = None,
-    constraints: Sequence[Processor] = (),
-    ensemble: Sequence[EncoderDecoder] = (),
-    on_token: OnToken | None = None,
     make_decoder: MakeSeq2SeqDecoder | None = None,
-    callback: StepCallback | None = None,
-    draft: DraftModel | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` targets of each source.
 
-    source (N, S) int64; real (N, S) bool, None without padding, which may stand left or right.
-    The vocabulary is that of the targets, asked for when the config holds words. With `others` all
-    models write together, as an `EnsembleDecoder` does. `begin` makes the writer of a model; None
-    takes the plain one. An `callback` looks on at a single source; a `draft` guesses for one, but
-    where it is looked on, for then there are no single steps to see.
+    source (N, S) int64; source_mask (N, S) bool, True = real token, None without padding, which
+    may be left or right. `make_decoder` replaces `default_decoder`.
 
     >>> from jumok.models import TransformerConfig
     >>> _ = torch.manual_seed(0)
     >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> model, source = EncoderDecoder(small).eval(), torch.tensor([[4, 5, 6]])
-    >>> config = DecodingConfig(beam=3, max_length=4)
-    >>> [[best]] = generate_seq2seq(model, source, None, config, bos_id=2, end_id=3)
+    >>> request = GenerationRequest(DecodingConfig(beam=3, max_length=4), end_id=3)
+    >>> [[best]] = generate_seq2seq(model, source, None, request, bos_id=2)
     >>> len(best.log_probabilities)
     4
     """
     if not len(source):
         return []
-    lengths = (
-        [source.shape[1]] * len(source) if source_mask is None else source_mask.sum(-1).tolist()
-    )
-    limits = [config.limit(length) for length in lengths]
+    texts = _token_rows(source, source_mask)
     stopping, processors = build_stopping_and_processors(
-        config, end_id, limits, vocabulary, constraints
+        request.config,
+        request.end_id,
+        [request.config.limit(len(text)) for text in texts],
+        request.tokenizer,
+        request.constraints,
     )
-    opening = GenerationInputs(
+    inputs = GenerationInputs(
         prompt_ids=torch.full((len(source), 1), bos_id, device=source.device),
         stopping=stopping,
-        sample_keys=[text_key(row) for row in _rows(source, source_mask)],
+        sample_keys=[text_key(text) for text in texts],
     )
-    make_decoder = make_decoder or default_decoder(config)
-    writers = [
-        make_decoder(each, source, source_mask, opening.max_new_tokens)
-        for each in (model, *ensemble)
-    ]
-    writer = EnsembleDecoder(writers) if ensemble else writers[0]
-    if draft is not None and callback is None:
-        assert isinstance(draft.model, EncoderDecoder)
-        guesser = make_decoder(draft.model, source, source_mask, opening.max_new_tokens)
-        return draft.generate(writer, guesser, opening, config, processors, on_token)
-    return generate(writer, opening, config, processors, on_token, callback)
+    make = make_decoder or default_decoder(request.config)
+
+    def start(each: GenerativeModel) -> IncrementalDecoder:
+        assert isinstance(each, EncoderDecoder)
+        return make(each, source, source_mask, inputs.max_new_tokens)
+
+    return _generate(model, start, inputs, processors, request)
 
 
 def generate_lm(
     model: LanguageModel,
     prompts: Tensor,
     prompt_mask: Tensor | None,
-    config: DecodingConfig,
+    request: GenerationRequest,
     *,
-    end_id: int,
-    vocabulary: Tokenizer | None = None,
-    constraints: Sequence[Processor] = (),
-    ensemble: Sequence[LanguageModel] = (),
-    on_token: OnToken | None = None,
     make_decoder: MakeLMDecoder | None = None,
-    callback: StepCallback | None = None,
-    draft: DraftModel | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` continuations of each prompt, the prompt itself left out.
+    """The `n_best` continuations of each prompt, without the prompt.
 
-    prompts (N, P) int64, at least one token each; real (N, P) bool, None without padding, which
-    may stand left or right. All else is as in `generate_seq2seq`. Raises InputError where some prompts
-    are texts and others none, and the config says what answers begin with or match: a first word
-    is spelled otherwise.
+    prompts (N, P) int64, at least one token each; prompt_mask (N, P) bool, True = real token, None
+    without padding, which may be left or right. `make_decoder` replaces `CausalLMDecoder`. Raises
+    InputError where some prompts decode to text and others do not, and the config constrains how
+    an output starts: the tokens of a first word differ from those of a later one.
     """
     if not len(prompts):
         return []
-    texts = _rows(prompts, prompt_mask)
+    texts = _token_rows(prompts, prompt_mask)
     stopping, processors = build_stopping_and_processors(
-        config,
-        end_id,
-        [config.max_length] * len(texts),
-        vocabulary,
-        constraints,
+        request.config,
+        request.end_id,
+        [request.config.max_length] * len(texts),
+        request.tokenizer,
+        request.constraints,
         prompts=texts,
-        continues_text=continues_text(config, texts, vocabulary),
+        continues_text=continues_text(request.config, texts, request.tokenizer),
     )
-    first, padding = left_pad(prompts, prompt_mask)
-    opening = GenerationInputs(first, stopping, [text_key(text) for text in texts], padding)
-    room = first.shape[1] + opening.max_new_tokens - 1  # the last token is written, never read
-    make_decoder = make_decoder or _going_on
-    writers = [make_decoder(each, padding, room) for each in (model, *ensemble)]
-    writer = EnsembleDecoder(writers) if ensemble else writers[0]
-    if draft is not None and callback is None:
-        assert isinstance(draft.model, LanguageModel)
-        guesser = make_decoder(draft.model, padding, room)
-        return draft.generate(writer, guesser, opening, config, processors, on_token)
-    return generate(writer, opening, config, processors, on_token, callback)
+    prompt_ids, padding = left_pad(prompts, prompt_mask)
+    inputs = GenerationInputs(prompt_ids, stopping, [text_key(text) for text in texts], padding)
+    capacity = prompt_ids.shape[1] + inputs.max_new_tokens - 1  # the last token is never an input
+    make = make_decoder or _causal_lm_decoder
+
+    def start(each: GenerativeModel) -> IncrementalDecoder:
+        assert isinstance(each, LanguageModel)
+        return make(each, padding, capacity)
+
+    return _generate(model, start, inputs, processors, request)
 
 
 def default_decoder(config: DecodingConfig) -> MakeSeq2SeqDecoder:
-    """How a plain model begins to write as the config says: coverage looks at its attention."""
-    return _attentive if config.coverage else _plain
+    """The torch decoder that the config needs: coverage reads the cross-attention weights."""
+
+    def make(
+        model: EncoderDecoder, source: Tensor, source_mask: Tensor | None, capacity: int
+    ) -> IncrementalDecoder:
+        kind = AttentionRecordingDecoder if config.coverage else Seq2SeqDecoder
+        return kind(model, source, source_mask, capacity=capacity)
+
+    return make
 
 
-def _plain(
-    model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
+def _causal_lm_decoder(
+    model: LanguageModel, padding: Tensor | None, capacity: int
 ) -> IncrementalDecoder:
-    return Seq2SeqDecoder(model, source, real, capacity=room)
+    return CausalLMDecoder(model, padding, capacity=capacity)
 
 
-def _attentive(
-    model: EncoderDecoder, source: Tensor, real: Tensor | None, room: int
-) -> IncrementalDecoder:
-    return AttentionRecordingDecoder(model, source, real, capacity=room)
+def _generate(
+    model: GenerativeModel,
+    start: Callable[[GenerativeModel], IncrementalDecoder],
+    inputs: GenerationInputs,
+    processors: Sequence[Processor],
+    request: GenerationRequest,
+) -> list[list[Hypothesis]]:
+    """Generation with one model, an ensemble, or a target and its draft."""
+    decoders = [start(each) for each in (model, *request.ensemble)]
+    decoder = EnsembleDecoder(decoders) if request.ensemble else decoders[0]
+    config, on_token, draft = request.config, request.on_token, request.draft
+    if draft is not None and request.callback is None:
+        return draft.generate(decoder, start(draft.model), inputs, config, processors, on_token)
+    return generate(decoder, inputs, config, processors, on_token, request.callback)
 
 
-def _going_on(model: LanguageModel, padding: Tensor | None, room: int) -> IncrementalDecoder:
-    return CausalLMDecoder(model, padding, capacity=room)
-
-
-def _rows(ids: Tensor, real: Tensor | None) -> list[list[int]]:
-    """The real tokens of each text."""
-    masks = torch.ones_like(ids) if real is None else real
+def _token_rows(ids: Tensor, mask: Tensor | None) -> list[list[int]]:
+    """The tokens of each row without padding."""
+    masks = torch.ones_like(ids) if mask is None else mask
     pairs = zip(ids.tolist(), masks.tolist(), strict=True)
-    return [list(compress(row, mask)) for row, mask in pairs]
+    return [list(compress(row, real)) for row, real in pairs]

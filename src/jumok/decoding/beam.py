@@ -42,7 +42,7 @@ from torch import Tensor
 from jumok.decoding.callbacks import StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
-from jumok.decoding.hypothesis import Hypothesis, hypothesis
+from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsAttention, SupportsTopK
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
@@ -284,12 +284,12 @@ class _Search:
         """Which texts need no more search: (N) bool."""
         best, worst = self.alive.value[:, 0], self.finished.value[:, -1]
         match self.config.early_stopping:
-            case "full":
+            case True:
                 hopeless = torch.ones_like(best, dtype=torch.bool)
-            case "likely":
+            case False:
                 rank = self.alive.value / length_norm(self.t, self.config)
                 hopeless = (rank + self._coverage(self.alive)).amax(-1) <= worst
-            case "exact":
+            case "never":
                 longer = self.config.length_penalty > 0
                 length = self.limits if longer else torch.full_like(self.limits, self.t)
                 hopeless = best / length_norm(length, self.config) <= worst
@@ -312,7 +312,9 @@ class _Search:
             self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
         ):
             found = [
-                hypothesis(ids[:length], log_p[:length], self.stopping.end_id, ended, rank)
+                Hypothesis.from_tokens(
+                    ids[:length], log_p[:length], self.stopping.end_id, ended, rank
+                )
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEG_INF
             ]

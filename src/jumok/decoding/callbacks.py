@@ -1,36 +1,43 @@
-"""Looking on: what each step of the writing of one text shows to somebody who changes nothing.
+"""Callbacks: functions that generation calls with each token, or with each step of one text.
 
-Shapes: B rows being written, M continuations of them, V vocabulary.
+Shapes: B rows being decoded, M continuations of them, V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
+OnToken = Callable[[int, int], None]
+"""row, id: called for every generated token except the end token.
+
+Row n_best * text + i is hypothesis i of a text. Beam search calls it when a text is done.
+"""
+
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step made of its rows; those that did not end are the next step's rows, in order.
+    """The continuations of a step; those that did not end are the next step's rows, in order.
 
-    A score of -inf says that there is nothing: its row only fills the batch.
+    A score of -inf marks a row that only fills the batch.
     """
 
-    row: Tensor  # (M) int64: the row of this step that each goes on from
+    row: Tensor  # (M) int64: the row of this step that each continues
     token: Tensor  # (M) int64
-    score: Tensor  # (M) float32: what all its tokens add up to
-    ended: Tensor  # (M) bool: by the end token, a stop text or the limit
+    score: Tensor  # (M) float32: the sum over all its tokens
+    ended: Tensor  # (M) bool: by the end token, a stop string or the limit
 
 
 class StepCallback(Protocol):
-    """Somebody who looks on while one text is written."""
+    """Receives every step of the generation of one text, and changes nothing."""
 
     def on_scores(self, cached: int, log_p: Tensor, scores: Tensor) -> None:
-        """The model has read the newest tokens; `cached` positions were read before.
+        """Called after each forward pass; `cached` positions were in the cache before it.
 
-        log_p (B, V) are the model's own log-probabilities, scores (B, V) what the processors made
-        of them: softmax(scores) is what a draw is made from.
+        log_p (B, V) are the model's log-probabilities, scores (B, V) the same after the
+        processors: sampling draws from softmax(scores).
         """
 
-    def on_step(self, continuations: StepResult) -> None:
-        """The step is over, and this came of it."""
+    def on_step(self, result: StepResult) -> None:
+        """Called at the end of each step."""

@@ -1,4 +1,4 @@
-"""How to write: the [decoding] table of a recipe. What it says is in force, and nothing else."""
+"""The [decoding] table of a recipe: search, logits processors, stopping and backend."""
 
 import dataclasses
 import math
@@ -9,191 +9,189 @@ from typing import Literal
 from jumok.errors import InputError
 
 LengthNorm = Literal["power", "gnmt"]
-EarlyStop = Literal["full", "likely", "exact"]
-Kernel = Literal["plain", "native"]
+EarlyStopping = bool | Literal["never"]
+Kernel = Literal["torch", "native"]
 Precision = Literal["float32", "bfloat16", "int8"]
 
 MAX_VALUES = {"beam": 1_000, "n_best": 10_000, "max_length": 2**20, "max_ratio": 1e6}
-MIN_TEMPERATURE = 1e-6  # logits of thousands over it are still a float32
-MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still a float32
+MIN_TEMPERATURE = 1e-6  # logits of thousands divided by it are still finite in float32
+MAX_LENGTH_PENALTY = 10  # 1,000 tokens to this power are still finite in float32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    """Greedy as it stands: the likeliest token each time.
+    """The defaults are greedy search: the token of highest probability at each step.
 
-    Texts among the settings have their letters composed (NFC), as vocabularies write.
+    Text settings are normalised to NFC, as tokenizers encode it.
 
     >>> print(DecodingConfig(beam=5, length_penalty=0.6))
-    beam=5 length_penalty=0.6 length_norm='power' early_stopping='likely' max_length=256
+    beam=5 length_penalty=0.6 length_norm='power' early_stopping=False max_length=256
     """
 
-    # which search
-    beam: int = 1  # hypotheses kept alive for each text; 1: greedy
-    n_best: int = 1  # how many of them are answered
-    sample: bool = False  # draw each token instead of taking the likeliest
-    seed: int = 0  # of the draws; the same seed and the same text give the same draw
+    # search
+    beam: int = 1  # hypotheses kept for each text; 1: greedy
+    n_best: int = 1  # hypotheses returned for each text
+    sample: bool = False  # sample each token instead of taking the argmax
+    seed: int = 0  # of sampling; the same seed and the same text give the same sample
 
-    # how finished hypotheses of a beam are ranked (beam.py has the equations)
-    length_penalty: float = 1.0  # alpha; 0: by the sum of log-probabilities
+    # ranking of finished beam hypotheses (beam.py has the equations)
+    length_penalty: float = 1.0  # alpha; 0: rank by the sum of log-probabilities
     length_norm: LengthNorm = "power"  # |Y|^alpha as transformers, or Wu et al. 2016
     coverage: float = 0.0  # beta of Wu et al. 2016, for encoder-decoders
-    early_stopping: EarlyStop = "likely"  # when a beam search is over
+    early_stopping: EarlyStopping = False  # when a beam search ends; as transformers
 
-    # how logits are changed before a token is chosen
+    # logits processors
     temperature: float = 1.0
-    top_k: int = 0  # 0: all
+    top_k: int = 0  # 0: all tokens
     top_p: float = 1.0  # nucleus (Holtzman et al. 2020)
-    min_p: float = 0.0  # relative to the likeliest (Nguyen et al. 2024)
+    min_p: float = 0.0  # relative to the highest probability (Nguyen et al. 2024)
     typical_p: float = 1.0  # Meister et al. 2023
     repetition_penalty: float = 1.0  # Keskar et al. 2019
-    no_repeat_ngram: int = 0  # no n tokens in the same order twice
-    prefix: str = ""  # what every answer begins with
-    allowed: tuple[str, ...] = ()  # words of which alone an answer is made; empty: all
-    forbidden: tuple[str, ...] = ()  # words that are never written
-    pattern: str = ""  # a regular expression that every answer matches from end to end
-    choices: tuple[str, ...] = ()  # texts of which every answer is one
+    no_repeat_ngram: int = 0  # no n-gram of this size twice
+    prefix: str = ""  # text that every output starts with
+    allowed: tuple[str, ...] = ()  # the only words in an output; empty: all
+    forbidden: tuple[str, ...] = ()  # words that are never generated
+    pattern: str = ""  # a regular expression that every output matches completely
+    choices: tuple[str, ...] = ()  # every output is one of these texts
 
-    # when a text ends
-    min_length: int = 0  # tokens before the end may be written
-    max_length: int = 256  # tokens written, the end among them
-    max_ratio: float = 0.0  # > 0: at most so many tokens for each of the source,
-    max_extra: int = 10  # and so many more
-    stop: tuple[str, ...] = ()  # texts that end the writing
+    # stopping
+    min_length: int = 0  # tokens before the end token is allowed
+    max_length: int = 256  # generated tokens, the end token included
+    max_ratio: float = 0.0  # > 0: limit of max_ratio * source tokens + max_extra
+    max_extra: int = 10
+    stop: tuple[str, ...] = ()  # texts that stop generation
 
-    # with what
-    kernel: Kernel = "plain"  # "native": the C++ kernel, compiled at first use
-    precision: Precision = "float32"  # of the weights it writes with
+    # backend
+    kernel: Kernel = "torch"  # "native": the C++ kernel, compiled at first use
+    precision: Precision = "float32"  # of the weights during generation
 
     def __post_init__(self) -> None:
         for name in ("prefix", "allowed", "forbidden", "pattern", "choices", "stop"):
-            said = getattr(self, name)
-            composed = _composed(said) if isinstance(said, str) else tuple(map(_composed, said))
+            value = getattr(self, name)
+            composed = _nfc(value) if isinstance(value, str) else tuple(map(_nfc, value))
             object.__setattr__(self, name, composed)
-        self._refuse_numbers()
-        self._refuse_together()
+        self._check_ranges()
+        self._check_conflicts()
 
-    def _refuse_numbers(self) -> None:
-        """Raises InputError for a number that means nothing."""
+    def _check_ranges(self) -> None:
+        """Raises InputError for a number outside its range."""
         for name in ("beam", "n_best", "max_length"):
-            if getattr(self, name) < 1:
-                raise InputError(f"decoding.{name} {getattr(self, name)}: give 1 or more")
-        for name, most in MAX_VALUES.items():
-            if getattr(self, name) > most:
-                raise InputError(
-                    f"decoding.{name} {getattr(self, name)} is beyond every machine; give "
-                    f"{most:,.0f} or less"
-                )
+            self._check(name, getattr(self, name) >= 1, "at least 1")
+        for name, maximum in MAX_VALUES.items():
+            self._check(name, getattr(self, name) <= maximum, f"at most {maximum:,.0f}")
         for name in ("top_k", "no_repeat_ngram", "min_length", "max_extra", "max_ratio",
                      "coverage"):  # fmt: skip
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"decoding.{name} {getattr(self, name)}: give 0 or more")
-        if not MIN_TEMPERATURE <= self.temperature < math.inf:
-            raise InputError(
-                f"decoding.temperature {self.temperature}: give {MIN_TEMPERATURE} or more; for "
-                "the likeliest token alone leave out decoding.sample"
-            )
-        if not 0.0 < self.repetition_penalty < math.inf:
-            raise InputError(
-                f"decoding.repetition_penalty {self.repetition_penalty}: give more than 0"
-            )
+            self._check(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
+        self._check(
+            "temperature",
+            MIN_TEMPERATURE <= self.temperature < math.inf,
+            f"at least {MIN_TEMPERATURE} and finite",
+            "; for the argmax at each step leave out decoding.sample",
+        )
+        positive = 0.0 < self.repetition_penalty < math.inf
+        self._check("repetition_penalty", positive, "more than 0 and finite")
         for name in ("top_p", "typical_p"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise InputError(f"decoding.{name} {getattr(self, name)}: give more than 0, to 1")
-        if not abs(self.length_penalty) <= MAX_LENGTH_PENALTY:
-            raise InputError(
-                f"decoding.length_penalty {self.length_penalty}: give -{MAX_LENGTH_PENALTY} to "
-                f"{MAX_LENGTH_PENALTY}"
-            )
-        if not 0.0 <= self.min_p < 1.0:
-            raise InputError(f"decoding.min_p {self.min_p}: give 0 or more, below 1")
+            self._check(name, 0.0 < getattr(self, name) <= 1.0, "more than 0 and at most 1")
+        self._check(
+            "length_penalty",
+            abs(self.length_penalty) <= MAX_LENGTH_PENALTY,
+            f"between -{MAX_LENGTH_PENALTY} and {MAX_LENGTH_PENALTY}",
+        )
+        self._check("min_p", 0.0 <= self.min_p < 1.0, "at least 0 and less than 1")
 
-    def _refuse_together(self) -> None:
-        """Raises InputError for settings that say two things at once."""
+    def _check(self, name: str, valid: bool, constraint: str, advice: str = "") -> None:
+        if not valid:
+            raise InputError(
+                f"decoding.{name} must be {constraint}, got {getattr(self, name)}{advice}"
+            )
+
+    def _check_conflicts(self) -> None:
+        """Raises InputError for settings that contradict each other."""
         if self.sample and self.beam > 1:
             raise InputError(
-                f"decoding.beam {self.beam} searches and decoding.sample draws; choose one of them"
+                f"decoding.sample must be false with decoding.beam {self.beam}, got true; use "
+                "either beam search or sampling"
             )
         if not self.sample and self.n_best > self.beam:
             raise InputError(
-                f"decoding.n_best {self.n_best} is more than the beam of {self.beam} holds; "
-                "give a wider decoding.beam, or decoding.sample = true"
+                f"decoding.n_best must be at most decoding.beam {self.beam}, got {self.n_best}; "
+                "try a larger decoding.beam, or decoding.sample = true"
             )
         if self.coverage and self.beam == 1:
             raise InputError(
-                f"decoding.coverage {self.coverage} ranks several hypotheses and a beam of 1 has "
-                "one; give a wider decoding.beam, or coverage 0"
+                f"decoding.coverage must be 0 with decoding.beam 1, got {self.coverage}; try a "
+                "larger decoding.beam"
             )
-        holding = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
-        if len(holding) > 1:
+        exclusive = [name for name in ("pattern", "choices", "allowed") if getattr(self, name)]
+        if len(exclusive) > 1:
             raise InputError(
-                f"decoding.{' and decoding.'.join(holding)} all say what an answer may be; "
-                "keep one of them"
+                f"decoding.{' and decoding.'.join(exclusive)} all constrain the whole output; "
+                "use only one of them"
             )
         if self.stop and (self.pattern or self.choices):
             name = "pattern" if self.pattern else "choices"
             raise InputError(
-                f"decoding.stop would cut an answer that decoding.{name} wants whole; keep one of "
-                "them"
+                f"decoding.stop would truncate an output that must match decoding.{name}; use "
+                "only one of them"
             )
         if self.typical_p < 1.0 and not self.sample:
             raise InputError(
-                f"decoding.typical_p {self.typical_p} may leave out the likeliest token, and none "
-                "is drawn; set decoding.sample = true, or typical_p 1"
+                f"decoding.typical_p must be 1 without sampling, got {self.typical_p}: it may "
+                "remove the argmax; set decoding.sample = true"
             )
         if self.kernel == "native" and self.coverage:
             raise InputError(
-                f"decoding.coverage {self.coverage} came, and the native kernel does not tell what "
-                'it attends to; set decoding.kernel = "plain", or coverage 0'
+                f"decoding.coverage must be 0 with the native kernel, got {self.coverage}: the "
+                'kernel does not return attention weights; set decoding.kernel = "torch"'
             )
         if self.min_length > self.max_length:
             raise InputError(
-                f"decoding.min_length {self.min_length} is more than max_length "
-                f"{self.max_length}; give less"
+                f"decoding.min_length must be at most max_length {self.max_length}, got "
+                f"{self.min_length}; try a smaller one"
             )
 
     @property
     def constrains_start(self) -> bool:
-        """Whether texts among the settings say how an answer begins."""
+        """Whether a text setting constrains how an output starts."""
         return bool(self.prefix or self.pattern or self.choices or self.allowed)
 
     def limit(self, source_tokens: int | None = None) -> int:
-        """At most so many tokens are written, the end among them, for a source of that length.
+        """The maximum of generated tokens, the end token included, for a source of that length.
 
-        One at least, the end: whatever `max_ratio` leaves of a source of few tokens.
+        At least 1, the end token, however short the source.
 
         >>> DecodingConfig(max_ratio=1.5).limit(source_tokens=8)
         22
         """
         if source_tokens is None or not self.max_ratio:
             return self.max_length
-        most = int(source_tokens * self.max_ratio) + self.max_extra
-        return max(1, min(self.max_length, most))
+        limit = int(source_tokens * self.max_ratio) + self.max_extra
+        return max(1, min(self.max_length, limit))
 
-    def capped_at(self, most: int) -> "DecodingConfig":
-        """The same settings with a max_length of `most` at most: what a model can hold."""
+    def capped_at(self, maximum: int) -> "DecodingConfig":
+        """The same settings with max_length and min_length of at most `maximum` tokens."""
         return dataclasses.replace(
             self,
-            max_length=min(self.max_length, most),
-            min_length=min(self.min_length, most),
+            max_length=min(self.max_length, maximum),
+            min_length=min(self.min_length, maximum),
         )
 
     def __str__(self) -> str:
-        """The settings in force on one line: those that differ from greedy, and the limit.
+        """The effective settings on one line: those that differ from greedy search, and the limit.
 
-        What acts beside another setting is told with it, also where nobody changed it.
+        Settings that another one activates are included even if they have their default.
         """
         always = ["max_length"]
         always += ["seed"] if self.sample else []
         always += ["length_penalty", "length_norm", "early_stopping"] if self.beam > 1 else []
         always += ["max_extra"] if self.max_ratio > 0 else []
-        shown = [
+        fields = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in dataclasses.fields(self)
             if field.name in always or getattr(self, field.name) != field.default
         ]
-        return " ".join(shown)
+        return " ".join(fields)
 
 
-def _composed(text: str) -> str:
+def _nfc(text: str) -> str:
     return unicodedata.normalize("NFC", text)

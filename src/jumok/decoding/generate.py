@@ -1,30 +1,26 @@
-"""The loop: change the scores, choose, stop, see who is alive, go on.
+"""The generation loop: change the logits, choose a token, stop, go on.
 
-Shapes: N texts, B rows being written (several answers of a text stand side by side), P tokens
-given, T tokens at most, t written so far, V vocabulary.
+Shapes: N texts, B unfinished rows (n_best adjacent rows for each text), P prompt tokens, T new
+tokens at most, t generated so far, V vocabulary.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from jumok.decoding.beam import beam_search, length_norm
-from jumok.decoding.callbacks import StepCallback, StepResult
+from jumok.decoding.callbacks import OnToken, StepCallback, StepResult
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
-from jumok.decoding.hypothesis import Hypothesis, hypothesis
+from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import IncrementalDecoder, SupportsTopK
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.decoding.sampling import CategoricalSampler, Sampler, greedy
 from jumok.errors import InputError
 
-OnToken = Callable[[int, int], None]
-"""row, id: called for every token as it is written, the end token aside.
-
-Row number n_best * text + i is answer i of a text. A beam's tokens come when its text is over.
-"""
+NO_TOKEN = -1  # in place of a token where the processors allow none
 
 
 def generate(
@@ -35,27 +31,27 @@ def generate(
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
 ) -> list[list[Hypothesis]]:
-    """`n_best` answers for each text, in the order of the texts: what the config says, no more.
+    """The `n_best` hypotheses of each text, in the order of the texts.
 
-    The processors are all there are: `build_processors(config, ...)` makes those a config asks for.
-    An `callback` looks on at a single text.
+    Only `processors` change the scores: `build_processors(config, ...)` makes those of a config.
+    A `callback` is for a single text.
     """
     if config.beam > 1:
-        answers = beam_search(decoder, inputs, config, processors, callback)
+        hypotheses = beam_search(decoder, inputs, config, processors, callback)
         if on_token is not None:
-            _tell(answers, config.n_best, on_token)
-        return answers
-    choose: Sampler = greedy
+            _report_tokens(hypotheses, config.n_best, on_token)
+        return hypotheses
+    sampler: Sampler = greedy
     if config.sample:
         if len(inputs.sample_keys) != len(inputs.prompt_ids):
             raise InputError(
-                f"{len(inputs.sample_keys)} keys came to draw {len(inputs.prompt_ids)} texts from; give one "
-                "number for each, `text_key` of its tokens for example"
+                f"sample_keys must have one number for each of the {len(inputs.prompt_ids)} texts, "
+                f"got {len(inputs.sample_keys)}; try `text_key` of the tokens of each"
             )
-        choose = CategoricalSampler(
+        sampler = CategoricalSampler(
             inputs.sample_keys, seed=config.seed, copies=config.n_best, steps=inputs.max_new_tokens
         )
-    return decode_tokenwise(decoder, inputs, config, choose, processors, on_token, callback)
+    return decode_tokenwise(decoder, inputs, config, sampler, processors, on_token, callback)
 
 
 @torch.inference_mode()
@@ -63,114 +59,127 @@ def decode_tokenwise(
     decoder: IncrementalDecoder,
     inputs: GenerationInputs,
     config: DecodingConfig,
-    choose: Sampler,
+    sampler: Sampler,
     processors: Sequence[Processor] = (),
     on_token: OnToken | None = None,
     callback: StepCallback | None = None,
 ) -> list[list[Hypothesis]]:
-    """Each row takes one token a step, the one that `choose` names; finished rows leave."""
-    sheet = _Sheet(inputs, config.n_best)
-    plainly = choose is greedy and not processors and callback is None
-    ranking = decoder if plainly and isinstance(decoder, SupportsTopK) else None
+    """One token a step for each row, chosen by the sampler; finished rows leave the batch."""
+    state = GenerationState(inputs, config.n_best)
+    argmax_only = sampler is greedy and not processors and callback is None
+    ranking = decoder if argmax_only and isinstance(decoder, SupportsTopK) else None
     ids = inputs.prompt_ids
-    for t in range(inputs.max_new_tokens):
+    for _ in range(inputs.max_new_tokens):
         if ranking is not None:
-            gain, token = (part[:, 0] for part in ranking.top_k(ids, 1))  # 2 x (B)
+            log_p, token = (part[:, 0] for part in ranking.top_k(ids, 1))  # 2 x (B)
         else:
-            cached = decoder.length
-            logits = decoder.step(ids)  # (B, V)
-            if t == 0 and config.n_best > 1:
-                decoder.reorder(sheet.text)
-                logits = logits[sheet.text]
-            log_p = scores = logits.log_softmax(-1)
+            n_cached, logits = decoder.length, decoder.step(ids)  # (B, V)
+            if state.t == 0 and config.n_best > 1:  # the rows of a text share its prompt
+                decoder.reorder(state.texts)
+                logits = logits[state.texts]
+            # change the logits
+            log_probs = scores = logits.log_softmax(-1)
             if processors:
-                scores = apply_processors(log_p, sheet.context(t, logits), processors)
+                scores = apply_processors(log_probs, state.context(logits), processors)
             if callback is not None:
-                callback.on_scores(cached, log_p, scores)
-            token = choose(scores, sheet.alive, t)  # (B)
-            gain = log_p.gather(-1, token[:, None])[:, 0]
-            if processors:  # they may have left nothing to choose from
-                token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEG_INF, NO_TOKEN)
-                stuck = token == NO_TOKEN
-                if (
-                    stuck.any()
-                    and not can_end_here(processors, sheet.context(t, logits))[stuck].all()
-                ):
-                    raise no_continuation_error()
-        going = sheet.write(t, token, gain, on_token)
+                callback.on_scores(n_cached, log_probs, scores)
+            # choose
+            token = sampler(scores, state.rows, state.t)  # (B)
+            log_p = log_probs.gather(-1, token[:, None])[:, 0]
+            if processors:
+                token = _allowed(token, scores, processors, state.context(logits))
+        # stop
+        unfinished = state.advance(token, log_p, on_token)
         if callback is not None:
-            callback.on_step(sheet.continuations(t, token, going))
-        if not going:
+            callback.on_step(state.step_result(token, unfinished))
+        if not unfinished:
             break
-        if len(going) < len(token):
-            rows = torch.tensor(going, device=token.device)
-            decoder.reorder(rows)
-            sheet.alive, token = sheet.alive[rows], token[rows]
+        # go on
+        if len(unfinished) < len(token):
+            kept = torch.tensor(unfinished, device=token.device)
+            decoder.reorder(kept)
+            state.rows, token = state.rows[kept], token[kept]
         ids = token[:, None]
-    return sheet.answers(config)
+    return state.hypotheses(config)
 
 
-NO_TOKEN = -1  # in place of a token: none may be written
+class GenerationState:
+    """The generated tokens of all rows, and which rows are not finished."""
 
+    def __init__(self, inputs: GenerationInputs, n_best: int) -> None:
+        device, N = inputs.prompt_ids.device, len(inputs.prompt_ids)
+        self.stopping, self.n_best = inputs.stopping, n_best
+        self.start = inputs.prompt_ids.shape[1]  # P
+        self.t = 0
+        self.texts = torch.arange(N, device=device).repeat_interleave(n_best)  # of every row
+        self.rows = torch.arange(N * n_best, device=device)  # (B): the unfinished ones
+        self.tokens = inputs.token_buffer().repeat_interleave(n_best, 0)  # (N * n_best, P + T)
+        self.log_p = torch.zeros(N * n_best, inputs.max_new_tokens, device=device)
+        self.ids: list[list[int]] = [[] for _ in range(N * n_best)]
+        self.finished = [False] * (N * n_best)
+        self._rows = list(range(N * n_best))  # `rows` without a transfer from the device
 
-class _Sheet:
-    """Everything written so far, of the rows alive and of those that left."""
+    def context(self, logits: Tensor) -> ProcessorContext:
+        """The processors' view of the unfinished rows, whose logits are (B, V)."""
+        tokens = self.tokens[self.rows, : self.start + self.t]
+        return ProcessorContext(tokens, self.start, self.texts[self.rows], logits)
 
-    def __init__(self, opening: GenerationInputs, copies: int) -> None:
-        device, N = opening.prompt_ids.device, len(opening.prompt_ids)
-        self.stopping, self.copies = opening.stopping, copies
-        self.start = opening.prompt_ids.shape[1]  # P
-        self.text = torch.arange(N, device=device).repeat_interleave(copies)  # of every row
-        self.alive = torch.arange(N * copies, device=device)  # (B) rows
-        self.tokens = opening.token_buffer().repeat_interleave(copies, 0)  # (N * copies, P + T)
-        self.log_p = torch.zeros(N * copies, opening.max_new_tokens, device=device)
-        self.ids: list[list[int]] = [[] for _ in range(N * copies)]
-        self.finished = [False] * (N * copies)
-        self.going = list(range(N * copies))  # the rows alive once more, on this side
+    def advance(self, token: Tensor, log_p: Tensor, on_token: OnToken | None) -> list[int]:
+        """Append the tokens (B) with their log-probabilities (B); return which rows go on.
 
-    def context(self, t: int, logits: Tensor) -> ProcessorContext:
-        """What the processors see of the rows alive, of which the model said logits (B, V)."""
-        tokens = self.tokens[self.alive, : self.start + t]
-        return ProcessorContext(tokens, self.start, self.text[self.alive], logits)
-
-    def write(self, t: int, token: Tensor, gain: Tensor, on_token: OnToken | None) -> list[int]:
-        """Take the newest tokens (B), their log-probabilities (B); which of the B rows go on."""
-        self.tokens[self.alive, self.start + t] = token
-        self.log_p[self.alive, t] = gain
-        going = []
-        for place, (row, newest) in enumerate(zip(self.going, token.tolist(), strict=True)):
+        They are numbered from 0 to B - 1.
+        """
+        self.tokens[self.rows, self.start + self.t] = token
+        self.log_p[self.rows, self.t] = log_p
+        self.t += 1
+        unfinished = []
+        for index, (row, newest) in enumerate(zip(self._rows, token.tolist(), strict=True)):
             if newest == NO_TOKEN:
                 continue
             ids = self.ids[row]
             ids.append(newest)
             if on_token is not None and newest != self.stopping.end_id:
                 on_token(row, newest)
-            text = row // self.copies
+            text = row // self.n_best
             self.finished[row] = self.stopping.finished(text, ids)
             if not self.finished[row] and not self.stopping.reached_limit(text, ids):
-                going.append(place)
-        self.going = [self.going[place] for place in going]
-        return going
+                unfinished.append(index)
+        self._rows = [self._rows[index] for index in unfinished]
+        return unfinished
 
-    def continuations(self, t: int, token: Tensor, going: Sequence[int]) -> StepResult:
-        """What step t made of the B rows alive, of which those at `going` go on."""
-        score = self.log_p[self.alive, : t + 1].sum(-1).masked_fill(token == NO_TOKEN, NEG_INF)
+    def step_result(self, token: Tensor, unfinished: Sequence[int]) -> StepResult:
+        """The newest step of the B rows, of which those at `unfinished` go on."""
+        score = self.log_p[self.rows, : self.t].sum(-1).masked_fill(token == NO_TOKEN, NEG_INF)
         ended = torch.ones_like(token, dtype=torch.bool)
-        ended[list(going)] = False
+        ended[list(unfinished)] = False
         return StepResult(torch.arange(len(token), device=token.device), token, score, ended)
 
-    def answers(self, config: DecodingConfig) -> list[list[Hypothesis]]:
-        """What was written for each text."""
+    def hypotheses(self, config: DecodingConfig) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each text."""
         rows = []
         for ids, log_p, finished in zip(self.ids, self.log_p.tolist(), self.finished, strict=True):
-            gains = log_p[: len(ids)]
-            rank = sum(gains) / length_norm(max(len(ids), 1), config)
-            rows.append(hypothesis(ids, gains, self.stopping.end_id, finished, rank))
-        return [rows[i : i + self.copies] for i in range(0, len(rows), self.copies)]
+            own = log_p[: len(ids)]
+            rank = sum(own) / length_norm(max(len(ids), 1), config)
+            rows.append(Hypothesis.from_tokens(ids, own, self.stopping.end_id, finished, rank))
+        return [rows[i : i + self.n_best] for i in range(0, len(rows), self.n_best)]
 
 
-def _tell(answers: Iterable[Sequence[Hypothesis]], n_best: int, on_token: OnToken) -> None:
-    for text, several in enumerate(answers):
-        for number, answer in enumerate(several):
-            for id in answer.ids:  # noqa: A001  the field's word
+def _allowed(
+    token: Tensor, scores: Tensor, processors: Sequence[Processor], context: ProcessorContext
+) -> Tensor:
+    """The tokens (B), with NO_TOKEN in rows of which every score is -inf.
+
+    Raises InputError where such a row may not end as it is.
+    """
+    token = token.where(scores.gather(-1, token[:, None])[:, 0] > NEG_INF, NO_TOKEN)
+    dead = token == NO_TOKEN
+    if dead.any() and not can_end_here(processors, context)[dead].all():
+        raise no_continuation_error()
+    return token
+
+
+def _report_tokens(texts: Iterable[Sequence[Hypothesis]], n_best: int, on_token: OnToken) -> None:
+    for text, hypotheses in enumerate(texts):
+        for number, hypothesis in enumerate(hypotheses):
+            for id in hypothesis.ids:  # noqa: A001  the field's word
                 on_token(text * n_best + number, id)

@@ -1,6 +1,6 @@
-"""What a writing begins with: the first tokens of every text, how long each may get, its key.
+"""The inputs of generation: prompt tokens, stopping criteria and sampling keys of every text.
 
-Shapes: N texts, P tokens given, T tokens that may be written at most.
+Shapes: N texts, P prompt tokens, T new tokens at most.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ from jumok.errors import InputError
 
 @dataclass(frozen=True)
 class GenerationInputs:
-    """N texts about to be written.
+    """N texts to generate for.
 
-    first (N, P) int64 is what the writer is given; padding (N) says how many fillers stand before
-    each text (None: none). keys are what random draws are made from, one number a text.
+    prompt_ids (N, P) int64 is what the decoder reads first; padding (N) is the number of padding
+    tokens on the left of each prompt (None: none). sample_keys seed the sampling, one number a text.
     """
 
     prompt_ids: Tensor
@@ -30,11 +30,11 @@ class GenerationInputs:
         limits = self.stopping.limits
         if len(limits) != len(self.prompt_ids) or self.prompt_ids.shape[1] < 1:
             raise InputError(
-                f"first tokens {tuple(self.prompt_ids.shape)} and {len(limits)} limits came; give at "
-                "least one token, and one limit, for each text"
+                f"prompt_ids must have a row of at least one token for each of the {len(limits)} "
+                f"limits, got {tuple(self.prompt_ids.shape)}"
             )
         if min(limits, default=1) < 1:
-            raise InputError(f"a limit of {min(limits)} tokens writes nothing; give 1 or more")
+            raise InputError(f"a limit must be at least 1 token, got {min(limits)}")
 
     @property
     def max_new_tokens(self) -> int:
@@ -42,11 +42,11 @@ class GenerationInputs:
         return max(self.stopping.limits, default=0)
 
     def token_buffer(self) -> Tensor:
-        """A table for everything, -1 where nothing is yet and for fillers: (N, P + T) int64."""
+        """The prompts with space for T new tokens, -1 there and on padding: (N, P + T) int64."""
         N, P = self.prompt_ids.shape
         buffer = self.prompt_ids.new_full((N, P + self.max_new_tokens), -1)
         buffer[:, :P] = self.prompt_ids
         if self.padding is not None:
-            places = torch.arange(P, device=self.prompt_ids.device)
-            buffer[:, :P].masked_fill_(places < self.padding[:, None], -1)
+            positions = torch.arange(P, device=self.prompt_ids.device)
+            buffer[:, :P].masked_fill_(positions < self.padding[:, None], -1)
         return buffer

@@ -1,19 +1,19 @@
-"""Speculative decoding: a small model guesses some tokens ahead, the large one checks all at once.
+"""Speculative decoding: a small model proposes some tokens, the large one verifies all in one pass.
 
-Leviathan et al. 2023, algorithm 1. The draft model draws tokens x_1 ... x_k, each from its own
-distribution q_i; the target model computes all its p_i in one pass. In order, x_i is kept with
-probability min(1, p_i(x_i) / q_i(x_i)); the first that is not is replaced by a draw from
-max(0, p_i - q_i), made to sum to 1, and the rest is forgotten. If all are kept, one more token is
-drawn from p_{k+1}. What is written then has exactly the target's distribution, however bad the
-draft (appendix A.1); a good one saves passes of the target.
+Leviathan et al. 2023, algorithm 1. The draft model samples tokens x_1 ... x_k, each from its own
+distribution q_i; the target model computes all its p_i in one pass. In order, x_i is accepted with
+probability min(1, p_i(x_i) / q_i(x_i)); the first rejected one is replaced by a sample from
+max(0, p_i - q_i), normalised, and the rest is discarded. If all are accepted, one more token is
+sampled from p_{k+1}. The output then has exactly the target's distribution, however bad the draft
+is (appendix A.1); a good draft saves passes of the target.
 
-Greedy is the case where p and q are 1 on their likeliest token: a guess is kept if it is what the
-target would write (section 2.2). The output is that of plain greedy, as far as one pass over
-several tokens computes the numbers of single steps: two tokens whose logits differ in the last
-float32 digits alone may change places.
+Greedy search is the case where p and q are 1 on their argmax: a proposed token is accepted if it is
+the target's argmax (section 2.2). The output equals plain greedy search, as far as one pass over
+several tokens computes the numbers of single steps: two tokens whose logits differ only in the last
+float32 digits may be swapped.
 
-One text at a time: of several rows each would keep another number of guesses, and a batch fills
-the machine as it is. Shapes: P tokens given, T tokens written, k tokens guessed, V vocabulary.
+One text at a time: several rows would accept different numbers of tokens, and a batch uses the
+hardware well without a draft. Shapes: P prompt tokens, T new tokens, k draft tokens, V vocabulary.
 """
 
 from collections.abc import Sequence
@@ -23,25 +23,64 @@ import torch
 from torch import Tensor
 
 from jumok.decoding.beam import length_norm
+from jumok.decoding.callbacks import OnToken
 from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.constraint import can_end_here, no_continuation_error
-from jumok.decoding.generate import OnToken
-from jumok.decoding.hypothesis import Hypothesis, hypothesis
-from jumok.decoding.incremental.decoder import IncrementalDecoder
+from jumok.decoding.hypothesis import Hypothesis
+from jumok.decoding.incremental.decoder import GenerativeModel, IncrementalDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
 from jumok.decoding.sampling import philox_stream, sample_inverse_cdf, softmax64, uniform
 from jumok.errors import InputError
 
 
+@dataclass(eq=False)
+class DraftModel:
+    """A draft model, and the acceptance statistics of all texts that were generated with it.
+
+    >>> from jumok.models import LanguageModel, TransformerConfig
+    >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
+    >>> print(DraftModel(LanguageModel(small), target_passes=5, proposed=20, accepted=13))
+    13 of 20 draft tokens accepted, 5 passes of the model
+    """
+
+    model: GenerativeModel
+    target_passes: int = 0
+    proposed: int = 0  # tokens
+    accepted: int = 0  # of the proposed tokens
+
+    def generate(
+        self,
+        target: IncrementalDecoder,
+        draft: IncrementalDecoder,
+        inputs: GenerationInputs,
+        config: DecodingConfig,
+        processors: Sequence[Processor],
+        on_token: OnToken | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The output of `generate` with the target alone, for one text."""
+        result = speculative(target, draft, inputs, config, processors, on_token)
+        self.target_passes += result.target_passes
+        self.proposed += result.proposed
+        self.accepted += result.accepted
+        return [[result.hypothesis]]
+
+    def __str__(self) -> str:
+        """The acceptance statistics."""
+        return (
+            f"{self.accepted} of {self.proposed} draft tokens accepted, "
+            f"{self.target_passes} passes of the model"
+        )
+
+
 @dataclass(frozen=True)
 class SpeculativeResult:
-    """What was written, and how well it was guessed."""
+    """The generated text, and how many of the proposed tokens were accepted."""
 
     hypothesis: Hypothesis
-    target_passes: int  # of the target
-    proposed: int  # tokens the draft offered
-    accepted: int  # of them
+    target_passes: int
+    proposed: int  # tokens
+    accepted: int  # of the proposed tokens
 
 
 @torch.inference_mode()
@@ -55,170 +94,171 @@ def speculative(
     *,
     n_draft_tokens: int = 4,
 ) -> SpeculativeResult:
-    """What `generate` would write with the target alone, for one text; `ahead` guesses a pass.
+    """The output of `generate` with the target alone, for one text.
 
-    Both writers are fresh, know the same tokens and are given the same processors. Raises
-    InputError for several texts or answers, a beam, or writers of different vocabularies.
+    Both decoders are new and have the same vocabulary. Raises InputError for several texts or
+    hypotheses, a beam, or decoders of different vocabularies.
 
-    >>> from jumok.decoding import CausalLMDecoder, Stopping
+    >>> from jumok.decoding import CausalLMDecoder, StoppingCriteria
     >>> from jumok.models import LanguageModel, TransformerConfig
     >>> small = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
     >>> model, config = LanguageModel(small).eval(), DecodingConfig(max_length=7)
-    >>> opening = GenerationInputs(torch.tensor([[4, 5]]), Stopping(-1, [7]))
-    >>> writers = [CausalLMDecoder(model, room=8) for _ in range(2)]
-    >>> found = speculative(*writers, opening, config)  # a draft that guesses everything right
-    >>> len(found.answer.ids), found.passes, found.kept == found.guessed
+    >>> inputs = GenerationInputs(torch.tensor([[4, 5]]), StoppingCriteria(-1, [7]))
+    >>> decoders = [CausalLMDecoder(model, capacity=8) for _ in range(2)]
+    >>> result = speculative(*decoders, inputs, config)  # the draft is the target itself
+    >>> len(result.hypothesis.ids), result.target_passes, result.accepted == result.proposed
     (7, 2, True)
     """
     if len(inputs.prompt_ids) != 1 or config.beam > 1 or config.n_best > 1:
         raise InputError(
-            f"{len(inputs.prompt_ids)} texts, a beam of {config.beam} and n_best {config.n_best} came; "
-            "speculative decoding writes one answer to one text: call it for each"
+            "speculative decoding must have 1 text, beam 1 and n_best 1, got "
+            f"{len(inputs.prompt_ids)} texts, beam {config.beam} and n_best {config.n_best}; call "
+            "it once for each text"
         )
     if target.vocabulary_size != draft.vocabulary_size:
         raise InputError(
-            f"the target chooses from {target.vocabulary_size} tokens, the draft from "
+            f"the draft must have the target's vocabulary of {target.vocabulary_size} tokens, got "
             f"{draft.vocabulary_size}; train the draft with the target's vocabulary"
         )
     if config.sample and len(inputs.sample_keys) != 1:
         raise InputError(
-            f"{len(inputs.sample_keys)} keys came to draw a text from; give one, such as text_key(its ids)"
+            f"sample_keys must have one number, got {len(inputs.sample_keys)}; try `text_key` of "
+            "the tokens of the text"
         )
     if n_draft_tokens < 1:
-        raise InputError(f"ahead {n_draft_tokens} guesses nothing; give 1 or more")
-    text = _Text(inputs, config, processors, on_token)
-    passes = guessed = kept = 0
-    while not text.over:
-        guesses = text.guess(draft, min(n_draft_tokens, text.room - 1))
-        agreed = text.check(target, guesses)
-        for writer in (target, draft):  # of what is written all but the newest is remembered
-            writer.rewind(max(writer.length - len(text) + 1, 0))
-        passes, guessed, kept = passes + 1, guessed + len(guesses), kept + agreed
-    return SpeculativeResult(text.answer(), passes, guessed, kept)
+        raise InputError(f"n_draft_tokens must be at least 1, got {n_draft_tokens}")
+    state = _State(inputs, config, processors, on_token)
+    passes = proposed = accepted = 0
+    while not state.done:
+        drafted = state.propose(draft, min(n_draft_tokens, state.remaining - 1))
+        n_accepted = state.verify(target, drafted)
+        for decoder in (target, draft):  # every token but the newest stays in the cache
+            decoder.rewind(max(decoder.length - len(state) + 1, 0))
+        passes, proposed, accepted = passes + 1, proposed + len(drafted), accepted + n_accepted
+    return SpeculativeResult(state.hypothesis(), passes, proposed, accepted)
 
 
 @dataclass(frozen=True)
-class _Guess:
-    token: int
-    q: Tensor  # (V) float64: what it was drawn from
+class _DraftToken:
+    id: int
+    q: Tensor  # (V) float64: the distribution it was sampled from
 
 
-class _Text:
-    """One text while it is written: its tokens, and how the next is chosen."""
+class _State:
+    """The tokens of one text, and how the next is chosen."""
 
     def __init__(
         self,
-        opening: GenerationInputs,
+        inputs: GenerationInputs,
         config: DecodingConfig,
         processors: Sequence[Processor],
         on_token: OnToken | None,
     ) -> None:
         self._config, self._processors, self._on_token = config, processors, on_token
-        self._stopping = opening.stopping
-        self._start = opening.prompt_ids.shape[1]  # P
-        self._sheet = opening.token_buffer()  # (1, P + T)
-        self._first = opening.prompt_ids
-        self._text = torch.zeros(1, dtype=torch.int64, device=opening.prompt_ids.device)
-        self._chance = None
+        self._stopping = inputs.stopping
+        self._start = inputs.prompt_ids.shape[1]  # P
+        self._tokens = inputs.token_buffer()  # (1, P + T)
+        self._prompt = inputs.prompt_ids
+        self._text = torch.zeros(1, dtype=torch.int64, device=inputs.prompt_ids.device)
+        self._stream = None
         if config.sample:
-            self._chance = philox_stream(config.seed, opening.sample_keys[0], for_draft=True)
+            self._stream = philox_stream(config.seed, inputs.sample_keys[0], for_draft=True)
         self._ids: list[int] = []
         self._log_p: list[float] = []
-        self._finished = self.over = False
+        self._finished = self.done = False
 
     def __len__(self) -> int:
         """P + T: the tokens so far."""
         return self._start + len(self._ids)
 
     @property
-    def room(self) -> int:
-        """How many more tokens may be written."""
+    def remaining(self) -> int:
+        """The number of tokens that may still be generated."""
         return self._stopping.limits[0] - len(self._ids)
 
-    def guess(self, draft: IncrementalDecoder, most: int) -> list[_Guess]:
-        """Up to `most` tokens ahead; none behind an end."""
-        guesses: list[_Guess] = []
-        while len(guesses) < most:
-            place = len(self) + len(guesses)
-            q = self._distribution(draft.step(self._unread(draft, place)), place)
+    def propose(self, draft: IncrementalDecoder, maximum: int) -> list[_DraftToken]:
+        """Up to `maximum` draft tokens; none after an end token."""
+        drafted: list[_DraftToken] = []
+        while len(drafted) < maximum:
+            position = len(self) + len(drafted)
+            q = self._distribution(draft.step(self._unread(draft, position)), position)
             if q is None:
                 break
-            token = self._draw(q)
-            guesses.append(_Guess(token, q))
-            self._sheet[0, place] = token
+            token = self._sample(q)
+            drafted.append(_DraftToken(token, q))
+            self._tokens[0, position] = token
             if token == self._stopping.end_id:
                 break
-        return guesses
+        return drafted
 
-    def check(self, target: IncrementalDecoder, guesses: list[_Guess]) -> int:
-        """Write the guesses the target agrees with and a token of its own; how many agreed."""
-        unread = self._unread(target, len(self) + len(guesses))
-        logits = target.step_all(unread)[:, -len(guesses) - 1 :]  # (1, k + 1, V)
-        for number in range(len(guesses) + 1):
+    def verify(self, target: IncrementalDecoder, drafted: list[_DraftToken]) -> int:
+        """Append the accepted draft tokens and one token of the target; return how many agreed."""
+        unread = self._unread(target, len(self) + len(drafted))
+        logits = target.step_all(unread)[:, -len(drafted) - 1 :]  # (1, k + 1, V)
+        for number in range(len(drafted) + 1):
             p = self._distribution(logits[:, number], len(self))
-            if p is None:  # the processors left nothing to choose from
-                if not can_end_here(
-                    self._processors, self._context(logits[:, number], len(self))
-                ).all():
+            if p is None:  # every score is -inf
+                context = self._context(logits[:, number], len(self))
+                if not can_end_here(self._processors, context).all():
                     raise no_continuation_error()
-                self.over = True
+                self.done = True
                 return number
-            kept = number < len(guesses) and self._keeps(guesses[number], p)
-            if kept:
-                token = guesses[number].token
-            elif number < len(guesses):
-                token = self._draw((p - guesses[number].q).clamp(min=0))
+            accepted = number < len(drafted) and self._accepts(drafted[number], p)
+            if accepted:
+                token = drafted[number].id
+            elif number < len(drafted):
+                token = self._sample((p - drafted[number].q).clamp(min=0))
             else:
-                token = self._draw(p)
-            self._write(token, logits[0, number])
-            if self.over or not kept:
-                return number + kept
+                token = self._sample(p)
+            self._append(token, logits[0, number])
+            if self.done or not accepted:
+                return number + accepted
         raise AssertionError("the last token is the target's own")
 
-    def answer(self) -> Hypothesis:
-        """What was written."""
+    def hypothesis(self) -> Hypothesis:
+        """The generated text."""
         rank = sum(self._log_p) / length_norm(max(len(self._ids), 1), self._config)
         end_id = self._stopping.end_id
-        return hypothesis(self._ids, self._log_p, end_id, self._finished, float(rank))
+        return Hypothesis.from_tokens(self._ids, self._log_p, end_id, self._finished, float(rank))
 
-    def _unread(self, writer: IncrementalDecoder, end: int) -> Tensor:
-        """The tokens before `end` that a writer has not been given yet: (1, 1 or more)."""
-        tokens = torch.cat([self._first, self._sheet[:, self._start :]], 1)  # fillers as they came
-        return tokens[:, writer.length : end]
+    def _unread(self, decoder: IncrementalDecoder, end: int) -> Tensor:
+        """The tokens before `end` that the decoder has not read: (1, 1 or more)."""
+        tokens = torch.cat([self._prompt, self._tokens[:, self._start :]], 1)  # padding unchanged
+        return tokens[:, decoder.length : end]
 
-    def _distribution(self, logits: Tensor, place: int) -> Tensor | None:
-        """What the token at `place` is drawn from, (1, V) -> (V) float64; None: nothing may be."""
-        context = self._context(logits, place)
+    def _distribution(self, logits: Tensor, position: int) -> Tensor | None:
+        """The distribution of the token at `position`, (1, V) -> (V) float64; None if all -inf."""
+        context = self._context(logits, position)
         scores = apply_processors(logits.log_softmax(-1), context, self._processors)[0]
         if scores.max() == NEG_INF:
             return None
-        if self._chance is not None:
+        if self._stream is not None:
             return softmax64(scores)
-        only = torch.full_like(scores, NEG_INF)
-        only[scores.argmax()] = 0.0
-        return softmax64(only)
+        argmax = torch.full_like(scores, NEG_INF)
+        argmax[scores.argmax()] = 0.0
+        return softmax64(argmax)
 
-    def _context(self, logits: Tensor, place: int) -> ProcessorContext:
-        """What the processors see before the token at `place`."""
-        return ProcessorContext(self._sheet[:, :place], self._start, self._text, logits)
+    def _context(self, logits: Tensor, position: int) -> ProcessorContext:
+        """The processors' view before the token at `position`."""
+        return ProcessorContext(self._tokens[:, :position], self._start, self._text, logits)
 
-    def _keeps(self, guess: _Guess, p: Tensor) -> bool:
+    def _accepts(self, draft: _DraftToken, p: Tensor) -> bool:
         """True with probability min(1, p / q)."""
-        return self._uniform() * float(guess.q[guess.token]) < float(p[guess.token])
+        return self._uniform() * float(draft.q[draft.id]) < float(p[draft.id])
 
-    def _draw(self, weights: Tensor) -> int:
+    def _sample(self, weights: Tensor) -> int:
         """A token with probability proportional to its weight (V)."""
         return int(sample_inverse_cdf(weights, self._uniform()))
 
     def _uniform(self) -> float:
-        """The next random number; without chance, 0."""
-        return 0.0 if self._chance is None else float(uniform(self._chance, 1)[0])
+        """The next random number; 0 in greedy search."""
+        return 0.0 if self._stream is None else float(uniform(self._stream, 1)[0])
 
-    def _write(self, token: int, logits: Tensor) -> None:
-        self._sheet[0, len(self)] = token
+    def _append(self, token: int, logits: Tensor) -> None:
+        self._tokens[0, len(self)] = token
         self._ids.append(token)
         self._log_p.append(float(logits.log_softmax(-1)[token]))
         if self._on_token is not None and token != self._stopping.end_id:
             self._on_token(0, token)
         self._finished = self._stopping.finished(0, self._ids)
-        self.over = self._finished or self._stopping.reached_limit(0, self._ids)
+        self.done = self._finished or self._stopping.reached_limit(0, self._ids)

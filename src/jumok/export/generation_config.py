@@ -10,7 +10,6 @@ from jumok.models import EncoderDecoder, LanguageModel
 from jumok.tasks.pipeline.pipeline import Pipeline
 
 _IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-_STOPS = {"likely": False, "full": True, "exact": "never"}
 _RULES = {
     "no_repeat_ngram": "no_repeat_ngram_size",
     "repetition_penalty": "repetition_penalty",
@@ -22,7 +21,7 @@ _UNSAID = ("n_best", "length_norm", "coverage", "prefix", "allowed", "forbidden"
 _DEFAULTS = {field.name: field.default for field in fields(DecodingConfig)}
 
 
-def generation(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
+def generation_config(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
     """What generation_config.json says beside this config.json, as far as transformers can."""
     ids = {key: config[key] for key in _IDS if key in config}
     if not isinstance(loaded.model, EncoderDecoder | LanguageModel):
@@ -34,7 +33,7 @@ def generation(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
     said |= {"max_new_tokens": min(decoding.max_length, held)} if fits else {"max_length": held}
     if decoding.beam > 1:
         said["length_penalty"] = decoding.length_penalty
-        said["early_stopping"] = _STOPS[decoding.early_stopping]
+        said["early_stopping"] = decoding.early_stopping
     if decoding.sample:  # all of them: transformers has a top_k of its own
         said |= {"do_sample": True} | {name: getattr(decoding, name) for name in _DRAWS}
     said |= {theirs: getattr(decoding, ours) for ours, theirs in _RULES.items()
@@ -42,10 +41,10 @@ def generation(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
     return ids | said
 
 
-def left_out(decoding: DecodingConfig) -> str:
+def unsupported_settings(decoding: DecodingConfig) -> str:
     """The settings that generation_config.json does not hold; "" where it holds all.
 
-    >>> left_out(DecodingConfig(beam=2, coverage=0.2, stop=("끝",), min_length=3))
+    >>> unsupported_settings(DecodingConfig(beam=2, coverage=0.2, stop=("끝",), min_length=3))
     'coverage=0.2, stop=["끝"]'
     """
     names = _UNSAID if decoding.sample else (*_DRAWS, *_UNSAID)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jumok.decoding import DecodingConfig, Hypothesis, generate_seq2seq
+from jumok.decoding import DecodingConfig, GenerationRequest, Hypothesis, generate_seq2seq
 from jumok.decoding.constraints.automaton import Automaton
 from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of
 from jumok.decoding.constraints.regex import compile_regex
@@ -217,7 +217,11 @@ def test_every_answer_matches(model: EncoderDecoder, way: str, pattern: str) -> 
     def write(source: Tensor) -> list[list[Hypothesis]]:
         constrain = constraint(compile_regex(pattern), config.max_length)
         return generate_seq2seq(
-            model, source, None, config, bos_id=2, end_id=END, constraints=[constrain]
+            model,
+            source,
+            None,
+            GenerationRequest(config, end_id=END, constraints=[constrain]),
+            bos_id=2,
         )
 
     together = write(source)
@@ -243,7 +247,11 @@ def test_the_likeliest_match(model: EncoderDecoder) -> None:
         scores.append(log_p[torch.arange(len(row)), row].sum().item())
     config = DecodingConfig(beam=len(rows), length_penalty=0.0, max_length=limit)
     [[found]] = generate_seq2seq(
-        model, source, None, config, bos_id=2, end_id=END, constraints=[constraint(machine, limit)]
+        model,
+        source,
+        None,
+        GenerationRequest(config, end_id=END, constraints=[constraint(machine, limit)]),
+        bos_id=2,
     )
     best = max(range(len(rows)), key=scores.__getitem__)
     assert [*found.ids, END] == rows[best]
@@ -255,10 +263,7 @@ def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
     config = DecodingConfig(
         sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
     )
-    [answers] = generate_seq2seq(
-        model, torch.tensor([[7, 9, 8]]), None, config,
-        bos_id=2, end_id=END, vocabulary=VOCABULARY, constraints=[ForcedToken(7, 0)],
-    )  # fmt: skip
+    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY, constraints=[ForcedToken(7, 0)]), bos_id=2)  # fmt: skip
     for answer in answers:
         assert answer.finished
         assert answer.ids[0] == 7
@@ -290,17 +295,18 @@ def test_other_settings_that_forbid_everything_are_named(
     source = torch.tensor([[7, 9, 8]])
     with pytest.raises(InputError, match="so far: other settings forbid"):
         generate_seq2seq(
-            model, source, None, SEARCHES[search], bos_id=2, end_id=END, constraints=processors
+            model,
+            source,
+            None,
+            GenerationRequest(SEARCHES[search], end_id=END, constraints=processors),
+            bos_id=2,
         )
 
 
 def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
     """가 is an answer; what goes on from it in the second beam may not be written."""
     processors = [blocked("나", "가나"), constraint(compile_regex("가( 나)?"), 9)]
-    [answers] = generate_seq2seq(
-        model, torch.tensor([[7, 9, 8]]), None, DecodingConfig(beam=4, n_best=4, max_length=9),
-        bos_id=2, end_id=END, constraints=processors,
-    )  # fmt: skip
+    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(DecodingConfig(beam=4, n_best=4, max_length=9), end_id=END, constraints=processors), bos_id=2)  # fmt: skip
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
 
 
@@ -308,10 +314,7 @@ def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder
 def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
     with pytest.raises(InputError, match="so far: other settings forbid"):
-        generate_seq2seq(
-            model, torch.tensor([[7, 9, 8]]), None, config,
-            bos_id=2, end_id=END, vocabulary=VOCABULARY,
-        )  # fmt: skip
+        generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY), bos_id=2)  # fmt: skip
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -319,10 +322,7 @@ def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, sea
     """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
     language = TokenAutomaton(compile_regex("가나?"), read_token_bytes(VOCABULARY))
     held = Constraint(language, end_id=END, limits=[9], strict=False)
-    [answers] = generate_seq2seq(
-        model, torch.tensor([[7, 9, 8]]), None, SEARCHES[search],
-        bos_id=2, end_id=END, constraints=[blocked("나", "가나"), BannedSequences([[END]]), held],
-    )  # fmt: skip
+    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(SEARCHES[search], end_id=END, constraints=[blocked("나", "가나"), BannedSequences([[END]]), held]), bos_id=2)  # fmt: skip
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
 
 
@@ -336,10 +336,7 @@ def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
 
     def write(most: int) -> str:
         config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
-        [[answer]] = generate_seq2seq(
-            model, torch.tensor([[7, 9, 8]]), None, config,
-            bos_id=2, end_id=END, vocabulary=VOCABULARY,
-        )  # fmt: skip
+        [[answer]] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY), bos_id=2)  # fmt: skip
         return VOCABULARY.decode(answer.ids)
 
     assert write(n) == "나 다 나"

@@ -79,7 +79,7 @@ def test_what_is_packed_is_put_down(reading_run: Path, monkeypatch: pytest.Monke
     assert loaded.model.output.weight.data_ptr() in put
 
 
-@pytest.mark.parametrize("kernel", ["plain", "native"])
+@pytest.mark.parametrize("kernel", ["torch", "native"])
 def test_an_answer_matches_the_pattern(reading_run: Path, kernel: str) -> None:
     loaded = load(reading_run, "cpu").with_decoding(["pattern=[1-3]( [1-3])+", f"kernel={kernel}"])
     for answer in loaded.predict(SPOKEN):

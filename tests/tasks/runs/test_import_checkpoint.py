@@ -14,8 +14,8 @@ from torch import Tensor
 
 import jumok
 from jumok import safetensors_io as tensorfile
-from jumok.checks import samples_of
-from jumok.cli.options import overridden
+from jumok.checks import text_samples
+from jumok.cli.options import apply_decoding
 from jumok.data.table import Table
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError, StorageError
@@ -154,7 +154,7 @@ def test_a_pair_gets_the_segments_that_its_tokeniser_gives(
         wanted = model(**asked).logits[0].softmax(-1)
     found = torch.tensor([answer.probabilities[label] for label in LABELS])
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0)
-    (sample,) = samples_of(loaded, ["이 영화\t별로예요"])
+    (sample,) = text_samples(loaded, ["이 영화\t별로예요"])
     assert sample.segments is None
     assert set(source_sequence(loaded, "이 영화\t별로예요").segments) == {0}
 
@@ -347,13 +347,13 @@ def test_what_a_folder_forces_and_forbids_is_told(
 ) -> None:
     rules = {"forced_bos_token_id": 7, "forced_eos_token_id": 0, "bad_words_ids": [[5, 6], [9]]}
     folder = told(copied("marian"), max_length=9, num_beams=1, **rules)
-    overridden(jumok.load(folder), [])
+    apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
         "decoding max_length=8; its folder forbids 2 words, forces token 7 first, "
         "forces token 0 after 7 others\n"
     )
     told(folder, eos_token_id=[0, 4], bad_words_ids=None, forced_bos_token_id=None)
-    overridden(jumok.load(folder), [])
+    apply_decoding(jumok.load(folder), [])
     assert capsys.readouterr().err == (
         "decoding max_length=8; its folder forces token 0 after 7 others, names the ends 0, 4, of "
         "which the tokeniser's own alone ends a text\n"
@@ -394,7 +394,7 @@ def test_settings_that_make_no_sense(
 ) -> None:
     folder = told(copied("marian"), **settings)
     if sentence is None:
-        assert jumok.load(folder).recipe.decoding.early_stopping == "likely"
+        assert jumok.load(folder).recipe.decoding.early_stopping is False
         return
     with pytest.raises(InputError, match=sentence):
         jumok.load(folder)

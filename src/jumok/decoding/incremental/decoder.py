@@ -1,8 +1,8 @@
-"""A writer: a model in the midst of writing several rows at once, one step after another.
+"""Incremental decoders: next-token logits for a batch of rows, one step after another.
 
-Every way to write (greedy, beam, sampling) runs on this protocol, whatever computes the logits.
-Shapes: B rows being written, N sources (one row each, or several beams), S source tokens,
-T new tokens, V vocabulary.
+Every search (greedy, beam, sampling) uses this protocol, whatever computes the logits.
+Shapes: B rows, N sources (one row or several beams each), S source tokens, T new tokens,
+V vocabulary.
 """
 
 from typing import Protocol, runtime_checkable
@@ -15,66 +15,68 @@ from jumok.models.heads import LanguageModel
 from jumok.nn.hooks import HookPoint, shared_copy
 from jumok.nn.masks import AttentionMask, positions_from_mask
 
+GenerativeModel = EncoderDecoder | LanguageModel
+
 
 class IncrementalDecoder(Protocol):
-    """A model in the midst of writing B rows at once. It belongs to one request."""
+    """A model and the cache of one request: B rows that are decoded together."""
 
     @property
     def vocabulary_size(self) -> int:
-        """V: how many tokens there are to choose from."""
+        """V: the number of tokens, which logits have as their last dimension."""
 
     @property
     def length(self) -> int:
-        """Positions remembered so far, padding among them."""
+        """Positions in the cache, padding included."""
 
     def step(self, ids: Tensor) -> Tensor:
-        """Newest tokens (B, T) int64 -> logits (B, V) float32 of what follows the last."""
+        """New tokens (B, T) int64 -> logits (B, V) float32 of the token after the last."""
 
     def step_all(self, ids: Tensor) -> Tensor:
-        """Newest tokens (B, T) int64 -> logits (B, T, V) float32 of what follows each."""
+        """New tokens (B, T) int64 -> logits (B, T, V) float32 of the token after each."""
 
     def reorder(self, rows: Tensor) -> None:
-        """Go on with these rows (B') int64, in this order: row i continues what was rows[i].
+        """Keep these rows (B') int64, in this order: row i becomes a copy of row rows[i].
 
         Beams repeat rows; finished rows are left out.
         """
 
     def rewind(self, tokens: int) -> None:
-        """Forget the newest `tokens` positions of every row."""
+        """Remove the newest `tokens` positions of every row from the cache."""
 
 
 @runtime_checkable
 class SupportsAttention(Protocol):
-    """A writer that tells what it attends to."""
+    """A decoder that returns its cross-attention weights."""
 
     def attention(self) -> Tensor:
-        """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
+        """The weights of the newest token of each row, 0 on padding: (B, S) float32."""
 
     def source_mask(self) -> Tensor:
-        """The real tokens of the sources, as they were at first: (N, S) bool."""
+        """True at the real tokens of all sources, finished ones included: (N, S) bool."""
 
 
 @runtime_checkable
 class SupportsTopK(Protocol):
-    """A writer that finds the likeliest tokens itself, so that nobody looks through its logits."""
+    """A decoder that finds the k best tokens itself, without returning all logits."""
 
     def top_k(self, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """A step's k likeliest tokens, best first: log-probabilities (B, k) and ids (B, k) int64.
+        """A step's k best tokens, best first: log-probabilities (B, k) and ids (B, k) int64.
 
-        Of equally likely ones the smallest id comes first.
+        Of equal ones the smallest id comes first.
         """
 
 
 class Seq2SeqDecoder:
-    """An encoder-decoder that has read its sources and now writes; `room` tokens at most.
+    """An encoder-decoder with encoded sources; it decodes at most `capacity` tokens.
 
-    The first token given to `step` is the one that begins a target ([BOS]). Beams of one source
-    stand side by side and share its keys and values.
+    The first input of `step` is the token that starts a target ([BOS]). Beams of one source are
+    adjacent rows and share its keys and values.
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writer = Seq2SeqDecoder(EncoderDecoder(config), torch.tensor([[4, 5, 6]]), room=8)
-    >>> tuple(writer.step(torch.tensor([[2]])).shape), writer.length
+    >>> decoder = Seq2SeqDecoder(EncoderDecoder(config), torch.tensor([[4, 5, 6]]), capacity=8)
+    >>> tuple(decoder.step(torch.tensor([[2]])).shape), decoder.length
     ((1, 10), 1)
     """
 
@@ -87,19 +89,19 @@ class Seq2SeqDecoder:
         *,
         capacity: int,
     ) -> None:
-        """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
+        """source (N, S) int64; source_mask (N, S) bool, None without padding: left or right."""
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._source_mask = source_mask
         mask = AttentionMask.from_padding(source_mask)
-        places = None if source_mask is None else positions_from_mask(source_mask)
-        self._memory = model.encode(source, mask, positions=places)  # (N, S, D)
+        positions = None if source_mask is None else positions_from_mask(source_mask)
+        self._memory = model.encode(source, mask, positions=positions)  # (N, S, D)
         self._cache = model.decoder.make_cache(capacity)
-        self._beams = 1  # rows that share a source: rows 0 to share - 1 the first, and so on
+        self._beams = 1  # adjacent rows for each source
 
     @property
     def length(self) -> int:
-        """Positions remembered so far."""
+        """Positions in the cache."""
         return self._cache.length
 
     def step(self, ids: Tensor) -> Tensor:
@@ -111,18 +113,18 @@ class Seq2SeqDecoder:
         return self._logits(ids, slice(None))
 
     @torch.inference_mode()
-    def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
+    def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         mask = AttentionMask.from_padding(self._source_mask)
         hidden = self._model.decode(ids, self._memory, mask, cache=self._cache)
-        return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
+        return self._model.output(hidden[:, positions]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def reorder(self, rows: Tensor) -> None:
-        """Go on with these rows (B') int64; rows of one source that stay together share it."""
+        """Keep these rows (B') int64, in this order; adjacent rows of one source share it."""
         owners = rows.div(self._beams, rounding_mode="floor")  # (B',)
         sources, counts = torch.unique_consecutive(owners, return_counts=True)
-        together = bool((counts == counts[0]).all())
-        if not together:
+        shared = bool((counts == counts[0]).all())
+        if not shared:
             sources = owners
         self._beams = len(rows) // len(sources)
         self._cache.select_rows(rows)
@@ -132,15 +134,15 @@ class Seq2SeqDecoder:
             self._source_mask = None if self._source_mask is None else self._source_mask[sources]
 
     def rewind(self, tokens: int) -> None:
-        """Forget the newest `tokens` positions of every row."""
+        """Remove the newest `tokens` positions of every row from the cache."""
         self._cache.rewind(tokens)
 
 
 class AttentionRecordingDecoder:
-    """An encoder-decoder that also tells what it attends to, the mean of all layers and heads.
+    """A Seq2SeqDecoder that also returns cross-attention, the mean of all layers and heads.
 
-    It watches a view of the model that is its own, so others may use the model meanwhile. It is
-    slower: the weights are written out.
+    Its hooks are on a shared copy of the model, so the model can be used meanwhile. It is slower:
+    the attention is not fused.
     """
 
     def __init__(
@@ -151,72 +153,72 @@ class AttentionRecordingDecoder:
         *,
         capacity: int,
     ) -> None:
-        """source (N, S) int64; real (N, S) bool, None without padding: left or right."""
+        """source (N, S) int64; source_mask (N, S) bool, None without padding: left or right."""
         view = shared_copy(model)
-        self._seen: list[Tensor] = []  # the weights of the newest step: a (N, H, B/N*T, S) a layer
+        self._weights: list[Tensor] = []  # of the newest step, (N, H, B/N*T, S) for each layer
         for name, point in view.named_modules():
             if isinstance(point, HookPoint) and name.endswith("cross_attention.hook_pattern"):
-                point.register_forward_hook(lambda *passing: self._seen.append(passing[2]))
+                point.register_forward_hook(lambda *call: self._weights.append(call[2]))
         self._decoder = Seq2SeqDecoder(view, source, source_mask, capacity=capacity)
         self.vocabulary_size = self._decoder.vocabulary_size
         self._source_mask = (
             torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
         )
-        self._asked = source[:, :1]  # the tokens (B, T) of the newest step
+        self._ids = source[:, :1]  # the tokens (B, T) of the newest step
 
     @property
     def length(self) -> int:
-        """Positions remembered so far."""
+        """Positions in the cache."""
         return self._decoder.length
 
     def attention(self) -> Tensor:
-        """What the newest token of each row attends to, 0 on padding: (B, S) float32."""
-        mean = torch.stack(self._seen).mean((0, 2))  # (N, B/N*T, S)
-        return mean.view(*self._asked.shape, -1)[:, -1]
+        """The weights of the newest token of each row, 0 on padding: (B, S) float32."""
+        mean = torch.stack(self._weights).mean((0, 2))  # (N, B/N*T, S)
+        return mean.view(*self._ids.shape, -1)[:, -1]
 
     def source_mask(self) -> Tensor:
-        """The real tokens of the sources, as they were at first: (N, S) bool."""
+        """True at the real tokens of all sources, finished ones included: (N, S) bool."""
         return self._source_mask
 
     def step(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, V) float32."""
-        self._seen.clear()
-        self._asked = ids
+        self._weights.clear()
+        self._ids = ids
         return self._decoder.step(ids)
 
     def step_all(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, V) float32."""
-        self._seen.clear()
-        self._asked = ids
+        self._weights.clear()
+        self._ids = ids
         return self._decoder.step_all(ids)
 
     def reorder(self, rows: Tensor) -> None:
-        """Go on with these rows (B') int64."""
+        """Keep these rows (B') int64, in this order."""
         self._decoder.reorder(rows)
 
     def rewind(self, tokens: int) -> None:
-        """Forget the newest `tokens` positions of every row."""
+        """Remove the newest `tokens` positions of every row from the cache."""
         self._decoder.rewind(tokens)
 
 
 class CausalLMDecoder:
-    """A language model that goes on from prompts; `room` positions at most, prompts included.
+    """A language model; at most `capacity` positions, prompts included.
 
-    The prompts are what `step` is given first, padded on the left (`left_pad` makes them so);
-    `padding` says how many fillers stand before each. Then a token's position is its place less
-    the padding, and distances between tokens are those of the text alone.
+    The first input of `step` are the prompts, padded on the left (`left_pad`); `padding` is the
+    number of padding tokens of each. A token's position does not count padding, so distances
+    between tokens are those of the text without it.
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> writer = CausalLMDecoder(LanguageModel(config), torch.tensor([0, 2]), room=8)
-    >>> tuple(writer.step(torch.tensor([[4, 5, 6], [0, 0, 7]])).shape), writer.length
+    >>> decoder = CausalLMDecoder(LanguageModel(config), torch.tensor([0, 2]), capacity=8)
+    >>> tuple(decoder.step(torch.tensor([[4, 5, 6], [0, 0, 7]])).shape), decoder.length
     ((2, 10), 3)
     """
 
     def __init__(
         self, model: LanguageModel, padding: Tensor | None = None, *, capacity: int
     ) -> None:
-        """padding (B) int64, None when there is none."""
+        """padding (B) int64, None if there is none."""
         self.vocabulary_size = model.decoder.embedding.tokens.num_embeddings
         self._model = model
         self._padding = padding
@@ -224,7 +226,7 @@ class CausalLMDecoder:
 
     @property
     def length(self) -> int:
-        """Positions remembered so far, padding among them."""
+        """Positions in the cache, padding included."""
         return self._cache.length
 
     def step(self, ids: Tensor) -> Tensor:
@@ -236,38 +238,38 @@ class CausalLMDecoder:
         return self._logits(ids, slice(None))
 
     @torch.inference_mode()
-    def _logits(self, ids: Tensor, wanted: slice) -> Tensor:
+    def _logits(self, ids: Tensor, positions: slice) -> Tensor:
         start, end = self.length, self.length + ids.shape[1]
-        mask, positions = AttentionMask(causal=True), None
+        mask, numbers = AttentionMask(causal=True), None
         if self._padding is not None:
-            places = torch.arange(end, device=ids.device) - self._padding[:, None]  # (B, S)
-            mask = AttentionMask.from_padding(places >= 0, causal=True)
-            positions = places[:, start:].clamp(min=0)  # (B, T)
-        hidden = self._model.decoder(ids, mask, positions=positions, cache=self._cache)
-        return self._model.output(hidden[:, wanted]).float()  # type: ignore[no-any-return]
+            every = torch.arange(end, device=ids.device) - self._padding[:, None]  # (B, S)
+            mask = AttentionMask.from_padding(every >= 0, causal=True)
+            numbers = every[:, start:].clamp(min=0)  # (B, T)
+        hidden = self._model.decoder(ids, mask, positions=numbers, cache=self._cache)
+        return self._model.output(hidden[:, positions]).float()  # type: ignore[no-any-return]
 
     @torch.inference_mode()
     def reorder(self, rows: Tensor) -> None:
-        """Go on with these rows (B') int64, in this order."""
+        """Keep these rows (B') int64, in this order."""
         self._cache.select(rows)
         self._padding = None if self._padding is None else self._padding[rows]
 
     def rewind(self, tokens: int) -> None:
-        """Forget the newest `tokens` positions of every row."""
+        """Remove the newest `tokens` positions of every row from the cache."""
         self._cache.rewind(tokens)
 
 
 def left_pad(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The same rows with all padding on the left, and how much of it each has: (B, T), (B).
+    """The same rows with all padding on the left, and the padding of each row: (B, T), (B).
 
-    ids (B, T) int64, real (B, T) bool: wherever the padding stood. None when there is none.
+    ids (B, T) int64, mask (B, T) bool, with padding on either side. None if there is no padding.
 
-    >>> ids, real = torch.tensor([[4, 5, 0], [6, 7, 8]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
-    >>> left_pad(ids, real.bool())
+    >>> ids, mask = torch.tensor([[4, 5, 0], [6, 7, 8]]), torch.tensor([[1, 1, 0], [1, 1, 1]])
+    >>> left_pad(ids, mask.bool())
     (tensor([[0, 4, 5],
             [6, 7, 8]]), tensor([1, 0]))
     """
     if mask is None or bool(mask.all()):
         return ids, None
-    order = mask.int().argsort(dim=-1, stable=True)  # padding first, the rest as it stood
+    order = mask.int().argsort(dim=-1, stable=True)  # padding first, the rest in its order
     return ids.gather(-1, order), (~mask).sum(-1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from jumok.decoding import (
     DraftModel,
+    GenerationRequest,
     Hypothesis,
     OnToken,
     TextStreamer,
@@ -97,15 +98,17 @@ def generate_from_ids(
         model,
         box.input_ids,
         box.attention_mask,
-        loaded.recipe.decoding,
-        end_id=loaded.vocabulary.eos_id,
-        vocabulary=loaded.vocabulary,
-        constraints=loaded.processors,
-        ensemble=others,
-        on_token=on_token,
+        GenerationRequest(
+            loaded.recipe.decoding,
+            end_id=loaded.vocabulary.eos_id,
+            tokenizer=loaded.vocabulary,
+            constraints=loaded.processors,
+            ensemble=others,
+            on_token=on_token,
+            callback=callback,
+            draft=_draft(loaded, box.input_ids.shape[1]),
+        ),
         make_decoder=partial(_begin, loaded.backends),
-        callback=callback,
-        draft=_draft(loaded, box.input_ids.shape[1]),
     )
     return [_outputs(loaded, *pair) for pair in zip(prompts, found, strict=True)]
 

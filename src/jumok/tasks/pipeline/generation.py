@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from jumok.decoding import (
     DecodingConfig,
     DraftModel,
+    GenerationRequest,
     Hypothesis,
     OnToken,
     generate_seq2seq,
@@ -112,16 +113,18 @@ def generate_all(
             model,
             source.input_ids,
             source.attention_mask,
-            config,
+            GenerationRequest(
+                config,
+                end_id=vocabulary.eos_id,
+                tokenizer=vocabulary,
+                constraints=constraints,
+                ensemble=others,
+                on_token=on_token,
+                callback=callback,
+                draft=draft,
+            ),
             bos_id=decoder_start_id(vocabulary),
-            end_id=vocabulary.eos_id,
-            vocabulary=vocabulary,
-            constraints=constraints,
-            ensemble=others,
-            on_token=on_token,
             make_decoder=begin,
-            callback=callback,
-            draft=draft,
         )
 
     at_once = 1 if draft is not None else EVAL_BATCH_TOKENS // rows  # tokens of sources

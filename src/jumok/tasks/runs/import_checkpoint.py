@@ -15,7 +15,7 @@ from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import atomic_directory, check_empty, sha256_of, write_atomically
 from jumok.config_io import to_dict
 from jumok.decoding import DecodingConfig
-from jumok.decoding.config import EarlyStop
+from jumok.decoding.config import EarlyStopping
 from jumok.errors import InputError
 from jumok.models import TransformerConfig
 from jumok.models.config import Tying
@@ -339,7 +339,7 @@ def _decoding(generation: Mapping[str, Any], described: HFArchitecture) -> Decod
     return DecodingConfig(
         beam=beam,
         length_penalty=said.number("length_penalty", 1.0) if beam > 1 else 1.0,
-        early_stopping=_early_stop(generation.get("early_stopping")) if beam > 1 else "likely",
+        early_stopping=_early_stopping(generation.get("early_stopping")) if beam > 1 else False,
         no_repeat_ngram=said.non_negative_int("no_repeat_ngram_size", 0),
         repetition_penalty=said.number("repetition_penalty", 1.0),
         min_length=min(max(least, 0), longest),
@@ -347,10 +347,8 @@ def _decoding(generation: Mapping[str, Any], described: HFArchitecture) -> Decod
     )
 
 
-def _early_stop(value: object) -> EarlyStop:
-    if value == "never":
-        return "exact"
-    return "full" if value is True else "likely"
+def _early_stopping(value: object) -> EarlyStopping:
+    return "never" if value == "never" else value is True
 
 
 def _name(folder: Path) -> str:
