@@ -26,9 +26,9 @@ const NUMBER = 46;
 export function bars(all: readonly Bar[], colours: DrawingColours, length: number, max: number, digits = 4): Drawing {
   const names = all.map(({ name }) => shortenName(displayText(name)));
   const left = Math.max(24, ...names.map((name) => textWidth(name))) + 8;
-  const long = (value: number) => (max > 0 ? Math.max(0, Math.min(1, value / max)) * length : 0);
+  const barLength = (value: number) => (max > 0 ? Math.max(0, Math.min(1, value / max)) * length : 0);
   const rows = all.map(({ values, strong, note }, i) => {
-    const thick = values.length > 1 ? 7 : 12;
+    const barHeight = values.length > 1 ? 7 : 12;
     return (
       <g key={i} transform={`translate(0 ${i * ROW * (values.length > 1 ? 1.25 : 1)})`}>
         <text x={left - 8} y={13} text-anchor="end" font-weight={strong ? 700 : undefined} fill={strong ? colours.focus : colours.ink}>
@@ -39,8 +39,8 @@ export function bars(all: readonly Bar[], colours: DrawingColours, length: numbe
             key={n}
             x={left}
             y={values.length > 1 ? 1 + n * 9 : 2}
-            width={value === null ? 0 : Math.max(long(value), 0.5)}
-            height={thick}
+            width={value === null ? 0 : Math.max(barLength(value), 0.5)}
+            height={barHeight}
             fill={n + 1 === values.length ? colours.accent : colours.faint}
           />
         ))}

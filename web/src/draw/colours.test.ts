@@ -1,7 +1,7 @@
 /** The ramps equal those of the Python figures (src/jumok/viewer/colours.py), byte for byte. */
 
 import { describe, expect, it } from "vitest";
-import { type Ramp, type Shade, diverging, ink, redBlue } from "./colours";
+import { diverging, ink, type Ramp, redBlue, type Shade } from "./colours";
 import golden from "./colours.golden.json";
 
 const RAMPS: Readonly<Record<string, (shade: Shade) => Ramp>> = { ink, diverging, red_blue: redBlue };

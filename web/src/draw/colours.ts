@@ -64,9 +64,9 @@ function ramp(stops: readonly Stop[]): Ramp {
     return [lightness, chroma * Math.cos(angle), chroma * Math.sin(angle)];
   });
   for (let i = 0; i < 256; i++) {
-    const along = (i / 255) * (points.length - 1);
-    const before = Math.min(Math.floor(along), points.length - 2);
-    const part = along - before;
+    const position = (i / 255) * (points.length - 1);
+    const before = Math.min(Math.floor(position), points.length - 2);
+    const part = position - before;
     const [L, a, b] = [0, 1, 2].map((axis) => points[before][axis] * (1 - part) + points[before + 1][axis] * part);
     found.set(oklabToSrgb(L, a, b), 3 * i);
   }

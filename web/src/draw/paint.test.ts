@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { css, diverging, ink, redBlue } from "./colours";
-import { signedTone, rampStep, tone } from "./paint";
+import { rampStep, signedTone, tone } from "./paint";
 
 const luminance = (ramp: Uint8Array, i: number) =>
   0.2126 * ramp[3 * i] + 0.7152 * ramp[3 * i + 1] + 0.0722 * ramp[3 * i + 2];

@@ -11,16 +11,16 @@ export const MIN_LOG_FRACTION = 1e-4; // start of the logarithmic scale, as a fr
 
 /** The tone of numbers from 0 to `max`. */
 export function tone(scale: Scale, max = 1): Tone {
-  const whole = max > 0 ? max : 1;
-  if (scale === "linear") return (value) => clip(value / whole);
-  if (scale === "sqrt") return (value) => Math.sqrt(clip(value / whole));
-  return (value) => clip(1 - Math.log10(Math.max(value, 0) / whole) / Math.log10(MIN_LOG_FRACTION));
+  const range = max > 0 ? max : 1;
+  if (scale === "linear") return (value) => clip(value / range);
+  if (scale === "sqrt") return (value) => Math.sqrt(clip(value / range));
+  return (value) => clip(1 - Math.log10(Math.max(value, 0) / range) / Math.log10(MIN_LOG_FRACTION));
 }
 
 /** The tone of signed numbers: -max … 0 … max on a diverging ramp. */
 export function signedTone(max: number): Tone {
-  const whole = max > 0 ? max : 1;
-  return (value) => clip(0.5 + value / whole / 2);
+  const range = max > 0 ? max : 1;
+  return (value) => clip(0.5 + value / range / 2);
 }
 
 /** The ramp step of a tone. */

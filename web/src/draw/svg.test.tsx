@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { matrixCells, element, escapeXml, label, markup, svgDocument, textWidth } from "./svg";
+import { element, escapeXml, label, markup, matrixCells, svgDocument, textWidth } from "./svg";
 
 const HOSTILE = [
   "</text></svg><script>alert(1)</script>",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Sequence } from "../trace/format";
-import { displayText, labelParts, syllableGroups, readablePieces } from "./text";
+import { displayText, labelParts, readablePieces, syllableGroups } from "./text";
 
 function sequence(text: string, pieces: string[], spans: [number, number][], special: number[] = []): Sequence {
   const none = pieces.map(() => 0);

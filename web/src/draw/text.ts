@@ -52,22 +52,22 @@ function characterName(character: string): string {
  * share one character are numbered, "안1/3".
  */
 export function readablePieces(sequence: Sequence): readonly string[] {
-  const spelled = pieceBytes(sequence);
+  const pieceByteList = pieceBytes(sequence);
   const text = Array.from(sequence.text);
   const split = new Map<string, number[]>(); // the span of a character -> the pieces that share it
   sequence.spans.forEach(([from, to], i) => {
-    if (to <= from || !spelled[i] || decodeUtf8(spelled[i])) return;
+    if (to <= from || !pieceByteList[i] || decodeUtf8(pieceByteList[i])) return;
     const span = `${from}:${to}`;
     split.set(span, [...(split.get(span) ?? []), i]);
   });
   return sequence.pieces.map((piece, i) => {
-    const bytes = spelled[i];
+    const bytes = pieceByteList[i];
     if (!bytes) return piece;
     const decoded = decodeUtf8(bytes);
     if (decoded !== null) return decoded.replace(/^ /, "▁");
     const [from, to] = sequence.spans[i];
-    const shares = split.get(`${from}:${to}`) ?? [];
-    const part = shares.length > 1 ? `${shares.indexOf(i) + 1}/${shares.length}` : "…";
+    const sharing = split.get(`${from}:${to}`) ?? [];
+    const part = sharing.length > 1 ? `${sharing.indexOf(i) + 1}/${sharing.length}` : "…";
     return to > from ? text.slice(from, to).join("") + part : [...bytes].map(hex).join("");
   });
 }
@@ -129,8 +129,8 @@ const BYTE_OF: ReadonlyMap<string, number> = (() => {
   const result = new Map<string, number>();
   let next = 256;
   for (let byte = 0; byte < 256; byte++) {
-    const prints = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-    result.set(String.fromCodePoint(prints ? byte : next++), byte);
+    const printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    result.set(String.fromCodePoint(printable ? byte : next++), byte);
   }
   return result;
 })();
@@ -147,11 +147,11 @@ export function syllableGroups(sequence: Sequence): readonly number[] {
     at += Array.from(segment).length;
   }
   let group = -1;
-  let reached = -1; // the end of the previous piece, in characters
+  let previousEnd = -1; // the end of the previous piece, in characters
   return sequence.spans.map(([from, to], i) => {
-    const joined = to > from && !sequence.special[i] && (from < reached || (from === reached && !starts.has(from)));
+    const joined = to > from && !sequence.special[i] && (from < previousEnd || (from === previousEnd && !starts.has(from)));
     if (!joined) group++;
-    reached = to > from && !sequence.special[i] ? Math.max(to, joined ? reached : -1) : -1;
+    previousEnd = to > from && !sequence.special[i] ? Math.max(to, joined ? previousEnd : -1) : -1;
     return group;
   });
 }

@@ -4,9 +4,9 @@ import { svgDocument } from "../draw/svg";
 import type { TraceInfo } from "../trace/format";
 import { csv } from "./csv";
 import { fileName } from "./fileName";
-import { scriptJson, pageText } from "./page";
+import { pageText, scriptJson } from "./page";
 import { embedFont } from "./png";
-import { pythonString, pythonSnippet } from "./python";
+import { pythonSnippet, pythonString } from "./python";
 
 describe("CSV", () => {
   test("a byte order mark, commas, CRLF, numbers as they are", () => {

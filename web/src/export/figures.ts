@@ -2,7 +2,7 @@
 
 import * as state from "../state/state";
 import type { TraceInfo } from "../trace/format";
-import { scope, pooling, rows } from "../views/alignment/alignmentData";
+import { pooling, rows, scope } from "../views/alignment/alignmentData";
 import { selected } from "../views/choice";
 import { HEADS, heads, mass } from "../views/lines/series";
 
@@ -49,13 +49,13 @@ export function currentFigure(info: TraceInfo): Figure | null {
 
 /** Which heads' lines are drawn, and what fraction of their weight. */
 function addLineOptions(options: Record<string, FigureOption>, count: number): void {
-  const how = selected(heads, HEADS);
+  const headMode = selected(heads, HEADS);
   const { block, layer } = state.focusedHead.value;
   const pins =
-    how === "all"
+    headMode === "all"
       ? Array.from({ length: count }, (_, head) => ({ block, layer, head }))
-      : state.pinned.value.filter((pin) => how === "pinned" && pin.block === block);
-  if (how === "mean" || how === "max") options.head = how;
+      : state.pinned.value.filter((pin) => headMode === "pinned" && pin.block === block);
+  if (headMode === "mean" || headMode === "max") options.head = headMode;
   if (pins.length) {
     options.pins = pins.map(({ block, layer, head }) => [block, layer, head] as const);
     delete options.head;

@@ -14,11 +14,11 @@ import { viewRenderer } from "../views/bundles";
 import type { ViewInfo } from "../views/view";
 import { type Message, t } from "../i18n/i18n";
 import { csv } from "./csv";
-import { type Figure, currentFigure } from "./figures";
+import { currentFigure, type Figure } from "./figures";
 import "./menu.css";
 import { fileName } from "./fileName";
 import { pageText } from "./page";
-import { renderPng, embedFont } from "./png";
+import { embedFont, renderPng } from "./png";
 import { pythonSnippet } from "./python";
 
 /** Whether the menu is open; the keyboard shortcut opens it, too. */

@@ -8,7 +8,7 @@ import { fileName } from "./fileName";
 /** Code that traces the text and draws the figure; without a figure it shows the page. */
 export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure | null): string {
   const { text, target } = traceInputs(info, sequence);
-  const given = [
+  const callArguments = [
     "model",
     pythonString(text),
     ...(target === null ? [] : [`target=${pythonString(target)}`]),
@@ -16,7 +16,7 @@ export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure 
     ...(info.muted.length ? [`mute=${pythonLiteral(info.muted)}`] : []),
   ];
   const lines = ["import jumok", "", `model = jumok.load(${pythonString(`runs/${info.title}`)})  # where the model lies`];
-  lines.push(formatCall("trace = jumok.trace", given));
+  lines.push(formatCall("trace = jumok.trace", callArguments));
   if (figure) {
     const options = Object.entries({ ...figure.options, width: 3.3 })
       .filter(([name]) => name !== "sequence") // the traced text is the only one
@@ -28,9 +28,9 @@ export function pythonSnippet(info: TraceInfo, sequence: number, figure: Figure 
 }
 
 /** A call on one line if it is short, else one line per argument. */
-function formatCall(head: string, given: readonly string[]): string {
-  const line = `${head}(${given.join(", ")})`;
-  return line.length <= 100 ? line : `${head}(\n${given.map((each) => `    ${each},\n`).join("")})`;
+function formatCall(head: string, callArguments: readonly string[]): string {
+  const line = `${head}(${callArguments.join(", ")})`;
+  return line.length <= 100 ? line : `${head}(\n${callArguments.map((each) => `    ${each},\n`).join("")})`;
 }
 
 /** The input of the model: the text, and the target unless the model generated it; an empty target makes a language model only read. */
@@ -38,11 +38,11 @@ function traceInputs(info: TraceInfo, sequence: number): { text: string; target:
   const source = info.sides.source?.[sequence];
   const target = info.sides.target?.[sequence];
   const { decoding } = info;
-  const wrote = decoding !== null && decoding.method !== "given";
-  if (source) return { text: source.text, target: wrote || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
+  const generated = decoding !== null && decoding.method !== "given";
+  if (source) return { text: source.text, target: generated || info.model.kind !== "encoder_decoder" || !target?.text ? null : target.text };
   if (!target) return { text: "", target: null };
-  if (!decoding || (sequence && !wrote)) return { text: target.text, target: "" }; // decoding belongs to the first sequence
-  return { text: promptText(target, decoding), target: wrote ? null : decoding.output };
+  if (!decoding || (sequence && !generated)) return { text: target.text, target: "" }; // decoding belongs to the first sequence
+  return { text: promptText(target, decoding), target: generated ? null : decoding.output };
 }
 
 function decodingArgument(settings: Readonly<Record<string, unknown>>): string[] {

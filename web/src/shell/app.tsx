@@ -1,6 +1,6 @@
 /** The page: header, head map, stage, inspector and token strip of one trace. */
 
-import { busy, sessionError, liveModel, currentTrace } from "../state/session";
+import { busy, currentTrace, liveModel, sessionError } from "../state/session";
 import { t } from "../i18n/i18n";
 import { Header } from "./header";
 import { Help } from "./help";

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { currentTrace } from "../state/session";
 import { block, key, query } from "../state/state";
 import { INFO, testTrace } from "../testing/testTrace";
-import { Find, findOpen, parseHead, findNext } from "./find";
+import { Find, findNext, findOpen, parseHead } from "./find";
 import { listenToKeys } from "./keyboard";
 
 describe("search", () => {

@@ -15,7 +15,7 @@ export const findOpen = signal(false);
 const BLOCKS: Readonly<Record<string, BlockName>> = { e: "encoder", d: "decoder", c: "cross" };
 
 /** The head that a text names; null: none. "3 5" and "L3H5" refer to block `here`. */
-export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "sequence"> | null {
+export function parseHead(text: string, currentBlock: BlockName): Omit<HeadLocation, "sequence"> | null {
   const found =
     /^\s*([edc])?[a-z]*[\s.]*(?:l|층|레이어)?\s*(\d{1,4})[\s.,]+(?:h|헤드)?\s*(\d{1,4})\s*$|^\s*([edc])?[a-z]*\s*l(\d{1,4})h(\d{1,4})\s*$/i.exec(
       text,
@@ -23,7 +23,7 @@ export function parseHead(text: string, here: BlockName): Omit<HeadLocation, "se
   if (!found) return null;
   const name = found[1] ?? found[4];
   return {
-    block: name ? BLOCKS[name.toLowerCase()] : here,
+    block: name ? BLOCKS[name.toLowerCase()] : currentBlock,
     layer: Number(found[2] ?? found[5]),
     head: Number(found[3] ?? found[6]),
   };
@@ -42,7 +42,7 @@ export function findNext(text: string, texts: readonly string[], from: number): 
 
 export function Find() {
   const input = useRef<HTMLInputElement>(null);
-  const missed = useRef(signal(false)).current;
+  const notFound = useRef(signal(false)).current;
   useLayoutEffect(() => {
     if (findOpen.value) input.current?.focus();
   }, [findOpen.value]);
@@ -51,8 +51,8 @@ export function Find() {
     event.preventDefault();
     const text = input.current?.value ?? "";
     const head = parseHead(text, block.value);
-    missed.value = head ? !selectHead(head) : !findToken(text);
-    if (head && !missed.value) findOpen.value = false;
+    notFound.value = head ? !selectHead(head) : !findToken(text);
+    if (head && !notFound.value) findOpen.value = false;
   };
   return (
     <form class="find" role="search" onSubmit={submit}>
@@ -67,29 +67,29 @@ export function Find() {
           findOpen.value = false;
         }}
       />
-      <span role="status">{missed.value ? t({ ko: "없음", en: "none" }) : ""}</span>
+      <span role="status">{notFound.value ? t({ ko: "없음", en: "none" }) : ""}</span>
     </form>
   );
 }
 
 /** Locks the next query that contains `text`, or else the next key. */
 function findToken(text: string): boolean {
-  const now = axes.value;
-  if (!now) return false;
+  const currentAxes = axes.value;
+  if (!currentAxes) return false;
   const row = findNext(
     text,
-    now.queries.map((label) => displayText(label.text)),
-    labelIndex(now.queries, query.value),
+    currentAxes.queries.map((label) => displayText(label.text)),
+    labelIndex(currentAxes.queries, query.value),
   );
   if (row >= 0) {
-    query.value = now.queries[row].pieces[0];
+    query.value = currentAxes.queries[row].pieces[0];
     return true;
   }
   const column = findNext(
     text,
-    now.keys.map((label) => displayText(label.text)),
-    labelIndex(now.keys, key.value),
+    currentAxes.keys.map((label) => displayText(label.text)),
+    labelIndex(currentAxes.keys, key.value),
   );
-  if (column >= 0) key.value = now.keys[column].pieces[0];
+  if (column >= 0) key.value = currentAxes.keys[column].pieces[0];
   return column >= 0;
 }

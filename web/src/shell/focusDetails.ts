@@ -1,8 +1,8 @@
 /** Exact numbers of one query and one key, and how they are computed. */
 
 import type { HeadLocation } from "../trace/format";
-import { type Matrix, valueAt, rowOf, scaleScore } from "../trace/matrix";
-import { type Label, type DisplayOptions, displayWeights } from "../trace/display";
+import { type Matrix, rowOf, scaleScore, valueAt } from "../trace/matrix";
+import { type DisplayOptions, displayWeights, type Label } from "../trace/display";
 import type { Trace } from "../trace/trace";
 
 export interface FocusDetails {
@@ -43,7 +43,7 @@ export async function focusDetails(trace: Trace, location: HeadLocation, query: 
   const keyLabel = key === null ? null : plain.keys[column];
   const single = keyLabel && queryLabel.pieces.length === 1 && keyLabel.pieces.length === 1;
   const changed = options.specials === "renormalise" || options.measure === "values";
-  const [norms, score, pictured] = await Promise.all([
+  const [norms, score, displayed] = await Promise.all([
     single ? trace.valueNorms(location) : null,
     single && key !== null ? scoreParts(trace, location, query, key) : null,
     changed && keyLabel ? displayWeights(trace, location, options) : null,
@@ -55,9 +55,9 @@ export async function focusDetails(trace: Trace, location: HeadLocation, query: 
     weight,
     rank: 1 + weights.reduce((larger, other) => larger + Number(other > weight), 0),
     visibleKeys: order.length,
-    displayed: pictured ? valueAt(pictured.matrix, row, column) : null,
+    displayed: displayed ? valueAt(displayed.matrix, row, column) : null,
     entropy: entropyOf(weights),
-    topKeys: order.slice(0, 5).map((location) => ({ label: plain.keys[location], weight: weights[location] })),
+    topKeys: order.slice(0, 5).map((index) => ({ label: plain.keys[index], weight: weights[index] })),
     score,
     visibility: !keyLabel || allowed(column) ? "unmasked" : visibilityOf(trace, location, query, keyLabel),
     norm: norms && key !== null ? norms[key] : null,

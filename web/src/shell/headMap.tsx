@@ -9,7 +9,7 @@ import { shade } from "../draw/palette";
 import { maxPool } from "../draw/pool";
 import { useAsync } from "../state/useAsync";
 import { selectHead, togglePin } from "../state/actions";
-import { muted, headKey } from "../state/session";
+import { headKey, muted } from "../state/session";
 import { setting } from "../state/settings";
 import { focusedHead, pinned, sequence } from "../state/state";
 import type { Block } from "../trace/format";

@@ -1,14 +1,14 @@
 /** The header: the model, the input form, and the settings of the whole page. */
 
 import { ExportMenu } from "../export/menu";
-import { liveModel, currentTrace } from "../state/session";
+import { currentTrace, liveModel } from "../state/session";
 import { cycle } from "../state/actions";
-import { language, sequence, languageSetting, theme } from "../state/state";
+import { language, languageSetting, sequence, theme } from "../state/state";
 import type { TraceInfo } from "../trace/format";
 import { BLOCKS } from "../i18n/blocks";
-import { t, type Message } from "../i18n/i18n";
+import { type Message, t } from "../i18n/i18n";
 import { Find, findOpen } from "./find";
-import { openDrawer, helpOpen } from "./keyboard";
+import { helpOpen, openDrawer } from "./keyboard";
 import { RunForm } from "./runForm";
 
 const THEMES = {

@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { afterEach, expect, it, vi } from "vitest";
-import { block, key, query, languageSetting } from "../state/state";
+import { block, key, languageSetting, query } from "../state/state";
 import { testTrace } from "../testing/testTrace";
 import type { TraceInfo } from "../trace/format";
 import { Inspector } from "./inspector";

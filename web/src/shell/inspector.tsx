@@ -5,7 +5,7 @@ import { displayText } from "../draw/text";
 import { drawnFraction } from "../state/coverage";
 import { useAsync } from "../state/useAsync";
 import { hoveredByKeyboard } from "../state/actions";
-import { focusKey, focusQuery, key, language, focusedHead, query, sequence } from "../state/state";
+import { focusedHead, focusKey, focusQuery, key, language, query, sequence } from "../state/state";
 import { displayOptions } from "../trace/display";
 import type { Trace } from "../trace/trace";
 import { BLOCKS, headName } from "../i18n/blocks";

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { exportOpen } from "../export/menu";
-import { cycle, unlock, toggleLock, moveCell, toggleMute, nextBlock, togglePin, hoverOver, stepIndex } from "../state/actions";
+import { cycle, hoverOver, moveCell, nextBlock, stepIndex, toggleLock, toggleMute, togglePin, unlock } from "../state/actions";
 import { busy, liveModel } from "../state/session";
 import * as state from "../state/state";
 import { views } from "../views/index";

@@ -3,7 +3,7 @@
 import { drawnFraction } from "../state/coverage";
 import { useAsync } from "../state/useAsync";
 import { headKey } from "../state/session";
-import { measure, focusedHead, specials, unit } from "../state/state";
+import { focusedHead, measure, specials, unit } from "../state/state";
 import { displayWeights } from "../trace/display";
 import type { Trace } from "../trace/trace";
 import { t } from "../i18n/i18n";

@@ -3,9 +3,9 @@
 import { render } from "preact";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { INFO, safetensors, testTrace } from "../testing/testTrace";
-import { busy, liveModel, currentTrace, runModel } from "../state/session";
+import { busy, currentTrace, liveModel, runModel } from "../state/session";
 import type { TraceInfo } from "../trace/format";
-import { submitRequest, RunForm, request } from "./runForm";
+import { request, RunForm, submitRequest } from "./runForm";
 
 const CARD = { title: "a", task: null, kind: "encoder_decoder", pairs: false, writes: true, traces: true, max_length: 9 };
 

@@ -1,7 +1,7 @@
 /** The form that runs the model behind the page: a text, an optional target, and the decoding method. */
 
 import { computed, signal } from "@preact/signals";
-import { busy, sessionError, liveModel, muted, currentTrace, type Request, runModel } from "../state/session";
+import { busy, currentTrace, liveModel, muted, type Request, runModel, sessionError } from "../state/session";
 import { sequence } from "../state/state";
 import { promptText } from "../trace/prompt";
 import { type Message, t } from "../i18n/i18n";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { currentTrace } from "../state/session";
 import { view } from "../state/state";
 import { testTrace } from "../testing/testTrace";
-import { viewRenderer, bundleError } from "../views/bundles";
+import { bundleError, viewRenderer } from "../views/bundles";
 import { Stage, Tabs } from "./tabs";
 
 beforeEach(() => {

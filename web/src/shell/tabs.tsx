@@ -3,7 +3,7 @@
 import { view } from "../state/state";
 import type { Trace } from "../trace/trace";
 import { views } from "../views/index";
-import { type Bundle, retryBundle, viewRenderer, bundleError } from "../views/bundles";
+import { type Bundle, bundleError, retryBundle, viewRenderer } from "../views/bundles";
 import { t } from "../i18n/i18n";
 import { NoteBar } from "./notes";
 
@@ -13,7 +13,7 @@ export function chosenView() {
 }
 
 export function Tabs({ trace }: { readonly trace: Trace | null }) {
-  const walk = (event: KeyboardEvent) => {
+  const moveTab = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!by) return;
     event.preventDefault();
@@ -22,7 +22,7 @@ export function Tabs({ trace }: { readonly trace: Trace | null }) {
     document.getElementById(`tab-${next.id}`)?.focus();
   };
   return (
-    <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={walk}>
+    <div class="tabs" role="tablist" aria-label={t({ ko: "보기", en: "views" })} onKeyDown={moveTab}>
       {views.map(({ id, title, supports, bundle }, i) => {
         const chosen = chosenView().id === id;
         return (

@@ -4,7 +4,7 @@ import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { displayText, labelParts } from "../draw/text";
 import { axes, labelIndex } from "../state/labels";
-import { toggleLock, hoverOver } from "../state/actions";
+import { hoverOver, toggleLock } from "../state/actions";
 import {
   block,
   focusKey,
@@ -28,7 +28,7 @@ import { type Message, t } from "../i18n/i18n";
 const MAX_TOKENS = 400; // tokens in the document; the window follows the locked token
 
 export function TokenStrip({ trace }: { readonly trace: Trace }) {
-  const now = axes.value;
+  const currentAxes = axes.value;
   const { queries, keys } = trace.block(block.value);
   const count = trace.info.sides[keys]?.length ?? 1;
   return (
@@ -71,17 +71,17 @@ export function TokenStrip({ trace }: { readonly trace: Trace }) {
           }}
         />
       </div>
-      {now &&
+      {currentAxes &&
         (queries === keys ? (
-          <Tokens labels={now.queries} of={trace.queries({ block: block.value, sequence: sequence.value })} as="both" />
+          <Tokens labels={currentAxes.queries} of={trace.queries({ block: block.value, sequence: sequence.value })} as="both" />
         ) : (
           <>
             <Tokens
-              labels={now.queries}
+              labels={currentAxes.queries}
               of={trace.queries({ block: block.value, sequence: sequence.value })}
               as="query"
             />
-            <Tokens labels={now.keys} of={trace.keys({ block: block.value, sequence: sequence.value })} as="key" />
+            <Tokens labels={currentAxes.keys} of={trace.keys({ block: block.value, sequence: sequence.value })} as="key" />
           </>
         ))}
     </>

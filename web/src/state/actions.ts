@@ -3,7 +3,7 @@
 import { batch, signal, type Signal } from "@preact/signals";
 import type { HeadLocation } from "../trace/format";
 import { axes, labelIndex } from "./labels";
-import { muted, headKey, currentTrace } from "./session";
+import { currentTrace, headKey, muted } from "./session";
 import * as state from "./state";
 
 /** Whether the last hover came from the keyboard: it is then announced to screen readers. */
@@ -13,11 +13,11 @@ const clamp = (number: number, count: number) => Math.max(0, Math.min(number, co
 
 /** Moves the focus by rows and columns, in the current unit. */
 export function moveCell(down: number, right: number): void {
-  const now = axes.value;
-  if (!now) return;
-  const row = clamp(labelIndex(now.queries, state.focusQuery.value) + down, now.queries.length);
-  const column = clamp(labelIndex(now.keys, state.focusKey.value) + right, now.keys.length);
-  hoverOver(now.queries[row].pieces[0], now.keys[column].pieces[0], true);
+  const current = axes.value;
+  if (!current) return;
+  const row = clamp(labelIndex(current.queries, state.focusQuery.value) + down, current.queries.length);
+  const column = clamp(labelIndex(current.keys, state.focusKey.value) + right, current.keys.length);
+  hoverOver(current.queries[row].pieces[0], current.keys[column].pieces[0], true);
 }
 
 /** Sets the hovered pair of pieces; null: none. */
@@ -63,8 +63,8 @@ export function selectHead({ block, layer, head }: Omit<HeadLocation, "sequence"
 export function stepIndex(of: "layer" | "head", by: number): void {
   const block = currentTrace.value?.info.blocks.find(({ name }) => name === state.block.value);
   if (!block) return;
-  const [now, count] = of === "layer" ? [state.layer, block.layers] : [state.head, block.heads];
-  now.value = (now.value + by + count) % count;
+  const [current, count] = of === "layer" ? [state.layer, block.layers] : [state.head, block.heads];
+  current.value = (current.value + by + count) % count;
 }
 
 export function nextBlock(): void {
@@ -81,8 +81,8 @@ export function cycle<T extends string>(of: Signal<T>, choices: readonly T[]): v
 /** Pins a head for comparison, or unpins it; at most four, the oldest is removed. */
 export function togglePin(location: HeadLocation = state.focusedHead.value): void {
   const others = state.pinned.value.filter((pinned) => headKey(pinned) !== headKey(location));
-  const was = others.length < state.pinned.value.length;
-  state.pinned.value = was ? others : [...others, location].slice(-4);
+  const wasPinned = others.length < state.pinned.value.length;
+  state.pinned.value = wasPinned ? others : [...others, location].slice(-4);
 }
 
 /** Mutes a head in the next run, or unmutes it. */

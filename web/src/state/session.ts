@@ -3,7 +3,7 @@
 import { batch, signal } from "@preact/signals";
 import type { HeadLocation, TraceInfo } from "../trace/format";
 import { api, post } from "../trace/api";
-import { bootConfig, openEmbedded, type LiveModel, openServed } from "../trace/source";
+import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
 import type { Trace } from "../trace/trace";
 import { errorText } from "./useAsync";
 import * as state from "./state";
@@ -53,13 +53,13 @@ export async function runModel(request: Request): Promise<void> {
   });
 }
 
-async function withStatus(work: () => Promise<void>): Promise<void> {
+async function withStatus(task: () => Promise<void>): Promise<void> {
   batch(() => {
     busy.value = true;
     sessionError.value = null;
   });
   try {
-    await work();
+    await task();
   } catch (error) {
     sessionError.value = errorText(error);
   }

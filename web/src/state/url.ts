@@ -2,7 +2,7 @@
 
 import { batch, effect, type Signal } from "@preact/signals";
 import type { BlockName, HeadLocation } from "../trace/format";
-import { settingsCount, parseValue, settings, pendingSettings, formatValue } from "./settings";
+import { formatValue, parseValue, pendingSettings, settings, settingsCount } from "./settings";
 import * as state from "./state";
 
 interface Field {

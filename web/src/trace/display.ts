@@ -1,6 +1,6 @@
 /** Weights as displayed: by piece, syllable or word; with or without special tokens; optionally times the value norms. */
 
-import { syllableGroups, readablePieces } from "../draw/text";
+import { readablePieces, syllableGroups } from "../draw/text";
 import { measure, type Measure, specials, type Specials, type Unit, unit } from "../state/state";
 import type { Message } from "../i18n/i18n";
 import type { HeadLocation, Sequence } from "./format";
@@ -139,12 +139,12 @@ function labelIndices(labels: readonly Label[]): Int32Array {
 function renormalise({ rows, columns, data }: Matrix, keys: readonly Label[]): void {
   for (let row = 0; row < rows; row++) {
     const cells = data.subarray(row * columns, (row + 1) * columns);
-    let entries = 0;
+    let sum = 0;
     for (let s = 0; s < columns; s++) {
       if (keys[s].special) cells[s] = 0;
-      entries += cells[s];
+      sum += cells[s];
     }
-    if (entries > 0) for (let s = 0; s < columns; s++) cells[s] /= entries;
+    if (sum > 0) for (let s = 0; s < columns; s++) cells[s] /= sum;
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type ByteSource, MemoryByteSource } from "./byteSource";
 import { float16ToFloat32 } from "./safetensors";
-import { INFO, type Tensor, safetensors, testTrace } from "../testing/testTrace";
+import { INFO, safetensors, type Tensor, testTrace } from "../testing/testTrace";
 import { Trace } from "./trace";
 
 const PLACE = { sequence: 0, block: "encoder", layer: 1, head: 1 } as const;

@@ -3,7 +3,7 @@
 import type { ByteSource } from "./byteSource";
 import type { Block, BlockName, HeadLocation, Sequence, Side, TraceInfo } from "./format";
 import { type Matrix, scaleScore } from "./matrix";
-import { type TensorEntry, readNumbers, readHeader } from "./safetensors";
+import { readHeader, readNumbers, type TensorEntry } from "./safetensors";
 
 const MAX_CACHED_NUMBERS = 20_000_000; // 80 MB
 

@@ -3,7 +3,7 @@
 import { alignment, calculation, explanation, generation, masks, neuron, positions } from "./viewInfo";
 import { lines } from "./lines/lines";
 import { matrix } from "./matrix/matrix";
-import { registerViews, type Bundle } from "./bundles";
+import { type Bundle, registerViews } from "./bundles";
 import "./styles";
 import type { ViewInfo } from "./view";
 

@@ -7,9 +7,9 @@ export function useWidth(first: number) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(first);
   useLayoutEffect(() => {
-    const measured = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width || first));
-    if (box.current) measured.observe(box.current);
-    return () => measured.disconnect();
+    const observer = new ResizeObserver(([{ contentRect }]) => setWidth(contentRect.width || first));
+    if (box.current) observer.observe(box.current);
+    return () => observer.disconnect();
   }, []);
   return [box, width] as const;
 }

@@ -3,10 +3,10 @@
 import { useMemo } from "preact/hooks";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
-import { PAGE_COLOURS, PRINT_COLOURS, label, markup, svgDocument } from "../../draw/svg";
+import { label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
-import { selectHead, toggleLock, hoverOver } from "../../state/actions";
+import { hoverOver, selectHead, toggleLock } from "../../state/actions";
 import { block, focusKey, focusQuery, hoverKey, hoverQuery, key, query, scale, specials } from "../../state/state";
 import { valueAt } from "../../trace/matrix";
 import { alignment as about } from "../viewInfo";
@@ -15,8 +15,8 @@ import { type Message, t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, ViewRenderer } from "../view";
 import { useWidth } from "../width";
-import { type AlignmentData, MARKS, SCOPES, POOLINGS, ROWS, loadAlignment as aligned, crossHead, marks, scope, showMeanPath, pooling, rows } from "./alignmentData";
-import { type AlignmentLayout, alignmentDrawing, layoutOf, maxWeight } from "./drawing";
+import { type AlignmentData, crossHead, loadAlignment as aligned, MARKS, marks, pooling, POOLINGS, ROWS, rows, scope, SCOPES, showMeanPath } from "./alignmentData";
+import { alignmentDrawing, type AlignmentLayout, layoutOf, maxWeight } from "./drawing";
 import "./alignment.css";
 
 const WIDTH = 690; // the stage of a page 1280 pixels wide, and exported pictures
@@ -58,8 +58,8 @@ function Stage({ trace }: StageProps) {
 
 function Picture({ trace, data, availableWidth }: { readonly trace: Trace; readonly data: AlignmentData; readonly availableWidth: number }) {
   const box = useMemo(() => layoutOf(data, availableWidth), [data, availableWidth]);
-  const [tones, faded, ramp] = [scale.value, specials.value, ink(shade.value)];
-  const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, faded, ramp, box]);
+  const [tones, dimmed, ramp] = [scale.value, specials.value, ink(shade.value)];
+  const content = useMemo(() => alignmentDrawing(data, PAGE_COLOURS, ramp, box), [data, tones, dimmed, ramp, box]);
   const focused = block.value === "cross";
   /** The target and source piece under the pointer. */
   const under = (event: MouseEvent): readonly [number | null, number | null] => {
@@ -100,7 +100,7 @@ function Picture({ trace, data, availableWidth }: { readonly trace: Trace; reado
 /** Frames around the hovered (thin) and locked (thick) row and column. */
 function FocusLines({ data, box: { cell, left, top, width, height } }: { readonly data: AlignmentData; readonly box: AlignmentLayout }) {
   const { rows: tall, columns } = data.matrix;
-  const around = (target: number | null, source: number | null, thick: number) => {
+  const frames = (target: number | null, source: number | null, thick: number) => {
     const row = target === null ? tall : data.rowOf(target);
     const column = source === null ? columns : data.columnOf(source);
     return (
@@ -113,8 +113,8 @@ function FocusLines({ data, box: { cell, left, top, width, height } }: { readonl
   return (
     <svg class="alignment-cross" aria-hidden="true" width={width} height={height}>
       <g transform={`translate(${left} ${top})`} fill="none" stroke={PAGE_COLOURS.focus}>
-        {around(query.value, key.value, 2.5)}
-        {around(hoverQuery.value, hoverKey.value, 1)}
+        {frames(query.value, key.value, 2.5)}
+        {frames(hoverQuery.value, hoverKey.value, 1)}
       </g>
     </svg>
   );
@@ -135,12 +135,12 @@ function Readout({ data }: { readonly data: AlignmentData }) {
   );
 }
 
-function caption({ where, monotone, exact, ...data }: AlignmentData): string {
+function caption({ title, monotone, exact, ...data }: AlignmentData): string {
   const back = monotone === null ? "–" : `${Math.round(100 * monotone)} %`;
   const darkest = maxWeight(data).toFixed(2);
   return t({
-    ko: `교차 어텐션 ${where.ko}. 평균 위치가 감소하지 않은 비율: ${back}. 가장 진한 색: ${darkest}.${exact ? "" : " 썸네일에서 읽은 값."}`,
-    en: `Cross-attention, ${where.en}. Steps in which the mean position does not decrease: ${back}. Darkest colour: ${darkest}.${exact ? "" : " Read from thumbnails."}`,
+    ko: `교차 어텐션 ${title.ko}. 평균 위치가 감소하지 않은 비율: ${back}. 가장 진한 색: ${darkest}.${exact ? "" : " 썸네일에서 읽은 값."}`,
+    en: `Cross-attention, ${title.en}. Steps in which the mean position does not decrease: ${back}. Darkest colour: ${darkest}.${exact ? "" : " Read from thumbnails."}`,
   });
 }
 
@@ -152,7 +152,7 @@ async function svg(trace: Trace): Promise<string> {
     box.height + 24,
     caption(data),
     markup(alignmentDrawing(data, PRINT_COLOURS, ink("light"), box)),
-    label(8, box.height + 12, `${t(data.where)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[data.predicted ? "predicted" : "read"])}`, {
+    label(8, box.height + 12, `${t(data.title)} · ${t({ ko: "행", en: "row" })} = ${t(ROWS[data.predicted ? "predicted" : "read"])}`, {
       size: 11,
       fill: PRINT_COLOURS.faint,
     }),

@@ -10,7 +10,7 @@ import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import type { Message } from "../../i18n/i18n";
 import { selected } from "../choice";
-import { type Pool, meanPositions, coverage, hardAlignment, monotonicity, poolHeads } from "./alignmentMath";
+import { coverage, hardAlignment, meanPositions, monotonicity, type Pool, poolHeads } from "./alignmentMath";
 
 export const scope = setting<"head" | "layer" | "model">("alignment", "over", "head");
 export const pooling = setting<Pool>("alignment", "pool", "mean");
@@ -39,7 +39,7 @@ export const MARKS: Readonly<Record<"argmax" | "mutual" | "none", Message>> = {
 
 export interface AlignmentData extends Pick<DisplayedWeights, "queries" | "keys" | "rowOf" | "columnOf"> {
   readonly matrix: Matrix;
-  readonly where: Message;
+  readonly title: Message;
   readonly predicted: boolean;
   readonly marked: readonly number[]; // the column of each row; -1: none
   readonly coverage: Float32Array;
@@ -80,7 +80,7 @@ export async function loadAlignment(trace: Trace): Promise<AlignmentData> {
     queries: one.queries.filter(({ real }) => real),
     keys: one.keys.filter(({ real }) => real),
     matrix,
-    where: titleOf(first, pooledScope, poolMode, trace.block("cross").layers),
+    title: titleOf(first, pooledScope, poolMode, trace.block("cross").layers),
     predicted,
     marked: markMode === "none" ? [] : hardAlignment(matrix, markMode === "mutual"),
     coverage: coverage(matrix),
@@ -95,16 +95,16 @@ export async function loadAlignment(trace: Trace): Promise<AlignmentData> {
 function headsToPool(trace: Trace, first: HeadLocation, pooledScope: keyof typeof SCOPES): readonly HeadLocation[] {
   if (pooledScope === "head") return [first];
   const { layers, heads } = trace.block("cross");
-  const every = pooledScope === "layer" ? [first.layer] : Array.from({ length: layers }, (_, each) => each);
-  return every.flatMap((each) => Array.from({ length: heads }, (_, number) => ({ ...first, layer: each, head: number })));
+  const layerNumbers = pooledScope === "layer" ? [first.layer] : Array.from({ length: layers }, (_, each) => each);
+  return layerNumbers.flatMap((each) => Array.from({ length: heads }, (_, number) => ({ ...first, layer: each, head: number })));
 }
 
 /** Removes padding, which is on the right of both sides. */
 function withoutPadding({ data, columns }: Matrix, { queries, keys }: DisplayedWeights): Matrix {
   const [height, width] = [queries, keys].map((labels) => labels.filter(({ real }) => real).length);
-  const kept = new Float32Array(height * width);
-  for (let row = 0; row < height; row++) kept.set(data.subarray(row * columns, row * columns + width), row * width);
-  return { rows: height, columns: width, data: kept };
+  const unpadded = new Float32Array(height * width);
+  for (let row = 0; row < height; row++) unpadded.set(data.subarray(row * columns, row * columns + width), row * width);
+  return { rows: height, columns: width, data: unpadded };
 }
 
 function titleOf({ layer, head }: HeadLocation, pooledScope: keyof typeof SCOPES, poolMode: Pool, layers: number): Message {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { meanPositions, coverage, hardAlignment, monotonicity, poolHeads } from "./alignmentMath";
+import { coverage, hardAlignment, meanPositions, monotonicity, poolHeads } from "./alignmentMath";
 
 const matrix = (rows: number, ...data: number[]) => ({ rows, columns: data.length / rows, data: Float32Array.from(data) });
 

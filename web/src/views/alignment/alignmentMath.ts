@@ -5,12 +5,12 @@ import { type Matrix, valueAt } from "../../trace/matrix";
 export type Pool = "mean" | "max";
 
 /** Pools several heads, element by element. */
-export function poolHeads(heads: readonly Matrix[], how: Pool): Matrix {
+export function poolHeads(heads: readonly Matrix[], mode: Pool): Matrix {
   const [{ rows, columns }] = heads;
   const data = new Float32Array(rows * columns);
   for (const head of heads)
     for (let i = 0; i < data.length; i++)
-      data[i] = how === "max" ? Math.max(data[i], head.data[i]) : data[i] + head.data[i] / heads.length;
+      data[i] = mode === "max" ? Math.max(data[i], head.data[i]) : data[i] + head.data[i] / heads.length;
   return { rows, columns, data };
 }
 

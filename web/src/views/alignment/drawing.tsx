@@ -1,9 +1,9 @@
 /** The alignment as a drawing: cells, hard alignment, the path of mean columns, and the coverage of each source token. */
 
 import type { VNode } from "preact";
-import { type Ramp, css } from "../../draw/colours";
+import { css, type Ramp } from "../../draw/colours";
 import { rampStep, tone } from "../../draw/paint";
-import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
+import { cellPaths, type DrawingColours, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { scale, specials } from "../../state/state";
 import { type Label } from "../../trace/display";

@@ -150,8 +150,8 @@ export function agreement(computed: Numbers, recorded: Numbers, tolerance: numbe
   for (let i = 0; i < computed.data.length; i++) {
     const [a, b] = [computed.data[i], recorded.data[i]];
     if (a === b) continue; // -inf too
-    const off = Math.abs(a - b) / Math.max(1, Math.abs(b));
-    worst = off <= worst ? worst : Number.isNaN(off) ? Infinity : off;
+    const error = Math.abs(a - b) / Math.max(1, Math.abs(b));
+    worst = error <= worst ? worst : Number.isNaN(error) ? Infinity : error;
   }
   return { worst, agrees: worst <= tolerance };
 }

@@ -8,10 +8,10 @@ import { focusedHead } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 import { valueAt } from "./arithmetic";
-import { type BugEffect, bugEffect, type Bug } from "./bugs";
+import { type Bug, type BugEffect, bugEffect } from "./bugs";
 import { Heatmap } from "./heatmap";
 import { colourScale } from "./paint";
-import { type Cell, focusedCell, hoveredCell, lockedCell, type CellSignal } from "./cellFocus";
+import { type Cell, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
 import { formatNumber } from "./formatSum";
 
 export function BugLab({ trace, bug }: { readonly trace: Trace; readonly bug: Bug }) {

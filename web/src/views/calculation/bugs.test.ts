@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { openFixture } from "../../testing/fixtures";
 import type { HeadLocation } from "../../trace/format";
-import { valueAt, type Numbers } from "./arithmetic";
-import { bugEffect, availableBugs } from "./bugs";
+import { type Numbers, valueAt } from "./arithmetic";
+import { availableBugs, bugEffect } from "./bugs";
 
 const ENCODER: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 1 };
 const DECODER: HeadLocation = { block: "decoder", layer: 0, head: 0, sequence: 0 };

@@ -5,7 +5,7 @@ import { scaleScore } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import * as a from "./arithmetic";
-import { valueAt, type Numbers } from "./arithmetic";
+import { type Numbers, valueAt } from "./arithmetic";
 import { LayerData } from "./layerData";
 import { pieceNames } from "./steps";
 import { formatNumber } from "./formatSum";
@@ -70,14 +70,14 @@ async function effectOnWeights(data: LayerData, id: "scale" | "zero" | "axis" | 
   const filled = (fill: number) => a.mapCells(scores, (score, i) => (mask.data[i] ? score : fill));
   const { softcap, scale } = data.block;
   const root = 1 / scale;
-  const undivided = (score: number) => scaleScore((softcap ? softcap * Math.atanh(score / softcap) : score) / scale, { scale: 1, softcap: softcap ?? null });
-  const made: Readonly<Record<typeof id, () => Numbers>> = {
-    scale: () => a.softmax(a.mapCells(scores, (score, i) => undivided(score - (bias?.data[i] ?? 0)) + (bias?.data[i] ?? 0)), mask.data),
+  const unscaled = (score: number) => scaleScore((softcap ? softcap * Math.atanh(score / softcap) : score) / scale, { scale: 1, softcap: softcap ?? null });
+  const variants: Readonly<Record<typeof id, () => Numbers>> = {
+    scale: () => a.softmax(a.mapCells(scores, (score, i) => unscaled(score - (bias?.data[i] ?? 0)) + (bias?.data[i] ?? 0)), mask.data),
     zero: () => a.softmax(filled(0)),
     axis: () => a.transpose(a.softmax(a.transpose(filled(-Infinity)))),
     true: () => a.softmax(scores, hidden),
   };
-  const after = made[id]();
+  const after = variants[id]();
   const fraction = (weights: Numbers) => `${formatNumber(100 * mean(real, (row) => rowSum(weights, row, (i) => hidden[i])), 1)} %`;
   const peaks = [before, after].map((weights) => formatNumber(mean(real, (row) => rowMax(weights, row)), 2)).join(" → ");
   const sums = real.flatMap((is, row) => (is ? [rowSum(after, row)] : []));

@@ -17,9 +17,9 @@ import { STEP_TEXTS } from "./lesson";
 import { Heatmap } from "./heatmap";
 import { svg, table } from "./picture";
 import sources from "./sources.json";
-import { type Cell, focusedCell, hoveredCell, lockedCell, type CellSignal, cellSetting } from "./cellFocus";
-import { type Operand, type StepMatrix, type Step, steps } from "./steps";
-import { formatNumber, formatDifference } from "./formatSum";
+import { type Cell, cellSetting, type CellSignal, focusedCell, hoveredCell, lockedCell } from "./cellFocus";
+import { type Operand, type Step, type StepMatrix, steps } from "./steps";
+import { formatDifference, formatNumber } from "./formatSum";
 
 export const calculation: ViewRenderer = {
   Stage: Calculation,
@@ -60,7 +60,7 @@ function Calculation({ trace }: StageProps) {
         ))}
       </ol>
       <div class="calculation-main" tabIndex={0}>
-        {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={new LayerData(trace, at)} number={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
+        {selectedBug ? <BugLab key={selectedBug.id} trace={trace} bug={selectedBug} /> : <StepView step={all[index]} data={new LayerData(trace, at)} progress={`${index + 1} / ${all.length}`} go={(by) => go(index + by)} />}
         <p class="calculation-bugs">
           <b>{t({ ko: "버그 실험실", en: "Bug lab" })}</b>
           {bugs.map(({ id, title }) => (
@@ -107,15 +107,15 @@ function useMarks(all: readonly Step[]): readonly (Mark | undefined)[] {
 interface StepViewProps {
   readonly step: Step;
   readonly data: LayerData;
-  readonly number: string;
+  readonly progress: string;
   readonly go: (by: number) => void;
 }
 
-function StepView({ step, data, number: location, go }: StepViewProps) {
-  const { value, error } = useAsync(async () => ({ step, sheets: await step.load() }), [step]);
+function StepView({ step, data, progress, go }: StepViewProps) {
+  const { value, error } = useAsync(async () => ({ step, matrices: await step.load() }), [step]);
   const part = setting<number>("calculation", "part", 0);
   const texts = STEP_TEXTS[step.id];
-  const matrices = value?.step === step ? value.sheets : [];
+  const matrices = value?.step === step ? value.matrices : [];
   const matrix = matrices[Math.min(part.value, matrices.length - 1)];
   return (
     <>
@@ -123,7 +123,7 @@ function StepView({ step, data, number: location, go }: StepViewProps) {
         <button type="button" data-role="back" onClick={() => go(-1)} aria-label={t({ ko: "이전 단계", en: "previous step" })} title="⇧Space">◀</button>
         <button type="button" data-role="next" onClick={() => go(1)} aria-label={t({ ko: "다음 단계", en: "next step" })} title="Space">▶</button>
         <h2>
-          <small>{location}</small> {t(texts.title)}
+          <small>{progress}</small> {t(texts.title)}
         </h2>
         <p>{t(typeof texts.description === "function" ? texts.description(data) : texts.description)}</p>
       </div>
@@ -131,7 +131,7 @@ function StepView({ step, data, number: location, go }: StepViewProps) {
         {texts.formula?.(data)}
         <code data-role="shape">{step.shapes(matrix?.numbers.rows).map((shape) => `torch.Size([${shape.join(", ")}])`).join(" → ")}</code>
         <Source id={sourceOf(step, data, matrix)} />
-        {texts.aside && <p class="calculation-aside">{t(texts.aside)}</p>}
+        {texts.remark && <p class="calculation-remark">{t(texts.remark)}</p>}
       </div>
       {error && <p role="alert">{error}</p>}
       {matrices.length > 1 && (
@@ -177,7 +177,7 @@ function Source({ id }: { readonly id: keyof typeof sources }) {
   );
 }
 
-function MatrixView({ matrix: matrix }: { readonly matrix: StepMatrix }) {
+function MatrixView({ matrix }: { readonly matrix: StepMatrix }) {
   const { numbers, rows, columns, operands, formula } = matrix;
   const paired = columns !== undefined; // rows are queries and columns are keys: linked to the focus of the page
   const localFocus = useSignal<Cell | null>(null);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatDotProduct, formatFactor, formatNumber, formatSum, formatDifference } from "./formatSum";
+import { formatDifference, formatDotProduct, formatFactor, formatNumber, formatSum } from "./formatSum";
 
 describe("numbers", () => {
   it("are formatted as torch prints them, with a true minus sign", () => {

@@ -1,6 +1,6 @@
 /** Formats sums as in a textbook: "0.31·0.22 + 0.10·(−0.05) + … = 2.8901". */
 
-import { valueAt, type Numbers } from "./arithmetic";
+import { type Numbers, valueAt } from "./arithmetic";
 
 const MAX_TERMS = 3; // terms before the ellipsis
 

@@ -6,7 +6,7 @@ import { hatch, toCanvas } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import type { Numbers } from "./arithmetic";
 import { type ColourScale, colourScale, heatmapImage } from "./paint";
-import { type Cell, focusedCell, hoverCell, type CellSignal, toggleCellLock } from "./cellFocus";
+import { type Cell, type CellSignal, focusedCell, hoverCell, toggleCellLock } from "./cellFocus";
 
 export interface HeatmapProps {
   readonly label: string;
@@ -29,9 +29,9 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
   const [R, C] = [numbers.rows, numbers.columns];
   const named = rows.length > 0 && Math.min((height - (columns ? TOP : 0)) / R, MAX_CELL) >= MIN_LABELLED_CELL;
   const left = named ? SIDE : 0;
-  const free = Math.min((width - left) / C, MAX_CELL);
-  const top = named && columns && free >= MIN_LABELLED_CELL ? TOP : 0;
-  const square = columns ? Math.min(free, (height - top) / R) : 0; // queries and keys: square cells
+  const cellWidth = Math.min((width - left) / C, MAX_CELL);
+  const top = named && columns && cellWidth >= MIN_LABELLED_CELL ? TOP : 0;
+  const square = columns ? Math.min(cellWidth, (height - top) / R) : 0; // queries and keys: square cells
   const [w, h] = columns ? [square, square] : [(width - left) / C, Math.min((height - top) / R, MAX_CELL)];
   const at = shade.value;
   const picture = useMemo(() => {
@@ -47,7 +47,7 @@ export function Heatmap({ label, numbers, rows, columns, width, height, focus, l
       g.textBaseline = "middle";
       const [r, c] = (highlight ? focus.value : focusedCell(focus, locked, R, C)) ?? [];
       const { row, column } = highlight && r !== undefined && c !== undefined ? highlight(r, c) : { row: r, column: c };
-      const ink = (lit: boolean) => (g.fillStyle = lit ? colours.focus : colours.ink);
+      const ink = (isFocused: boolean) => (g.fillStyle = isFocused ? colours.focus : colours.ink);
       if (left)
         for (let r = 0; r < R; r++) {
           ink(row === r);

@@ -1,8 +1,8 @@
 /** The recorded data of one layer of one sequence, by the names of docs/trace.md. */
 
-import type { Block, Model, HeadLocation, Sequence, Side } from "../../trace/format";
+import type { Block, HeadLocation, Model, Sequence, Side } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { agreement, type Agreement, concatColumns, type Numbers, normalise, TOLERANCE, transpose } from "./arithmetic";
+import { agreement, type Agreement, concatColumns, normalise, type Numbers, TOLERANCE, transpose } from "./arithmetic";
 
 export type Vectors = "q" | "k" | "v" | "mixed";
 

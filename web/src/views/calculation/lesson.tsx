@@ -11,7 +11,7 @@ export interface StepText {
   readonly description: Message | ((data: LayerData) => Message);
   readonly formula?: (data: LayerData) => JSX.Element | null;
   /** The market analogy, or a variant of the step. */
-  readonly aside?: Message;
+  readonly remark?: Message;
 }
 
 const SCORE = frac(row("Q", sup("K", "T")), root("d"));
@@ -79,7 +79,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     title: { ko: "W_Q W_K W_V", en: "W_Q W_K W_V" },
     description: { ko: "한 벡터의 세 투영: 찾는 것 Q, 찾아지는 이름 K, 전달할 내용 V.", en: "Three projections of one vector: what it looks for Q, how it is found K, what it provides V." },
     formula: () => math("Q = X", sub("W", "Q"), ", K = X", sub("W", "K"), ", V = X", sub("W", "V")),
-    aside: { ko: "마트 비유: 쿼리 = 살 물건, 키 = 이름표, 값 = 상품.", en: "A market as an analogy: query = what to buy, key = label, value = goods." },
+    remark: { ko: "마트 비유: 쿼리 = 살 물건, 키 = 이름표, 값 = 상품.", en: "A market as an analogy: query = what to buy, key = label, value = goods." },
   },
   heads: {
     title: { ko: "헤드 분할", en: "split heads" },
@@ -95,7 +95,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     title: { ko: "QKᵀ", en: "QKᵀ" },
     description: { ko: "쿼리와 키의 내적: 클수록 잘 맞습니다.", en: "Dot products of queries and keys: larger means a better match." },
     formula: () => math("S = Q", sup("K", "T")),
-    aside: { ko: "마트: 살 물건을 이름표와 비교합니다.", en: "The market: compare what to buy with each label." },
+    remark: { ko: "마트: 살 물건을 이름표와 비교합니다.", en: "The market: compare what to buy with each label." },
   },
   scale: {
     title: { ko: "÷√d", en: "÷√d" },
@@ -117,19 +117,19 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
         ? { ko: "[PAD]와 뒤의 토큰의 점수는 −∞가 됩니다.", en: "Scores of [PAD] and of later tokens become −∞." }
         : { ko: "[PAD]의 점수는 −∞가 됩니다.", en: "Scores of [PAD] become −∞." },
     formula: () => math("S + M , M ∈ { 0 , − ∞ }"),
-    aside: { ko: "−∞ 대신 −1e9를 넣는 구현도 많습니다; 0을 넣으면 버그입니다.", en: "Many implementations fill in −1e9 instead of −∞; filling in 0 is a bug." },
+    remark: { ko: "−∞ 대신 −1e9를 넣는 구현도 많습니다; 0을 넣으면 버그입니다.", en: "Many implementations fill in −1e9 instead of −∞; filling in 0 is a bug." },
   },
   softmax: {
     title: { ko: "softmax", en: "softmax" },
     description: { ko: "행마다 합이 1인 가중치로 바꿉니다.", en: "Each row becomes weights that sum to 1." },
     formula: () => math(sub("A", "t , s"), "=", frac(sup("e", sub("S", "t , s")), row(sub("Σ", "j"), sup("e", sub("S", "t , j"))))),
-    aside: { ko: "마트: 달걀 12개를 사려다 달걀 10개, 오믈렛 1개, 치킨 윙 1개.", en: "The market: of 12 eggs to buy, 10 are eggs, one is an omelette, one a chicken wing." },
+    remark: { ko: "마트: 달걀 12개를 사려다 달걀 10개, 오믈렛 1개, 치킨 윙 1개.", en: "The market: of 12 eggs to buy, 10 are eggs, one is an omelette, one a chicken wing." },
   },
   mixed: {
     title: { ko: "·V", en: "·V" },
     description: { ko: "값 벡터의 가중합을 계산합니다.", en: "The weighted sum of the value vectors." },
     formula: () => math(sub("head", "h"), "= A V"),
-    aside: { ko: "마트: 이름표가 맞는 만큼 상품(값)을 가져옵니다.", en: "The market: take goods (values) in proportion to the match." },
+    remark: { ko: "마트: 이름표가 맞는 만큼 상품(값)을 가져옵니다.", en: "The market: take goods (values) in proportion to the match." },
   },
   concat: {
     title: { ko: "헤드 결합", en: "concat" },
@@ -145,14 +145,14 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     title: { ko: "교차 어텐션 Add & Norm", en: "cross-attention Add & Norm" },
     description: RESIDUAL_TEXT,
     formula: addNorm,
-    aside: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },
+    remark: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },
   },
   before_feed_forward: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the FFN." }, formula: norm },
   widen: {
     title: { ko: "FFN 첫 번째 층", en: "FFN: first layer" },
     description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f = ${model.activation}를 적용합니다.`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
     formula: ({ model }) => math("H = f ( X", sub("W", "1"), model.gated ? ") ⊙ X" : "+", model.gated ? sub("W", "g") : sub("b", "1"), model.gated ? "" : ")"),
-    aside: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, 4·D, T]입니다.", en: "In a Conv1d implementation the shape is [B, 4·D, T], with the axes swapped." },
+    remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, 4·D, T]입니다.", en: "In a Conv1d implementation the shape is [B, 4·D, T], with the axes swapped." },
   },
   narrow: {
     title: { ko: "FFN 두 번째 층", en: "FFN: second layer" },

@@ -4,10 +4,10 @@ import { computed, useSignal } from "@preact/signals";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { shade } from "../../draw/palette";
 import { gridStep } from "../../shell/accessibleGrid";
-import { valueAt as at, type Numbers } from "./arithmetic";
+import { type Numbers, valueAt as at } from "./arithmetic";
 import "./numberGrid.css";
-import { colourScale, cellBackground } from "./paint";
-import { type Cell, focusedCell, hoverCell, type CellSignal, toggleCellLock } from "./cellFocus";
+import { cellBackground, colourScale } from "./paint";
+import { type Cell, type CellSignal, focusedCell, hoverCell, toggleCellLock } from "./cellFocus";
 import { formatNumber } from "./formatSum";
 
 export interface NumberGridProps {
@@ -38,14 +38,14 @@ export function NumberGrid(props: NumberGridProps) {
     const left = Math.max(0, Math.floor(scrollLeft / width) - 1);
     const bottom = Math.min(numbers.rows, top + Math.ceil(clientHeight / ROW_HEIGHT) + 2);
     const right = Math.min(numbers.columns, left + Math.ceil((clientWidth - HEADER_WIDTH) / width) + 3);
-    const now = visibleRange.peek();
-    if (top !== now.top || left !== now.left || bottom !== now.bottom || right !== now.right) visibleRange.value = { top, left, bottom, right };
+    const current = visibleRange.peek();
+    if (top !== current.top || left !== current.left || bottom !== current.bottom || right !== current.right) visibleRange.value = { top, left, bottom, right };
   };
   useLayoutEffect(() => {
     updateRange();
-    const watch = new ResizeObserver(updateRange);
-    watch.observe(box.current as HTMLDivElement);
-    return () => watch.disconnect();
+    const observer = new ResizeObserver(updateRange);
+    observer.observe(box.current as HTMLDivElement);
+    return () => observer.disconnect();
   }, [numbers, width]);
 
   const colours = plain ? null : colourScale(numbers, shade.value);

@@ -1,7 +1,7 @@
 /** Colours of matrices: weights in ink, signed numbers around 0; masked cells are transparent. */
 
 import { css, diverging, ink, type Ramp, type Shade } from "../../draw/colours";
-import { paint, signedTone, rampStep, type Tone, tone } from "../../draw/paint";
+import { paint, rampStep, signedTone, type Tone, tone } from "../../draw/paint";
 import type { Numbers } from "./arithmetic";
 
 export interface ColourScale {

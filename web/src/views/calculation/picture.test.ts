@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { setting, settings } from "../../state/settings";
-import { block, head, layer, sequence, languageSetting, step } from "../../state/state";
+import { block, head, languageSetting, layer, sequence, step } from "../../state/state";
 import { openFixture } from "../../testing/fixtures";
 import { svg, table } from "./picture";
 

@@ -1,13 +1,13 @@
 /** The matrix of the current step for export, as a picture and as a table. */
 
 import { css } from "../../draw/colours";
-import { matrixCells, label, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
+import { label, matrixCells, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { rampStep } from "../../draw/paint";
 import { setting } from "../../state/settings";
 import { focusedHead, step as stepNumber } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { t, type Message } from "../../i18n/i18n";
-import { valueAt, type Numbers } from "./arithmetic";
+import { type Message, t } from "../../i18n/i18n";
+import { type Numbers, valueAt } from "./arithmetic";
 import { bugEffect, BUGS } from "./bugs";
 import { STEP_TEXTS } from "./lesson";
 import { colourScale } from "./paint";

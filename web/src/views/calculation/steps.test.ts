@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { openFixture, FIXTURES, openFixtureWithout } from "../../testing/fixtures";
+import { FIXTURES, openFixture, openFixtureWithout } from "../../testing/fixtures";
 import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { STEP_TEXTS } from "./lesson";
 import sources from "./sources.json";
-import { type StepMatrix, type StepId, steps } from "./steps";
+import { type StepId, type StepMatrix, steps } from "./steps";
 
 /** All heads of all layers of all blocks, for each sequence. */
 function allHeads(trace: Trace): HeadLocation[] {

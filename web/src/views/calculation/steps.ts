@@ -6,7 +6,7 @@ import { scaleScore } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import * as a from "./arithmetic";
-import { valueAt, type Agreement, type Numbers } from "./arithmetic";
+import { type Agreement, type Numbers, valueAt } from "./arithmetic";
 import { LayerData, positionsOf, type Vectors } from "./layerData";
 import { formatDotProduct, formatFactor, formatNumber, formatSum } from "./formatSum";
 
@@ -111,8 +111,8 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
 }
 
 function once<Value>(make: () => Promise<Value>): () => Promise<Value> {
-  let computedHere: Promise<Value> | undefined;
-  return () => (computedHere ??= make());
+  let result: Promise<Value> | undefined;
+  return () => (result ??= make());
 }
 
 /** The pieces of a sequence as labels. */
@@ -198,10 +198,10 @@ async function embedding(data: LayerData): Promise<readonly StepMatrix[]> {
   const batch = data.trace.info.sides[data.side] ?? [];
   const known = [...new Set(batch.flatMap(({ ids }) => ids))].sort((x, y) => x - y);
   const at = data.queries.ids.map((id) => known.indexOf(id));
-  const taken = (by: number) => a.table(at.length, rows.columns, (r, c) => valueAt(rows, at[r], c) * by);
+  const scaledRows = (by: number) => a.table(at.length, rows.columns, (r, c) => valueAt(rows, at[r], c) * by);
   const scales = [Math.sqrt(rows.columns), 1]; // section 3.4, or unscaled
-  const scale = scales.find((by) => data.compare(taken(by), recorded, name)?.agrees) ?? scales[0];
-  return stepMatrix(data, "x", taken(scale), recorded, name, {
+  const scale = scales.find((by) => data.compare(scaledRows(by), recorded, name)?.agrees) ?? scales[0];
+  return stepMatrix(data, "x", scaledRows(scale), recorded, name, {
     operands: [{ name: "E", numbers: rows, highlight: (r, c) => ({ row: at[r], column: c }) }],
     formula: (r, c) =>
       `E[${data.queries.ids[r]}, ${c}]${scale === 1 ? "" : ` · √${rows.columns}`} = ${formatNumber(valueAt(rows, at[r], c))}` +
@@ -229,8 +229,8 @@ async function positions(data: LayerData): Promise<readonly StepMatrix[]> {
       },
     ];
   const halves = data.model.positions.endsWith("halves");
-  const computedHere = a.sinusoids(whole.rows, d, 10000, halves);
-  const computed = a.table(at.length, d, (r, c) => valueAt(computedHere, at[r], c));
+  const encoding = a.sinusoids(whole.rows, d, 10000, halves);
+  const computed = a.table(at.length, d, (r, c) => valueAt(encoding, at[r], c));
   const sines = Math.ceil(d / 2);
   return stepMatrix(data, "PE", computed, recorded, name, {
     operands: [{ name: "PE", numbers: whole, highlight: (r, c) => ({ row: at[r], column: c }) }],
@@ -267,16 +267,16 @@ async function inputSum(data: LayerData): Promise<readonly StepMatrix[]> {
 
 async function input(data: LayerData): Promise<readonly StepMatrix[]> {
   const { location, part } = data;
-  const computedHere: Message =
+  const inputNote: Message =
     part === "cross"
       ? { ko: "decoder 블록에서 계산한 값", en: "computed in the decoder block" }
       : { ko: `레이어 ${location.layer - 1}에서 계산한 값`, en: `computed in layer ${location.layer - 1}` };
-  const encoded: Message = { ko: "인코더의 마지막 출력", en: "the final output of the encoder" };
+  const memoryNote: Message = { ko: "인코더의 마지막 출력", en: "the final output of the encoder" };
   const x = await data.residual();
   const memory = part === "cross" ? await data.memory() : null;
-  const plain = (name: string, numbers: Numbers | null, note: Message, of: Sequence): readonly StepMatrix[] =>
+  const given = (name: string, numbers: Numbers | null, note: Message, of: Sequence): readonly StepMatrix[] =>
     numbers ? [{ name, numbers, check: null, note, rows: pieceNames(of), operands: [], formula: () => name }] : [];
-  return [...plain("x", x, computedHere, data.queries), ...plain("memory", memory, encoded, data.keys)];
+  return [...given("x", x, inputNote, data.queries), ...given("memory", memory, memoryNote, data.keys)];
 }
 
 /** A single norm: before a sublayer of a pre-norm layer, or after the last layer. */
@@ -298,7 +298,7 @@ const PROJECTIONS = [
 interface Projection {
   readonly letter: string;
   readonly vectors: Vectors;
-  readonly made: Numbers | null;
+  readonly projected: Numbers | null;
   readonly sequence: Sequence;
   readonly operands: Partial<StepMatrix> & Pick<StepMatrix, "formula">;
 }
@@ -316,10 +316,10 @@ async function projectAll(data: LayerData): Promise<readonly Projection[]> {
 
 async function projection(data: LayerData, x: Numbers | null, letter: string, vectors: Vectors, name: string): Promise<Projection> {
   const map = await data.linearMap(`${data.part}.${name}`);
-  const computedHere = x && map && a.linear(x, map.weight, map.bias);
+  const projected = x && map && a.linear(x, map.weight, map.bias);
   const sequence = vectors === "q" ? data.queries : data.keys;
   const operands = x && map ? factors(["X", x], [`W_${letter}`, map.weight], map.bias) : NO_FORMULA;
-  return { letter, vectors, made: computedHere, sequence, operands };
+  return { letter, vectors, projected, sequence, operands };
 }
 
 /** The recorded vectors before the rotation; unchanged without rotary positions. */
@@ -331,40 +331,40 @@ async function withoutRotation(data: LayerData, vectors: Vectors, of: Sequence, 
 
 async function project(data: LayerData): Promise<readonly StepMatrix[]> {
   const matrices = await Promise.all(
-    (await projections(data)).map(async ({ letter, vectors, made: computedHere, sequence, operands }) => {
+    (await projections(data)).map(async ({ letter, vectors, projected, sequence, operands }) => {
       const { heads, key_heads } = data.block;
       const count = vectors === "q" ? heads : key_heads;
       const each = await Promise.all(
         Array.from({ length: count }, (_, i) => withoutRotation(data, vectors, sequence, vectors === "q" ? i : (i * heads) / key_heads)),
       );
       const recorded = each.every((one) => one !== null) ? a.concatColumns(each) : null;
-      return stepMatrix(data, letter, computedHere, recorded, data.attentionName(vectors), { ...operands, rows: pieceNames(sequence) });
+      return stepMatrix(data, letter, projected, recorded, data.attentionName(vectors), { ...operands, rows: pieceNames(sequence) });
     }),
   );
   return matrices.flat();
 }
 
 /** The vectors of the focused head: sliced from all heads, or rotated by position. */
-async function headVectors(data: LayerData, turn: boolean): Promise<readonly StepMatrix[]> {
+async function headVectors(data: LayerData, rotated: boolean): Promise<readonly StepMatrix[]> {
   const { d_head: width } = data.block;
   const half = width / 2;
-  const angles = turn ? await data.tensorOrNull("rotary") : null;
+  const angles = rotated ? await data.tensorOrNull("rotary") : null;
   const matrices = await Promise.all(
-    (await projections(data)).slice(0, turn ? 2 : 3).map(async ({ letter, vectors, made: computedHere, sequence }) => {
+    (await projections(data)).slice(0, rotated ? 2 : 3).map(async ({ letter, vectors, projected, sequence }) => {
       const from = width * (vectors === "q" ? data.location.head : data.keyHead(data.location.head));
       const at = positionsOf(sequence);
-      const cut = computedHere && a.sliceColumns(computedHere, from, width);
-      const computed = cut && angles ? a.rotate(cut, angles.data, at) : cut;
-      const recorded = await (turn ? data.head(vectors) : withoutRotation(data, vectors, sequence));
-      const numbers = turn ? cut : computedHere;
+      const sliced = projected && a.sliceColumns(projected, from, width);
+      const computed = sliced && angles ? a.rotate(sliced, angles.data, at) : sliced;
+      const recorded = await (rotated ? data.head(vectors) : withoutRotation(data, vectors, sequence));
+      const numbers = rotated ? sliced : projected;
       return stepMatrix(data, letter, computed, recorded, data.attentionName(vectors), {
         rows: pieceNames(sequence),
-        operands: numbers ? [{ name: letter, numbers, highlight: (r, c) => ({ row: r, column: turn ? c : from + c }) }] : [],
+        operands: numbers ? [{ name: letter, numbers, highlight: (r, c) => ({ row: r, column: rotated ? c : from + c }) }] : [],
         formula: (r, c) => {
-          if (!angles || !cut) return `${letter}[${r}, ${from} + ${c}]`;
+          if (!angles || !sliced) return `${letter}[${r}, ${from} + ${c}]`;
           const angle = `${at[r]}·${formatNumber(angles.data[c % half])}`;
-          const other = formatFactor(valueAt(cut, r, (c + half) % width));
-          return `${formatFactor(valueAt(cut, r, c))}·cos(${angle}) ${c < half ? "−" : "+"} ${other}·sin(${angle})`;
+          const other = formatFactor(valueAt(sliced, r, (c + half) % width));
+          return `${formatFactor(valueAt(sliced, r, c))}·cos(${angle}) ${c < half ? "−" : "+"} ${other}·sin(${angle})`;
         },
       });
     }),
@@ -392,12 +392,12 @@ async function computeScores(data: LayerData): Promise<Scores> {
   const [q, k] = await Promise.all([data.head("q"), data.head("k")]);
   const keys = k && a.transpose(k);
   const raw = q && keys && a.matmul(q, keys);
-  const computedHere = raw && a.mapCells(raw, (value) => scaleScore(value, data.block));
+  const scaled = raw && a.mapCells(raw, (value) => scaleScore(value, data.block));
   const bias = await data.trace.bias(data.location);
   const name = data.attentionName("scores");
   const recorded = data.trace.has(name) ? await data.trace.scores(data.location) : null;
-  const computed = computedHere && bias ? a.add(computedHere, bias) : computedHere;
-  return { q, keys, raw, scaled: computedHere, bias, computed, recorded, check: data.compare(computed, recorded, name) };
+  const computed = scaled && bias ? a.add(scaled, bias) : scaled;
+  return { q, keys, raw, scaled, bias, computed, recorded, check: data.compare(computed, recorded, name) };
 }
 
 const SCORES_LATER: Message = {
@@ -458,8 +458,8 @@ async function mask(data: LayerData): Promise<readonly StepMatrix[]> {
       operands: [{ name: "M", numbers: mask, highlight: sameCell }, ...(scores ? [{ name: "QKᵀ/√d", numbers: scores, highlight: sameCell }] : [])],
       formula: (r, c) => {
         const open = valueAt(mask, r, c) === 1;
-        const why = data.keys.real[c] ? (data.block.causal && c > r ? `${c} > ${r}` : "") : "[PAD]";
-        return `M = ${open ? "1 ✓" : `0 ${why}`}`;
+        const reason = data.keys.real[c] ? (data.block.causal && c > r ? `${c} > ${r}` : "") : "[PAD]";
+        return `M = ${open ? "1 ✓" : `0 ${reason}`}`;
       },
     },
   ];
@@ -473,8 +473,8 @@ export function isMuted(trace: Trace, location: HeadLocation): boolean {
 async function softmax(data: LayerData): Promise<readonly StepMatrix[]> {
   const [scores, mask, weights] = await Promise.all([softmaxInput(data), data.mask(), data.trace.weights(data.location)]);
   const muted = isMuted(data.trace, data.location);
-  const computedHere = scores && a.softmax(scores, mask.data);
-  const computed = computedHere && (muted ? a.mapCells(computedHere, () => 0) : computedHere);
+  const unmuted = scores && a.softmax(scores, mask.data);
+  const computed = unmuted && (muted ? a.mapCells(unmuted, () => 0) : unmuted);
   const [matrix] = stepMatrix(data, "A", computed, weights, data.attentionName("weights"), {
     columns: pieceNames(data.keys),
     operands: scores ? [{ name: "QKᵀ/√d + M", numbers: scores, highlight: sameRow }] : [],
@@ -485,8 +485,8 @@ async function softmax(data: LayerData): Promise<readonly StepMatrix[]> {
       return `${e(c)} / (${[c, ...open.slice(0, 2)].map(e).join(" + ")}${open.length > 2 ? ` + … (${open.length + 1})` : ""})`;
     },
   });
-  const silent: Message = { ko: "꺼진 헤드: 0으로 설정", en: "muted head: set to 0" };
-  return [muted ? { ...matrix, note: silent } : matrix];
+  const mutedNote: Message = { ko: "꺼진 헤드: 0으로 설정", en: "muted head: set to 0" };
+  return [muted ? { ...matrix, note: mutedNote } : matrix];
 }
 
 async function weightedValuesOfHead(data: LayerData, head: number): Promise<{ weights: Numbers; v: Numbers; computed: Numbers } | null> {
@@ -495,21 +495,21 @@ async function weightedValuesOfHead(data: LayerData, head: number): Promise<{ we
 }
 
 async function weightedValues(data: LayerData): Promise<readonly StepMatrix[]> {
-  const computedHere = await weightedValuesOfHead(data, data.location.head);
-  if (!computedHere) return [];
-  return stepMatrix(data, "A V", computedHere.computed, await data.head("mixed"), data.attentionName("mixed"), factors(["A", computedHere.weights], ["V", computedHere.v]));
+  const result = await weightedValuesOfHead(data, data.location.head);
+  if (!result) return [];
+  return stepMatrix(data, "A V", result.computed, await data.head("mixed"), data.attentionName("mixed"), factors(["A", result.weights], ["V", result.v]));
 }
 
 async function concat(data: LayerData): Promise<readonly StepMatrix[]> {
   const recorded = await data.allHeads("mixed");
   if (!recorded) return [];
   const { heads, d_head: width } = data.block;
-  const computedHere = await Promise.all(Array.from({ length: heads }, (_, head) => weightedValuesOfHead(data, head)));
-  const computed = computedHere.every((one) => one !== null) ? a.concatColumns(computedHere.map((one) => one.computed)) : null;
+  const perHead = await Promise.all(Array.from({ length: heads }, (_, head) => weightedValuesOfHead(data, head)));
+  const computed = perHead.every((head) => head !== null) ? a.concatColumns(perHead.map((head) => head.computed)) : null;
   return stepMatrix(data, "concat", computed, recorded, data.attentionName("mixed"), {
-    operands: computedHere.flatMap((one, i) =>
-      one && i < 4
-        ? [{ name: `head ${i}`, numbers: one.computed, highlight: (r: number, c: number) => (Math.floor(c / width) === i ? { row: r, column: c % width } : {}) }]
+    operands: perHead.flatMap((head, i) =>
+      head && i < 4
+        ? [{ name: `head ${i}`, numbers: head.computed, highlight: (r: number, c: number) => (Math.floor(c / width) === i ? { row: r, column: c % width } : {}) }]
         : [],
     ),
     formula: (r, c) => `head_${Math.floor(c / width)}[${r}, ${c % width}]`,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { wordContributions, argmax, textParts, signed, withoutWord } from "./contributions";
+import { argmax, signed, textParts, withoutWord, wordContributions } from "./contributions";
 
 const word = (text: string, from: number, to: number, ...p: number[]) => ({ text, span: [from, to] as const, without: p });
 

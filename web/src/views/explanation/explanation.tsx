@@ -1,13 +1,13 @@
 /** Explanation of a classification: the contribution of each word to a label, by leave-one-out. */
 
 import { effect } from "@preact/signals";
-import { type Drawing, bars } from "../../draw/bars";
-import { type Ramp, css, diverging } from "../../draw/colours";
-import { signedTone, rampStep } from "../../draw/paint";
+import { bars, type Drawing } from "../../draw/bars";
+import { css, diverging, type Ramp } from "../../draw/colours";
+import { rampStep, signedTone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
-import { type DrawingColours, PAGE_COLOURS, PRINT_COLOURS, element, label as line, markup, svgDocument, textWidth } from "../../draw/svg";
+import { type DrawingColours, element, label as line, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
-import { busy, liveModel, currentTrace, runModel } from "../../state/session";
+import { busy, currentTrace, liveModel, runModel } from "../../state/session";
 import { setting } from "../../state/settings";
 import { sequence } from "../../state/state";
 import { explanation as about } from "../viewInfo";
@@ -15,7 +15,7 @@ import type { Classification, TraceInfo } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { type Message, t } from "../../i18n/i18n";
 import type { StageProps, ViewRenderer } from "../view";
-import { wordContributions, argmax, textParts, signed, withoutWord } from "./contributions";
+import { argmax, signed, textParts, withoutWord, wordContributions } from "./contributions";
 import "./explanation.css";
 
 export const explanation: ViewRenderer = {
@@ -55,7 +55,7 @@ function explanationOf(info: TraceInfo): Explanation | null {
     text: info.sides.source?.[sequence.value]?.text ?? "",
     labels,
     explained,
-    label: label,
+    label,
     deleted: explained.words[deletedSetting.value] ? deletedSetting.value : -1,
     contributions: wordContributions(explained, label),
   };
@@ -93,11 +93,11 @@ function Stage({ trace }: StageProps) {
 }
 
 /** In a live page the model can be run again without the word. */
-function RunWithoutWord({ of: { text, explained, deleted: deleted } }: { readonly of: Explanation }) {
+function RunWithoutWord({ of: { text, explained, deleted } }: { readonly of: Explanation }) {
   if (deleted < 0 || !liveModel.value?.traces) return null;
-  const ask = () => runModel({ text: withoutWord(text, explained.words[deleted].span), target: null, decode: null });
+  const run = () => runModel({ text: withoutWord(text, explained.words[deleted].span), target: null, decode: null });
   return (
-    <button type="button" disabled={busy.value} onClick={() => void ask()}>
+    <button type="button" disabled={busy.value} onClick={() => void run()}>
       {t({ ko: "이 단어 없이 다시 실행", en: "Run again without this word" })}
     </button>
   );
@@ -121,7 +121,7 @@ function agreement(value: number | null): string {
 }
 
 /** The text: each word with a background for its contribution, and the number below. */
-function Text({ of: { text, explained, contributions, deleted: deleted } }: { readonly of: Explanation }) {
+function Text({ of: { text, explained, contributions, deleted } }: { readonly of: Explanation }) {
   const max = colourRange(contributions);
   const ramp = diverging(shade.value);
   return (
@@ -174,7 +174,7 @@ function colourRange(contributions: readonly number[]): number {
 }
 
 /** The probabilities of the classes, and those without the deleted word. */
-function classBars({ labels, explained, label: label, deleted: deleted }: Explanation, colours: DrawingColours): Drawing {
+function classBars({ labels, explained, label, deleted }: Explanation, colours: DrawingColours): Drawing {
   return bars(
     labels.map((name, i) => ({
       name,
@@ -187,18 +187,18 @@ function classBars({ labels, explained, label: label, deleted: deleted }: Explan
   );
 }
 
-function summary({ labels, explained, deleted: deleted }: Explanation): string {
+function summary({ labels, explained, deleted }: Explanation): string {
   const best = argmax(explained.probabilities);
   const fixed = (p: number) => p.toFixed(4);
   const name = displayText(labels[best]);
   const before = explained.probabilities[best];
   if (deleted < 0) return t({ ko: `예측: ${name}, 확률 ${fixed(before)}.`, en: `Prediction: ${name}, probability ${fixed(before)}.` });
   const word = displayText(explained.words[deleted].text);
-  const rest = explained.words[deleted].without;
-  const now = displayText(labels[argmax(rest)]);
+  const probabilities = explained.words[deleted].without;
+  const newLabel = displayText(labels[argmax(probabilities)]);
   return t({
-    ko: `‘${word}’ 삭제: ${name} ${fixed(before)} → ${fixed(rest[best])}; 예측은 ${now === name ? "그대로" : now}.`,
-    en: `Without “${word}”: ${name} ${fixed(before)} → ${fixed(rest[best])}; the prediction ${now === name ? "does not change" : `becomes ${now}`}.`,
+    ko: `‘${word}’ 삭제: ${name} ${fixed(before)} → ${fixed(probabilities[best])}; 예측은 ${newLabel === name ? "그대로" : newLabel}.`,
+    en: `Without “${word}”: ${name} ${fixed(before)} → ${fixed(probabilities[best])}; the prediction ${newLabel === name ? "does not change" : `becomes ${newLabel}`}.`,
   });
 }
 

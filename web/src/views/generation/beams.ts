@@ -28,15 +28,15 @@ export function windowOf(steps: readonly Step[], step: number, max: number): rea
   let first = step;
   let last = step;
   let count = steps[step]?.beams.length ?? 0;
-  for (let grown = true; grown; ) {
-    grown = false;
+  for (let changed = true; changed; ) {
+    changed = false;
     for (const next of [first - 1, last + 1]) {
       const more = steps[next]?.beams.length;
       if (more === undefined || count + more > max) continue;
       count += more;
       if (next < first) first = next;
       else last = next;
-      grown = true;
+      changed = true;
     }
   }
   return [first, last];
@@ -59,21 +59,21 @@ export function layoutTree(steps: readonly Step[], step: number, max = 300): Tre
       links.push({ from: parent ?? null, to: node });
       nodes.set(beam.id, node);
     }
-  const free: number[] = []; // the first free row of each step
-  for (const { from, to } of links) if (!from) placeSubtree(to, free);
-  return { nodes: [...nodes.values()], links, first, last, rows: Math.max(0, ...free) };
+  const nextFreeRow: number[] = []; // the first free row of each step
+  for (const { from, to } of links) if (!from) placeSubtree(to, nextFreeRow);
+  return { nodes: [...nodes.values()], links, first, last, rows: Math.max(0, ...nextFreeRow) };
 }
 
-function placeSubtree(node: TreeNode, free: number[]): void {
-  for (const child of node.children) placeSubtree(child, free);
-  const firstFree = free[node.x] ?? 0;
+function placeSubtree(node: TreeNode, nextFreeRow: number[]): void {
+  for (const child of node.children) placeSubtree(child, nextFreeRow);
+  const firstFree = nextFreeRow[node.x] ?? 0;
   node.y = node.children.length ? (node.children[0].y + node.children[node.children.length - 1].y) / 2 : firstFree;
-  if (node.y < firstFree) moveDown(node, firstFree - node.y, free);
-  free[node.x] = node.y + 1;
+  if (node.y < firstFree) moveDown(node, firstFree - node.y, nextFreeRow);
+  nextFreeRow[node.x] = node.y + 1;
 }
 
-function moveDown(node: TreeNode, by: number, free: number[]): void {
+function moveDown(node: TreeNode, by: number, nextFreeRow: number[]): void {
   node.y += by;
-  free[node.x] = Math.max(free[node.x] ?? 0, node.y + 1);
-  for (const child of node.children) moveDown(child, by, free);
+  nextFreeRow[node.x] = Math.max(nextFreeRow[node.x] ?? 0, node.y + 1);
+  for (const child of node.children) moveDown(child, by, nextFreeRow);
 }

@@ -1,7 +1,7 @@
 /** Drawings of the beam tree and of the cache. */
 
 import type { Drawing } from "../../draw/bars";
-import { type Ramp, css } from "../../draw/colours";
+import { css, type Ramp } from "../../draw/colours";
 import { type DrawingColours } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import type { TreeLayout, TreeNode } from "./beams";

@@ -4,10 +4,10 @@ import { signal } from "@preact/signals";
 import { generation as about } from "../viewInfo";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { type Bar, type Drawing, bars } from "../../draw/bars";
+import { type Bar, bars, type Drawing } from "../../draw/bars";
 import { ink } from "../../draw/colours";
 import { shade } from "../../draw/palette";
-import { type DrawingColours, PAGE_COLOURS, PRINT_COLOURS, element, label, markup, svgDocument } from "../../draw/svg";
+import { type DrawingColours, element, label, markup, PAGE_COLOURS, PRINT_COLOURS, svgDocument } from "../../draw/svg";
 import { displayText, readablePieces } from "../../draw/text";
 import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
@@ -22,8 +22,8 @@ import { Choice, selected } from "../choice";
 import type { StageProps, ViewRenderer } from "../view";
 import { layoutTree } from "./beams";
 import "./generation.css";
-import { COLUMN, beamTree, cacheStrip } from "./drawings";
-import { candidateRows, decodingOf, rowOfStep, cacheSteps } from "./playback";
+import { beamTree, cacheStrip, COLUMN } from "./drawings";
+import { cacheSteps, candidateRows, decodingOf, rowOfStep } from "./playback";
 
 export const generation: ViewRenderer = {
   Stage,
@@ -70,7 +70,7 @@ async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Pr
   const { layers, heads } = trace.block(block);
   const location: HeadLocation = {
     sequence: 0,
-    block: block,
+    block,
     layer: Math.min(layer.value, layers - 1),
     head: Math.min(head.value, heads - 1),
   };
@@ -82,7 +82,7 @@ async function attentionOfStep(trace: Trace, decoding: Decoding, at: number): Pr
   const mass = (of: typeof visible) => of.reduce((sum, { weight }) => sum + weight, 0);
   return {
     bars: largest.map(({ key, weight }) => ({ name: key.text, values: [weight] })),
-    block: block,
+    block,
     head: headName(location),
     fraction: mass(largest) / (mass(visible) || 1),
     all: visible.length,
@@ -94,15 +94,15 @@ function Stage({ trace }: StageProps) {
   const count = decoding?.steps.length ?? 0;
   const at = Math.min(step.value, count - 1);
   const { value: keys, error } = useAsync(async () => {
-    const now = Math.min(step.value, count - 1);
-    return decoding && count ? attentionOfStep(trace, decoding, now) : null;
+    const current = Math.min(step.value, count - 1);
+    return decoding && count ? attentionOfStep(trace, decoding, current) : null;
   }, [trace]);
-  const pace = Number(selected(speed, SPEED));
+  const stepsPerSecond = Number(selected(speed, SPEED));
   useEffect(() => {
     if (!playing.value) return;
-    const timer = setInterval(() => moveStep(count, 1), 1000 / pace);
+    const timer = setInterval(() => moveStep(count, 1), 1000 / stepsPerSecond);
     return () => clearInterval(timer);
-  }, [playing.value, pace, count]);
+  }, [playing.value, stepsPerSecond, count]);
   useEffect(() => () => void (playing.value = false), [trace]);
   useEffect(() => {
     step.value = Math.max(0, Math.min(step.value, count - 1)); // another view may have more steps
@@ -126,11 +126,11 @@ function Stage({ trace }: StageProps) {
       <div class="generation-panels">
         <Panel title={{ ko: "어텐션", en: "Attention" }}>
           {trace.info.blocks.some(({ name }) => name === "cross") ? <Choice title={{ ko: "행", en: "row" }} of={row} options={ROW} /> : null}
-          {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} says={attentionNote(keys)} /> : null}
+          {keys ? <Svg of={attentionBars(keys, PAGE_COLOURS)} label={attentionNote(keys)} /> : null}
           {error ? <p role="alert">{error}</p> : <p class="hint">{keys ? attentionNote(keys) : missingReason(decoding, at)}</p>}
         </Panel>
         <Panel title={{ ko: "후보", en: "Candidates" }}>
-          <Svg of={candidateBars(decoding, at, PAGE_COLOURS)} says={candidateNote(decoding, at)} />
+          <Svg of={candidateBars(decoding, at, PAGE_COLOURS)} label={candidateNote(decoding, at)} />
           <p class="hint">{candidateNote(decoding, at)}</p>
         </Panel>
       </div>
@@ -239,9 +239,9 @@ function Panel({ title, children }: { readonly title: Message; readonly children
   );
 }
 
-function Svg({ of: { content, width, height }, says }: { readonly of: Drawing; readonly says: string }) {
+function Svg({ of: { content, width, height }, label }: { readonly of: Drawing; readonly label: string }) {
   return (
-    <svg role="img" aria-label={says} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+    <svg role="img" aria-label={label} width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
       {content}
     </svg>
   );
@@ -252,8 +252,8 @@ function attentionBars(keys: AttentionRow, colours: DrawingColours): Drawing {
 }
 
 function attentionNote({ block, head, fraction, bars: { length }, all }: AttentionRow): string {
-  const where = `${t(ROW[block])} · ${head}`;
-  return length < all ? `${where} · ${length}/${all}, ${Math.round(100 * fraction)} %` : where;
+  const headText = `${t(ROW[block])} · ${head}`;
+  return length < all ? `${headText} · ${length}/${all}, ${Math.round(100 * fraction)} %` : headText;
 }
 
 function candidateBars(decoding: Decoding, at: number, colours: DrawingColours): Drawing {
@@ -285,31 +285,31 @@ function candidateNote(decoding: Decoding, at: number): string {
 }
 
 function Tree({ decoding: { steps }, at }: { readonly decoding: Decoding; readonly at: number }) {
-  const plan = useMemo(() => layoutTree(steps, at), [steps, at]);
+  const tree = useMemo(() => layoutTree(steps, at), [steps, at]);
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (box.current) box.current.scrollLeft = (at - plan.first + 1) * COLUMN - box.current.clientWidth / 2;
+    if (box.current) box.current.scrollLeft = (at - tree.first + 1) * COLUMN - box.current.clientWidth / 2;
   }, [at]);
-  if (plan.nodes.length === 0) return null;
-  const { content, width, height } = beamTree(plan, at, PAGE_COLOURS);
+  if (tree.nodes.length === 0) return null;
+  const { content, width, height } = beamTree(tree, at, PAGE_COLOURS);
   return (
     <Panel title={TREE}>
       <div ref={box} class="generation-tree" tabIndex={0} role="region" aria-label={t(TREE)}>
         <svg
           role="img"
-          aria-label={treeNote(plan.first, plan.last, steps.length)}
+          aria-label={treeNote(tree.first, tree.last, steps.length)}
           width={width}
           height={height}
           onClick={(event) => {
             const { left } = event.currentTarget.getBoundingClientRect();
             const column = Math.floor((event.clientX - left) / COLUMN - 0.26);
-            step.value = Math.max(plan.first, Math.min(plan.last, plan.first + column));
+            step.value = Math.max(tree.first, Math.min(tree.last, tree.first + column));
           }}
         >
           {content}
         </svg>
       </div>
-      <p class="hint">{treeNote(plan.first, plan.last, steps.length)}</p>
+      <p class="hint">{treeNote(tree.first, tree.last, steps.length)}</p>
     </Panel>
   );
 }
@@ -326,16 +326,16 @@ function treeNote(first: number, last: number, count: number): string {
 function Cache({ trace, decoding: { steps }, at }: { readonly trace: Trace; readonly decoding: Decoding; readonly at: number }) {
   const written = cacheSteps(steps, at);
   const cached = steps[at].cache;
-  const now = written.filter((each) => each === at).length;
+  const added = written.filter((each) => each === at).length;
   const { layers, key_heads, d_head } = trace.block("decoder");
-  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${cached + now} = ${(2 * layers * key_heads * d_head * (cached + now)).toLocaleString("en")}`;
+  const numbers = `2 × ${layers} × ${key_heads} × ${d_head} × ${cached + added} = ${(2 * layers * key_heads * d_head * (cached + added)).toLocaleString("en")}`;
   const note = t({
-    ko: `캐시된 위치 ${cached}개, 이 단계가 추가하는 위치 ${now}개 (색과 숫자: 추가한 단계). 키와 값 × 레이어 × 헤드 × 차원 × 위치: 수 ${numbers}개.`,
-    en: `Cached: ${cached} positions; added by this step: ${now} (colour and number: the step). Keys and values × layers × heads × dimensions × positions: ${numbers} numbers.`,
+    ko: `캐시된 위치 ${cached}개, 이 단계가 추가하는 위치 ${added}개 (색과 숫자: 추가한 단계). 키와 값 × 레이어 × 헤드 × 차원 × 위치: 수 ${numbers}개.`,
+    en: `Cached: ${cached} positions; added by this step: ${added} (colour and number: the step). Keys and values × layers × heads × dimensions × positions: ${numbers} numbers.`,
   });
   return (
     <Panel title={{ ko: "KV 캐시", en: "KV cache" }}>
-      <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE_COLOURS)} says={note} />
+      <Svg of={cacheStrip(written, steps.length, ink(shade.value), PAGE_COLOURS)} label={note} />
       <p class="hint">{note}</p>
     </Panel>
   );

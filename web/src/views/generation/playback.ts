@@ -41,17 +41,17 @@ export interface CandidateRow {
 
 /** The candidates of a step by decreasing probability before the filters, each with its probability after them. */
 export function candidateRows({ before, after, chosen }: Step): CandidateRow[] {
-  const later = new Map(after.map((candidate) => [candidate.id, candidate.probability]));
-  const earlier = new Map(before.map((candidate) => [candidate.id, candidate.probability]));
+  const probabilityAfter = new Map(after.map((candidate) => [candidate.id, candidate.probability]));
+  const probabilityBefore = new Map(before.map((candidate) => [candidate.id, candidate.probability]));
   const named: readonly Pick<Candidate, "id" | "piece">[] = [...(chosen ? [chosen] : []), ...after, ...before];
   const unique = new Map(named.map((each) => [each.id, each]));
   return [...unique.values()]
     .map(({ id, piece }) => ({
       id,
       piece,
-      before: earlier.get(id) ?? null,
-      after: later.get(id) ?? null,
-      forbidden: later.get(id) === 0,
+      before: probabilityBefore.get(id) ?? null,
+      after: probabilityAfter.get(id) ?? null,
+      forbidden: probabilityAfter.get(id) === 0,
       chosen: id === chosen?.id,
     }))
     .sort((a, b) => (b.before ?? -1) - (a.before ?? -1) || (b.after ?? -1) - (a.after ?? -1));

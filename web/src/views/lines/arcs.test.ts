@@ -3,7 +3,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Matrix } from "../../trace/matrix";
-import { selectLines, combineHeads, largestIndices, linesOfToken, type Visible } from "./arcs";
+import { combineHeads, largestIndices, linesOfToken, selectLines, type Visible } from "./arcs";
 
 const everything: Visible = () => true;
 
@@ -130,8 +130,8 @@ describe("lines", () => {
         [0.125, 0.875],
       ]),
     ];
-    const lines = (side: "query" | "key", number: number, mass?: number) =>
-      linesOfToken(two, side, number, everything, mass).list.map(({ query, key, series, weight }) => [
+    const lines = (side: "query" | "key", index: number, mass?: number) =>
+      linesOfToken(two, side, index, everything, mass).list.map(({ query, key, series, weight }) => [
         query,
         key,
         series,

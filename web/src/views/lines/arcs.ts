@@ -1,6 +1,6 @@
 /** Selects the lines to draw: for each query the largest weights up to a fraction of its total, within a limit. */
 
-import { valueAt, type Matrix, rowOf } from "../../trace/matrix";
+import { type Matrix, rowOf, valueAt } from "../../trace/matrix";
 
 export interface Line {
   readonly query: number;
@@ -44,7 +44,7 @@ export function selectLines(
         sum += row[key];
       });
       visibleMass += sum;
-      for (const key of largestIndices(row, (taken) => taken < mass * sum))
+      for (const key of largestIndices(row, (sumSoFar) => sumSoFar < mass * sum))
         list.push({ query, key, series, weight: row[key] });
     }
     const weights = Float32Array.from(list, ({ weight }) => weight);
@@ -58,11 +58,11 @@ export function selectLines(
 export function linesOfToken(
   matrices: readonly Matrix[],
   side: "query" | "key",
-  number: number,
+  index: number,
   visible: Visible,
   mass = 0.99,
 ): SelectedLines {
-  const pair = (other: number) => (side === "query" ? ([number, other] as const) : ([other, number] as const));
+  const pair = (other: number) => (side === "query" ? ([index, other] as const) : ([other, index] as const));
   const single = matrices.map((matrix) => {
     const columns = side === "query" ? matrix.columns : matrix.rows;
     return { rows: 1, columns, data: Float32Array.from({ length: columns }, (_, i) => valueAt(matrix, ...pair(i))) };
@@ -76,12 +76,12 @@ export function linesOfToken(
 }
 
 /** Combines all heads: the mean or the maximum of each cell. */
-export function combineHeads(matrices: readonly Matrix[], how: "mean" | "max"): Matrix {
+export function combineHeads(matrices: readonly Matrix[], mode: "mean" | "max"): Matrix {
   const { rows, columns } = matrices[0];
   const data = new Float32Array(rows * columns);
   for (const matrix of matrices)
     matrix.data.forEach((weight, i) => {
-      data[i] = how === "mean" ? data[i] + weight / matrices.length : Math.max(data[i], weight);
+      data[i] = mode === "mean" ? data[i] + weight / matrices.length : Math.max(data[i], weight);
     });
   return { rows, columns, data };
 }

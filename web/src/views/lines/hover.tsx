@@ -2,7 +2,7 @@
 
 import { css, headColours } from "../../draw/colours";
 import { rampStep } from "../../draw/paint";
-import { type DrawingColours, cellPaths } from "../../draw/svg";
+import { cellPaths, type DrawingColours } from "../../draw/svg";
 import { labelIndex } from "../../state/labels";
 import { focusKey, focusQuery, key, query } from "../../state/state";
 import { valueAt } from "../../trace/matrix";
@@ -104,7 +104,7 @@ function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle
     );
   return weights.map((weight, number) => {
     const end = x + (number + 1) * each - 4;
-    const long = (each - 8) * Math.min(1, weight / max);
+    const barWidth = (each - 8) * Math.min(1, weight / max);
     const colourIndex = series[number].colour;
     return (
       <g key={`${index} ${number}`}>
@@ -120,9 +120,9 @@ function numbers(data: LinesData, focus: Focus, layout: Layout, style: LineStyle
           {each < 24 ? "" : shortWeight(weight, each < 48 ? 2 : 3)}
         </text>
         <rect
-          x={end - long}
+          x={end - barWidth}
           y={y + height / 2 + 6}
-          width={long}
+          width={barWidth}
           height={2}
           fill={colourIndex === null ? css(style.ramp, rampStep(0.75)) : headColours[colourIndex].colour}
         />

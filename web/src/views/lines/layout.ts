@@ -43,21 +43,21 @@ export function columnLayout(input: LayoutInput): Layout {
   const max = Math.max(input.queries, input.keys);
   const row = clamp(Math.floor((input.height - 2) / max), ROW.min, ROW.max);
   const label = Math.min(input.label, input.width * 0.24);
-  const aside = label + input.number + 2 * GAP;
-  const between = clamp(input.width - 2 * aside, 90, 520);
-  const left = Math.max(0, (input.width - between) / 2 - aside); // left edge of the numbers of the queries
-  const from = left + aside;
+  const margin = label + input.number + 2 * GAP;
+  const between = clamp(input.width - 2 * margin, 90, 520);
+  const left = Math.max(0, (input.width - between) / 2 - margin); // left edge of the numbers of the queries
+  const from = left + margin;
   const to = from + between;
   const counts = { query: input.queries, key: input.keys };
   const middle = (index: number) => index * row + row / 2;
   return {
     kind: "columns",
-    width: Math.max(input.width, to + aside),
+    width: Math.max(input.width, to + margin),
     height: max * row + 2,
     vertical: false,
-    path: (query, key, aside = 0) => {
+    path: (query, key, offset = 0) => {
       const third = between / 3; // then x is linear in t and y = 3t² − 2t³
-      const [y, end] = [middle(query) + aside, middle(key) + aside];
+      const [y, end] = [middle(query) + offset, middle(key) + offset];
       return `M${from} ${y}C${round(from + third)} ${y} ${round(to - third)} ${end} ${to} ${end}`;
     },
     distance: (query, key, x, y) => {
@@ -92,13 +92,13 @@ export function arcLayout(input: LayoutInput, ahead: boolean): Layout {
   const left = Math.max(0, (input.width - pitch * input.keys) / 2);
   const vertical = input.label > pitch - 4;
   const band = (vertical ? Math.min(input.label, 110) : 26) + 18;
-  const farthest = (pitch * Math.max(1, input.keys - 1)) / 2;
-  const high = clamp((input.height - band) / (ahead ? 2 : 1) - 10, 60, farthest + 8);
-  const flat = Math.min(1, high / farthest);
-  const top = Math.max(high, pitch * 0.8) + 4;
+  const maxRadius = (pitch * Math.max(1, input.keys - 1)) / 2;
+  const maxHeight = clamp((input.height - band) / (ahead ? 2 : 1) - 10, 60, maxRadius + 8);
+  const flattening = Math.min(1, maxHeight / maxRadius);
+  const top = Math.max(maxHeight, pitch * 0.8) + 4;
   const number = input.number > 54 ? Math.max(28, Math.min(input.number, pitch - 2)) : 28; // a single head's number is centred
   const centre = (index: number) => left + pitch * (index + 0.5);
-  const loop = { wide: pitch * 0.26, high: pitch * 0.5 };
+  const loop = { width: pitch * 0.26, height: pitch * 0.5 };
   const box = (_: Side, index: number): Box => ({
     x: centre(index) - pitch / 2,
     y: top,
@@ -108,26 +108,26 @@ export function arcLayout(input: LayoutInput, ahead: boolean): Layout {
   return {
     kind: "arcs",
     width: Math.max(input.width, pitch * input.keys),
-    height: top + band + (ahead ? high + 6 : 4),
+    height: top + band + (ahead ? maxHeight + 6 : 4),
     vertical,
-    path: (query, key, aside = 0) => {
+    path: (query, key, offset = 0) => {
       const y = key > query ? top + band : top;
       if (query === key) {
-        const [a, b] = [round(centre(query) + loop.wide), round(centre(query) - loop.wide)];
-        const over = round(y - loop.high - aside);
-        return `M${a} ${y}C${a} ${over} ${b} ${over} ${b} ${y}`;
+        const [a, b] = [round(centre(query) + loop.width), round(centre(query) - loop.width)];
+        const peak = round(y - loop.height - offset);
+        return `M${a} ${y}C${a} ${peak} ${b} ${peak} ${b} ${y}`;
       }
-      const wide = (Math.abs(key - query) * pitch) / 2;
-      const radii = `${round(wide)} ${round(wide * flat + aside)}`;
+      const radius = (Math.abs(key - query) * pitch) / 2;
+      const radii = `${round(radius)} ${round(radius * flattening + offset)}`;
       return `M${round(centre(query))} ${y}A${radii} 0 0 0 ${round(centre(key))} ${y}`;
     },
     distance: (query, key, x, y) => {
       const base = key > query ? top + band : top;
-      const wide = query === key ? loop.wide : (Math.abs(key - query) * pitch) / 2;
-      const tall = query === key ? loop.high * 0.75 : wide * flat;
+      const radius = query === key ? loop.width : (Math.abs(key - query) * pitch) / 2;
+      const height = query === key ? loop.height * 0.75 : radius * flattening;
       if (key > query ? y < base : y > base) return Number.POSITIVE_INFINITY;
-      const across = (x - (centre(query) + centre(key)) / 2) / wide;
-      return Math.abs(Math.hypot(across, (y - base) / tall) - 1) * Math.min(wide, tall);
+      const across = (x - (centre(query) + centre(key)) / 2) / radius;
+      return Math.abs(Math.hypot(across, (y - base) / height) - 1) * Math.min(radius, height);
     },
     label: box,
     number: (_, index) => ({ x: centre(index) - number / 2, y: top + band - 18, width: number, height: 18 }),

@@ -9,7 +9,7 @@ import { palette, shade } from "../../draw/palette";
 import { PAGE_COLOURS } from "../../draw/svg";
 import { drawnFraction } from "../../state/coverage";
 import { useAsync } from "../../state/useAsync";
-import { toggleLock, hoverOver } from "../../state/actions";
+import { hoverOver, toggleLock } from "../../state/actions";
 import { hoverKey, hoverQuery, key, query, scale } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { Choice, selected } from "../choice";
@@ -17,15 +17,15 @@ import type { StageProps, View } from "../view";
 import type { Line } from "./arcs";
 import type { Layout, Side } from "./layout";
 import "./lines.css";
-import { layoutOf, legend, percent, massNote, svg, table } from "./picture";
-import { focusOf, hoveredLines, hoverDrawing, hoveredToken } from "./hover";
+import { layoutOf, legend, massNote, percent, svg, table } from "./picture";
+import { focusOf, hoverDrawing, hoveredLines, hoveredToken } from "./hover";
 import {
-  type LinesData,
-  loadLines,
   HEADS,
   heads,
+  layout as layoutSetting,
   LAYOUTS,
-  layout as wanted,
+  type LinesData,
+  loadLines,
   mass,
   SEGMENTS,
   segments,
@@ -62,8 +62,8 @@ function Lines({ trace }: StageProps) {
     <div class="lines">
       <div class="choices">
         <Choice title={{ ko: "헤드", en: "heads" }} of={heads} options={HEADS} />
-        {value.sentence && <Choice title={{ ko: "배치", en: "layout" }} of={wanted} options={LAYOUTS} />}
-        {value.sentence && selected(wanted, LAYOUTS) === "arcs" && (
+        {value.sentence && <Choice title={{ ko: "배치", en: "layout" }} of={layoutSetting} options={LAYOUTS} />}
+        {value.sentence && selected(layoutSetting, LAYOUTS) === "arcs" && (
           <Choice title={{ ko: "선택한 토큰은", en: "a token is" }} of={sideOfSentence} options={SIDES} />
         )}
         {value.pairs && <Choice title={{ ko: "세그먼트", en: "segments" }} of={segments} options={SEGMENTS} />}
@@ -102,22 +102,22 @@ function Picture({ data }: { data: LinesData }) {
   useLayoutEffect(() => {
     const box = scroller.current;
     if (!box) return;
-    const measured = new ResizeObserver(
+    const observer = new ResizeObserver(
       () => (size.value = { width: box.clientWidth, height: box.clientHeight || 480 }),
     );
-    measured.observe(box);
-    return () => measured.disconnect();
+    observer.observe(box);
+    return () => observer.disconnect();
   }, []);
   const { width, height } = size.value;
-  const layout = useMemo(() => layoutOf(data, width, height), [data, width, height, wanted.value]);
+  const layout = useMemo(() => layoutOf(data, width, height), [data, width, height, layoutSetting.value]);
   const top = Math.min(band.value * height, layout.height);
-  const reach = Math.min(2 * height, layout.height - top);
+  const visibleHeight = Math.min(2 * height, layout.height - top);
   const labels = { query: data.weights.queries, key: data.weights.keys };
   const range = (side: Side): [number, number] => {
     const { length } = labels[side];
     if (layout.kind === "arcs") return [0, length];
     const row = layout.label(side, 0).height;
-    return [Math.min(length, Math.floor(top / row)), Math.min(length, Math.ceil((top + reach) / row))];
+    return [Math.min(length, Math.floor(top / row)), Math.min(length, Math.ceil((top + visibleHeight) / row))];
   };
   const draw = useCallback<Draw>(
     (g) => {
@@ -178,8 +178,8 @@ function Picture({ data }: { data: LinesData }) {
           lockHovered();
         }}
       >
-        <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={reach} draw={draw} label="" />
-        <HoverLayer data={data} layout={layout} top={top} reach={reach} range={range} />
+        <Canvas class={faint} style={{ top: `${top}px` }} width={layout.width} height={visibleHeight} draw={draw} label="" />
+        <HoverLayer data={data} layout={layout} top={top} visibleHeight={visibleHeight} range={range} />
         {sides.map((side) => (
           <Tokens
             key={sides.length > 1 ? side : "both"}
@@ -200,19 +200,19 @@ interface HoverLayerProps {
   readonly data: LinesData;
   readonly layout: Layout;
   readonly top: number;
-  readonly reach: number;
+  readonly visibleHeight: number;
   readonly range: (side: Side) => readonly [number, number];
 }
 
 /** Rendered for every hover, while the canvas below is unchanged. */
-function HoverLayer({ data, layout, top, reach, range }: HoverLayerProps) {
+function HoverLayer({ data, layout, top, visibleHeight, range }: HoverLayerProps) {
   const { width } = layout;
   return (
     <svg
       style={{ top: `${top}px` }}
       width={width}
-      height={reach}
-      viewBox={`0 ${top} ${width} ${reach}`}
+      height={visibleHeight}
+      viewBox={`0 ${top} ${width} ${visibleHeight}`}
       aria-hidden="true"
     >
       {hoverDrawing(data, focusOf(data), layout, styleOf(data), PAGE_COLOURS, range)}
@@ -223,9 +223,9 @@ function HoverLayer({ data, layout, top, reach, range }: HoverLayerProps) {
 /** The line within 6 pixels of a point. */
 function nearest(layout: Layout, list: readonly Line[], x: number, y: number): Line | null {
   let [min, found] = [6, null as Line | null];
-  for (const arc of list) {
-    const distance = layout.distance(arc.query, arc.key, x, y);
-    if (distance < min) [min, found] = [distance, arc];
+  for (const line of list) {
+    const distance = layout.distance(line.query, line.key, x, y);
+    if (distance < min) [min, found] = [distance, line];
   }
   return found;
 }

@@ -1,7 +1,7 @@
 /** The exported picture of the lines: its title names the heads and the processing. */
 
 import { afterEach, expect, it } from "vitest";
-import { measure, pinned, sequence, languageSetting } from "../../state/state";
+import { languageSetting, measure, pinned, sequence } from "../../state/state";
 import { testTrace } from "../../testing/testTrace";
 import { svg } from "./picture";
 import { heads } from "./series";

@@ -6,11 +6,11 @@ import { type DrawingColours, markup, PRINT_COLOURS, svgDocument, textWidth } fr
 import { displayText } from "../../draw/text";
 import { scale } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { t, type Message } from "../../i18n/i18n";
+import { type Message, t } from "../../i18n/i18n";
 import { selected } from "../choice";
 import { arcLayout, columnLayout, type Layout, type Side } from "./layout";
-import { shortWeight, focusOf, hoveredLines, hoverDrawing } from "./hover";
-import { type LinesData, loadLines, type Heads, LAYOUTS, layout as wanted } from "./series";
+import { focusOf, hoverDrawing, hoveredLines, shortWeight } from "./hover";
+import { type Heads, layout as layoutSetting, LAYOUTS, type LinesData, loadLines } from "./series";
 import { elements, type LineStyle, stroke, strokes } from "./strokes";
 
 export function layoutOf({ weights, series, heads, lines, sentence }: LinesData, width: number, height: number): Layout {
@@ -18,7 +18,7 @@ export function layoutOf({ weights, series, heads, lines, sentence }: LinesData,
   const longest = Math.max(24, ...[...queries, ...keys].map(({ text }) => textWidth(displayText(text), 13)));
   const number = heads === "all" ? Math.min(series.length * 9, 144) : series.length === 1 ? 54 : series.length * 34;
   const input = { width, height, queries: queries.length, keys: keys.length, label: longest + 16, number };
-  if (selected(wanted, LAYOUTS) === "columns" || !sentence) return columnLayout(input);
+  if (selected(layoutSetting, LAYOUTS) === "columns" || !sentence) return columnLayout(input);
   return arcLayout(
     input,
     lines.list.some(({ query, key }) => key > query),
@@ -63,11 +63,11 @@ export function legend(data: LinesData, style: LineStyle, colours: DrawingColour
 /** The names of the drawn heads, and how their weights were processed. */
 function titleOf({ location, heads, series, weights }: LinesData): string {
   const { block, layer } = location;
-  const drawn =
+  const headsText =
     heads === "focus" || heads === "pinned"
       ? `${block} ${series.map(({ name }) => name).join(", ")}`
       : `${block} L${layer}: ${t(HEAD_TITLES[heads])}`;
-  return weights.note ? `${drawn} · ${t(weights.note)}` : drawn;
+  return weights.note ? `${headsText} · ${t(weights.note)}` : headsText;
 }
 
 const HEAD_TITLES = {
@@ -82,12 +82,12 @@ export async function svg(trace: Trace): Promise<string> {
   const focus = focusOf(data, true);
   const style = { ramp: ink("light"), faint: PRINT_COLOURS.faint, tone: tone(scale.value, data.max) };
   const { queries, keys } = data.weights;
-  const where = titleOf(data);
+  const title = titleOf(data);
   const counts = { query: queries.length, key: keys.length };
   return svgDocument(
     layout.width,
     layout.height + 50,
-    `${trace.info.title}: ${where}`,
+    `${trace.info.title}: ${title}`,
     markup([
       <g opacity={focus.query + focus.key > -2 ? 0.15 : 1}>
         {elements(strokes(data.lines.list, data, layout, style, "all"))}
@@ -97,7 +97,7 @@ export async function svg(trace: Trace): Promise<string> {
       hoverDrawing(data, focus, layout, style, PRINT_COLOURS, (side) => [0, counts[side]]),
       <g transform={`translate(8 ${layout.height + 8})`}>
         <text y={10} font-size={12} fill={PRINT_COLOURS.faint}>
-          {`${where} · ${massNote(data)}`}
+          {`${title} · ${massNote(data)}`}
         </text>
         <g transform="translate(0 16)">{legend(data, style, PRINT_COLOURS)}</g>
       </g>,

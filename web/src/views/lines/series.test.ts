@@ -1,11 +1,11 @@
 /** The lines of real traces: heads, pairs, and exports equal to the trace. */
 
 import { beforeEach, describe, expect, it } from "vitest";
-import { block, head, key, layer, pinned, focusedHead, query, unit } from "../../state/state";
-import { openFixture, FIXTURES } from "../../testing/fixtures";
+import { block, focusedHead, head, key, layer, pinned, query, unit } from "../../state/state";
+import { FIXTURES, openFixture } from "../../testing/fixtures";
 import { INFO, testTrace } from "../../testing/testTrace";
 import { svg, table } from "./picture";
-import { loadLines, heads, layout, mass, segments } from "./series";
+import { heads, layout, loadLines, mass, segments } from "./series";
 
 beforeEach(() => {
   query.value = key.value = null;

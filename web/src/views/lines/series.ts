@@ -1,6 +1,6 @@
 /** The settings of the line view, and the heads and pairs that they select in a trace. */
 
-import { pinned, focusedHead } from "../../state/state";
+import { focusedHead, pinned } from "../../state/state";
 import { setting } from "../../state/settings";
 import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
@@ -9,7 +9,7 @@ import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import { headName } from "../../i18n/blocks";
 import { selected } from "../choice";
-import { type SelectedLines, selectLines, combineHeads, MAX_LINES, type Visible } from "./arcs";
+import { combineHeads, MAX_LINES, type SelectedLines, selectLines, type Visible } from "./arcs";
 
 export type Heads = "focus" | "pinned" | "mean" | "max" | "all";
 export type Segments = "all" | "aa" | "ab" | "ba" | "bb";
@@ -79,19 +79,19 @@ export async function loadLines(trace: Trace): Promise<LinesData> {
     const found = pins.findIndex((pin) => pin.block === one.block && pin.layer === one.layer && pin.head === one.head);
     return found < 0 ? null : found;
   };
-  const places: readonly HeadLocation[] =
+  const locations: readonly HeadLocation[] =
     mode === "focus"
       ? [at]
       : mode === "pinned"
         ? pinnedHere.map((pin) => ({ ...pin, sequence: at.sequence }))
         : Array.from({ length: block.heads }, (_, number) => ({ ...at, head: number }));
   const options = displayOptions();
-  const all = await Promise.all(places.map((one) => displayWeights(trace, one, options)));
+  const all = await Promise.all(locations.map((one) => displayWeights(trace, one, options)));
   const matrices = all.map(({ matrix }) => matrix);
   const series: readonly Series[] =
     mode === "mean" || mode === "max"
       ? [{ name: mode, matrix: combineHeads(matrices, mode), colour: null }]
-      : places.map((one, i) => ({
+      : locations.map((one, i) => ({
           name: headName(one),
           matrix: matrices[i],
           colour: mode === "pinned" || mode === "all" ? colourOf(one) : null,

@@ -27,11 +27,11 @@ const EXTRA_WIDTH: Readonly<Record<LineKind, number>> = { all: 0, pointed: 0.25,
 const LEVELS = 10;
 
 /** The style of a weight: darker and wider for larger weights. */
-export function stroke({ series }: LinesData, number: number, weight: number, style: LineStyle, kind: LineKind): Omit<Stroke, "d"> {
+export function stroke({ series }: LinesData, index: number, weight: number, style: LineStyle, kind: LineKind): Omit<Stroke, "d"> {
   const level = Math.ceil(style.tone(weight) * LEVELS) / LEVELS;
   const width = 0.5 + 3 * level * level + EXTRA_WIDTH[kind];
   const min = kind === "all" ? 0.06 : 0.34; // few lines stay visible even if faint
-  const { colour } = series[number];
+  const { colour } = series[index];
   if (colour !== null) return { ...headColours[colour], alpha: 2 * min + (1 - 2 * min) * level, width };
   if (series.length > 1)
     return { colour: style.faint, alpha: (min + level) / Math.sqrt(series.length + 1), width, dash: [] };
@@ -43,10 +43,10 @@ export function strokes(list: readonly Line[], data: LinesData, layout: Layout, 
   const offset = all.length <= headColours.length ? 3 : 0; // pixels between lines of one pair
   const found = new Map<string, Stroke & { parts: string[] }>();
   for (const { query, key, series, weight } of list.toReversed()) {
-    const made = stroke(data, series, weight, style, kind);
-    const alpha = dim && (weights.queries[query].special || weights.keys[key].special) ? made.alpha / 4 : made.alpha;
-    const name = `${made.colour} ${alpha}`;
-    const same = found.get(name) ?? { ...made, alpha, d: "", parts: [] };
+    const drawn = stroke(data, series, weight, style, kind);
+    const alpha = dim && (weights.queries[query].special || weights.keys[key].special) ? drawn.alpha / 4 : drawn.alpha;
+    const name = `${drawn.colour} ${alpha}`;
+    const same = found.get(name) ?? { ...drawn, alpha, d: "", parts: [] };
     same.parts.push(layout.path(query, key, offset * (series - (all.length - 1) / 2)));
     found.set(name, same);
   }

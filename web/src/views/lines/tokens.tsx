@@ -8,7 +8,7 @@ import { key, query } from "../../state/state";
 import type { Label } from "../../trace/display";
 import { t } from "../../i18n/i18n";
 import type { Layout, Side } from "./layout";
-import { SIDES, side as sideOfSentence } from "./series";
+import { side as sideOfSentence, SIDES } from "./series";
 
 interface TokensProps {
   readonly side: Side;

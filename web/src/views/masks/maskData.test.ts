@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { openFixture, FIXTURES } from "../../testing/fixtures";
+import { FIXTURES, openFixture } from "../../testing/fixtures";
 import { valueAt } from "../calculation/arithmetic";
 import { causalMask, leakedWeight, loadMasks, paddingMask, printMaskRow } from "./maskData";
 

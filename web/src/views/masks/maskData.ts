@@ -2,7 +2,7 @@
 
 import type { HeadLocation, Sequence } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
-import { valueAt, type Numbers, softmax, table } from "../calculation/arithmetic";
+import { type Numbers, softmax, table, valueAt } from "../calculation/arithmetic";
 
 export interface MaskData {
   readonly padding: Numbers; // 1 = may attend

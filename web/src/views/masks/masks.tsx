@@ -6,8 +6,8 @@ import { useAsync } from "../../state/useAsync";
 import { setting } from "../../state/settings";
 import { focusedHead, sequence } from "../../state/state";
 import type { Trace } from "../../trace/trace";
-import { t, type Message } from "../../i18n/i18n";
-import { valueAt, type Numbers } from "../calculation/arithmetic";
+import { type Message, t } from "../../i18n/i18n";
+import { type Numbers, valueAt } from "../calculation/arithmetic";
 import { Heatmap } from "../calculation/heatmap";
 import { colourScale } from "../calculation/paint";
 import { matrixSvg, matrixTable } from "../calculation/picture";
@@ -16,7 +16,7 @@ import { pieceNames } from "../calculation/steps";
 import { formatNumber } from "../calculation/formatSum";
 import type { StageProps, ViewRenderer } from "../view";
 import "./masks.css";
-import { type MaskData, loadMasks, printMaskRow } from "./maskData";
+import { loadMasks, type MaskData, printMaskRow } from "./maskData";
 
 export const masks: ViewRenderer = {
   Stage,
@@ -117,7 +117,7 @@ function Picture({ label, numbers, mask, rows, columns }: PictureProps) {
 function FocusedCellDetails({ masks, rows, columns }: { readonly masks: MaskData; readonly rows: readonly string[]; readonly columns: readonly string[] }) {
   const [r, c] = focusedCell(hoveredCell, lockedCell, masks.combined.rows, masks.combined.columns) ?? [0, 0];
   const open = valueAt(masks.combined, r, c) === 1;
-  const why = open
+  const reason = open
     ? t({ ko: "어텐션 허용", en: "may attend" })
     : [!valueAt(masks.padding, r, c) && t({ ko: "패딩", en: "padding" }), !valueAt(masks.causal, r, c) && t({ ko: "뒤의 토큰", en: "later token" })]
         .filter((word) => word)
@@ -125,7 +125,7 @@ function FocusedCellDetails({ masks, rows, columns }: { readonly masks: MaskData
   const score = (numbers: Numbers | null) => (numbers ? formatNumber(valueAt(numbers, r, c)) : "–");
   return (
     <output class="masks-details" data-role="cell-details">
-      {`${rows[r]} → ${columns[c]}: ${why} · ${score(masks.scores)} → ${score(masks.masked)} → ${formatNumber(valueAt(masks.weights, r, c))}`}
+      {`${rows[r]} → ${columns[c]}: ${reason} · ${score(masks.scores)} → ${score(masks.masked)} → ${formatNumber(valueAt(masks.weights, r, c))}`}
       {`\nmask[${r}] = ${printMaskRow(masks.combined, r, trueMeansVisible().value)}`}
       {!masks.agrees && `\n${t({ ko: "✗ 기록된 마스크가 ① ∧ ②와 다름", en: "✗ the recorded mask differs from ① ∧ ②" })}`}
     </output>

@@ -4,7 +4,7 @@ import { css, type Ramp } from "../../draw/colours";
 import { hatch, rampStep, type Tone } from "../../draw/paint";
 import type { Palette } from "../../draw/palette";
 import { displayText, labelParts } from "../../draw/text";
-import type { Label, DisplayedWeights } from "../../trace/display";
+import type { DisplayedWeights, Label } from "../../trace/display";
 import { cornerOf, type Frame, MIN_CELL_FOR_NUMBERS, rangeOf, TOTALS_SIZE } from "./frame";
 
 type G = CanvasRenderingContext2D;
@@ -32,7 +32,7 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
   g.rect(left, top, width, height);
   g.clip();
   const hidden = new Path2D();
-  let some = false;
+  let hasHidden = false;
   for (let row = firstRow; row < lastRow; row++)
     for (let from = first, to = first; from < last; from = to + 1) {
       while (from < last && weights.allowed[row * frame.columns + from]) from++;
@@ -41,7 +41,7 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
       if (to === from) continue;
       const [x, y] = cornerOf(frame, row, from);
       hidden.rect(x, y, (to - from) * cell, cell);
-      some = true;
+      hasHidden = true;
     }
   if (dim) {
     g.globalAlpha = 0.65;
@@ -52,7 +52,7 @@ export function drawHidden(g: G, weights: DisplayedWeights, frame: Frame, colour
       if (weights.keys[column].special) g.fillRect(cornerOf(frame, 0, column)[0], top, cell, height);
     g.globalAlpha = 1;
   }
-  if (some) {
+  if (hasHidden) {
     g.clip(hidden);
     hatch(g, left, top, width, height, colours.hidden);
   }
@@ -180,8 +180,8 @@ function fitText(g: G, text: string, maxWidth: number): string {
 /** The sum of each column below, and of each row at the right unless all are 1, as bars relative to the maximum. */
 export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette): void {
   const { left, top, width, height, cell } = frame;
-  const long = TOTALS_SIZE - 10;
-  const thick = Math.max(cell - 1, Math.min(cell, 1));
+  const barLength = TOTALS_SIZE - 10;
+  const barWidth = Math.max(cell - 1, Math.min(cell, 1));
   g.fillStyle = colours.edge;
   const [first, last] = rangeOf(frame.x, width, cell, frame.columns);
   for (let i = first; i < last; i++) {
@@ -190,19 +190,19 @@ export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette)
     g.fillRect(
       from,
       top + height + 4,
-      Math.min(x + thick, left + width) - from,
-      (long * totals.received[i]) / totals.max,
+      Math.min(x + barWidth, left + width) - from,
+      (barLength * totals.columnSums[i]) / totals.maxColumnSum,
     );
   }
-  const [firstRow, lastRow] = totals.alike ? [0, 0] : rangeOf(frame.y, height, cell, frame.rows);
+  const [firstRow, lastRow] = totals.allRowsEqual ? [0, 0] : rangeOf(frame.y, height, cell, frame.rows);
   for (let i = firstRow; i < lastRow; i++) {
     const y = top + (i - frame.y) * cell;
     const from = Math.max(y, top);
     g.fillRect(
       left + width + 4,
       from,
-      (long * totals.given[i]) / totals.mostGiven,
-      Math.min(y + thick, top + height) - from,
+      (barLength * totals.rowSums[i]) / totals.maxRowSum,
+      Math.min(y + barWidth, top + height) - from,
     );
   }
   g.fillStyle = colours.soft;
@@ -213,24 +213,24 @@ export function drawTotals(g: G, totals: Totals, frame: Frame, colours: Palette)
 }
 
 export interface Totals {
-  readonly received: Float32Array; // by key
-  readonly given: Float32Array; // by query
-  readonly max: number;
-  readonly mostGiven: number;
-  readonly alike: boolean; // all rows sum to 1 or 0
+  readonly columnSums: Float32Array; // by key
+  readonly rowSums: Float32Array; // by query
+  readonly maxColumnSum: number;
+  readonly maxRowSum: number;
+  readonly allRowsEqual: boolean; // all rows sum to 1 or 0
 }
 
 export function computeTotals({ matrix: { rows, columns, data } }: Pick<DisplayedWeights, "matrix">): Totals {
-  const received = new Float32Array(columns);
-  const given = new Float32Array(rows);
+  const columnSums = new Float32Array(columns);
+  const rowSums = new Float32Array(rows);
   for (let row = 0; row < rows; row++)
     for (let column = 0; column < columns; column++) {
-      received[column] += data[row * columns + column];
-      given[row] += data[row * columns + column];
+      columnSums[column] += data[row * columns + column];
+      rowSums[row] += data[row * columns + column];
     }
   const max = (totals: Float32Array) => totals.reduce((a, b) => Math.max(a, b), 0) || 1;
-  const alike = given.every((sum) => sum === 0 || Math.abs(sum - 1) < 1e-2);
-  return { received, given, max: max(received), mostGiven: max(given), alike };
+  const allRowsEqual = rowSums.every((sum) => sum === 0 || Math.abs(sum - 1) < 1e-2);
+  return { columnSums, rowSums, maxColumnSum: max(columnSums), maxRowSum: max(rowSums), allRowsEqual };
 }
 
 /** Frames of a row, a column and their cell: thin if hovered, thick with handles if locked. */

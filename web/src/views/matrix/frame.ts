@@ -35,12 +35,12 @@ export function frameOf(rows: number, columns: number, space: AvailableSpace, vi
   const left = Math.min(space.rowLabel, MAX_LABEL_WIDTH) + 10;
   const upright = columns > 12 || space.columnLabel > 48;
   const top = upright ? Math.min(space.columnLabel, MAX_LABEL_WIDTH) + 10 : 22;
-  const [wide, high] = [Math.max(space.width - left - TOTALS_SIZE, 60), Math.max(space.height - top - TOTALS_SIZE, 60)];
-  const fitting = Math.min(wide / columns, high / rows, MAX_FIT_CELL);
-  const fit = fitting >= 4 ? Math.floor(fitting) : fitting;
+  const [plotWidth, plotHeight] = [Math.max(space.width - left - TOTALS_SIZE, 60), Math.max(space.height - top - TOTALS_SIZE, 60)];
+  const fitSize = Math.min(plotWidth / columns, plotHeight / rows, MAX_FIT_CELL);
+  const fit = fitSize >= 4 ? Math.floor(fitSize) : fitSize;
   const cell = Math.min(fit * Math.max(viewport.zoom, 1), Math.max(MAX_CELL, fit));
-  const [width, height] = [Math.min(wide, columns * cell), Math.min(high, rows * cell)];
-  const within = (at: number, count: number, seen: number) => Math.max(0, Math.min(at, count - seen / cell));
+  const [width, height] = [Math.min(plotWidth, columns * cell), Math.min(plotHeight, rows * cell)];
+  const within = (at: number, count: number, visible: number) => Math.max(0, Math.min(at, count - visible / cell));
   return {
     rows,
     columns,
@@ -69,8 +69,8 @@ export function cornerOf({ left, top, cell, x, y }: Frame, row: number, column: 
 }
 
 /** Rows or columns that are at least partly visible, [first, last). */
-export function rangeOf(at: number, seen: number, cell: number, count: number): readonly [number, number] {
-  return [Math.floor(at), Math.min(count, Math.ceil(at + seen / cell))];
+export function rangeOf(at: number, visible: number, cell: number, count: number): readonly [number, number] {
+  return [Math.floor(at), Math.min(count, Math.ceil(at + visible / cell))];
 }
 
 /** Zooms by a factor around a point. */
@@ -84,9 +84,9 @@ export function zoomAt(frame: Frame, zoom: number, factor: number, px: number, p
 
 /** Scrolls as little as necessary to show a cell. */
 export function scrolledTo(frame: Frame, row: number, column: number): { readonly x: number; readonly y: number } {
-  const near = (at: number, seen: number, cell: number) => Math.max(cell + 1 - seen, Math.min(at, cell));
+  const scrollTo = (at: number, visible: number, cell: number) => Math.max(cell + 1 - visible, Math.min(at, cell));
   return {
-    x: near(frame.x, frame.width / frame.cell, column),
-    y: near(frame.y, frame.height / frame.cell, row),
+    x: scrollTo(frame.x, frame.width / frame.cell, column),
+    y: scrollTo(frame.y, frame.height / frame.cell, row),
   };
 }

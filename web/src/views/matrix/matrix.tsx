@@ -7,14 +7,14 @@ import { rampStep, tone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { drawnFraction } from "../../state/coverage";
 import { headKey } from "../../state/session";
-import { measure, pinned, focusedHead, scale } from "../../state/state";
+import { focusedHead, measure, pinned, scale } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, View } from "../view";
 import "./matrix.css";
 import { Panel } from "./panel";
 import { svg, table } from "./picture";
-import { asTable, left, setViewport, RANGES, range, top, zoom } from "./settings";
+import { asTable, left, range, RANGES, setViewport, top, zoom } from "./settings";
 import { AccessibleTable } from "./accessibleTable";
 
 export const matrix: View = {
@@ -39,9 +39,9 @@ function Matrix({ trace }: StageProps) {
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
-    watch.observe(element);
-    return () => watch.disconnect();
+    const observer = new ResizeObserver(() => setSize({ width: element.clientWidth, height: element.clientHeight }));
+    observer.observe(element);
+    return () => observer.disconnect();
   }, []);
   useEffect(() => {
     drawnFraction.value = 1;
@@ -106,7 +106,7 @@ function Legend() {
     linear: { ko: "선형", en: "linear" },
     log: { ko: "로그", en: "log" },
   };
-  const whole = measure.value === "values" || range.value === "most" ? t({ ko: "최대", en: "max" }) : "1";
+  const maxText = measure.value === "values" || range.value === "most" ? t({ ko: "최대", en: "max" }) : "1";
   return (
     <span class="matrix-legend">
       0
@@ -114,8 +114,8 @@ function Legend() {
         width={96}
         height={12}
         label={t({
-          ko: `색상: 0에서 ${whole}까지, ${names[scale.value].ko} 스케일`,
-          en: `colours: 0 to ${whole}, ${names[scale.value].en} scale`,
+          ko: `색상: 0에서 ${maxText}까지, ${names[scale.value].ko} 스케일`,
+          en: `colours: 0 to ${maxText}, ${names[scale.value].en} scale`,
         })}
         draw={(g) => {
           for (let x = 0; x < 96; x++) {
@@ -124,7 +124,7 @@ function Legend() {
           }
         }}
       />
-      {whole} <small>({t(names[scale.value])})</small>
+      {maxText} <small>({t(names[scale.value])})</small>
     </span>
   );
 }

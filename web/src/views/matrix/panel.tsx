@@ -11,7 +11,7 @@ import { displayText } from "../../draw/text";
 import { AccessibleGrid, gridStep } from "../../shell/accessibleGrid";
 import { labelIndex } from "../../state/labels";
 import { useAsync } from "../../state/useAsync";
-import { selectHead, toggleLock, hoverOver } from "../../state/actions";
+import { hoverOver, selectHead, toggleLock } from "../../state/actions";
 import {
   block,
   focusKey,
@@ -27,13 +27,13 @@ import {
 } from "../../state/state";
 import type { HeadLocation } from "../../trace/format";
 import { valueAt } from "../../trace/matrix";
-import { type Label, labels, displayWeights } from "../../trace/display";
+import { displayWeights, type Label, labels } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { BLOCKS, headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
-import { drawCells, drawFocus, drawHidden, drawLabels, drawNumbers, drawTotals, computeTotals } from "./drawing";
+import { computeTotals, drawCells, drawFocus, drawHidden, drawLabels, drawNumbers, drawTotals } from "./drawing";
 import { cellAt, type Frame, frameOf, scrolledTo, zoomAt } from "./frame";
-import { left, setViewport, range, top, zoom } from "./settings";
+import { left, range, setViewport, top, zoom } from "./settings";
 
 interface PanelProps {
   readonly trace: Trace;
@@ -69,10 +69,10 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
   const plain = unit.value === "piece" && measure.value === "weights" && specials.value !== "renormalise"; // as in thumbnails
   const image = useThumbnail(trace, location, plain && picture === null);
   const dots = frame.cell * (globalThis.devicePixelRatio || 1); // below 1, each pixel is the maximum of several cells
-  const [high, wide] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
+  const [pixelRows, pixelColumns] = [Math.min(dots, 1) * queries.length, Math.min(dots, 1) * keys.length];
   const cells = useMemo(
-    () => picture && toCanvas(paint(maxPool(picture.matrix, high, wide), ink(shade.value), tone(scale.value, max))),
-    [picture, max, high, wide, shade.value, scale.value],
+    () => picture && toCanvas(paint(maxPool(picture.matrix, pixelRows, pixelColumns), ink(shade.value), tone(scale.value, max))),
+    [picture, max, pixelRows, pixelColumns, shade.value, scale.value],
   );
   const drawGround: Draw = (g, colours) => {
     g.fillStyle = colours.paper;
@@ -108,8 +108,8 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
 
 /** The sides that a head shares with the focused head: only there do rows and columns refer to the same tokens. */
 function sidesOf(trace: Trace, location: HeadLocation): Sides {
-  const [here, focus] = [trace.block(location.block), trace.block(block.value)];
-  return { rows: here.queries === focus.queries, columns: here.keys === focus.keys };
+  const [panelBlock, focus] = [trace.block(location.block), trace.block(block.value)];
+  return { rows: panelBlock.queries === focus.queries, columns: panelBlock.keys === focus.keys };
 }
 
 interface Sides {

@@ -1,14 +1,14 @@
 /** Export of the matrix as SVG and as a table. */
 
 import { css, ink } from "../../draw/colours";
-import { paint, toCanvas, rampStep, tone } from "../../draw/paint";
-import { matrixCells, type Child, element, label, PRINT_COLOURS, svgDocument, rect, shortNumber, textWidth } from "../../draw/svg";
+import { paint, rampStep, toCanvas, tone } from "../../draw/paint";
+import { type Child, element, label, matrixCells, PRINT_COLOURS, rect, shortNumber, svgDocument, textWidth } from "../../draw/svg";
 import { displayText } from "../../draw/text";
 import { labelIndex } from "../../state/labels";
-import { key, measure, pinned, focusedHead, query, scale } from "../../state/state";
+import { focusedHead, key, measure, pinned, query, scale } from "../../state/state";
 import type { HeadLocation } from "../../trace/format";
 import { type Matrix, rowOf } from "../../trace/matrix";
-import { type Label, displayWeights } from "../../trace/display";
+import { displayWeights, type Label } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import { t } from "../../i18n/i18n";
@@ -28,11 +28,11 @@ export async function svg(trace: Trace): Promise<string> {
   const all = heads();
   const panels = await Promise.all(all.map((one, i) => panel(trace, one, all.length > 1 ? `${i + 1} · ` : "")));
   const across = Math.min(2, panels.length);
-  const wide = Math.max(...panels.map(({ width }) => width));
-  const high = Math.max(...panels.map(({ height }) => height));
+  const panelWidth = Math.max(...panels.map(({ width }) => width));
+  const panelHeight = Math.max(...panels.map(({ height }) => height));
   return svgDocument(
-    across * wide,
-    Math.ceil(panels.length / across) * high,
+    across * panelWidth,
+    Math.ceil(panels.length / across) * panelHeight,
     `${trace.info.title}: ${all.map(headTitle).join(", ")}`,
     element(
       "pattern",
@@ -40,7 +40,7 @@ export async function svg(trace: Trace): Promise<string> {
       element("path", { d: `M0 0L${GAP} ${GAP}`, stroke: PRINT_COLOURS.line }),
     ),
     panels.map(({ drawing }, i) =>
-      element("g", { transform: `translate(${shortNumber((i % across) * wide)} ${shortNumber(Math.floor(i / across) * high)})` }, drawing),
+      element("g", { transform: `translate(${shortNumber((i % across) * panelWidth)} ${shortNumber(Math.floor(i / across) * panelHeight)})` }, drawing),
     ),
   );
 }
@@ -133,8 +133,8 @@ function hidden(allowed: Uint8Array, { rows, columns }: Matrix, left: number, to
     for (let from = 0, to; from < columns; from = to) {
       for (to = from + 1; to < columns; to++) if (allowed[row * columns + to] !== allowed[row * columns + from]) break;
       if (allowed[row * columns + from]) continue;
-      const wide = shortNumber((to - from) * size);
-      path.push(`M${shortNumber(left + from * size)} ${shortNumber(top + row * size)}h${wide}v${shortNumber(size)}h-${wide}z`);
+      const panelWidth = shortNumber((to - from) * size);
+      path.push(`M${shortNumber(left + from * size)} ${shortNumber(top + row * size)}h${panelWidth}v${shortNumber(size)}h-${panelWidth}z`);
     }
   return path.join("");
 }

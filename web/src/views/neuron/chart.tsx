@@ -15,12 +15,12 @@ export function chart({ data, queryRow, ranges, columns, shade, colours }: HeadD
   const q = vector(data.parts.q, query);
   const k = vector(data.parts.k, key);
   const { each, running } = products(q, k, order);
-  const wide = columns.total - LEFT - 52;
-  const step = wide / order.length;
-  const low = Math.min(0, ...running, ...each);
-  const high = Math.max(1e-6, ...running, ...each);
+  const plotWidth = columns.total - LEFT - 52;
+  const step = plotWidth / order.length;
+  const minValue = Math.min(0, ...running, ...each);
+  const maxValue = Math.max(1e-6, ...running, ...each);
   const x = (n: number) => (LEFT + n * step).toFixed(2);
-  const y = (value: number) => (TOP + ((high - value) / (high - low)) * PLOT).toFixed(2);
+  const y = (value: number) => (TOP + ((maxValue - value) / (maxValue - minValue)) * PLOT).toFixed(2);
   const bars = (sign: number) =>
     each
       .map((value, n) => (value * sign > 0 ? `M${x(n + 0.15)} ${y(0)}H${x(n + 0.85)}V${y(value)}H${x(n + 0.15)}z` : ""))
@@ -35,11 +35,11 @@ export function chart({ data, queryRow, ranges, columns, shade, colours }: HeadD
       <text y={28} font-size={12} fill={colours.ink}>
         k
       </text>
-      {strips([q], order, [LEFT, 2, wide, 13], ranges.q, shade)}
-      {strips([k], order, [LEFT, 18, wide, 13], ranges.k, shade)}
+      {strips([q], order, [LEFT, 2, plotWidth, 13], ranges.q, shade)}
+      {strips([k], order, [LEFT, 18, plotWidth, 13], ranges.k, shade)}
       <path d={bars(1)} fill={css(diverging(shade), 222)} />
       <path d={bars(-1)} fill={css(diverging(shade), 33)} />
-      <path d={`M${LEFT} ${y(0)}h${wide}`} stroke={colours.line} />
+      <path d={`M${LEFT} ${y(0)}h${plotWidth}`} stroke={colours.line} />
       <path
         d={`M${LEFT} ${y(0)}${running.map((sum, n) => `L${x(n + 1)} ${y(sum)}`).join("")}`}
         fill="none"
@@ -47,7 +47,7 @@ export function chart({ data, queryRow, ranges, columns, shade, colours }: HeadD
         stroke-width={1.5}
       />
       <circle cx={x(order.length)} cy={y(end)} r={2.6} fill={colours.accent} />
-      <text x={LEFT + wide + 6} y={Number(y(end)) + 4} fill={colours.ink} font-size={12} font-weight={700}>
+      <text x={LEFT + plotWidth + 6} y={Number(y(end)) + 4} fill={colours.ink} font-size={12} font-weight={700}>
         {formatShort(end)}
       </text>
       {order.map((i, n) =>

@@ -2,7 +2,7 @@
 
 import { css, diverging, type Shade } from "../../draw/colours";
 import { signedTone } from "../../draw/paint";
-import { type DrawingColours, cellPaths, textWidth } from "../../draw/svg";
+import { cellPaths, type DrawingColours, textWidth } from "../../draw/svg";
 import { t } from "../../i18n/i18n";
 import { type HeadData, type QueryRow, vector } from "./headData";
 import { formatShort, scaleText } from "./format";
@@ -114,23 +114,23 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
   const q = vector(data.parts.q, query);
   const vectors = keys.map((key) => vector(data.parts.k, key));
   const [k, product, running] = columns.strips;
-  const high = keys.length * ROW;
-  const wide = (2 * columns.stripWidth) / 3 - 6;
-  const up = (sum: number) => (ROW - 7) * (1 - (sum - ranges.low) / (ranges.high - ranges.low)) + 3.5;
+  const rowsHeight = keys.length * ROW;
+  const sumWidth = (2 * columns.stripWidth) / 3 - 6;
+  const sumY = (sum: number) => (ROW - 7) * (1 - (sum - ranges.low) / (ranges.high - ranges.low)) + 3.5;
   return (
     <g font-size={12} fill={colours.ink}>
-      {strips(vectors, order, [k, 0, columns.stripWidth, high], ranges.k, shade)}
+      {strips(vectors, order, [k, 0, columns.stripWidth, rowsHeight], ranges.k, shade)}
       {strips(
         vectors.map((one) => one.map((value, i) => value * q[i])),
         order,
-        [product, 0, columns.stripWidth, high],
+        [product, 0, columns.stripWidth, rowsHeight],
         ranges.product,
         shade,
       )}
       {keys.map((key, n) => {
         const visible = row.allowed[key];
-        const sums = products(q, vectors[n], order).running.map((sum) => up(sum).toFixed(1));
-        const along = (i: number) => (running + ((i + 1) * wide) / order.length).toFixed(1);
+        const sums = products(q, vectors[n], order).running.map((sum) => sumY(sum).toFixed(1));
+        const sumX = (i: number) => (running + ((i + 1) * sumWidth) / order.length).toFixed(1);
         const right = Math.abs(row.weights[key] - recorded[key]) <= data.tolerance;
         const numbers = [
           formatShort(row.dots[key]),
@@ -142,14 +142,14 @@ export function tableBody({ data, queryRow, ranges, columns, shade, colours }: H
         ];
         return (
           <g key={key} transform={`translate(0 ${n * ROW})`} fill={visible ? colours.ink : colours.faint}>
-            <path d={`M0 0H${running - 8}M${running} ${up(0)}h${wide}`} stroke={colours.line} />
+            <path d={`M0 0H${running - 8}M${running} ${sumY(0)}h${sumWidth}`} stroke={colours.line} />
             <path
-              d={`M${running} ${up(0)}${sums.map((sum, i) => `L${along(i)} ${sum}`).join("")}`}
+              d={`M${running} ${sumY(0)}${sums.map((sum, i) => `L${sumX(i)} ${sum}`).join("")}`}
               fill="none"
               stroke={visible ? colours.accent : colours.faint}
               stroke-width={1.25}
             />
-            <circle cx={running + wide} cy={sums[sums.length - 1]} r={2.2} fill={visible ? colours.accent : colours.faint} />
+            <circle cx={running + sumWidth} cy={sums[sums.length - 1]} r={2.2} fill={visible ? colours.accent : colours.faint} />
             <rect x={columns.numbers[3] + 14} y={ROW - 3} width={72 * recorded[key]} height={2} fill={colours.accent} />
             <text x={columns.token} y={16} font-size={13} text-anchor="end">
               {fitText(data.keys[key], columns.token - 8)}

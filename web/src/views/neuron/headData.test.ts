@@ -1,10 +1,10 @@
 /** Every weight of real traces is recomputed: all kinds of models, all blocks, layers, heads and queries. */
 
 import { beforeEach, describe, expect, it } from "vitest";
-import { block, head, key, layer, focusedHead, query } from "../../state/state";
-import { openFixture, FIXTURES } from "../../testing/fixtures";
+import { block, focusedHead, head, key, layer, query } from "../../state/state";
+import { FIXTURES, openFixture } from "../../testing/fixtures";
 import type { Trace } from "../../trace/trace";
-import { select, loadHead, pairs, sort } from "./headData";
+import { loadHead, pairs, select, sort } from "./headData";
 import { svg, table } from "./picture";
 import { TOLERANCE } from "./recompute";
 

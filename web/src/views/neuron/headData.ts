@@ -8,7 +8,7 @@ import type { Matrix } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
 import { selected } from "../choice";
-import { dimensions, type HeadParts, recomputeRow, type RecomputedRow, TOLERANCE } from "./recompute";
+import { dimensions, type HeadParts, type RecomputedRow, recomputeRow, TOLERANCE } from "./recompute";
 
 export const SORTS: Readonly<Record<"index" | "contribution", Message>> = {
   index: { ko: "번호순", en: "by index" },
@@ -87,8 +87,8 @@ export function select(
   const { q, k } = data.parts;
   const query = within(focus.query, q.rows) ?? data.first;
   const recorded = vector(data.weights, query);
-  const strongest = recorded.reduce((best, weight, at) => (weight > recorded[best] ? at : best), 0);
-  const key = within(focus.key, k.rows) ?? strongest;
+  const topKey = recorded.reduce((best, weight, at) => (weight > recorded[best] ? at : best), 0);
+  const key = within(focus.key, k.rows) ?? topKey;
   const locked = within(focus.locked, k.rows);
   const by = selected(sort, SORTS) === "contribution" ? vector(k, locked ?? key) : null;
   const order = dimensions(vector(q, query), by, data.rotary && pairs.value === true && q.columns % 2 === 0);

@@ -2,10 +2,10 @@
 
 import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { toggleLock, hoverOver } from "../../state/actions";
+import { hoverOver, toggleLock } from "../../state/actions";
 import { key as lockedKey, query as lockedQuery } from "../../state/state";
 import { t } from "../../i18n/i18n";
-import { tableBody, type HeadDrawing, tableHead, ROW } from "./drawing";
+import { type HeadDrawing, ROW, tableBody, tableHead } from "./drawing";
 import type { Selection } from "./headData";
 import { formatShort } from "./format";
 
@@ -23,9 +23,9 @@ export function KeyList({ drawing, selection }: KeysProps) {
   useLayoutEffect(() => {
     const box = scroller.current;
     if (!box) return;
-    const measured = new ResizeObserver(() => (height.value = box.clientHeight || 320));
-    measured.observe(box);
-    return () => measured.disconnect();
+    const observer = new ResizeObserver(() => (height.value = box.clientHeight || 320));
+    observer.observe(box);
+    return () => observer.disconnect();
   }, []);
   const count = data.keys.length;
   const from = Math.min(count, Math.floor((band.value * height.value) / ROW));
@@ -33,24 +33,24 @@ export function KeyList({ drawing, selection }: KeysProps) {
   const rows = Array.from({ length: to - from }, (_, i) => from + i);
   const active = useComputed(() => `neuron-key-${selection.value.key}`);
 
-  const walk = (by: number) => {
+  const moveKey = (by: number) => {
     const at = Math.max(0, Math.min(count - 1, selection.peek().key + by));
     const box = scroller.current;
     if (box && (at * ROW < box.scrollTop || (at + 1) * ROW > box.scrollTop + height.value))
       box.scrollTop = at * ROW - height.value / 2;
     hoverOver(query, at, true);
   };
-  const ask = (by: number) => {
+  const moveQuery = (by: number) => {
     hoverOver(null, null, true);
     lockedQuery.value = Math.max(0, Math.min(data.queries.length - 1, query + by));
   };
   const moves: Readonly<Record<string, () => void>> = {
-    ArrowUp: () => walk(-1),
-    ArrowDown: () => walk(1),
-    Home: () => walk(-count),
-    End: () => walk(count),
-    ArrowLeft: () => ask(-1),
-    ArrowRight: () => ask(1),
+    ArrowUp: () => moveKey(-1),
+    ArrowDown: () => moveKey(1),
+    Home: () => moveKey(-count),
+    End: () => moveKey(count),
+    ArrowLeft: () => moveQuery(-1),
+    ArrowRight: () => moveQuery(1),
     Enter: () => toggleLock(query, selection.peek().key),
   };
   const under = (event: MouseEvent) => {

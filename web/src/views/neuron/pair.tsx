@@ -4,8 +4,8 @@ import type { ReadonlySignal } from "@preact/signals";
 import { t } from "../../i18n/i18n";
 import { chart, CHART_HEIGHT } from "./chart";
 import type { HeadDrawing } from "./drawing";
-import { type Selection, open, vector } from "./headData";
-import { formatShort, formatDifference, formatFull, scaleText } from "./format";
+import { open, type Selection, vector } from "./headData";
+import { formatDifference, formatFull, formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
 export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {

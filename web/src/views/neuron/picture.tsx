@@ -5,8 +5,8 @@ import { key, query } from "../../state/state";
 import type { Trace } from "../../trace/trace";
 import { headName } from "../../i18n/blocks";
 import { chart, CHART_HEIGHT } from "./chart";
-import { tableBody, columnsOf, tableHead, rangesOf, ROW } from "./drawing";
-import { select, loadHead } from "./headData";
+import { columnsOf, rangesOf, ROW, tableBody, tableHead } from "./drawing";
+import { loadHead, select } from "./headData";
 
 const MAX_KEYS = 48; // keys with the largest weights
 
@@ -19,15 +19,15 @@ async function lockedSelection(trace: Trace) {
 export async function svg(trace: Trace): Promise<string> {
   const { data, queryRow, key } = await lockedSelection(trace);
   const { recorded } = queryRow;
-  const heaviest = [...data.keys.keys()].sort((a, b) => recorded[b] - recorded[a]).slice(0, MAX_KEYS);
-  const keys = heaviest.sort((a, b) => a - b);
+  const topKeys = [...data.keys.keys()].sort((a, b) => recorded[b] - recorded[a]).slice(0, MAX_KEYS);
+  const keys = topKeys.sort((a, b) => a - b);
   const columns = columnsOf(860, data);
   const drawing = { data, queryRow, ranges: rangesOf(data, queryRow), columns, shade: "light", colours: PRINT_COLOURS } as const;
-  const high = 56 + keys.length * ROW;
+  const listHeight = 56 + keys.length * ROW;
   const pair = `${data.queries[queryRow.query]} → ${data.keys[key]}`;
   return svgDocument(
     columns.total + 20,
-    high + CHART_HEIGHT + 16,
+    listHeight + CHART_HEIGHT + 16,
     `${trace.info.title}: ${data.location.block} ${headName(data.location)}, ${pair}`,
     markup(
       <g transform="translate(10 4)">
@@ -40,10 +40,10 @@ export async function svg(trace: Trace): Promise<string> {
           fill-opacity={0.14}
         />
         <g transform="translate(0 44)">{tableBody(drawing, keys)}</g>
-        <text y={high + 6} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
+        <text y={listHeight + 6} font-size={13} font-weight={700} fill={PRINT_COLOURS.ink}>
           {pair}
         </text>
-        <g transform={`translate(0 ${high + 12})`}>{chart(drawing, key)}</g>
+        <g transform={`translate(0 ${listHeight + 12})`}>{chart(drawing, key)}</g>
       </g>,
     ),
   );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openFixture } from "../../testing/fixtures";
-import { valueAt, sinusoids, table } from "../calculation/arithmetic";
-import { binaryDigits, biasByDistance, cosineSimilarities, sineDials, digitCount, frequency, shiftedDotProduct, shiftError, normalisedPosition, shiftMatrix } from "./encodingMath";
+import { sinusoids, table, valueAt } from "../calculation/arithmetic";
+import { biasByDistance, binaryDigits, cosineSimilarities, digitCount, frequency, normalisedPosition, shiftedDotProduct, shiftError, shiftMatrix, sineDials } from "./encodingMath";
 
 describe("the normalised index", () => {
   it("of position 3 depends on the length", () => {

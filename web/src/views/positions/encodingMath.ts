@@ -1,6 +1,6 @@
 /** Five ways to encode a position, and a proof of the shift property of sines and cosines. */
 
-import { valueAt, type Numbers, matmul, rotate, sinusoids, table } from "../calculation/arithmetic";
+import { matmul, type Numbers, rotate, sinusoids, table, valueAt } from "../calculation/arithmetic";
 
 /** Position p of n as a fraction: p / (n - 1). */
 export function normalisedPosition(p: number, n: number): number {

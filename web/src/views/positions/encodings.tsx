@@ -9,12 +9,12 @@ import { signedTone } from "../../draw/paint";
 import { shade } from "../../draw/palette";
 import { setting } from "../../state/settings";
 import type { Message } from "../../i18n/i18n";
-import { valueAt, type Numbers, matmul, sinusoids, table, transpose } from "../calculation/arithmetic";
+import { matmul, type Numbers, sinusoids, table, transpose, valueAt } from "../calculation/arithmetic";
 import { Heatmap } from "../calculation/heatmap";
 import { frac, math, sub, sup } from "../calculation/mathml";
 import { type Cell, focusedCell } from "../calculation/cellFocus";
-import { formatNumber, formatDifference } from "../calculation/formatSum";
-import { binaryDigits, sineDials, digitCount, frequency, shiftError, normalisedPosition, shiftMatrix } from "./encodingMath";
+import { formatDifference, formatNumber } from "../calculation/formatSum";
+import { binaryDigits, digitCount, frequency, normalisedPosition, shiftError, shiftMatrix, sineDials } from "./encodingMath";
 
 export const n = () => setting<number>("positions", "n", 64);
 export const d = () => setting<number>("positions", "d", 128);
@@ -40,7 +40,7 @@ const normalised = () => table(n().value, 1, (at) => normalisedPosition(at, n().
 const digits = () => binaryDigits(n().value);
 const waves = () => sinusoids(n().value, d().value, base());
 const products = () => matmul(waves(), transpose(waves()));
-const turns = () => shiftMatrix(delta().value, d().value, base());
+const shiftTable = () => shiftMatrix(delta().value, d().value, base());
 
 const WAVE = frac("p", sup("base", frac("2 i", "d")));
 
@@ -94,10 +94,10 @@ export const ENCODINGS: readonly PositionEncoding[] = [
     uses: ["d", "base"],
     formula: () => math(sub("PE", "p , 2 i"), "= sin", WAVE, ",", sub("PE", "p , 2 i + 1"), "= cos", WAVE),
     description: () => {
-      const turn = formatNumber((2 * Math.PI) / frequency(d().value / 2 - 1, d().value, base()), 0);
+      const period = formatNumber((2 * Math.PI) / frequency(d().value / 2 - 1, d().value, base()), 0);
       return {
-        ko: `차원 쌍마다 시곗바늘 하나: 주기는 6.28에서 ${turn}까지입니다. 표의 색은 빨강 −1, 파랑 +1입니다.`,
-        en: `A clock hand for each pair of dimensions, with periods from 6.28 to ${turn} positions. Colours of the table: red −1, blue +1.`,
+        ko: `차원 쌍마다 시곗바늘 하나: 주기는 6.28에서 ${period}까지입니다. 표의 색은 빨강 −1, 파랑 +1입니다.`,
+        en: `A clock hand for each pair of dimensions, with periods from 6.28 to ${period} positions. Colours of the table: red −1, blue +1.`,
       };
     },
     numbers: waves,
@@ -130,8 +130,8 @@ export const ENCODINGS: readonly PositionEncoding[] = [
         en: `One matrix shifts every position by Δ, each pair by the rotation [cos ωΔ, −sin ωΔ; sin ωΔ, cos ωΔ]: ${left}.`,
       };
     },
-    numbers: turns,
-    Picture: () => <Table numbers={useTable(turns)} name={(i, j) => `T[${i}, ${j}]`} square />,
+    numbers: shiftTable,
+    Picture: () => <Table numbers={useTable(shiftTable)} name={(i, j) => `T[${i}, ${j}]`} square />,
   },
 ];
 
@@ -191,10 +191,10 @@ function LengthsPicture() {
         g.fillStyle = colours.ink;
         g.fillText(`n = ${length}`, 0, y + 4);
         for (let at = 0; at < length; at++) {
-          const lit = at === location;
-          g.fillStyle = lit ? colours.focus : colours.soft;
+          const isChosen = at === location;
+          g.fillStyle = isChosen ? colours.focus : colours.soft;
           g.beginPath();
-          g.arc(70 + 470 * normalisedPosition(at, length), y, lit ? 5 : 2, 0, 7);
+          g.arc(70 + 470 * normalisedPosition(at, length), y, isChosen ? 5 : 2, 0, 7);
           g.fill();
         }
         g.fillStyle = colours.focus;
@@ -221,13 +221,13 @@ function DialCurve() {
       g.stroke();
       g.font = `12px ${colours.font}`;
       for (let at = 0; at < 16; at++) {
-        const lit = at === chosen % 16;
-        g.fillStyle = lit ? colours.focus : colours.accent;
+        const isChosen = at === chosen % 16;
+        g.fillStyle = isChosen ? colours.focus : colours.accent;
         const [x, y] = point(at);
         g.beginPath();
-        g.arc(x, y, lit ? 6 : 3, 0, 7);
+        g.arc(x, y, isChosen ? 6 : 3, 0, 7);
         g.fill();
-        if (at !== 8) g.fillText(lit && chosen > 15 ? `${at} = ${chosen}` : at ? String(at) : "0, 8", x + 7, y - 5);
+        if (at !== 8) g.fillText(isChosen && chosen > 15 ? `${at} = ${chosen}` : at ? String(at) : "0, 8", x + 7, y - 5);
       }
     },
     [chosen],

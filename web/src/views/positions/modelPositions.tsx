@@ -4,13 +4,13 @@ import { useCallback, useMemo } from "preact/hooks";
 import { Canvas, type Draw } from "../../draw/canvas";
 import { headColours } from "../../draw/colours";
 import { useAsync } from "../../state/useAsync";
-import { key, focusedHead, query } from "../../state/state";
+import { focusedHead, key, query } from "../../state/state";
 import type { HeadLocation } from "../../trace/format";
 import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 import { type Agreement, agreement, type Numbers, sinusoids, table as byRows, TOLERANCE } from "../calculation/arithmetic";
 import { pieceNames } from "../calculation/steps";
-import { formatNumber, formatDifference } from "../calculation/formatSum";
+import { formatDifference, formatNumber } from "../calculation/formatSum";
 import { type BiasByDistance, biasByDistance, cosineSimilarities, shiftedDotProduct } from "./encodingMath";
 import { Clocks, Table } from "./encodings";
 

@@ -6,9 +6,9 @@ import type { Trace } from "../../trace/trace";
 import { t } from "../../i18n/i18n";
 import { matrixSvg, matrixTable } from "../calculation/picture";
 import type { StageProps, ViewRenderer } from "../view";
-import { numbered, ModelPositions, modelPositionTable, type NamedTable } from "./modelPositions";
+import { ModelPositions, modelPositionTable, type NamedTable, numbered } from "./modelPositions";
 import "./positions.css";
-import { d, delta, n, p, ENCODINGS } from "./encodings";
+import { d, delta, ENCODINGS, n, p } from "./encodings";
 
 export const positions: ViewRenderer = {
   Stage,
