@@ -1,4 +1,4 @@
-"""A fast copy answers as the plain model does, in every precision, for every config."""
+"""optimize: the copy gives the outputs of the model in every precision, for every config."""
 
 import pytest
 import torch
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 import jumok.inference.optimization
 from jumok.errors import InputError
 from jumok.inference import optimize
-from jumok.inference.native import NativeBackend
-from jumok.inference.unpadded_stack import TorchBackend
+from jumok.inference.unpadded_stack import NativeBackend, TorchBackend
 from jumok.models import (
     Encoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
     LanguageModel,
     MaskedLanguageModel,
+    PairClassifier,
     ReplacedTokenDetector,
     TextClassifier,
     TokenClassifier,
@@ -24,21 +24,21 @@ from jumok.nn import AttentionMask, record
 from jumok.nn.hooks import shared_copy
 from tests.inference.encoders import CONFIGS, batch, config, error, seeded
 
-# float32: other orders of sums, and the kernel's own exponential. bfloat16 keeps 8 bits, 4e-3 of
-# each number, at some twenty places of two layers; int8 half of 1/127 of a row's largest number.
+# float32: another order of summation, and the kernel's exp. bfloat16 rounds to 8 bits (4e-3) about
+# twenty times in two layers; int8 rounds to half of 1/127 of the largest element of a row.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 4e-2, "int8": 4e-2}
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 @pytest.mark.parametrize(("kind", "positions"), CONFIGS)
 @torch.no_grad()
-def test_an_encoder_reads_the_same(kind: str, positions: str, precision: str) -> None:
+def test_optimized_encoder_matches_the_encoder(kind: str, positions: str, precision: str) -> None:
     model = seeded(Encoder, config(kind, positions))
-    ids, real = batch()
-    mask = AttentionMask.from_padding(real)
+    ids, padding_mask = batch()
+    mask = AttentionMask.from_padding(padding_mask)
     fast = optimize(model, precision)(ids, mask)
-    assert error(fast[real], model(ids, mask)[real]) < TOLERANCES[precision]
-    assert not fast[~real].any()
+    assert error(fast[padding_mask], model(ids, mask)[padding_mask]) < TOLERANCES[precision]
+    assert not fast[~padding_mask].any()
     whole = optimize(model, precision)(ids)
     assert error(whole, model(ids)) < TOLERANCES[precision]
     assert fast.dtype == whole.dtype == torch.float32
@@ -46,133 +46,132 @@ def test_an_encoder_reads_the_same(kind: str, positions: str, precision: str) ->
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 @torch.no_grad()
-def test_positions_that_are_given(precision: str) -> None:
-    ids, real = batch()
-    places = (real.cumsum(-1) - 1).clamp(min=0)
+def test_explicit_positions(precision: str) -> None:
+    ids, padding_mask = batch()
+    explicit = (padding_mask.cumsum(-1) - 1).clamp(min=0)
     for positions in ("learned", "rotary"):
-        model = seeded(Encoder, config("the paper's", positions))
-        mask = AttentionMask.from_padding(real)
-        fast = optimize(model, precision)(ids, mask, positions=places)
-        plain = model(ids, mask, positions=places)
-        assert error(fast[real], plain[real]) < TOLERANCES[precision]
+        model = seeded(Encoder, config("vaswani", positions))
+        mask = AttentionMask.from_padding(padding_mask)
+        fast = optimize(model, precision)(ids, mask, positions=explicit)
+        reference = model(ids, mask, positions=explicit)
+        assert error(fast[padding_mask], reference[padding_mask]) < TOLERANCES[precision]
 
 
-@pytest.mark.parametrize("kind", ["the paper's", "T5's"])
+@pytest.mark.parametrize("kind", ["vaswani", "t5"])
 @torch.no_grad()
 def test_int8_without_a_compiler(kind: str, monkeypatch, caplog) -> None:
-    def missing(*given: object) -> None:
+    def missing(*arguments: object) -> None:
         raise KernelError("no C++ compiler was found")
 
     monkeypatch.setattr(jumok.inference.optimization, "NativeEncoder", missing)
     model = seeded(Encoder, config(kind, "relative"))
     fast = optimize(model, "int8")
-    assert isinstance(fast.stack.layers, TorchBackend)
+    assert isinstance(fast.stack.backend, TorchBackend)
     assert "no C++ compiler was found" in caplog.text
-    ids, real = batch()
-    mask = AttentionMask.from_padding(real)
-    assert error(fast(ids, mask)[real], model(ids, mask)[real]) < TOLERANCES["int8"]
+    ids, padding_mask = batch()
+    mask = AttentionMask.from_padding(padding_mask)
+    assert error(fast(ids, mask)[padding_mask], model(ids, mask)[padding_mask]) < TOLERANCES["int8"]
 
 
-def heads() -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
-    """Every model with an encoder, and what it is called with."""
-    ids, real = batch()
-    mask = AttentionMask.from_padding(real)
-    paper, bert = config("the paper's", "learned"), config("untied", "learned", n_segments=2)
+def models() -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Every model with an encoder, and its arguments."""
+    ids, padding_mask = batch()
+    vaswani, bert = config("vaswani", "learned"), config("untied", "learned", n_segments=2)
     narrow = config("untied", "learned", d_embedding=12, n_decoder_layers=None)
     targets = torch.tensor([[5, 6]]).expand(len(ids), 2)
     return [
-        (seeded(TextClassifier, bert, 3, "mean", "tanh"), (ids, real)),
-        (seeded(TextClassifier, bert, 3, "compare"), (ids, real)),
-        (seeded(TokenClassifier, paper, 3), (ids, mask)),
-        (seeded(ReplacedTokenDetector, narrow), (ids, mask)),
-        (seeded(MaskedLanguageModel, narrow), (ids, mask)),
-        (seeded(EncoderDecoder, paper), (ids[:4], targets[:4], AttentionMask(mask.allowed[:4]))),
-        (seeded(EncoderDecoderClassifier, paper, 3), (ids[:4], targets[:4], real[:4])),
+        (seeded(TextClassifier, bert, 3, "mean", "tanh"), (ids, padding_mask)),
+        (seeded(PairClassifier, bert, 3), (ids, padding_mask)),
+        (seeded(TokenClassifier, vaswani, 3), (ids, padding_mask)),
+        (seeded(ReplacedTokenDetector, narrow), (ids, padding_mask)),
+        (seeded(MaskedLanguageModel, narrow), (ids, padding_mask)),
+        (seeded(EncoderDecoder, vaswani), (ids[:4], targets[:4], padding_mask[:4])),
+        (seeded(EncoderDecoderClassifier, vaswani, 3), (ids[:4], targets[:4], padding_mask[:4])),
     ]
 
 
 @pytest.mark.parametrize("precision", TOLERANCES)
 @torch.no_grad()
 def test_every_model_with_an_encoder(precision: str) -> None:
-    _, real = batch()
-    for model, given in heads():
-        plain, fast = model(*given), optimize(model, precision)(*given)
-        if plain.shape[:2] == real.shape:  # of padding nothing is promised
-            plain, fast = plain[real], fast[real]
-        assert error(fast, plain) < TOLERANCES[precision], type(model).__name__
+    _, padding_mask = batch()
+    for model, arguments in models():
+        reference, fast = model(*arguments), optimize(model, precision)(*arguments)
+        if reference.shape[:2] == padding_mask.shape:  # outputs on padding are undefined
+            reference, fast = reference[padding_mask], fast[padding_mask]
+        assert error(fast, reference) < TOLERANCES[precision], type(model).__name__
 
 
 @torch.no_grad()
-def test_a_large_vocabulary_is_read_in_the_precision_asked_for() -> None:
-    model = seeded(MaskedLanguageModel, config("the paper's", "learned", vocabulary_size=300))
+def test_large_vocabulary_map_has_the_requested_precision() -> None:
+    model = seeded(MaskedLanguageModel, config("vaswani", "learned", vocabulary_size=300))
     ids, _ = batch()
-    plain = model(ids)
+    reference = model(ids)
     for precision, tolerance in TOLERANCES.items():
         fast = optimize(model, precision)
-        assert error(fast(ids), plain) < tolerance
+        assert error(fast(ids), reference) < tolerance
         assert type(fast.output) is not nn.Linear
     assert type(model.output) is nn.Linear
 
 
 @torch.no_grad()
-def test_masks_that_hide_more_than_padding() -> None:
-    model = seeded(TextClassifier, config("the paper's", "learned"), 2)
+def test_packed_texts() -> None:
+    model = seeded(TextClassifier, config("vaswani", "learned"), 2)
     ids, texts = torch.randint(3, 77, (2, 6)), torch.tensor([[0, 0, 0, 1, 1, -1], [2] * 6])
     positions = torch.tensor([[0, 1, 2, 0, 1, 0], [0, 1, 2, 3, 4, 5]])
-    plain = model.packed(ids, texts, positions, 3)
+    reference = model.forward_packed(ids, texts, positions, 3)
     for precision in ("float32", "bfloat16"):
-        fast = optimize(model, precision).packed(ids, texts, positions, 3)
-        assert error(fast, plain) < TOLERANCES[precision]
+        fast = optimize(model, precision).forward_packed(ids, texts, positions, 3)
+        assert error(fast, reference) < TOLERANCES[precision]
     kernel = optimize(model, "int8")
-    if isinstance(kernel.encoder.stack.layers, NativeBackend):
+    if isinstance(kernel.encoder.stack.backend, NativeBackend):
         with pytest.raises(InputError, match="pad texts instead of packing them"):
-            kernel.packed(ids, texts, positions, 3)
+            kernel.forward_packed(ids, texts, positions, 3)
 
 
 @torch.no_grad()
-def test_alone_as_in_company() -> None:
-    model = seeded(Encoder, config("the paper's", "learned"))
-    ids, real = batch()
+def test_single_texts_match_the_batch() -> None:
+    model = seeded(Encoder, config("vaswani", "learned"))
+    ids, padding_mask = batch()
     fast = optimize(model, "int8")
-    together = fast(ids, AttentionMask.from_padding(real))
-    exactly = isinstance(fast.stack.layers, NativeBackend)
+    batched = fast(ids, AttentionMask.from_padding(padding_mask))
+    exact = isinstance(fast.stack.backend, NativeBackend)
     for row in range(2):
-        alone = fast(ids[row : row + 1, : int(real[row].sum())])
-        assert error(alone[0], together[row][real[row]]) <= (0 if exactly else 1e-5)
+        single = fast(ids[row : row + 1, : int(padding_mask[row].sum())])
+        assert error(single[0], batched[row][padding_mask[row]]) <= (0 if exact else 1e-5)
 
 
-def test_the_model_itself_stays_as_it_is_and_the_copy_does_not_follow() -> None:
-    model = seeded(TextClassifier, config("the paper's", "learned"), 2).train()
-    ids, real = batch()
+def test_model_and_copy_are_independent() -> None:
+    model = seeded(TextClassifier, config("vaswani", "learned"), 2).train()
+    ids, padding_mask = batch()
     names = [name for name, _ in model.named_modules()]
     for precision in TOLERANCES:
         fast = optimize(model, precision)
         assert not fast.training
-        before = fast(ids, real)
+        before = fast(ids, padding_mask)
         assert not before.requires_grad
-        view = shared_copy(fast)  # as a request that is watched takes one
+        view = shared_copy(fast)  # as made for a request with hooks
         with torch.no_grad():
             kept = model.encoder.stack.layers[0].feed_forward.up.weight.clone()
             model.encoder.stack.layers[0].feed_forward.up.weight.zero_()
-            assert torch.equal(fast(ids, real), before)
-            assert torch.equal(view(ids, real), before)
+            assert torch.equal(fast(ids, padding_mask), before)
+            assert torch.equal(view(ids, padding_mask), before)
             model.encoder.stack.layers[0].feed_forward.up.weight.copy_(kept)
     assert model.training
     assert [name for name, _ in model.named_modules()] == names
 
 
-def test_what_cannot_be_optimized_is_told() -> None:
-    with pytest.raises(InputError, match="a LanguageModel came, which has no encoder"):
-        optimize(seeded(LanguageModel, config("the paper's", "learned")))
-    model = seeded(Encoder, config("the paper's", "learned"))
-    with pytest.raises(InputError, match="precision 'int4' is unknown; give one of 'float32'"):
+def test_unsupported_models_raise_input_error() -> None:
+    with pytest.raises(InputError, match="must have an encoder, got a LanguageModel"):
+        optimize(seeded(LanguageModel, config("vaswani", "learned")))
+    model = seeded(Encoder, config("vaswani", "learned"))
+    with pytest.raises(InputError, match=r"precision must be one of 'float32', .*, got 'int4'"):
         optimize(model, "int4")
-    with record(model), pytest.raises(InputError, match="hook_pattern is watched"):
+    with record(model), pytest.raises(InputError, match="must have no hooks, got one on"):
         optimize(model)
-    with pytest.raises(InputError, match="is not on the CPU"):
+    with pytest.raises(InputError, match="must be on the CPU, got meta"):
         optimize(shared_copy(model).to("meta"))
     model.stack.layers[0].feed_forward.activation = nn.Tanh()
     with pytest.raises(InputError, match="a layer has a Tanh"):
         optimize(model)
-    with pytest.raises(InputError, match="a layer has a ReadingStack"):
-        optimize(optimize(seeded(Encoder, config("the paper's", "learned"))))
+    with pytest.raises(InputError, match="a layer has a UnpaddedStack"):
+        optimize(optimize(seeded(Encoder, config("vaswani", "learned"))))

@@ -1,4 +1,4 @@
-"""Tokens end to end, and back on their seats."""
+"""PaddingLayout and group_by_length: every real token once, and padding undone."""
 
 import torch
 from hypothesis import given
@@ -14,30 +14,30 @@ BATCHES = st.integers(1, 6).flatmap(
 
 
 @given(BATCHES, st.integers(1, 20))
-def test_every_real_token_is_in_one_group(rows: list[list[bool]], tokens: int) -> None:
-    real = torch.tensor(rows)
-    seen = []
-    for places, some in group_by_length(real, tokens):
-        assert some.any(1).all()
-        assert some[:, 0].all()  # rows begin with a real token, and the longest ends with one
-        assert some[0, -1]
-        assert len(places) == 1 or places.numel() <= tokens
-        seen += places[some].tolist()
-    assert sorted(seen) == real.flatten().nonzero().flatten().tolist()
+def test_each_real_token_is_in_one_group(rows: list[list[bool]], tokens: int) -> None:
+    mask = torch.tensor(rows)
+    indices = []
+    for index, group_mask in group_by_length(mask, tokens):
+        assert group_mask.any(1).all()
+        assert group_mask[:, 0].all()  # rows start with a real token, and the longest ends with one
+        assert group_mask[0, -1]
+        assert len(index) == 1 or index.numel() <= tokens
+        indices += index[group_mask].tolist()
+    assert sorted(indices) == mask.flatten().nonzero().flatten().tolist()
 
 
 @given(BATCHES)
-def test_gathered_as_spread(rows: list[list[bool]]) -> None:
-    real = torch.tensor(rows)
-    seats = PaddingLayout.from_mask(real)
-    tokens = torch.arange(1, int(real.sum()) + 1)
-    spread = seats.pad(tokens)
-    assert torch.equal(spread > 0, real)
-    assert torch.equal(seats.unpad(spread), tokens)
-    assert torch.equal(seats.lengths, real.sum(1))
-    assert torch.equal(seats.columns, real.nonzero()[:, 1])
+def test_unpad_inverts_pad(rows: list[list[bool]]) -> None:
+    mask = torch.tensor(rows)
+    layout = PaddingLayout.from_mask(mask)
+    tokens = torch.arange(1, int(mask.sum()) + 1)
+    padded = layout.pad(tokens)
+    assert torch.equal(padded > 0, mask)
+    assert torch.equal(layout.unpad(padded), tokens)
+    assert torch.equal(layout.lengths, mask.sum(1))
+    assert torch.equal(layout.columns, mask.nonzero()[:, 1])
 
 
-def test_a_long_text_alone_is_a_group() -> None:
+def test_long_texts_form_their_own_groups() -> None:
     groups = list(group_by_length(torch.ones(3, 50, dtype=torch.bool), batch_tokens=20))
-    assert [tuple(places.shape) for places, _ in groups] == [(1, 50)] * 3
+    assert [tuple(index.shape) for index, _ in groups] == [(1, 50)] * 3

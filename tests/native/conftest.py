@@ -1,4 +1,4 @@
-"""Models with something of everything in them."""
+"""Small models that together cover every config option the kernel supports."""
 
 import torch
 
@@ -6,17 +6,17 @@ from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 
 SIZE = {"vocabulary_size": 77, "d_model": 24, "n_heads": 2, "d_ff": 50, "n_layers": 2}
 KINDS = {
-    "the paper's": {},
-    "T5's": {
+    "vaswani": {},
+    "t5": {
         "norm_first": True,
         "norm": "rms",
         "activation": "gelu",
         "gated": True,
         "bias": False,
-        "d_head": 20,  # neither d_model / n_heads nor a multiple of a line
+        "d_head": 20,  # neither d_model / n_heads nor a multiple of a SIMD vector
         "attention_scale": 1.0,
     },
-    "GPT-2's": {"norm_first": True, "activation": "gelu_tanh", "scale_embedding": False},
+    "gpt2": {"norm_first": True, "activation": "gelu_tanh", "scale_embedding": False},
     "untied": {
         "activation": "silu",
         "embedding_norm": True,
@@ -27,22 +27,22 @@ KINDS = {
 POSITIONS = ("sinusoidal", "sinusoidal_halves", "learned", "rotary", "relative", "none")
 
 
-def config(kind: str = "the paper's", positions: str = "sinusoidal") -> TransformerConfig:
+def config(kind: str = "vaswani", positions: str = "sinusoidal") -> TransformerConfig:
     return TransformerConfig(**SIZE, **KINDS[kind], positions=positions, max_length=40)  # type: ignore[arg-type]
 
 
-def encoder_decoder(kind: str = "the paper's", positions: str = "sinusoidal") -> EncoderDecoder:
+def encoder_decoder(kind: str = "vaswani", positions: str = "sinusoidal") -> EncoderDecoder:
     torch.manual_seed(1)
     return randomize_vectors(EncoderDecoder(config(kind, positions)))
 
 
-def language_model(kind: str = "the paper's", positions: str = "sinusoidal") -> LanguageModel:
+def language_model(kind: str = "vaswani", positions: str = "sinusoidal") -> LanguageModel:
     torch.manual_seed(1)
     return randomize_vectors(LanguageModel(config(kind, positions)))
 
 
 def randomize_vectors(model):
-    """The model with no weight left at 0 or 1, as they begin in norms and biases."""
+    """The model with noise added to norm weights and biases, which start as 0 or 1."""
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim == 1:

@@ -1,4 +1,4 @@
-"""Compiling: once, by several at the same moment, for any processor, or not at all."""
+"""Compiling the kernel: once, by concurrent processes, for other processors, or not at all."""
 
 import os
 import platform
@@ -16,23 +16,23 @@ from jumok.native import KernelError, NativeDecoder, NativeModel, build
 from jumok.native.library import library, load_library
 from tests.native.conftest import encoder_decoder
 
-LITTLE = ("-O1",)  # the flags last given count: compiling quickly is enough here
-OTHERS = {"x86_64": ["-march=x86-64", "-march=haswell"]}.get(platform.machine(), [])
+QUICK_FLAGS = ("-O1",)  # the last -O flag wins: compile quickly
+OTHER_TARGETS = {"x86_64": ["-march=x86-64", "-march=haswell"]}.get(platform.machine(), [])
 
 
-def test_a_compiler_that_cannot_be_started_is_no_crash(
+def test_compiler_that_cannot_start_raises_kernel_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "compiler"
-    script.write_text("no interpreter is named here\n")
+    script.write_text("no interpreter line\n")
     script.chmod(0o755)
     monkeypatch.setenv("CXX", str(script))
-    with pytest.raises(KernelError, match="name another compiler in CXX"):
+    with pytest.raises(KernelError, match="set CXX to another compiler"):
         build.kernel_path.__wrapped__()
 
 
-def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: Path) -> None:
-    code = f"from jumok.native import build; build.COMMON += {LITTLE}; print(build.kernel())"
+def test_two_concurrent_processes_both_get_the_kernel(compiled: Path, tmp_path: Path) -> None:
+    code = f"from jumok.native import build; build.COMMON_FLAGS += {QUICK_FLAGS}; print(build.kernel_path())"
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     both = [
         subprocess.Popen(
@@ -46,20 +46,20 @@ def test_two_processes_that_come_at_once_both_get_it(compiled: Path, tmp_path: P
     load_library(Path(paths.pop()))
 
 
-def test_it_is_compiled_once(compiled: Path) -> None:
+def test_kernel_is_compiled_once(compiled: Path) -> None:
     before = compiled.stat().st_mtime_ns
     assert build.kernel_path.__wrapped__() == compiled
     assert compiled.stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("processor", OTHERS)
-def test_other_processors_compute_the_same(
+@pytest.mark.parametrize("processor", OTHER_TARGETS)
+def test_other_instruction_sets_give_the_same_logits(
     processor: str, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those without the instructions of this one: the portable code, and that for AVX2."""
+    """The portable code and the AVX2 code."""
     path = tmp_path / "kernel.so"
-    build.compile_kernel(build.find_compiler(), path, [(processor, *LITTLE)])
-    model, source = encoder_decoder("T5's", "rotary"), torch.arange(3, 45).view(6, 7)
+    build.compile_kernel(build.find_compiler(), path, [(processor, *QUICK_FLAGS)])
+    model, source = encoder_decoder("t5", "rotary"), torch.arange(3, 45).view(6, 7)
     ids = torch.arange(12).view(6, 2)
 
     def logits(precision: str) -> torch.Tensor:
@@ -69,37 +69,42 @@ def test_other_processors_compute_the_same(
     other = load_library(path)
     monkeypatch.setattr("jumok.native.packed_weights.library", lambda: other)
     monkeypatch.setattr("jumok.native.decoder.library", lambda: other)
-    # Sums of floats differ in order; where that tips a rounding, by one step of the format.
+    # The order of summation differs, which may change a rounding by one step of the format.
     for precision, tolerance in (("float32", 1e-5), ("bfloat16", 0.02), ("int8", 0.02)):
-        found, wanted = logits(precision), here[precision]
-        assert (found - wanted).abs().max() < tolerance * wanted.abs().max(), precision
+        actual, expected = logits(precision), here[precision]
+        error = (actual - expected).abs().max()
+        assert error < tolerance * expected.abs().max(), precision
 
 
-def test_a_child_of_a_process_with_threads_writes_on(compiled: Path) -> None:
+def test_forked_child_decodes_with_a_new_thread_pool(compiled: Path) -> None:
     code = """
 import os, torch
 from jumok.models import LanguageModel, TransformerConfig
-from jumok.native import NativeModel, NativeWriter
+from jumok.native import NativeModel, NativeDecoder
 torch.set_num_threads(2)
 model = NativeModel(LanguageModel(TransformerConfig(vocabulary_size=300, n_layers=1, d_model=64)))
 ids = torch.arange(40).view(8, 5)
-before = NativeWriter(model, room=8).step(ids)
+before = NativeDecoder(model, capacity=8).step(ids)
 child = os.fork()
 if child == 0:
-    os._exit(0 if torch.equal(NativeWriter(model, room=8).step(ids), before) else 1)
+    os._exit(0 if torch.equal(NativeDecoder(model, capacity=8).step(ids), before) else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_without_a_compiler_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_compiler_raises_kernel_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(KernelError, match=r"no C\+\+ compiler was found .* write with the plain"):
+    with pytest.raises(
+        KernelError, match=r"needs a compiler, and none was found; .* use the PyTorch"
+    ):
         build.find_compiler()
 
 
-def test_a_compiler_that_fails_is_named_with_its_complaint(tmp_path: Path) -> None:
+def test_compiler_error_is_reported(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho 'error: out of ink' >&2\nexit 1\n", encoding="ascii")
     broken.chmod(0o700)
@@ -108,7 +113,7 @@ def test_a_compiler_that_fails_is_named_with_its_complaint(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == [broken]
 
 
-def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path) -> None:
+def test_unsupported_flags_are_left_out(tmp_path: Path) -> None:
     picky = tmp_path / "picky"
     picky.write_text(
         '#!/bin/sh\nfor word; do case "$word" in -march=*) exit 1;; -o) out=1;; *)'
@@ -120,28 +125,28 @@ def test_flags_that_the_compiler_does_not_know_are_left_out(tmp_path: Path) -> N
     assert (tmp_path / "kernel.so").read_text("ascii") == "done\n"
 
 
-def test_a_compiler_that_never_ends_is_told(
+def test_compiler_timeout_raises_kernel_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 60\n", encoding="ascii")
     slow.chmod(0o700)
     monkeypatch.setattr(build, "SECONDS", 0.1)
-    with pytest.raises(KernelError, match=r"slow has not compiled .* in 0\.1 seconds"):
+    with pytest.raises(KernelError, match=r"slow did not compile .* within 0\.1 seconds"):
         build.compile_kernel(str(slow), tmp_path / "kernel.so")
     assert list(tmp_path.iterdir()) == [slow]
 
 
-def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+def test_unloadable_kernel_raises_kernel_error(tmp_path: Path) -> None:
     path = tmp_path / "kernel.so"
-    path.write_text("no program", encoding="ascii")
+    path.write_text("not a library", encoding="ascii")
     with pytest.raises(KernelError, match=r"cannot be loaded .* set XDG_CACHE_HOME"):
         load_library(path)
 
 
 @pytest.fixture
 def damaged(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A kernel in a cache of its own, all zeros; compiling another one is a copy here."""
+    """A cached kernel of zeros in a separate cache; compile_kernel copies the real kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(build, "compile_kernel", lambda _, path: shutil.copy(compiled, path))
     (tmp_path / "jumok" / "native").mkdir(parents=True)
@@ -152,62 +157,62 @@ def damaged(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     build.kernel_path.cache_clear()
 
 
-def test_a_damaged_kernel_is_compiled_anew(compiled: Path, damaged: Path) -> None:
-    assert library.__wrapped__().jumok_model.restype is not None
+def test_damaged_kernel_is_recompiled(compiled: Path, damaged: Path) -> None:
+    assert library.__wrapped__().jumok_create_model.restype is not None
     assert damaged.read_bytes() == compiled.read_bytes()
 
 
-@pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
-def test_where_no_program_may_stand_none_is_compiled_anew(
+@pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not report noexec")
+def test_kernel_is_not_recompiled_on_a_noexec_disk(
     damaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    with pytest.raises(KernelError, match="a folder that may hold programs"):
+    with pytest.raises(KernelError, match="a folder on a disk without noexec"):
         library.__wrapped__()
     assert damaged.read_bytes() == bytes(1_000)
 
 
-def test_a_cache_that_cannot_be_written_is_named(
+def test_unwritable_cache_raises_kernel_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not any(map(shutil.which, build.COMPILERS)):
         pytest.skip("no compiler")
-    (tmp_path / "jumok").write_text("in the way", encoding="ascii")
+    (tmp_path / "jumok").write_text("not a folder", encoding="ascii")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(KernelError, match=r"cannot be kept in .*native .* set XDG_CACHE_HOME"):
+    with pytest.raises(KernelError, match=r"cannot be written to .*native .* set XDG_CACHE_HOME"):
         build.kernel_path.__wrapped__()
 
 
-SHARED_WORK = """
+PARALLEL_FOR = """
 #include <cstdio>
 #include <new>
-#include "threads.h"
+#include "thread_pool.h"
 int main() {
-  auto& threads = jumok::Threads::of_process();
-  int told = 0;
+  auto& pool = jumok::ThreadPool::instance();
+  int caught = 0;
   for (int round = 0; round < 200; ++round) {
     std::atomic<int> done{0};
     try {
-      threads.share(64, 4, [&](int i) {
+      pool.parallel_for(64, 4, [&](int i) {
         if (i % 16 == round % 16) throw std::bad_alloc();
         ++done;
       });
     } catch (const std::bad_alloc&) {
-      ++told;
+      ++caught;
     }
     std::atomic<int> sum{0};
-    threads.share(64, 4, [&](int i) { sum += i; });
+    pool.parallel_for(64, 4, [&](int i) { sum += i; });
     if (sum != 64 * 63 / 2) return 1;
   }
-  std::printf("%d", told);
+  std::printf("%d", caught);
 }
 """
 
 
-def test_who_shared_work_is_told_what_went_wrong_in_it(compiled: Path, tmp_path: Path) -> None:
-    """Wherever it is thrown, when nobody is at the work any more; the next work is done as ever."""
-    source, program = tmp_path / "shared_work.cpp", tmp_path / "shared_work"
-    source.write_text(SHARED_WORK)
+def test_parallel_for_rethrows_exceptions(compiled: Path, tmp_path: Path) -> None:
+    """An exception on any thread is rethrown at the end; the next loop runs normally."""
+    source, program = tmp_path / "parallel_for.cpp", tmp_path / "parallel_for"
+    source.write_text(PARALLEL_FOR)
     flags = ["-std=c++17", "-O1", "-pthread", "-I", str(build.SOURCE_FOLDER)]
     command = [build.find_compiler(), *flags, "-o", str(program), str(source)]
     subprocess.run(command, check=True, timeout=120)

@@ -1,4 +1,4 @@
-"""An encoder's layers in the kernel; `tests/inference` compares them for every config."""
+"""NativeEncoder: `tests/inference` compares it with the PyTorch encoder for every config."""
 
 from copy import deepcopy
 
@@ -18,8 +18,8 @@ def encoder(positions: str = "learned") -> Encoder:
     return randomize_vectors(Encoder(config(positions=positions)))
 
 
-def given(*lengths: int) -> tuple[torch.Tensor, ...]:
-    """Embedded tokens of texts, and what the kernel asks about them."""
+def inputs(*lengths: int) -> tuple[torch.Tensor, ...]:
+    """Embedded tokens of texts, their lengths, positions and columns."""
     columns = torch.cat([torch.arange(length) for length in lengths])
     x = torch.randn(len(columns), 24, generator=torch.Generator().manual_seed(3))
     return x, torch.tensor(lengths), columns, columns
@@ -27,39 +27,44 @@ def given(*lengths: int) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 @torch.no_grad()
-def test_texts_end_to_end_as_each_alone(precision) -> None:
-    plain = encoder().stack
-    native = NativeEncoder(plain, 40, precision)
-    lengths = (1, 40, 7, 17)  # whole lines of sixteen keys and rests, six queries at once and rests
-    x, *about = given(*lengths)
-    read = native(x, *about)
-    for part, text in zip(read.split(lengths), x.split(lengths), strict=True):
-        places = torch.arange(len(text))
-        assert torch.equal(native(text, torch.tensor([len(text)]), places, places), part)
+def test_concatenated_texts_match_single_texts(precision) -> None:
+    reference = encoder().stack
+    native = NativeEncoder(reference, 40, precision)
+    lengths = (
+        1,
+        40,
+        7,
+        17,
+    )  # full and partial vectors of 16 keys, full and partial tiles of 6 queries
+    x, *arguments = inputs(*lengths)
+    encoded = native(x, *arguments)
+    for part, text in zip(encoded.split(lengths), x.split(lengths), strict=True):
+        positions = torch.arange(len(text))
+        assert torch.equal(native(text, torch.tensor([len(text)]), positions, positions), part)
         tolerance = 1e-5 if precision == "float32" else 4e-2
-        assert (plain(text[None], places[None])[0] - part).abs().max() < tolerance
+        assert (reference(text[None], positions[None])[0] - part).abs().max() < tolerance
 
 
-def test_no_text_at_all() -> None:
-    assert NativeEncoder(encoder().stack, 40)(*given(0)).shape == (0, 24)
+def test_empty_batch() -> None:
+    assert NativeEncoder(encoder().stack, 40)(*inputs(0)).shape == (0, 24)
 
 
-def test_positions_that_the_kernel_does_not_hold() -> None:
+def test_positions_beyond_max_length_raise_input_error() -> None:
     native = NativeEncoder(encoder("rotary").stack, 40)
-    x, lengths, places, columns = given(3)
-    with pytest.raises(InputError, match="positions 39 to 41 came, the kernel was given 40"):
-        native(x, lengths, places + 39, columns)
+    x, lengths, positions, columns = inputs(3)
+    with pytest.raises(InputError, match="positions must be from 0 to 39, got 39 to 41"):
+        native(x, lengths, positions + 39, columns)
 
 
-def test_a_copy_shares_the_weights_and_outlives_the_first() -> None:
+def test_deepcopy_shares_the_weights() -> None:
     native = NativeEncoder(encoder().stack, 40)
-    before = native(*given(3, 4))
+    before = native(*inputs(3, 4))
     copied = deepcopy(native)
     del native
-    assert torch.equal(copied(*given(3, 4)), before)
+    assert torch.equal(copied(*inputs(3, 4)), before)
 
 
-def test_a_byte_a_weight() -> None:
+def test_lower_precision_takes_less_memory() -> None:
     sizes = {
         precision: NativeEncoder(encoder().stack, 40, precision).weight_bytes
         for precision in ("float32", "bfloat16", "int8")

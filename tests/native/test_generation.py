@@ -1,4 +1,4 @@
-"""Greedy and beam search on the kernel: the same answers as on the plain model."""
+"""Greedy, beam and speculative decoding with the kernel match the PyTorch model."""
 
 from itertools import product
 
@@ -38,7 +38,9 @@ def ids(answers: list[list[Hypothesis]]) -> list[list[list[int]]]:
 @pytest.mark.parametrize("processors", [[], [MinLength(3, END)]])
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("reads", [True, False])
-def test_the_loops_write_the_same(config: DecodingConfig, processors: list, reads: bool) -> None:
+def test_generate_matches_the_pytorch_model(
+    config: DecodingConfig, processors: list, reads: bool
+) -> None:
     source, first = torch.arange(3, 24).view(3, 7), torch.arange(30, 36).view(3, 2)
     opening = GenerationInputs(first, StoppingCriteria(END, LIMITS), sample_keys=[1, 2, 3])
     writers: list[IncrementalDecoder]
@@ -60,8 +62,8 @@ def test_the_loops_write_the_same(config: DecodingConfig, processors: list, read
             assert answer.finished == other.finished
 
 
-def test_a_draft_guesses_for_the_kernel() -> None:
-    """The kernel as the target, as the draft, as both: what the plain model writes alone."""
+def test_speculative_decoding_with_the_kernel() -> None:
+    """The kernel as target, draft or both: the output of the PyTorch model."""
     model, small = language_model(), language_model("GPT-2's")
     start = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(END, [12]))
     config = DecodingConfig(max_length=12)

@@ -1,4 +1,4 @@
-"""Eight bits without a compiler: how far numbers move, and that a model still writes the same."""
+"""int8 and bfloat16 copies: rounding errors, and that a trained model generates the same."""
 
 import math
 from pathlib import Path
@@ -17,21 +17,21 @@ from tests.native.conftest import KINDS, encoder_decoder, language_model
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.floats(1e-20, 1e20), st.integers(0, 99))
-def test_no_number_moves_by_more_than_half_a_scale(N: int, K: int, size: float, seed: int) -> None:
+def test_rounding_error_is_at_most_half_a_scale(N: int, K: int, size: float, seed: int) -> None:
     x = torch.randn(N, K, generator=torch.Generator().manual_seed(seed)) * size
     q, scale = quantize_rows(x)
     assert q.dtype == torch.int8
-    assert ((q * scale[:, None] - x).abs() <= 0.501 * scale[:, None]).all()  # rounding of floats
+    assert ((q * scale[:, None] - x).abs() <= 0.501 * scale[:, None]).all()  # float rounding
     assert torch.equal(q.int().abs().amax(1), torch.full((N,), 127))
 
 
-def test_a_row_of_zeros_stays_zero() -> None:
+def test_zero_row_stays_zero() -> None:
     linear = nn.Linear(8, 3)
     assert torch.equal(QuantizedLinear(linear)(torch.zeros(2, 8)), linear.bias.expand(2, -1))
 
 
-def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
-    """Neither here nor in the kernel; the rows beside it are as they were."""
+def test_nan_propagates_to_its_row_only(compiled: Path) -> None:
+    """In QuantizedLinear and in the kernel; other rows are unaffected."""
     linear = QuantizedLinear(nn.Linear(8, 3))
     x = torch.randn(2, 8)
     x[1, 5] = math.nan
@@ -46,7 +46,7 @@ def test_a_number_that_is_none_is_not_hidden(compiled: Path) -> None:
     assert logits[0].isfinite().all()
 
 
-def test_products_are_exact_where_numbers_are_integers() -> None:
+def test_integer_products_are_exact() -> None:
     linear = nn.Linear(512, 4, bias=False)
     torch.manual_seed(0)
     weight, x = (torch.randint(-127, 128, (n, 512)).float() for n in (4, 3))
@@ -56,28 +56,28 @@ def test_products_are_exact_where_numbers_are_integers() -> None:
     assert torch.equal(QuantizedLinear(linear)(x), x @ weight.T)
 
 
-@pytest.mark.parametrize(("change", "tolerance"), [(quantize_int8, 0.1), (to_bfloat16, 0.05)])
+@pytest.mark.parametrize(("convert", "tolerance"), [(quantize_int8, 0.1), (to_bfloat16, 0.05)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_of_the_model_gives_nearly_its_logits(kind, change, tolerance) -> None:
+def test_copy_approximates_the_logits(kind, convert, tolerance) -> None:
     model = encoder_decoder(kind)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     source, target = torch.arange(3, 17).view(2, 7), torch.arange(20, 30).view(2, 5)
     with torch.inference_mode():
-        wanted, found = model(source, target), change(model)(source, target).float()
-    assert (found - wanted).abs().max() < tolerance * wanted.abs().max()
-    assert (found != wanted).any()
+        expected, actual = model(source, target), convert(model)(source, target).float()
+    assert (actual - expected).abs().max() < tolerance * expected.abs().max()
+    assert (actual != expected).any()
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name]), name
 
 
-@pytest.mark.parametrize("change", [quantize_int8, to_bfloat16])
-def test_a_trained_model_writes_the_same_tokens(reading_run: Path, change) -> None:
+@pytest.mark.parametrize("convert", [quantize_int8, to_bfloat16])
+def test_trained_model_generates_the_same_tokens(reading_run: Path, convert) -> None:
     loaded = jumok.load(reading_run)
     source = torch.tensor([loaded.vocabulary.encode("구 영 오 이")])
-    plain = Seq2SeqDecoder(loaded.model, source, capacity=12)
-    changed = Seq2SeqDecoder(change(loaded.model), source, capacity=12)
+    reference = Seq2SeqDecoder(loaded.model, source, capacity=12)
+    changed = Seq2SeqDecoder(convert(loaded.model), source, capacity=12)
     ids = torch.tensor([[loaded.vocabulary.bos_id]])
     for _ in range(8):
-        chosen = plain.step(ids).argmax(-1)
+        chosen = reference.step(ids).argmax(-1)
         assert changed.step(ids).argmax(-1).item() == chosen.item()
         ids = chosen[:, None]

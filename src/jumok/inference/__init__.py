@@ -1,4 +1,4 @@
-"""Serving: the plain model, transformed so that it reads fast and answers the same."""
+"""Inference: copies of models whose encoders run faster on the CPU with the same outputs."""
 
 from jumok.inference.optimization import optimize
 

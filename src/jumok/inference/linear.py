@@ -1,4 +1,4 @@
-"""Linear maps for reading: weights packed once for oneDNN, the activation inside the product.
+"""Linear maps for inference: weights packed once for oneDNN, with a fused activation.
 
 Shapes: n rows, K inputs, N outputs.
 """
@@ -10,24 +10,24 @@ from torch import Tensor, nn
 
 from jumok.native.quantize import QuantizedLinear
 
-# Makes the map that reads in the place of a plain one, with the activation that follows, if any.
+# Makes the replacement of a linear map, fused with the activation after it, if any.
 LinearFactory = Callable[[nn.Linear, nn.Module | None], nn.Module]
 
 
 class PackedLinear(nn.Module):
-    """act(x W^T + b) with W in the order in which oneDNN reads it, in float32 or bfloat16.
+    """act(x W^T + b) with W in the memory layout of oneDNN, in float32 or bfloat16.
 
-    A float32 product is one of true float32 unless torch was told otherwise (`set_float32_matmul_
-    precision`). Gradients do not pass.
+    A float32 product is computed in full float32 unless `torch.set_float32_matmul_precision` says
+    otherwise. There are no gradients.
 
     >>> linear, x = nn.Linear(8, 4), torch.randn(2, 3, 8)
     >>> with torch.no_grad():
-    ...     plain = nn.functional.gelu(linear(x))
-    >>> torch.allclose(PackedLinear(linear, torch.float32, nn.GELU())(x), plain, atol=1e-6)
+    ...     expected = nn.functional.gelu(linear(x))
+    >>> torch.allclose(PackedLinear(linear, torch.float32, nn.GELU())(x), expected, atol=1e-6)
     True
     """
 
-    weight: Tensor  # (N, K), oneDNN's own: nobody else can read it
+    weight: Tensor  # (N, K), in an opaque layout of oneDNN
     bias: Tensor | None  # (N)
 
     def __init__(
@@ -44,7 +44,7 @@ class PackedLinear(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        """x (..., K) -> (..., N), in the type of x."""
+        """x (..., K) -> (..., N), in the dtype of x."""
         y = torch.ops.mkldnn._linear_pointwise(
             x.to(self.dtype), self.weight, self.bias, self.activation, [], self.algorithm
         )
@@ -52,7 +52,7 @@ class PackedLinear(nn.Module):
 
 
 def _onednn_activation(activation: nn.Module | None) -> tuple[str, str]:
-    """An activation as oneDNN names it, and which way of computing it."""
+    """The name of an activation in oneDNN, and its algorithm."""
     match activation:
         case None:
             return "none", ""
@@ -63,11 +63,11 @@ def _onednn_activation(activation: nn.Module | None) -> tuple[str, str]:
         case nn.SiLU():
             return "swish", ""
         case _:
-            raise AssertionError(f"{activation} is none of those of `jumok.nn.feedforward`")
+            raise AssertionError(f"{activation} is not an activation of jumok.nn.feedforward")
 
 
 class CastLinear(nn.Module):
-    """act(x W^T + b) in another type than that of x: for processors that oneDNN does not know.
+    """act(x W^T + b) in another dtype than that of x, for processors that oneDNN does not support.
 
     >>> CastLinear(nn.Linear(8, 4), torch.bfloat16)(torch.randn(2, 8)).dtype
     torch.float32
@@ -87,28 +87,28 @@ class CastLinear(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        """x (..., K) -> (..., N), in the type of x."""
+        """x (..., K) -> (..., N), in the dtype of x."""
         y = nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
         return self.activation(y).to(x.dtype)  # type: ignore[no-any-return]
 
 
 def linear_factory(dtype: torch.dtype) -> LinearFactory:
-    """Maps in float32 or bfloat16: packed where oneDNN has products of that type."""
-    known = torch._C._has_mkldnn and (
+    """A factory of linear maps in float32 or bfloat16, packed if oneDNN supports the dtype."""
+    supported = torch._C._has_mkldnn and (
         dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     )
-    kind = PackedLinear if known else CastLinear
+    linear_class = PackedLinear if supported else CastLinear
 
     def make(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
-        return kind(linear, dtype, activation)
+        return linear_class(linear, dtype, activation)
 
     return make
 
 
 def quantized_linear(linear: nn.Linear, activation: nn.Module | None) -> nn.Module:
-    """A map of one byte a weight, its inputs quantised row by row.
+    """A linear map with int8 weights and dynamically quantized inputs.
 
-    >>> in_int8(nn.Linear(64, 512), None)
+    >>> quantized_linear(nn.Linear(64, 512), None)
     QuantizedLinear()
     """
     quantized = QuantizedLinear(linear)
@@ -116,17 +116,17 @@ def quantized_linear(linear: nn.Linear, activation: nn.Module | None) -> nn.Modu
 
 
 def concat_linears(linears: Sequence[nn.Linear]) -> nn.Linear:
-    """Several maps of the same inputs as one: their outputs side by side.
+    """Several linear maps of the same input as one, with concatenated outputs.
 
-    >>> joined([nn.Linear(8, 4), nn.Linear(8, 2)])
+    >>> concat_linears([nn.Linear(8, 4), nn.Linear(8, 2)])
     Linear(in_features=8, out_features=6, bias=True)
     """
     first = linears[0]
-    outputs = sum(part.out_features for part in linears)
-    with torch.device("meta"):  # its own numbers would be drawn for nothing
-        whole = nn.Linear(first.in_features, outputs, bias=first.bias is not None)
+    outputs = sum(linear.out_features for linear in linears)
+    with torch.device("meta"):  # skips the random initialization
+        result = nn.Linear(first.in_features, outputs, bias=first.bias is not None)
     with torch.no_grad():
-        whole.weight = nn.Parameter(torch.cat([part.weight for part in linears]))
+        result.weight = nn.Parameter(torch.cat([linear.weight for linear in linears]))
         if first.bias is not None:
-            whole.bias = nn.Parameter(torch.cat([part.bias for part in linears]))
-    return whole
+            result.bias = nn.Parameter(torch.cat([linear.bias for linear in linears]))
+    return result

@@ -1,8 +1,8 @@
-"""An encoder's layers for reading: the equations of `jumok.nn`, with fewer and larger products.
+"""The layers of an encoder without padding: `jumok.nn` with fewer and larger products.
 
-Queries, keys and values are one product, an activation is done inside the product before it, and
-linear maps and norms see real tokens alone. Shapes: B batch, T positions, D model width; b texts of
-a group, w the width of its longest, n tokens end to end; H heads, K head width.
+Queries, keys and values are one product, the activation is fused into the product before it, and
+linear maps and norms process real tokens only. Shapes: B batch, T positions, D model width; b texts
+of a group, w the length of its longest, n concatenated tokens; H heads, K head width.
 """
 
 import copy
@@ -11,8 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from jumok.errors import InputError
 from jumok.inference.linear import LinearFactory, concat_linears
 from jumok.inference.unpad import PaddingLayout, group_by_length
+from jumok.native.encoder import NativeEncoder
 from jumok.nn import NO_MASK, AttentionMask, TransformerLayer
 from jumok.nn.attention import fused_attention
 from jumok.nn.feedforward import GatedFeedForward
@@ -21,39 +23,40 @@ from jumok.nn.stack import TransformerStack
 
 
 class StackBackend(Protocol):
-    """All layers of an encoder, over texts whose tokens stand end to end."""
+    """An implementation of all layers of an encoder over concatenated tokens."""
 
-    batch_tokens: int  # so many keep the processor busy and stay in its caches
+    batch_tokens: int  # per call: enough to keep the processor busy, few enough for its caches
 
-    def __call__(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
-        """x (n, D) on seats, positions (b, w) int64 -> (n, D)."""
+    def __call__(self, x: Tensor, layout: PaddingLayout, positions: Tensor) -> Tensor:
+        """x (n, D) in a layout, positions (b, w) int64 -> (n, D)."""
 
 
 class UnpaddedStack(nn.Module):
-    """In the place of an encoder's `TransformerStack`; what stands on padding is 0."""
+    """Replaces the `TransformerStack` of an encoder; the hidden states of padding are 0."""
 
-    def __init__(self, layers: StackBackend) -> None:
+    def __init__(self, backend: StackBackend) -> None:
         super().__init__()
-        self.backend = layers
+        self.backend = backend
 
     @torch.no_grad()
     def forward(self, x: Tensor, positions: Tensor, mask: AttentionMask = NO_MASK) -> Tensor:
         """x (B, T, D) at positions (B|1, T) -> (B, T, D)."""
         B, T, D = x.shape
-        real = _padding_mask(mask, B, T)
+        padding_mask = _padding_mask(mask, B, T)
         tokens, positions = x.reshape(B * T, D), positions.expand(B, T).flatten()
-        if real is None:  # not a matter of padding: who sees whom stays as it is
-            seats = PaddingLayout(B, T, None, mask)
-            return self.backend(tokens, seats, positions.view(B, T)).view(B, T, D)
+        if padding_mask is None:  # the mask hides more than padding and is kept
+            layout = PaddingLayout(B, T, None, mask)
+            return self.backend(tokens, layout, positions.view(B, T)).view(B, T, D)
         y = torch.zeros_like(tokens)
-        for places, some in group_by_length(real, self.backend.batch_tokens):
-            here = places[some]  # (n)
-            y[here] = self.backend(tokens[here], PaddingLayout.from_mask(some), positions[places])
+        for index, group_mask in group_by_length(padding_mask, self.backend.batch_tokens):
+            real = index[group_mask]  # (n)
+            layout = PaddingLayout.from_mask(group_mask)
+            y[real] = self.backend(tokens[real], layout, positions[index])
         return y.view(B, T, D)
 
 
 def _padding_mask(mask: AttentionMask, B: int, T: int) -> Tensor | None:
-    """The real tokens (B, T) bool of a mask that hides padding or nothing; None for other masks."""
+    """The real tokens (B, T) bool of a mask that hides only padding; None for other masks."""
     if mask.causal:
         return None
     if mask.allowed is None:
@@ -63,82 +66,105 @@ def _padding_mask(mask: AttentionMask, B: int, T: int) -> Tensor | None:
     return mask.allowed[:, 0, 0].expand(B, T)
 
 
+class NativeBackend(nn.Module):
+    """The layers in the C++ kernel, which supports padding masks only."""
+
+    batch_tokens = 512
+
+    def __init__(self, encoder: NativeEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Tensor, layout: PaddingLayout, positions: Tensor) -> Tensor:
+        """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
+        if not layout.is_padding_only:
+            raise InputError(
+                "the mask must hide only padding for the int8 kernel; pad texts instead of packing "
+                'them, or optimize with precision="float32"'
+            )
+        token_positions = layout.unpad(positions)  # (n)
+        return self.encoder(x, layout.lengths, token_positions, layout.columns).to(x.dtype)
+
+
 class TorchBackend(nn.Module):
-    """The layers with torch's own operations, in the type that `make`'s maps compute in."""
+    """The layers in PyTorch, computed in the dtype of `make_linear`'s maps."""
 
     batch_tokens = 1024
 
-    def __init__(self, stack: TransformerStack, make: LinearFactory, dtype: torch.dtype) -> None:
+    def __init__(
+        self, stack: TransformerStack, make_linear: LinearFactory, dtype: torch.dtype
+    ) -> None:
         super().__init__()
         self.dtype = dtype
         self.layers = nn.ModuleList(
-            FusedQKVLayer(layer, make, dtype)  # type: ignore[arg-type]
+            FusedQKVLayer(layer, make_linear, dtype)  # type: ignore[arg-type]
             for layer in stack.layers
         )
         self.norm = stack.norm
         self.rotary = stack.rotary
         self.relative = stack.relative
 
-    def forward(self, x: Tensor, seats: PaddingLayout, positions: Tensor) -> Tensor:
-        """x (n, D) on seats, positions (b, w) -> (n, D), in the type of x."""
-        w = seats.width
+    def forward(self, x: Tensor, layout: PaddingLayout, positions: Tensor) -> Tensor:
+        """x (n, D) in a layout, positions (b, w) -> (n, D), in the dtype of x."""
+        w = layout.width
         bias = None if self.relative is None else self.relative(w, w)  # (1, H, w, w)
         rotation = NO_ROTATION if self.rotary is None else self.rotary(positions)
         hidden = x.to(self.dtype)
-        for part in self.layers:
-            hidden = part(hidden, seats, bias, rotation)
+        for layer in self.layers:
+            hidden = layer(hidden, layout, bias, rotation)
         return self.norm(hidden.to(x.dtype))  # type: ignore[no-any-return]
 
 
 class FusedQKVLayer(nn.Module):
-    """One encoder layer (3.1) over tokens that stand end to end."""
+    """One encoder layer (3.1) over concatenated tokens."""
 
-    def __init__(self, layer: TransformerLayer, make: LinearFactory, dtype: torch.dtype) -> None:
+    def __init__(
+        self, layer: TransformerLayer, make_linear: LinearFactory, dtype: torch.dtype
+    ) -> None:
         super().__init__()
         attention, feed_forward = layer.self_attention, layer.feed_forward
         self.n_heads, self.scale = attention.n_heads, attention.scale
-        maps = [attention.query, attention.key, attention.value]
-        self.query_key_value = make(concat_linears(maps), None)
-        self.output = make(attention.output, None)
-        self.up = make(feed_forward.up, feed_forward.activation)
-        self.gate = (
-            make(feed_forward.gate, None) if isinstance(feed_forward, GatedFeedForward) else None
-        )
-        self.down = make(feed_forward.down, None)
+        qkv = [attention.query, attention.key, attention.value]
+        self.query_key_value = make_linear(concat_linears(qkv), None)
+        self.output = make_linear(attention.output, None)
+        self.up = make_linear(feed_forward.up, feed_forward.activation)
+        gated = isinstance(feed_forward, GatedFeedForward)
+        self.gate = make_linear(feed_forward.gate, None) if gated else None
+        self.down = make_linear(feed_forward.down, None)
         self.norm_first = layer.self_attention_norm.norm_first
         self.attention_norm = _cast_norm(layer.self_attention_norm.norm, dtype)
         self.feed_forward_norm = _cast_norm(layer.feed_forward_norm.norm, dtype)
 
     def forward(
-        self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation
+        self, x: Tensor, layout: PaddingLayout, bias: Tensor | None, rotation: Rotation
     ) -> Tensor:
         """x (n, D), bias (1, H, w, w) -> (n, D)."""
         if self.norm_first:
-            x = self.attention(self.attention_norm(x), seats, bias, rotation).add_(x)
+            x = self.attention(self.attention_norm(x), layout, bias, rotation).add_(x)
             return self.feed_forward(self.feed_forward_norm(x)).add_(x)
-        x = self.attention_norm(self.attention(x, seats, bias, rotation).add_(x))
+        x = self.attention_norm(self.attention(x, layout, bias, rotation).add_(x))
         return self.feed_forward_norm(self.feed_forward(x).add_(x))  # type: ignore[no-any-return]
 
     def attention(
-        self, x: Tensor, seats: PaddingLayout, bias: Tensor | None, rotation: Rotation
+        self, x: Tensor, layout: PaddingLayout, bias: Tensor | None, rotation: Rotation
     ) -> Tensor:
-        """What each token finds in its own text: (n, D) -> (n, D)."""
-        three = seats.pad(self.query_key_value(x))  # (b, w, 3*H*K)
-        three = three.view(seats.n_rows, seats.width, 3, self.n_heads, -1)  # (b, w, 3, H, K)
-        q, k, v = three.permute(2, 0, 3, 1, 4)  # 3 x (b, H, w, K)
+        """Self-attention within each text: (n, D) -> (n, D)."""
+        qkv = layout.pad(self.query_key_value(x))  # (b, w, 3*H*K)
+        qkv = qkv.view(layout.n_rows, layout.width, 3, self.n_heads, -1)  # (b, w, 3, H, K)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # 3 x (b, H, w, K)
         y = fused_attention(
-            rotation(q), rotation(k), v, seats.mask, bias, self.scale, 0.0
+            rotation(q), rotation(k), v, layout.mask, bias, self.scale, 0.0
         )  # (b, H, w, K)
-        return self.output(seats.unpad(y.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]
+        return self.output(layout.unpad(y.transpose(1, 2).flatten(2)))  # type: ignore[no-any-return]
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """FFN(x), equation (2): (n, D) -> (n, D)."""
-        wide = self.up(x)  # (n, F)
+        hidden = self.up(x)  # (n, F)
         if self.gate is not None:
-            wide = wide.mul_(self.gate(x))
-        return self.down(wide)  # type: ignore[no-any-return]
+            hidden = hidden.mul_(self.gate(x))
+        return self.down(hidden)  # type: ignore[no-any-return]
 
 
 def _cast_norm(norm: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A norm's own copy in another type."""
+    """A copy of a norm in another dtype."""
     return copy.deepcopy(norm).to(dtype)

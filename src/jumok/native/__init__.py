@@ -1,12 +1,12 @@
-"""Writing fast: the plain model's weights in a C++ kernel that is compiled at first use.
+"""Fast decoding on the CPU: a PyTorch model's weights in a C++ kernel, compiled at first use.
 
     native = NativeModel(model, "int8")                 # or float32, bfloat16
-    writer = NativeWriter(native, source, real, room=100)
+    decoder = NativeDecoder(native, source, source_mask, capacity=100)
 
-An encoder that only reads is a `NativeEncoder`; `jumok.inference` puts it in its place.
+`NativeEncoder` runs the layers of an encoder; `jumok.inference` puts it in their place.
 
-The plain model stays the truth, and every precision is tested against it. A kernel that cannot be
-had, or a model it does not know, raises KernelError; then write with the plain model.
+The PyTorch model is the reference: every precision is tested against it. If the kernel is not
+available or does not support a model, KernelError is raised; use the PyTorch model then.
 """
 
 from jumok.native.build import KernelError
@@ -18,13 +18,13 @@ from jumok.native.quantize import quantize_int8, quantize_rows, to_bfloat16
 
 __all__ = [
     "KernelError",
+    "NativeDecoder",
     "NativeEncoder",
     "NativeModel",
-    "NativeDecoder",
     "WeightPrecision",
-    "to_bfloat16",
-    "quantize_int8",
     "is_optimized",
-    "unsupported_reason",
+    "quantize_int8",
     "quantize_rows",
+    "to_bfloat16",
+    "unsupported_reason",
 ]

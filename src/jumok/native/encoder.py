@@ -1,4 +1,4 @@
-"""An encoder's layers in the C++ kernel: whole texts in, their hidden states out."""
+"""The layers of an encoder in the C++ kernel: embedded texts in, their hidden states out."""
 
 import torch
 from torch import Tensor
@@ -17,12 +17,11 @@ from jumok.nn.stack import TransformerStack
 
 
 class NativeEncoder:
-    """A copy of the layers of an encoder whose texts have up to `max_length` tokens.
+    """A copy of the layers of an encoder for texts of up to `max_length` tokens.
 
-    Takes a stack of any config without cross-attention; embeddings and heads stay outside. The
-    copy does not follow later changes of the stack. Raises KernelError when the kernel cannot be
-    had: then read with the plain stack. A token's numbers do not depend on what other texts are
-    read with it.
+    Supports a stack of any config without cross-attention; embeddings and heads stay in PyTorch.
+    Later changes of the stack do not change the copy. Raises KernelError if the kernel is not
+    available; use the PyTorch stack then. The hidden states of a text do not depend on the batch.
     """
 
     def __init__(
@@ -41,43 +40,43 @@ class NativeEncoder:
             precision,
         )
         with torch.no_grad():
-            for name, maps in stack_linears("encoder", stack):
-                self._weights.upload_linear(name, maps)
+            for name, linear in stack_linears("encoder", stack):
+                self._weights.upload_linear(name, linear)
             for name, vector in stack_vectors("encoder", stack, max_length):
                 self._weights.upload_vector(name, vector)
 
     @property
     def weight_bytes(self) -> int:
-        """What the packed weights take in memory, with what the layers know of positions."""
+        """The memory of the packed weights, position tables included."""
         return self._weights.bytes
 
     def __call__(self, x: Tensor, lengths: Tensor, positions: Tensor, columns: Tensor) -> Tensor:
-        """Tokens (n, D) of texts end to end, each so long as `lengths` (b) says -> (n, D) float32.
+        """Concatenated tokens (n, D) of texts of `lengths` (b) -> hidden states (n, D) float32.
 
-        positions (n) turn queries and keys where positions are rotary; the distances that a
-        relative bias is made of are those of columns (n). All int64, 0 to max_length - 1.
+        Rotary positions use positions (n); relative biases use the distances between columns (n).
+        All are int64 from 0 to max_length - 1.
         """
-        places = positions if self.rotary else columns
-        if len(places) and not 0 <= int(places.min()) <= int(places.max()) < self.max_length:
+        index = positions if self.rotary else columns
+        if len(index) and not 0 <= int(index.min()) <= int(index.max()) < self.max_length:
             raise InputError(
-                f"positions {int(places.min())} to {int(places.max())} came, the kernel was given "
-                f"{self.max_length}; shorten the text, or read with the plain model"
+                f"positions must be from 0 to {self.max_length - 1}, got {int(index.min())} to "
+                f"{int(index.max())}; shorten the text, or use the PyTorch model"
             )
-        assert int(lengths.sum()) == len(x) == len(places)
+        assert int(lengths.sum()) == len(x) == len(index)
         y = x.detach().to(torch.float32, copy=True).contiguous()  # (n, D)
-        first = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(torch.int32)  # (b + 1)
-        places = places.to(torch.int32).contiguous()
-        answer = self._weights.library.jumok_encode(
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]).to(torch.int32)  # (b + 1)
+        index = index.to(torch.int32).contiguous()
+        status = self._weights.library.jumok_encode(
             self._weights.handle,
             y.data_ptr(),
-            first.data_ptr(),
+            offsets.data_ptr(),
             len(lengths),
-            places.data_ptr(),
+            index.data_ptr(),
             torch.get_num_threads(),
         )
-        if answer == OUT_OF_MEMORY:
+        if status == OUT_OF_MEMORY:
             raise JumokError(
-                f"memory ran out while {len(lengths)} texts of {len(x)} tokens were read; read "
-                "fewer at once"
+                f"memory ran out while {len(lengths)} texts of {len(x)} tokens were encoded; use a "
+                "smaller batch"
             )
         return y

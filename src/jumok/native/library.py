@@ -1,4 +1,4 @@
-"""The kernel's functions as Python sees them: ctypes over the addresses of tensors."""
+"""The kernel's C API in ctypes; tensors are passed by address."""
 
 import ctypes
 import logging
@@ -11,11 +11,11 @@ from jumok.native.build import KernelError, discard, kernel_path
 
 logger = logging.getLogger(__name__)
 
-OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # as request.h answers
+OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW = range(4)  # Status of kernel/request.h
 
 
 class ModelDims(ctypes.Structure):
-    """The measures of a model; the same fields in the same order stand in kernel/transformer.h."""
+    """The dimensions of a model: the struct of the same name in kernel/transformer.h."""
 
     _fields_ = (
         *(
@@ -31,31 +31,31 @@ class ModelDims(ctypes.Structure):
     )
 
 
-# Each function: what it answers, and what it is given.
+# Name: (result type, argument types).
 SIGNATURES = {
-    "jumok_model": (c_void_p, (POINTER(ModelDims), c_int)),
+    "jumok_create_model": (c_void_p, (POINTER(ModelDims), c_int)),
     "jumok_free_model": (None, (c_void_p,)),
-    "jumok_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_int)),
-    "jumok_rows": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
-    "jumok_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
-    "jumok_bytes": (c_int64, (c_void_p,)),
+    "jumok_allocate_linear": (c_int, (c_void_p, c_char_p, c_int, c_int, c_int)),
+    "jumok_set_rows": (c_int, (c_void_p, c_char_p, c_int, c_int, c_void_p, c_void_p, c_void_p)),
+    "jumok_set_vector": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "jumok_weight_bytes": (c_int64, (c_void_p,)),
     "jumok_encode": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_void_p, c_int)),
-    "jumok_request": (c_void_p, (c_void_p,)),
+    "jumok_create_request": (c_void_p, (c_void_p,)),
     "jumok_free_request": (None, (c_void_p,)),
-    "jumok_read": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),
-    "jumok_begin": (c_int, (c_void_p, c_void_p, c_int)),
+    "jumok_encode_sources": (c_int, (c_void_p, c_void_p, c_void_p, c_int, c_int, c_int)),
+    "jumok_reset": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_int)),
-    "jumok_best": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
-    "jumok_select": (c_int, (c_void_p, c_void_p, c_int)),
+    "jumok_topk": (c_int, (c_void_p, c_void_p, c_int, c_int, c_void_p, c_void_p, c_int)),
+    "jumok_reorder": (c_int, (c_void_p, c_void_p, c_int)),
     "jumok_rewind": (None, (c_void_p, c_int)),
 }
 
 
 @cache
 def library() -> ctypes.CDLL:
-    """The kernel, compiled if need be and loaded once; KernelError says why it cannot be.
+    """The kernel, compiled if necessary and loaded once; a damaged cached file is recompiled.
 
-    One in the cache that is damaged is compiled anew.
+    Raises KernelError with the reason if the kernel cannot be compiled or loaded.
     """
     path = kernel_path()
     try:
@@ -63,29 +63,29 @@ def library() -> ctypes.CDLL:
     except KernelError:
         if _is_noexec(path):
             raise
-        logger.warning("%s cannot be loaded; it is compiled anew", path)
+        logger.warning("%s cannot be loaded; recompiling", path)
         discard(path)
         return load_library(kernel_path())
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """A compiled kernel, with every function knowing what it takes and answers.
+    """Load a compiled kernel and declare the signatures of its functions.
 
-    Raises KernelError where the system does not load it: a cache on a disk without programs.
+    Raises KernelError if the system refuses to load it, as on a disk mounted with noexec.
     """
     try:
         loaded = ctypes.CDLL(str(path))
     except OSError as error:
         raise KernelError(
-            f"the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder that "
-            "may hold programs, or write with the plain model"
+            f"the compiled kernel cannot be loaded ({error}); set XDG_CACHE_HOME to a folder on a "
+            "disk without noexec, or use the PyTorch model"
         ) from None
-    for name, (answer, given) in SIGNATURES.items():
+    for name, (result, arguments) in SIGNATURES.items():
         function = getattr(loaded, name)
-        function.restype, function.argtypes = answer, given
+        function.restype, function.argtypes = result, arguments
     return loaded
 
 
 def _is_noexec(path: Path) -> bool:
-    """Whether the disk holds no programs at all, where the system tells."""
+    """Whether the disk is mounted with noexec; False where the system does not report it."""
     return bool(os.statvfs(path).f_flag & getattr(os, "ST_NOEXEC", 0))

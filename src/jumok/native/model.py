@@ -1,4 +1,4 @@
-"""A plain model's weights, packed for the C++ kernel: in float32, bfloat16 or int8."""
+"""The weights of a PyTorch model, packed for the C++ kernel in float32, bfloat16 or int8."""
 
 from collections.abc import Callable, Iterator
 
@@ -23,19 +23,21 @@ from jumok.native.packed_weights import (
 )
 from jumok.nn import LearnedPositions, SinusoidalPositions
 
+GenerativeModel = EncoderDecoder | LanguageModel
+
 
 class NativeModel:
-    """A copy of a model's weights that the C++ kernel writes with; the plain model is the truth.
+    """A copy of a model's weights for decoding with the C++ kernel; the model is the reference.
 
-    Takes an `EncoderDecoder` or a `LanguageModel` of any config. The copy does not follow later
-    changes of the plain model. Raises KernelError, with the reason, for what the kernel cannot do
-    and when it cannot be compiled; then write with the plain model.
+    Supports an `EncoderDecoder` or a `LanguageModel` of any config. Later changes of the model do
+    not change the copy. Raises KernelError with the reason if the model is not supported or the
+    kernel cannot be compiled; use the PyTorch model then.
 
-    float32 gives the plain numbers but for the order of sums; bfloat16 rounds weights and inputs
-    of linear maps; int8 keeps one byte a weight and quantises each row of inputs as it comes. In
-    the tests, small models' logits may differ by 1e-5, 0.05 and 0.2 of the largest (at least 1).
+    float32 differs from the model only in the order of summation; bfloat16 rounds the weights and
+    inputs of linear maps; int8 stores one byte per weight and quantizes each row of inputs. In the
+    tests, logits of small models may differ by 1e-5, 0.05 and 0.2 of the largest (at least 1).
 
-    `packed` is called with each weight that has been copied, for who wants its memory back.
+    `on_packed` is called with each weight after it is copied, for example to release its memory.
     """
 
     def __init__(
@@ -48,71 +50,71 @@ class NativeModel:
         reason = unsupported_reason(model)
         if reason is not None:
             raise KernelError(reason)
-        assert isinstance(model, EncoderDecoder | LanguageModel)
-        self.has_encoder = isinstance(model, EncoderDecoder)
+        assert isinstance(model, GenerativeModel)
+        backbones = _backbones(model)
+        self.has_encoder = "encoder" in backbones
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
-        reading = model.encoder if isinstance(model, EncoderDecoder) else model.decoder
-        self.source_vocabulary_size = reading.embedding.tokens.weight.shape[0]
+        source = backbones["encoder" if self.has_encoder else "decoder"]
+        self.source_vocabulary_size = source.embedding.tokens.weight.shape[0]
         self._weights = PackedWeights(_model_dims(model), precision, on_packed)
-        self._computed = 0  # bytes of tables that no training made
-        computed = set(_derived_tables(model))
+        self._derived_bytes = 0
+        derived = set(_derived_tables(model))
         with torch.no_grad():
-            for name, maps in _linears(model):
-                self._weights.upload_linear(name, maps)
+            for name, linear in _linears(model):
+                self._weights.upload_linear(name, linear)
             for name, vector in _vectors(model):
                 self._weights.upload_vector(name, vector)
-                self._computed += 4 * vector.numel() if name in computed else 0
+                self._derived_bytes += 4 * vector.numel() if name in derived else 0
 
     @property
     def handle(self) -> int:
-        """The packed weights, as the kernel knows them."""
+        """The address of the packed weights in the kernel."""
         return self._weights.handle
 
     @property
     def weight_bytes(self) -> int:
-        """What the packed weights take in memory; sines and cosines are none."""
-        return self._weights.bytes - self._computed
+        """The memory of the packed weights, without derived tables such as sinusoids."""
+        return self._weights.bytes - self._derived_bytes
 
 
 def unsupported_reason(model: nn.Module) -> str | None:
-    """Why the kernel cannot write with this model, in a sentence; None when it can.
+    """Why the kernel does not support this model, in one sentence; None if it does.
 
-    >>> print(obstacle(nn.Linear(1, 1)))
-    a Linear came, the fast kernel writes with EncoderDecoder and LanguageModel; use the plain model
+    >>> print(unsupported_reason(nn.Linear(1, 1)))
+    the C++ kernel supports EncoderDecoder and LanguageModel, got Linear; use the PyTorch model
     """
     if type(model) not in (EncoderDecoder, LanguageModel):
         return (
-            f"a {type(model).__name__} came, the fast kernel writes with EncoderDecoder and "
-            "LanguageModel; use the plain model"
+            "the C++ kernel supports EncoderDecoder and LanguageModel, got "
+            f"{type(model).__name__}; use the PyTorch model"
         )
-    if isinstance(model, EncoderDecoder) and model.output_scale != 1.0:
+    if getattr(model, "output_scale", 1.0) != 1.0:
         return (
-            "the model scales its vectors before the output, as T5 does, which the fast kernel "
-            "does not; write with the plain model"
+            "the C++ kernel does not support scaling before the output map, as in T5; use the "
+            "PyTorch model"
         )
     for name, module in model.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
             return (
-                f"{name} is watched, and the fast kernel shows nothing; write with the plain model"
+                f"the C++ kernel does not call hooks, got a hook on {name}; use the PyTorch model"
             )
         if is_optimized(module):
             return (
-                f"{name} is a fast copy already, and the fast kernel packs plain models; leave "
-                'one of the two out, --precision or decoding.kernel = "native"'
+                f"the C++ kernel packs unoptimized models, and {name} is already optimized; leave "
+                'out either --precision or decoding.kernel = "native"'
             )
         ours = type(module).__module__.startswith("jumok.")
-        theirs = type(module) in _SUPPORTED
-        if not (ours or theirs):
+        if not ours and type(module) not in _SUPPORTED:
             return (
-                f"{name} is a {type(module).__name__}, which the fast kernel does not know; "
-                "write with the plain model"
+                f"the C++ kernel does not support the {type(module).__name__} at {name}; use the "
+                "PyTorch model"
             )
     return None
 
 
 def is_optimized(module: nn.Module) -> bool:
-    """Whether a module was made by `jumok.inference` or `jumok.native` from a plain one."""
+    """Whether a module is an optimized copy made by `jumok.inference` or `jumok.native`."""
     return type(module).__module__.startswith(("jumok.native.", "jumok.inference."))
 
 
@@ -122,70 +124,65 @@ _SUPPORTED = (
 )
 
 
-def _model_dims(model: EncoderDecoder | LanguageModel) -> ModelDims:
-    """The measures of the model, read from its modules: whatever made them, they are the truth."""
+def _backbones(model: GenerativeModel) -> dict[str, Encoder | Decoder]:
+    """The encoder, if there is one, and the decoder."""
+    encoder = getattr(model, "encoder", None)
+    return ({} if encoder is None else {"encoder": encoder}) | {"decoder": model.decoder}
+
+
+def _model_dims(model: GenerativeModel) -> ModelDims:
+    """The dimensions of the model, read from its modules rather than from its config."""
     decoder = model.decoder
-    layers = layers_of(decoder.stack)
-    read = layers_of(model.encoder.stack) if isinstance(model, EncoderDecoder) else []
+    n_layers = {side: len(layers_of(part.stack)) for side, part in _backbones(model).items()}
     return ModelDims(
         d_model=decoder.embedding.tokens.embedding_dim,
-        encoder_layers=len(read),
-        decoder_layers=len(layers),
+        encoder_layers=n_layers.get("encoder", 0),
+        decoder_layers=n_layers["decoder"],
         max_length=decoder.embedding.max_length,
         vocabulary=model.output.out_features,
         embedding_norm=not isinstance(decoder.embedding.norm, nn.Identity),
         embedding_scale=decoder.embedding.tokens.scale,
-        **layer_dims(layers[0]),
+        **layer_dims(layers_of(decoder.stack)[0]),
     )
 
 
-def _stacks(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Encoder | Decoder]]:
-    if isinstance(model, EncoderDecoder):
-        yield "encoder", model.encoder
-    yield "decoder", model.decoder
-
-
-def _linears(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, LinearLike]]:
-    """Every linear map and table of embeddings, as kernel/transformer.h names them."""
+def _linears(model: GenerativeModel) -> Iterator[tuple[str, LinearLike]]:
+    """Every linear map and embedding table, under its name in kernel/transformer.h."""
     yield "output", model.output
-    target = model.decoder.embedding.tokens
-    if target.weight is not model.output.weight:
-        yield "target", target
-    if isinstance(model, EncoderDecoder):
-        source = model.encoder.embedding.tokens
-        if source.weight is not model.output.weight:
-            yield "source", source
-    for side, tower in _stacks(model):
-        yield from stack_linears(side, tower.stack)
+    tables = {"encoder": "source", "decoder": "target"}
+    for side, part in _backbones(model).items():
+        if part.embedding.tokens.weight is not model.output.weight:
+            yield tables[side], part.embedding.tokens
+        yield from stack_linears(side, part.stack)
 
 
-def _vectors(model: EncoderDecoder | LanguageModel) -> Iterator[tuple[str, Tensor]]:
-    """Norms and positions, as kernel/transformer.h names them."""
-    for side, tower in _stacks(model):
-        yield from norm_vectors(f"{side}.embedding_norm", tower.embedding.norm)
-        yield from stack_vectors(side, tower.stack, tower.embedding.max_length)
-        added = _position_table(tower)
-        if added is not None:
-            yield f"{side}.positions", added
+def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
+    """The norms and position tables, under their names in kernel/transformer.h."""
+    for side, part in _backbones(model).items():
+        yield from norm_vectors(f"{side}.embedding_norm", part.embedding.norm)
+        yield from stack_vectors(side, part.stack, part.embedding.max_length)
+        table = _position_table(part)
+        if table is not None:
+            yield f"{side}.positions", table
 
 
-def _derived_tables(model: EncoderDecoder | LanguageModel) -> Iterator[str]:
-    """The names of those that no training made, or not at that length: sines, cosines, biases."""
-    for side, tower in _stacks(model):
+def _derived_tables(model: GenerativeModel) -> Iterator[str]:
+    """The names of tables computed from other weights: sines, cosines, expanded biases."""
+    for side, part in _backbones(model).items():
         yield from (f"{side}.cosine", f"{side}.sine", f"{side}.relative")
-        if not isinstance(tower.embedding.positions, LearnedPositions):
+        if not isinstance(part.embedding.positions, LearnedPositions):
             yield f"{side}.positions"
 
 
-def _position_table(tower: Encoder | Decoder) -> Tensor | None:
-    """What is added to the token at each position, (max_length, D); None for nothing."""
+def _position_table(backbone: Encoder | Decoder) -> Tensor | None:
+    """The vector added to the token embedding at each position, (max_length, D); None if none."""
     table: Tensor | None = None
-    positions, segments = tower.embedding.positions, tower.embedding.segments
+    positions, segments = backbone.embedding.positions, backbone.embedding.segments
     if isinstance(positions, SinusoidalPositions):
         table = positions.table
     elif isinstance(positions, LearnedPositions):
         table = positions.weight[positions.offset :]
     if segments is None:
         return table
-    first = segments.weight[:1].expand(tower.embedding.max_length, -1)  # all text is of segment 0
+    first = segments.weight[:1].expand(backbone.embedding.max_length, -1)  # always segment 0
     return first if table is None else table + first

@@ -1,4 +1,4 @@
-"""Weights on their way into the C++ kernel, under the names of kernel/transformer.h."""
+"""Packed weights of the C++ kernel, uploaded under the names of kernel/transformer.h."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -18,24 +18,18 @@ from jumok.nn.stack import TransformerStack
 
 WeightPrecision = Literal["float32", "bfloat16", "int8"]
 
-PRECISIONS: tuple[WeightPrecision, ...] = (
-    "float32",
-    "bfloat16",
-    "int8",
-)  # as door.cpp numbers them
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # as mathematics.h numbers them
+PRECISIONS: tuple[WeightPrecision, ...] = ("float32", "bfloat16", "int8")  # order of c_api.cpp
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")  # order of kernel/vector_math.h
 
-_ROWS_PER_UPLOAD = (
-    256  # at a time are converted and given: nobody holds a second copy of a large table
-)
+_ROWS_PER_UPLOAD = 256  # converted at a time, which avoids a second copy of a large matrix
 
-LinearLike = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # several: their outputs side by side
+LinearLike = nn.Linear | nn.Embedding | tuple[nn.Linear, ...]  # a tuple: outputs concatenated
 
 
 class PackedWeights:
-    """The kernel's own copy of weights; they do not change any more, so a copy of it is itself.
+    """The kernel's own copy of weights. It is immutable, so deepcopy returns the same object.
 
-    Raises KernelError when the kernel cannot be had.
+    Raises KernelError if the kernel is not available.
     """
 
     def __init__(
@@ -45,10 +39,12 @@ class PackedWeights:
         on_packed: Callable[[Tensor], None] = lambda weight: None,
     ) -> None:
         if precision not in PRECISIONS:
-            raise KernelError(f"precision {precision!r} is unknown; take one of {PRECISIONS}")
+            raise KernelError(f"precision must be one of {PRECISIONS}, got {precision!r}")
         self.precision, self.on_packed = precision, on_packed
         self.library = library()
-        self.handle: int = self.library.jumok_model(ctypes.byref(dims), PRECISIONS.index(precision))
+        self.handle: int = self.library.jumok_create_model(
+            ctypes.byref(dims), PRECISIONS.index(precision)
+        )
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -59,29 +55,31 @@ class PackedWeights:
 
     @property
     def bytes(self) -> int:
-        """What they take in memory."""
-        return int(self.library.jumok_bytes(self.handle))
+        """The memory of the packed weights."""
+        return int(self.library.jumok_weight_bytes(self.handle))
 
-    def upload_linear(self, name: str, maps: LinearLike) -> None:
-        """A linear map or a table of embeddings; JumokError where memory does not hold it."""
-        together = maps if isinstance(maps, tuple) else (maps,)
-        weights = [part.weight.detach() for part in together]  # (N, K) each
-        biases = [getattr(part, "bias", None) for part in together]
+    def upload_linear(self, name: str, linear: LinearLike) -> None:
+        """Pack a linear map or an embedding table; JumokError when memory runs out."""
+        parts = linear if isinstance(linear, tuple) else (linear,)
+        weights = [part.weight.detach() for part in parts]  # (N, K) each
+        biases = [getattr(part, "bias", None) for part in parts]
         outputs, inputs = sum(map(len, weights)), weights[0].shape[1]
         biased = any(bias is not None for bias in biases)
-        answer = self.library.jumok_linear(self.handle, name.encode(), outputs, inputs, biased)
-        self._check_status(answer, name)
+        status = self.library.jumok_allocate_linear(
+            self.handle, name.encode(), outputs, inputs, biased
+        )
+        _check_status(status, name)
         first = 0
         for weight, bias in zip(weights, biases, strict=True):
             for start in range(0, len(weight), _ROWS_PER_UPLOAD):
-                some = slice(start, start + _ROWS_PER_UPLOAD)
-                its = None if bias is None else bias[some]
-                self._upload_rows(name, first + start, weight[some], its)
+                rows = slice(start, start + _ROWS_PER_UPLOAD)
+                row_bias = None if bias is None else bias[rows]
+                self._upload_rows(name, first + start, weight[rows], row_bias)
             first += len(weight)
             self.on_packed(weight)
 
     def _upload_rows(self, name: str, first: int, weight: Tensor, bias: Tensor | None) -> None:
-        """Some rows of a linear map (n, K), from output `first` on, with their biases (n)."""
+        """Pack rows (n, K) of a linear map, starting at output `first`, with their biases (n)."""
         scale = None
         if self.precision == "int8":
             packed, scale = quantize_rows(weight.cpu())
@@ -90,33 +88,28 @@ class PackedWeights:
         packed = packed.contiguous()
         if bias is not None:
             bias = bias.detach().float().cpu().contiguous()
-        answer = self.library.jumok_rows(
-            self.handle,
-            name.encode(),
-            first,
-            len(packed),
-            _address(packed),
-            _address(scale),
-            _address(bias),
+        status = self.library.jumok_set_rows(
+            *(self.handle, name.encode(), first, len(packed)),
+            *(_address(packed), _address(scale), _address(bias)),
         )
-        assert answer == OK, name
+        assert status == OK, name
 
     def upload_vector(self, name: str, vector: Tensor) -> None:
-        """A vector, or a table of numbers that stay in float32."""
-        numbers = vector.detach().float().cpu().contiguous()
-        answer = self.library.jumok_vector(
-            self.handle, name.encode(), numbers.numel(), _address(numbers)
+        """Copy a vector or a table that stays in float32."""
+        values = vector.detach().float().cpu().contiguous()
+        status = self.library.jumok_set_vector(
+            self.handle, name.encode(), values.numel(), _address(values)
         )
-        self._check_status(answer, name)
+        _check_status(status, name)
 
-    @staticmethod
-    def _check_status(answer: int, name: str) -> None:
-        if answer == OUT_OF_MEMORY:
-            raise JumokError(
-                f"memory ran out while the weights of {name} were packed; free some, or take a "
-                "smaller precision"
-            )
-        assert answer == OK, name
+
+def _check_status(status: int, name: str) -> None:
+    if status == OUT_OF_MEMORY:
+        raise JumokError(
+            f"memory ran out while the weights of {name} were packed; free memory, or use a "
+            "smaller precision"
+        )
+    assert status == OK, name
 
 
 def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
@@ -125,8 +118,8 @@ def layers_of(stack: TransformerStack) -> list[TransformerLayer]:
 
 
 def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
-    """What one layer tells of `Measures`: whatever made it, its modules are the truth."""
-    attention, around = layer.self_attention, layer.self_attention_norm
+    """The fields of `ModelDims` that one layer determines, read from its modules."""
+    attention, residual_norm = layer.self_attention, layer.self_attention_norm
     return {
         "n_heads": attention.n_heads,
         "d_head": attention.query.out_features // attention.n_heads,
@@ -134,9 +127,9 @@ def layer_dims(layer: TransformerLayer) -> dict[str, int | float]:
         "cross": layer.cross_attention is not None,
         "activation": ACTIVATIONS.index(_activation(layer.feed_forward)),
         "gated": isinstance(layer.feed_forward, GatedFeedForward),
-        "rms": isinstance(around.norm, nn.RMSNorm),
-        "norm_first": around.norm_first,
-        "norm_eps": around.norm.eps,
+        "rms": isinstance(residual_norm.norm, nn.RMSNorm),
+        "norm_first": residual_norm.norm_first,
+        "norm_eps": residual_norm.norm.eps,
         "attention_scale": attention.scale,
     }
 
@@ -154,47 +147,52 @@ def _activation(feed_forward: PositionwiseFeedForward) -> str:
 
 
 def stack_linears(side: str, stack: TransformerStack) -> Iterator[tuple[str, LinearLike]]:
-    """Every linear map of a stack."""
-    for number, layer in enumerate(layers_of(stack)):
-        here = f"{side}.{number}."
-        own, cross, feed_forward = layer.self_attention, layer.cross_attention, layer.feed_forward
-        yield here + "query_key_value", (own.query, own.key, own.value)
-        yield here + "output", own.output
+    """Every linear map of a stack, by name."""
+    for index, layer in enumerate(layers_of(stack)):
+        prefix = f"{side}.{index}."
+        attention, cross, feed_forward = (
+            layer.self_attention,
+            layer.cross_attention,
+            layer.feed_forward,
+        )
+        yield prefix + "query_key_value", (attention.query, attention.key, attention.value)
+        yield prefix + "output", attention.output
         if isinstance(cross, MultiHeadAttention):
-            yield here + "cross_query", cross.query
-            yield here + "cross_key_value", (cross.key, cross.value)
-            yield here + "cross_output", cross.output
-        yield here + "up", feed_forward.up
+            yield prefix + "cross_query", cross.query
+            yield prefix + "cross_key_value", (cross.key, cross.value)
+            yield prefix + "cross_output", cross.output
+        yield prefix + "up", feed_forward.up
         if isinstance(feed_forward, GatedFeedForward):
-            yield here + "gate", feed_forward.gate
-        yield here + "down", feed_forward.down
+            yield prefix + "gate", feed_forward.gate
+        yield prefix + "down", feed_forward.down
 
 
 def stack_vectors(
     side: str, stack: TransformerStack, max_length: int
 ) -> Iterator[tuple[str, Tensor]]:
-    """Norms of a stack, and what its layers know of `max_length` positions."""
+    """The norms of a stack and its position tables for `max_length` positions, by name."""
     yield from norm_vectors(f"{side}.norm", stack.norm)
-    for number, layer in enumerate(layers_of(stack)):
-        here = f"{side}.{number}.around_"
-        yield from norm_vectors(here + "attention", layer.self_attention_norm.norm)
+    for index, layer in enumerate(layers_of(stack)):
+        prefix = f"{side}.{index}."
+        yield from norm_vectors(prefix + "self_attention_norm", layer.self_attention_norm.norm)
         if layer.cross_attention_norm is not None:
-            yield from norm_vectors(here + "cross", layer.cross_attention_norm.norm)
-        yield from norm_vectors(here + "feed_forward", layer.feed_forward_norm.norm)
+            cross_norm = layer.cross_attention_norm.norm
+            yield from norm_vectors(prefix + "cross_attention_norm", cross_norm)
+        yield from norm_vectors(prefix + "feed_forward_norm", layer.feed_forward_norm.norm)
     if stack.rotary is not None:
-        turn = stack.rotary.cpu()(torch.arange(max_length)[None])
-        yield f"{side}.cosine", turn.cosine
-        yield f"{side}.sine", turn.sine
+        rotary = stack.rotary.cpu()(torch.arange(max_length)[None])
+        yield f"{side}.cosine", rotary.cosine
+        yield f"{side}.sine", rotary.sine
     if stack.relative is not None:
         yield f"{side}.relative", _relative(stack.relative, max_length)
 
 
 def norm_vectors(name: str, norm: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """The gain of a norm, and its shift if it has one; nothing where there is no norm."""
+    """The weight of a norm, and its bias if it has one; nothing for nn.Identity."""
     if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
-        yield f"{name}.gain", norm.weight
+        yield f"{name}.weight", norm.weight
     if isinstance(norm, nn.LayerNorm):
-        yield f"{name}.shift", norm.bias
+        yield f"{name}.bias", norm.bias
 
 
 def _relative(bias: RelativePositionBias, max_length: int) -> Tensor:
@@ -204,5 +202,5 @@ def _relative(bias: RelativePositionBias, max_length: int) -> Tensor:
 
 
 def _address(tensor: Tensor | None) -> int | None:
-    """The address of a tensor's numbers; null for none."""
+    """The address of a tensor's data; null for None."""
     return None if tensor is None else tensor.data_ptr()

@@ -1,9 +1,9 @@
-"""Linear maps in eight bits, or all in bfloat16: speed without a compiler, as a copy of the model.
+"""Copies of a model with int8 linear maps, or in bfloat16: faster without a C++ compiler.
 
     w = scale * q,   q in -127 ... 127,   scale = max|w| / 127 over the weights of one output
 
-Symmetric: 0 stays 0, and no offset has to be carried through the sums. Inputs are quantised the
-same way, each row as it comes, and products are summed exactly in 32 bits:
+Quantization is symmetric: 0 stays 0, and there is no zero point. Inputs are quantized dynamically
+in the same way, row by row, and products are accumulated exactly in int32:
 
     y = (q_x q_w^T) scale_x scale_w + b
 """
@@ -19,8 +19,8 @@ INT8_MAX = 127
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """x (N, K) -> q (N, K) int8 and scale (N) float32 with x close to scale * q.
 
-    No number moves by more than half a scale. A row of zeros gets scale 1, one with NaN in it
-    the scale NaN, which its products then are.
+    The rounding error is at most half a scale. A row of zeros has scale 1; a row with a NaN has
+    scale NaN, so its products are NaN.
 
     >>> q, scale = quantize_rows(torch.tensor([[1.27, -0.5], [0.0, 0.0]]))
     >>> q.tolist(), scale.tolist()
@@ -34,7 +34,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class QuantizedLinear(nn.Module):
-    """A linear map with one byte a weight.
+    """A linear map with int8 weights.
 
     >>> linear = nn.Linear(8, 4)
     >>> x = torch.randn(2, 3, 8)
@@ -42,7 +42,7 @@ class QuantizedLinear(nn.Module):
     True
     """
 
-    weight: Tensor  # (K, N) int8, as the product wants it
+    weight: Tensor  # (K, N) int8, transposed for torch._int_mm
     scale: Tensor  # (N)
     bias: Tensor | None
 
@@ -62,30 +62,30 @@ class QuantizedLinear(nn.Module):
 
 
 def quantize_int8(model: nn.Module) -> nn.Module:
-    """A copy of the model whose linear maps are quantised; tables of embeddings stay as they are.
+    """A copy of the model with quantized linear maps; embedding tables keep their dtype.
 
-    For writing, not for training: gradients do not pass. The model itself is left alone. In the
-    tests, small models' logits may differ by 0.1 of the largest.
+    For inference only: there are no gradients. The model itself does not change. In the tests,
+    logits of small models may differ by 0.1 of the largest.
 
     >>> from jumok.models import LanguageModel, TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> in_int8(LanguageModel(config)).output
+    >>> quantize_int8(LanguageModel(config)).output
     QuantizedLinear()
     """
-    changed = copy.deepcopy(model).eval()
-    for parent in list(changed.modules()):
-        for name, part in list(parent.named_children()):
-            if isinstance(part, nn.Linear):
-                setattr(parent, name, QuantizedLinear(part))
-    return changed
+    quantized = copy.deepcopy(model).eval()
+    for parent in list(quantized.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(parent, name, QuantizedLinear(child))
+    return quantized
 
 
 def to_bfloat16(model: nn.Module) -> nn.Module:
-    """A copy of the model in bfloat16, for writing. The model itself is left alone.
+    """A copy of the model in bfloat16 for inference. The model itself does not change.
 
-    In the tests, small models' logits may differ by 0.05 of the largest.
+    In the tests, logits of small models may differ by 0.05 of the largest.
 
-    >>> in_bfloat16(nn.Linear(2, 1)).weight.dtype
+    >>> to_bfloat16(nn.Linear(2, 1)).weight.dtype
     torch.bfloat16
     """
     return copy.deepcopy(model).eval().bfloat16()

@@ -1,242 +1,263 @@
-// One request: sources that were read, rows being written, and what is remembered of both.
+// The state of a generation request: encoded sources, decoded rows, and their key-value caches.
 
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
-#include "pass.h"
+#include "forward_pass.h"
 
 namespace jumok {
 
-// What is answered to words that cannot be followed; 0 is "done".
-enum Answer : int { DONE, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME };
+// Return codes; must match those in src/jumok/native/library.py.
+enum Status : int { OK, OUT_OF_VOCABULARY, OUT_OF_MEMORY, NO_SUCH_ROW, NO_SUCH_NAME };
 
 template <class Format>
 class Request {
-  using Kept = typename Format::Kept;
+  using CacheType = typename Format::CacheType;
 
  public:
   explicit Request(const Transformer<Format>& model)
-      : model_(model), m_(model.measures), A_(m_.n_heads * m_.d_head),
-        written_(m_.decoder_layers, 2 * A_) {}
+      : model_(model),
+        dims_(model.dims),
+        A_(dims_.n_heads * dims_.d_head),
+        cache_(dims_.decoder_layers, 2 * A_) {}
 
-  // Reads the sources: ids and real (N, S), real null without padding. Padding is no work: the
-  // real tokens of all sources stand end to end.
-  int read(const int64_t* ids, const uint8_t* real, int N, int S, int threads) {
+  // Encodes the sources: ids and source_mask (N, S); the mask is null without padding. Padding
+  // costs nothing: the real tokens of all sources are concatenated.
+  int encode_sources(const int64_t* ids, const uint8_t* source_mask, int N, int S, int threads) {
     std::vector<int64_t> tokens;
-    std::vector<int> owner;
-    first_ = {0};
+    std::vector<int> source_of;
+    source_offsets_ = {0};
     for (int row = 0; row < N; ++row) {
       for (int i = row * S; i < (row + 1) * S; ++i)
-        if (real == nullptr || real[i]) {
+        if (source_mask == nullptr || source_mask[i]) {
           tokens.push_back(ids[i]);
-          owner.push_back(row);
+          source_of.push_back(row);
         }
-      first_.push_back(static_cast<int>(tokens.size()));
+      source_offsets_.push_back(static_cast<int>(tokens.size()));
     }
-    if (!known(tokens, model_.table(true))) return OUT_OF_VOCABULARY;
-    encode(tokens, owner, threads);
-    begin(nullptr, N);
+    if (!in_vocabulary(tokens, model_.embedding_table(true))) return OUT_OF_VOCABULARY;
+    encode(tokens, source_of, threads);
+    reset(nullptr, N);
     sources_.resize(N);
     for (int row = 0; row < N; ++row) sources_[row] = row;
-    return DONE;
+    return OK;
   }
 
-  // Rows without a source; padding (N), null when there is none.
-  void begin(const int64_t* padding, int N) {
-    rows_.assign(N, {});
+  // Starts N empty rows; padding (N) is the left padding of each row, or null.
+  void reset(const int64_t* padding, int N) {
+    slots_.assign(N, {});
     padding_.assign(N, 0);
     if (padding != nullptr) padding_.assign(padding, padding + N);
   }
 
-  int n_rows() const { return static_cast<int>(rows_.size()); }
+  int n_rows() const { return static_cast<int>(slots_.size()); }
   int length() const { return length_; }
 
-  // Newest tokens ids (B, T) -> logits (B, T, V), or (B, V) of what follows the last.
-  int step(const int64_t* ids, int T, bool every, float* logits, int threads) {
+  // New tokens ids (B, T) -> logits (B, T, V), or (B, V) for the last position.
+  int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) {
     const int B = n_rows();
     std::vector<int64_t> tokens;
-    std::vector<Seat> seats;
+    std::vector<QueryToken> query_tokens;
     for (int row = 0; row < B; ++row)
       for (int t = 0; t < T; ++t)
         if (length_ + t >= padding_[row]) {
-          seats.push_back({row, length_ + t - static_cast<int>(padding_[row]), t});
+          query_tokens.push_back({row, length_ + t - static_cast<int>(padding_[row]), t});
           tokens.push_back(ids[static_cast<size_t>(row) * T + t]);
         }
-    if (!known(tokens, model_.table(false))) return OUT_OF_VOCABULARY;
-    for (const Seat& seat : seats) rows_[seat.row].push_back(written_.fresh(rows_));
+    if (!in_vocabulary(tokens, model_.embedding_table(false))) return OUT_OF_VOCABULARY;
+    for (const QueryToken& token : query_tokens)
+      slots_[token.row].push_back(cache_.allocate(slots_));
     length_ += T;
-    if (!seats.empty()) decode(tokens, seats, threads);
-    give_logits(seats, T, every, logits, threads);
-    return DONE;
+    if (!query_tokens.empty()) decode(tokens, query_tokens, threads);
+    compute_logits(query_tokens, T, all_positions, logits, threads);
+    return OK;
   }
 
-  // The same for the k likeliest tokens alone: log-probabilities and ids (B, k), best first.
-  int best(const int64_t* ids, int T, int k, float* log_p, int64_t* tokens, int threads) {
-    const int B = n_rows(), V = m_.vocabulary;
-    logits_.room(static_cast<size_t>(B) * V);
-    if (const int wrong = step(ids, T, false, logits_.data(), threads)) return wrong;
-    Threads::of_process().share(B, threads, [&](int row) {
+  // The same for the k most likely tokens: log-probabilities and ids (B, k), in descending order.
+  int top_k(const int64_t* ids, int T, int k, float* log_p, int64_t* tokens, int threads) {
+    const int B = n_rows(), V = dims_.vocabulary;
+    logits_.reserve(static_cast<size_t>(B) * V);
+    if (const int status = step(ids, T, false, logits_.data(), threads)) return status;
+    ThreadPool::instance().parallel_for(B, threads, [&](int row) {
       const float* x = logits_.data() + static_cast<size_t>(row) * V;
-      likeliest(x, V, k, log_p + static_cast<size_t>(row) * k, tokens + static_cast<size_t>(row) * k);
+      select_top_k(x, V, k, log_p + static_cast<size_t>(row) * k,
+                   tokens + static_cast<size_t>(row) * k);
     });
-    return DONE;
+    return OK;
   }
 
-  // Row i goes on with what was row order[i].
-  int select(const int64_t* order, int n) {
+  // Row i continues the former row order[i].
+  int reorder(const int64_t* order, int n) {
     for (int i = 0; i < n; ++i)
       if (order[i] < 0 || order[i] >= n_rows()) return NO_SUCH_ROW;
-    std::vector<Row> rows(n);
+    std::vector<SlotList> rows(n);
     std::vector<int64_t> padding(n);
     std::vector<int> sources(sources_.empty() ? 0 : n);
     for (int i = 0; i < n; ++i) {
-      rows[i] = rows_[order[i]];
+      rows[i] = slots_[order[i]];
       padding[i] = padding_[order[i]];
       if (!sources.empty()) sources[i] = sources_[order[i]];
     }
-    rows_.swap(rows);
+    slots_.swap(rows);
     padding_.swap(padding);
     sources_.swap(sources);
-    return DONE;
+    return OK;
   }
 
   void rewind(int tokens) {
     length_ -= tokens;
     for (int row = 0; row < n_rows(); ++row) {
-      const int64_t left = std::max<int64_t>(0, length_ - padding_[row]);
-      if (static_cast<size_t>(left) < rows_[row].size()) rows_[row].resize(left);
+      const int64_t remaining = std::max<int64_t>(0, length_ - padding_[row]);
+      if (static_cast<size_t>(remaining) < slots_[row].size()) slots_[row].resize(remaining);
     }
   }
 
  private:
-  // A token of this pass: its row, its position there, and which of the row's newest it is.
-  struct Seat {
-    int row, position, newest;
+  // A token of this pass: its row, its position in the row, and its index among the new tokens.
+  struct QueryToken {
+    int row, position, step_index;
   };
 
-  bool known(const std::vector<int64_t>& tokens, const Linear<Format>& table) const {
+  bool in_vocabulary(const std::vector<int64_t>& tokens,
+                     const Linear<Format>& embedding_table) const {
     for (const int64_t token : tokens)
-      if (token < 0 || token >= table.outputs) return false;
+      if (token < 0 || token >= embedding_table.outputs) return false;
     return true;
   }
 
-  void encode(const std::vector<int64_t>& tokens, const std::vector<int>& owner, int threads) {
+  void encode(const std::vector<int64_t>& tokens, const std::vector<int>& source_of, int threads) {
     const int n = static_cast<int>(tokens.size());
-    const Tower<Format>& tower = model_.encoder;
-    Pass<Format> pass(model_, tower, rooms_, n, threads);
-    const auto position = [&](int i) { return i - first_[owner[i]]; };
-    pass.embed(model_.table(true), [&](int i) { return tokens[i]; }, position);
-    for (const Layer<Format>& layer : tower.layers) {
-      pass.project(layer, position);
-      pass.attention(layer.output, layer.around_attention, [&](int i, int head, float* y) {
-        const int start = first_[owner[i]], count = first_[owner[i] + 1] - start;
-        attend(pass.inside(i) + head * m_.d_head, m_.d_head, count,
-               [&](int s) { return pass.inside(start + s) + A_ + head * m_.d_head; }, A_,
-               m_.attention_scale, bias(tower, head, i - start), y);
+    const Stack<Format>& stack = model_.encoder;
+    ForwardPass<Format> pass(model_, stack, workspace_, n, threads);
+    const auto position = [&](int i) { return i - source_offsets_[source_of[i]]; };
+    pass.embed(model_.embedding_table(true), [&](int i) { return tokens[i]; }, position);
+    for (const Layer<Format>& layer : stack.layers) {
+      pass.project_qkv(layer, position);
+      pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
+        const int start = source_offsets_[source_of[i]],
+                  count = source_offsets_[source_of[i] + 1] - start;
+        attend_one(
+            pass.qkv(i) + head * dims_.d_head, dims_.d_head, count,
+            [&](int s) { return pass.qkv(start + s) + A_ + head * dims_.d_head; }, A_,
+            dims_.attention_scale, bias(stack, head, i - start), y);
       });
       pass.feed_forward(layer);
     }
-    pass.close();
-    // Keys and values of cross-attention, of every layer, once and for all.
-    memory_ = Array<Kept>(static_cast<size_t>(n) * m_.decoder_layers * 2 * A_);
-    pass.put(pass.x(0), m_.d_model);
-    for (int l = 0; l < m_.decoder_layers; ++l) {
-      pass.into(pass.inside(0), 3 * A_, model_.decoder.layers[l].cross_key_value);
-      pass.each([&](int i) {
-        const int source = owner[i], here = (i - first_[source]) * m_.d_head;
-        for (int head = 0; head < m_.n_heads; ++head) {
-          const float* from = pass.inside(i) + head * m_.d_head;
-          Kept* key = memory(source, l, head) + here;
-          keep(from, m_.d_head, key);
-          keep(from + A_, m_.d_head, key + to_value(source));
+    pass.final_norm();
+    // Keys and values of cross-attention for every layer, computed once.
+    cross_cache_ = Array<CacheType>(static_cast<size_t>(n) * dims_.decoder_layers * 2 * A_);
+    pass.pack(pass.x(0), dims_.d_model);
+    for (int l = 0; l < dims_.decoder_layers; ++l) {
+      pass.apply_linear(pass.qkv(0), 3 * A_, model_.decoder.layers[l].cross_key_value);
+      pass.for_each_token([&](int i) {
+        const int source = source_of[i], offset = (i - source_offsets_[source]) * dims_.d_head;
+        for (int head = 0; head < dims_.n_heads; ++head) {
+          const float* from = pass.qkv(i) + head * dims_.d_head;
+          CacheType* key = cross_keys(source, l, head) + offset;
+          convert(from, dims_.d_head, key);
+          convert(from + A_, dims_.d_head, key + value_offset(source));
         }
       });
     }
   }
 
-  void decode(const std::vector<int64_t>& tokens, const std::vector<Seat>& seats, int threads) {
-    const Tower<Format>& tower = model_.decoder;
-    Pass<Format> pass(model_, tower, rooms_, static_cast<int>(seats.size()), threads);
-    const auto position = [&](int i) { return seats[i].position; };
-    pass.embed(model_.table(false), [&](int i) { return tokens[i]; }, position);
-    for (int l = 0; l < m_.decoder_layers; ++l) {
-      const Layer<Format>& layer = tower.layers[l];
-      pass.project(layer, position);
-      pass.each([&](int i) {  // the key and the value of each head, side by side
-        const float* from = pass.inside(i) + A_;
-        Kept* to = written_.at(rows_[seats[i].row][seats[i].position], l);
-        for (int head = 0; head < m_.n_heads; ++head, from += m_.d_head, to += 2 * m_.d_head) {
-          keep(from, m_.d_head, to);
-          keep(from + A_, m_.d_head, to + m_.d_head);
+  void decode(const std::vector<int64_t>& tokens, const std::vector<QueryToken>& query_tokens,
+              int threads) {
+    const Stack<Format>& stack = model_.decoder;
+    ForwardPass<Format> pass(model_, stack, workspace_, static_cast<int>(query_tokens.size()),
+                             threads);
+    const auto position = [&](int i) { return query_tokens[i].position; };
+    pass.embed(model_.embedding_table(false), [&](int i) { return tokens[i]; }, position);
+    for (int l = 0; l < dims_.decoder_layers; ++l) {
+      const Layer<Format>& layer = stack.layers[l];
+      pass.project_qkv(layer, position);
+      pass.for_each_token([&](int i) {  // cache the key and value of each head, interleaved
+        const float* from = pass.qkv(i) + A_;
+        CacheType* to = cache_.at(slots_[query_tokens[i].row][query_tokens[i].position], l);
+        for (int head = 0; head < dims_.n_heads;
+             ++head, from += dims_.d_head, to += 2 * dims_.d_head) {
+          convert(from, dims_.d_head, to);
+          convert(from + A_, dims_.d_head, to + dims_.d_head);
         }
       });
-      pass.attention(layer.output, layer.around_attention, [&](int i, int head, float* y) {
-        const Row& row = rows_[seats[i].row];
-        attend(pass.inside(i) + head * m_.d_head, m_.d_head, seats[i].position + 1,
-               [&](int s) { return written_.at(row[s], l) + head * 2 * m_.d_head; }, m_.d_head,
-               m_.attention_scale, bias(tower, head, seats[i].position), y);
+      pass.attention(layer.output, layer.self_attention_norm, [&](int i, int head, float* y) {
+        const SlotList& row = slots_[query_tokens[i].row];
+        attend_one(
+            pass.qkv(i) + head * dims_.d_head, dims_.d_head, query_tokens[i].position + 1,
+            [&](int s) { return cache_.at(row[s], l) + head * 2 * dims_.d_head; }, dims_.d_head,
+            dims_.attention_scale, bias(stack, head, query_tokens[i].position), y);
       });
-      if (m_.cross) {
-        pass.ask(layer);
-        pass.attention(layer.cross_output, layer.around_cross, [&](int i, int head, float* y) {
-          const int source = sources_[seats[i].row];
-          const Kept* first = memory(source, l, head);
-          attend(pass.inside(i) + head * m_.d_head, m_.d_head, first_[source + 1] - first_[source],
-                 [&](int s) { return first + s * m_.d_head; }, to_value(source), m_.attention_scale,
-                 nullptr, y);
-        });
+      if (dims_.cross) {
+        pass.cross_query(layer);
+        pass.attention(layer.cross_output, layer.cross_attention_norm,
+                       [&](int i, int head, float* y) {
+                         const int source = sources_[query_tokens[i].row];
+                         const CacheType* first = cross_keys(source, l, head);
+                         attend_one(
+                             pass.qkv(i) + head * dims_.d_head, dims_.d_head,
+                             source_offsets_[source + 1] - source_offsets_[source],
+                             [&](int s) { return first + s * dims_.d_head; }, value_offset(source),
+                             dims_.attention_scale, nullptr, y);
+                       });
       }
       pass.feed_forward(layer);
     }
-    pass.close();
+    pass.final_norm();
   }
 
-  // The keys of a source, for one head of a layer's cross-attention, one after the other.
-  Kept* memory(int source, int layer, int head) const {
-    const size_t tokens_before = static_cast<size_t>(layer) * first_.back() + first_[source];
-    return memory_.data() + tokens_before * 2 * A_ + 2 * static_cast<size_t>(head) * to_value(source);
+  // The contiguous keys of a source for one head of cross-attention in a layer.
+  CacheType* cross_keys(int source, int layer, int head) const {
+    const size_t tokens_before =
+        static_cast<size_t>(layer) * source_offsets_.back() + source_offsets_[source];
+    return cross_cache_.data() + tokens_before * 2 * A_ +
+           2 * static_cast<size_t>(head) * value_offset(source);
   }
 
-  // From a key of cross-attention to its value: the values follow when all keys are done.
-  int to_value(int source) const { return (first_[source + 1] - first_[source]) * m_.d_head; }
-
-  // The bias of a query at `position` over the keys of its row, first key first.
-  const float* bias(const Tower<Format>& tower, int head, int position) const {
-    if (!tower.relative.size()) return nullptr;
-    const size_t width = 2 * static_cast<size_t>(m_.max_length) - 1;
-    return tower.relative.data() + head * width + (m_.max_length - 1 - position);
+  // The distance from a key of cross-attention to its value: all values follow all keys.
+  int value_offset(int source) const {
+    return (source_offsets_[source + 1] - source_offsets_[source]) * dims_.d_head;
   }
 
-  void give_logits(const std::vector<Seat>& seats, int T, bool every, float* logits, int threads) {
-    const size_t V = m_.vocabulary;
-    const size_t rows = static_cast<size_t>(n_rows()) * (every ? T : 1);
-    std::vector<int> wanted;  // seats
-    std::vector<size_t> line;  // where each one's logits stand
-    for (size_t i = 0; i < seats.size(); ++i) {
-      const Seat& seat = seats[i];
-      if (!every && seat.newest != T - 1) continue;
-      wanted.push_back(static_cast<int>(i));
-      line.push_back(every ? static_cast<size_t>(seat.row) * T + seat.newest : seat.row);
+  // The relative bias of a query at `position` for the keys of its row, in order.
+  const float* bias(const Stack<Format>& stack, int head, int position) const {
+    if (!stack.relative.size()) return nullptr;
+    const size_t width = 2 * static_cast<size_t>(dims_.max_length) - 1;
+    return stack.relative.data() + head * width + (dims_.max_length - 1 - position);
+  }
+
+  void compute_logits(const std::vector<QueryToken>& query_tokens, int T, bool all_positions,
+                      float* logits, int threads) {
+    const size_t V = dims_.vocabulary;
+    const size_t rows = static_cast<size_t>(n_rows()) * (all_positions ? T : 1);
+    std::vector<int> selected;
+    std::vector<size_t> output_rows;
+    for (size_t i = 0; i < query_tokens.size(); ++i) {
+      const QueryToken& token = query_tokens[i];
+      if (!all_positions && token.step_index != T - 1) continue;
+      selected.push_back(static_cast<int>(i));
+      output_rows.push_back(all_positions ? static_cast<size_t>(token.row) * T + token.step_index
+                                          : token.row);
     }
-    if (wanted.size() < rows) std::memset(logits, 0, rows * V * sizeof(float));  // padding has none
-    const int n = static_cast<int>(wanted.size()), D = m_.d_model;
-    rooms_.rows.make_room(n, D);
-    Threads::of_process().share(n, threads, [&](int i) {
-      rooms_.rows.put(i, rooms_.x.data() + static_cast<size_t>(wanted[i]) * D, D);
+    if (selected.size() < rows)
+      std::memset(logits, 0, rows * V * sizeof(float));  // zeros on padding
+    const int n = static_cast<int>(selected.size()), D = dims_.d_model;
+    workspace_.inputs.reserve(n, D);
+    ThreadPool::instance().parallel_for(n, threads, [&](int i) {
+      workspace_.inputs.pack(i, workspace_.x.data() + static_cast<size_t>(selected[i]) * D, D);
     });
-    multiply(model_.output, rooms_.rows, n, threads, {logits, V, line.data()});
+    matmul(model_.output, workspace_.inputs, n, threads, {logits, V, output_rows.data()});
   }
 
-  // The k largest of x, largest first; of equal ones the first.
-  static void likeliest(const float* x, int n, int k, float* log_p, int64_t* tokens) {
-    constexpr int STRIDE = 64;
+  // The k largest of x in descending order; ties are resolved by the smaller index.
+  static void select_top_k(const float* x, int n, int k, float* log_p, int64_t* tokens) {
+    constexpr int CHUNK = 64;
     int found = 0;
-    for (int start = 0; start < n; start += STRIDE) {
-      const int end = std::min(n, start + STRIDE);
-      // Most stretches hold nothing of interest: a look at their largest is enough.
-      if (found == k && !(largest(x + start, end - start) > log_p[k - 1])) continue;
+    for (int start = 0; start < n; start += CHUNK) {
+      const int end = std::min(n, start + CHUNK);
+      // Most chunks hold no candidate: comparing their maximum is enough.
+      if (found == k && !(max_of(x + start, end - start) > log_p[k - 1])) continue;
       for (int i = start; i < end; ++i) {
         if (found == k && !(x[i] > log_p[k - 1])) continue;
         int at = found < k ? found++ : k - 1;
@@ -248,21 +269,21 @@ class Request {
         tokens[at] = i;
       }
     }
-    const float all = log_sum_exp(x, n);
-    for (int i = 0; i < k; ++i) log_p[i] -= all;
+    const float log_sum = log_sum_exp(x, n);
+    for (int i = 0; i < k; ++i) log_p[i] -= log_sum;
   }
 
   const Transformer<Format>& model_;
-  const Measures& m_;
+  const ModelDims& dims_;
   const int A_;
-  Workshop<Format> rooms_;
+  Workspace<Format> workspace_;
   Array<float> logits_;
-  Places<Kept> written_;
-  std::vector<Row> rows_;         // the places of each row
-  std::vector<int64_t> padding_;  // how many fillers stand before each row
-  std::vector<int> sources_;      // which source each row looks back at
-  std::vector<int> first_;        // the first token of each source, and where the last one ends
-  Array<Kept> memory_;            // layers x sources x (heads, 2, tokens of the source, d_head)
+  PagedKVCache<CacheType> cache_;
+  std::vector<SlotList> slots_;      // per row
+  std::vector<int64_t> padding_;     // left padding per row
+  std::vector<int> sources_;         // source index per row
+  std::vector<int> source_offsets_;  // first token of each source, and the total
+  Array<CacheType> cross_cache_;     // layers x sources x (heads, 2, source length, d_head)
   int length_ = 0;
 };
 

@@ -1,7 +1,7 @@
-// The Transformer of figure 1, for writing: the encoder reads packed tokens without padding, the
-// decoder writes one or more tokens a row and remembers.
+// The weights of the Transformer of figure 1. The encoder processes unpadded tokens, the decoder
+// one or more new tokens per row with a key-value cache.
 //
-// D d_model, A = heads * d_head, F d_ff, V vocabulary, n tokens at work in this pass.
+// D d_model, A = heads * d_head, F d_ff, V vocabulary, n tokens of a forward pass.
 
 #pragma once
 
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "attention.h"
+#include "kv_cache.h"
 #include "linear.h"
-#include "places.h"
 
 namespace jumok {
 
-// As the Python side fills it in (src/jumok/native/library.py).
-struct Measures {
+// Must match ModelDims in src/jumok/native/library.py.
+struct ModelDims {
   int32_t d_model, n_heads, d_head, d_ff;
   int32_t encoder_layers, decoder_layers, cross;
   int32_t max_length, vocabulary;
@@ -25,68 +25,69 @@ struct Measures {
   float norm_eps, attention_scale, embedding_scale;
 };
 
-// LayerNorm, or RMSNorm, of one row.
+// LayerNorm or RMSNorm of one row.
 struct Norm {
-  Array<float> gain, shift;
+  Array<float> weight, bias;
 
-  void operator()(const Measures& m, const float* x, float* y) const {
-    const int D = m.d_model;
+  void operator()(const ModelDims& dims, const float* x, float* y) const {
+    const int D = dims.d_model;
     float mean = 0, square = 0;
-    if (!m.rms) {
+    if (!dims.rms) {
 #pragma omp simd reduction(+ : mean)
       for (int i = 0; i < D; ++i) mean += x[i];
       mean /= static_cast<float>(D);
     }
 #pragma omp simd reduction(+ : square)
     for (int i = 0; i < D; ++i) square += (x[i] - mean) * (x[i] - mean);
-    const float factor = 1 / std::sqrt(square / static_cast<float>(D) + m.norm_eps);
-    const float *g = gain.data(), *b = shift.data();
+    const float factor = 1 / std::sqrt(square / static_cast<float>(D) + dims.norm_eps);
+    const float *w = weight.data(), *b = bias.data();
     if (b == nullptr) {
 #pragma omp simd
-      for (int i = 0; i < D; ++i) y[i] = (x[i] - mean) * factor * g[i];
+      for (int i = 0; i < D; ++i) y[i] = (x[i] - mean) * factor * w[i];
     } else {
 #pragma omp simd
-      for (int i = 0; i < D; ++i) y[i] = (x[i] - mean) * factor * g[i] + b[i];
+      for (int i = 0; i < D; ++i) y[i] = (x[i] - mean) * factor * w[i] + b[i];
     }
   }
 };
 
 template <class Format>
 struct Layer {
-  Linear<Format> query_key_value, output;                      // self-attention
-  Linear<Format> cross_query, cross_key_value, cross_output;   // cross-attention
-  Linear<Format> up, gate, down;                               // feed-forward
-  Norm around_attention, around_cross, around_feed_forward;
+  Linear<Format> query_key_value, output;                     // self-attention
+  Linear<Format> cross_query, cross_key_value, cross_output;  // cross-attention
+  Linear<Format> up, gate, down;                              // feed-forward
+  Norm self_attention_norm, cross_attention_norm, feed_forward_norm;
 };
 
 template <class Format>
-struct Tower {
+struct Stack {
   std::vector<Layer<Format>> layers;
   Norm embedding_norm, norm;
-  Array<float> positions;       // (max_length, D), added to the embedding; or empty
-  Array<float> cosine, sine;    // (max_length, d_head) of rotary positions; or empty
-  Array<float> relative;        // (heads, 2 max_length - 1), by key - query + max_length - 1; or empty
+  Array<float> positions;     // (max_length, D), added to the embedding; may be empty
+  Array<float> cosine, sine;  // (max_length, d_head) of rotary positions; may be empty
+  // (heads, 2 max_length - 1), indexed by key - query + max_length - 1; may be empty
+  Array<float> relative;
 };
 
 template <class Format>
 struct Transformer {
-  Measures measures;
-  Tower<Format> encoder, decoder;
-  Linear<Format> source, target, output;  // tables of embeddings; empty ones are tied to `output`
+  ModelDims dims;
+  Stack<Format> encoder, decoder;
+  Linear<Format> source, target, output;  // an empty embedding table is tied to output
   std::map<std::string, Linear<Format>*> linears;
   std::map<std::string, Array<float>*> vectors;
 
-  explicit Transformer(const Measures& m) : measures(m) {
-    encoder.layers = std::vector<Layer<Format>>(m.encoder_layers);
-    decoder.layers = std::vector<Layer<Format>>(m.decoder_layers);
+  explicit Transformer(const ModelDims& model_dims) : dims(model_dims) {
+    encoder.layers = std::vector<Layer<Format>>(model_dims.encoder_layers);
+    decoder.layers = std::vector<Layer<Format>>(model_dims.decoder_layers);
     linears = {{"source", &source}, {"target", &target}, {"output", &output}};
-    name("encoder", encoder);
-    name("decoder", decoder);
+    register_names("encoder", encoder);
+    register_names("decoder", decoder);
   }
 
-  const Linear<Format>& table(bool of_source) const {
-    const Linear<Format>& own = of_source ? source : target;
-    return own.outputs ? own : output;
+  const Linear<Format>& embedding_table(bool of_source) const {
+    const Linear<Format>& table = of_source ? source : target;
+    return table.outputs ? table : output;
   }
 
   size_t bytes() const {
@@ -97,33 +98,33 @@ struct Transformer {
   }
 
  private:
-  void name(const std::string& side, Tower<Format>& tower) {
-    vectors[side + ".positions"] = &tower.positions;
-    vectors[side + ".cosine"] = &tower.cosine;
-    vectors[side + ".sine"] = &tower.sine;
-    vectors[side + ".relative"] = &tower.relative;
-    name(side + ".embedding_norm", tower.embedding_norm);
-    name(side + ".norm", tower.norm);
-    for (size_t i = 0; i < tower.layers.size(); ++i) {
-      const std::string here = side + "." + std::to_string(i) + ".";
-      Layer<Format>& layer = tower.layers[i];
-      linears[here + "query_key_value"] = &layer.query_key_value;
-      linears[here + "output"] = &layer.output;
-      linears[here + "cross_query"] = &layer.cross_query;
-      linears[here + "cross_key_value"] = &layer.cross_key_value;
-      linears[here + "cross_output"] = &layer.cross_output;
-      linears[here + "up"] = &layer.up;
-      linears[here + "gate"] = &layer.gate;
-      linears[here + "down"] = &layer.down;
-      name(here + "around_attention", layer.around_attention);
-      name(here + "around_cross", layer.around_cross);
-      name(here + "around_feed_forward", layer.around_feed_forward);
+  void register_names(const std::string& side, Stack<Format>& stack) {
+    vectors[side + ".positions"] = &stack.positions;
+    vectors[side + ".cosine"] = &stack.cosine;
+    vectors[side + ".sine"] = &stack.sine;
+    vectors[side + ".relative"] = &stack.relative;
+    register_names(side + ".embedding_norm", stack.embedding_norm);
+    register_names(side + ".norm", stack.norm);
+    for (size_t i = 0; i < stack.layers.size(); ++i) {
+      const std::string prefix = side + "." + std::to_string(i) + ".";
+      Layer<Format>& layer = stack.layers[i];
+      linears[prefix + "query_key_value"] = &layer.query_key_value;
+      linears[prefix + "output"] = &layer.output;
+      linears[prefix + "cross_query"] = &layer.cross_query;
+      linears[prefix + "cross_key_value"] = &layer.cross_key_value;
+      linears[prefix + "cross_output"] = &layer.cross_output;
+      linears[prefix + "up"] = &layer.up;
+      linears[prefix + "gate"] = &layer.gate;
+      linears[prefix + "down"] = &layer.down;
+      register_names(prefix + "self_attention_norm", layer.self_attention_norm);
+      register_names(prefix + "cross_attention_norm", layer.cross_attention_norm);
+      register_names(prefix + "feed_forward_norm", layer.feed_forward_norm);
     }
   }
 
-  void name(const std::string& here, Norm& norm) {
-    vectors[here + ".gain"] = &norm.gain;
-    vectors[here + ".shift"] = &norm.shift;
+  void register_names(const std::string& prefix, Norm& norm) {
+    vectors[prefix + ".weight"] = &norm.weight;
+    vectors[prefix + ".bias"] = &norm.bias;
   }
 };
 

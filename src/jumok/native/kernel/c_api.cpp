@@ -1,0 +1,165 @@
+// The C API: functions over opaque pointers, called from Python with ctypes.
+
+#include <string>
+
+#include "encoder.h"
+#include "request.h"
+
+namespace jumok {
+namespace {
+
+// Type-erased model and request: the weight format is chosen at run time.
+struct AnyRequest {
+  virtual ~AnyRequest() = default;
+  virtual int encode_sources(const int64_t*, const uint8_t*, int, int, int) = 0;
+  virtual void reset(const int64_t*, int) = 0;
+  virtual int step(const int64_t*, int, bool, float*, int) = 0;
+  virtual int top_k(const int64_t*, int, int, float*, int64_t*, int) = 0;
+  virtual int reorder(const int64_t*, int) = 0;
+  virtual void rewind(int) = 0;
+};
+
+struct AnyModel {
+  virtual ~AnyModel() = default;
+  virtual bool allocate_linear(const std::string&, int, int, bool) = 0;
+  virtual bool set_rows(const std::string&, int, int, const void*, const float*, const float*) = 0;
+  virtual bool set_vector(const std::string&, size_t, const float*) = 0;
+  virtual size_t bytes() const = 0;
+  virtual AnyRequest* request() const = 0;
+  virtual void encode(float*, const int32_t*, int, const int32_t*, int) const = 0;
+};
+
+template <class Format>
+struct RequestOf final : AnyRequest {
+  Request<Format> request;
+
+  explicit RequestOf(const Transformer<Format>& model) : request(model) {}
+  int encode_sources(const int64_t* ids, const uint8_t* source_mask, int N, int S,
+                     int threads) override {
+    return request.encode_sources(ids, source_mask, N, S, threads);
+  }
+  void reset(const int64_t* padding, int N) override { request.reset(padding, N); }
+  int step(const int64_t* ids, int T, bool all_positions, float* logits, int threads) override {
+    return request.step(ids, T, all_positions, logits, threads);
+  }
+  int top_k(const int64_t* ids, int T, int k, float* log_p, int64_t* tokens, int threads) override {
+    return request.top_k(ids, T, k, log_p, tokens, threads);
+  }
+  int reorder(const int64_t* order, int n) override { return request.reorder(order, n); }
+  void rewind(int tokens) override { request.rewind(tokens); }
+};
+
+template <class Format>
+struct ModelOf final : AnyModel {
+  Transformer<Format> model;
+
+  explicit ModelOf(const ModelDims& dims) : model(dims) {}
+  bool allocate_linear(const std::string& name, int outputs, int inputs, bool biased) override {
+    const auto found = model.linears.find(name);
+    if (found == model.linears.end()) return false;
+    found->second->allocate(outputs, inputs, biased);
+    return true;
+  }
+  bool set_rows(const std::string& name, int first, int n, const void* weight, const float* scale,
+                const float* bias) override {
+    const auto found = model.linears.find(name);
+    if (found == model.linears.end()) return false;
+    found->second->pack(first, n, static_cast<const typename Format::Weight*>(weight), scale, bias);
+    return true;
+  }
+  bool set_vector(const std::string& name, size_t size, const float* values) override {
+    const auto found = model.vectors.find(name);
+    if (found == model.vectors.end()) return false;
+    *found->second = Array<float>(size);
+    std::memcpy(found->second->data(), values, size * sizeof(float));
+    return true;
+  }
+  size_t bytes() const override { return model.bytes(); }
+  AnyRequest* request() const override { return new RequestOf<Format>(model); }
+  void encode(float* x, const int32_t* offsets, int N, const int32_t* positions,
+              int threads) const override {
+    thread_local Workspace<Format> workspace;
+    encode_batch(model, workspace, x, offsets, N, positions, threads);
+  }
+};
+
+// No exception crosses the C API: functions that allocate return OUT_OF_MEMORY instead.
+template <class Work>
+int catch_bad_alloc(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace
+}  // namespace jumok
+
+extern "C" {
+
+using jumok::AnyModel;
+using jumok::AnyRequest;
+
+// precision: 0 float32, 1 bfloat16, 2 int8.
+AnyModel* jumok_create_model(const jumok::ModelDims* dims, int precision) {
+  if (precision == 0) return new jumok::ModelOf<jumok::Float32>(*dims);
+  if (precision == 1) return new jumok::ModelOf<jumok::Bfloat16>(*dims);
+  return new jumok::ModelOf<jumok::Int8>(*dims);
+}
+void jumok_free_model(AnyModel* model) { delete model; }
+int jumok_allocate_linear(AnyModel* model, const char* name, int outputs, int inputs, int biased) {
+  return jumok::catch_bad_alloc([&] {
+    const bool exists = model->allocate_linear(name, outputs, inputs, biased != 0);
+    return exists ? jumok::OK : jumok::NO_SUCH_NAME;
+  });
+}
+int jumok_set_rows(AnyModel* model, const char* name, int first, int n, const void* weight,
+                   const float* scale, const float* bias) {
+  const bool exists = model->set_rows(name, first, n, weight, scale, bias);
+  return exists ? jumok::OK : jumok::NO_SUCH_NAME;
+}
+int jumok_set_vector(AnyModel* model, const char* name, int64_t size, const float* values) {
+  return jumok::catch_bad_alloc([&] {
+    const bool exists = model->set_vector(name, static_cast<size_t>(size), values);
+    return exists ? jumok::OK : jumok::NO_SUCH_NAME;
+  });
+}
+int64_t jumok_weight_bytes(const AnyModel* model) { return static_cast<int64_t>(model->bytes()); }
+
+int jumok_encode(const AnyModel* model, float* x, const int32_t* offsets, int N,
+                 const int32_t* positions, int threads) {
+  return jumok::catch_bad_alloc([&] {
+    model->encode(x, offsets, N, positions, threads);
+    return jumok::OK;
+  });
+}
+
+AnyRequest* jumok_create_request(const AnyModel* model) { return model->request(); }
+void jumok_free_request(AnyRequest* request) { delete request; }
+int jumok_encode_sources(AnyRequest* request, const int64_t* ids, const uint8_t* source_mask, int N,
+                         int S, int threads) {
+  return jumok::catch_bad_alloc(
+      [&] { return request->encode_sources(ids, source_mask, N, S, threads); });
+}
+int jumok_reset(AnyRequest* request, const int64_t* padding, int N) {
+  return jumok::catch_bad_alloc([&] {
+    request->reset(padding, N);
+    return jumok::OK;
+  });
+}
+int jumok_step(AnyRequest* request, const int64_t* ids, int T, int all_positions, float* logits,
+               int threads) {
+  return jumok::catch_bad_alloc(
+      [&] { return request->step(ids, T, all_positions != 0, logits, threads); });
+}
+int jumok_topk(AnyRequest* request, const int64_t* ids, int T, int k, float* log_p, int64_t* tokens,
+               int threads) {
+  return jumok::catch_bad_alloc([&] { return request->top_k(ids, T, k, log_p, tokens, threads); });
+}
+int jumok_reorder(AnyRequest* request, const int64_t* order, int n) {
+  return jumok::catch_bad_alloc([&] { return request->reorder(order, n); });
+}
+void jumok_rewind(AnyRequest* request, int tokens) { request->rewind(tokens); }
+
+}  // extern "C"

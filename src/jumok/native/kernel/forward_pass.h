@@ -1,0 +1,181 @@
+// The forward pass of n tokens through a stack of layers: the equations of section 3.
+
+#pragma once
+
+#include "transformer.h"
+
+namespace jumok {
+
+// The buffers of a forward pass, reused by the next one.
+template <class Format>
+struct Workspace {
+  Array<float> x, qkv, attention_output, ffn, gate;
+  PackedInputs<Format> inputs;
+};
+
+template <class Format>
+class ForwardPass {
+ public:
+  ForwardPass(const Transformer<Format>& model, const Stack<Format>& stack,
+              Workspace<Format>& workspace, int n, int threads)
+      : dims_(model.dims),
+        stack_(stack),
+        workspace_(workspace),
+        n_(n),
+        threads_(threads),
+        A_(dims_.n_heads * dims_.d_head) {
+    const size_t rows = n;
+    workspace.x.reserve(rows * dims_.d_model);
+    workspace.qkv.reserve(rows * 3 * A_);
+    workspace.attention_output.reserve(rows * A_);
+    workspace.ffn.reserve(rows * dims_.d_ff);
+    if (dims_.gated) workspace.gate.reserve(rows * dims_.d_ff);
+  }
+
+  float* x(int token) const {
+    return workspace_.x.data() + static_cast<size_t>(token) * dims_.d_model;
+  }
+
+  // The query, key and value of a token in self-attention: (3, A).
+  float* qkv(int token) const {
+    return workspace_.qkv.data() + static_cast<size_t>(token) * 3 * A_;
+  }
+
+  // Calls work(token) for each token, in parallel.
+  template <class Work>
+  void for_each_token(const Work& work) const {
+    ThreadPool::instance().parallel_for(n_, threads_, work);
+  }
+
+  // x = token * scale + position (sections 3.4 and 3.5).
+  template <class Id, class Position>
+  void embed(const Linear<Format>& table, const Id& id, const Position& position) const {
+    for_each_token([&](int token) {
+      float* to = x(token);
+      table.unpack_row(static_cast<int>(id(token)), dims_.embedding_scale, to);
+      if (stack_.positions.size()) {
+        const float* table_row =
+            stack_.positions.data() + static_cast<size_t>(position(token)) * dims_.d_model;
+        for (int i = 0; i < dims_.d_model; ++i) to[i] += table_row[i];
+      }
+      if (dims_.embedding_norm) stack_.embedding_norm(dims_, to, to);
+    });
+  }
+
+  // Queries, keys and values of self-attention, rotated if positions are rotary.
+  template <class Position>
+  void project_qkv(const Layer<Format>& layer, const Position& position) const {
+    pre_norm(layer.self_attention_norm);
+    apply_linear(qkv(0), 3 * A_, layer.query_key_value);
+    if (!stack_.cosine.size()) return;
+    for_each_token([&](int token) {
+      const size_t offset = static_cast<size_t>(position(token)) * dims_.d_head;
+      for (int head = 0; head < 2 * dims_.n_heads; ++head)  // queries and keys
+        rotate(qkv(token) + head * dims_.d_head, stack_.cosine.data() + offset,
+               stack_.sine.data() + offset);
+    });
+  }
+
+  // x += W attention(...): attend(token, head, y) computes the output of one head for one token.
+  template <class Attend>
+  void attention(const Linear<Format>& output, const Norm& norm, const Attend& attend) const {
+    ThreadPool::instance().parallel_for(n_ * dims_.n_heads, threads_, [&](int item) {
+      const int token = item / dims_.n_heads, head = item % dims_.n_heads;
+      attend(token, head,
+             workspace_.attention_output.data() + static_cast<size_t>(token) * A_ +
+                 head * dims_.d_head);
+    });
+    project_output(output, norm);
+  }
+
+  // x += W applied to the concatenated heads.
+  void project_output(const Linear<Format>& output, const Norm& norm) const {
+    pack(workspace_.attention_output.data(), A_);
+    add_linear(output);
+    post_norm(norm);
+  }
+
+  // The queries of cross-attention (n, A), stored in place of those of self-attention.
+  void cross_query(const Layer<Format>& layer) const {
+    pre_norm(layer.cross_attention_norm);
+    apply_linear(qkv(0), 3 * A_, layer.cross_query);
+  }
+
+  // x += FFN(x), equation (2).
+  void feed_forward(const Layer<Format>& layer) const {
+    const int F = dims_.d_ff;
+    pre_norm(layer.feed_forward_norm);
+    apply_linear(workspace_.ffn.data(), F, layer.up);
+    if (dims_.gated) apply_linear(workspace_.gate.data(), F, layer.gate);
+    workspace_.inputs.reserve(n_, F);
+    for_each_token([&](int token) {
+      const size_t at = static_cast<size_t>(token) * F;
+      activate(static_cast<Activation>(dims_.activation), workspace_.ffn.data() + at,
+               dims_.gated ? workspace_.gate.data() + at : nullptr, F);
+      workspace_.inputs.pack(token, workspace_.ffn.data() + at, F);
+    });
+    add_linear(layer.down);
+    post_norm(layer.feed_forward_norm);
+  }
+
+  // The final norm of a pre-norm stack.
+  void final_norm() const {
+    if (!dims_.norm_first) return;
+    for_each_token([&](int token) { stack_.norm(dims_, x(token), x(token)); });
+  }
+
+  // y (n, stride) = W inputs + b.
+  void apply_linear(float* y, int stride, const Linear<Format>& linear) const {
+    matmul(linear, workspace_.inputs, n_, threads_, {y, static_cast<size_t>(stride)});
+  }
+
+  // Packs rows (n, width) as inputs of the next linear map.
+  void pack(const float* from, int width) const {
+    workspace_.inputs.reserve(n_, width);
+    for_each_token([&](int token) {
+      workspace_.inputs.pack(token, from + static_cast<size_t>(token) * width, width);
+    });
+  }
+
+ private:
+  // Packs the input of a sublayer: x, or norm(x) in a pre-norm stack.
+  void pre_norm(const Norm& norm) const {
+    if (!dims_.norm_first) return pack(x(0), dims_.d_model);
+    workspace_.inputs.reserve(n_, dims_.d_model);
+    for_each_token([&](int token) {
+      thread_local std::vector<float> normed;
+      normed.resize(dims_.d_model);
+      norm(dims_, x(token), normed.data());
+      workspace_.inputs.pack(token, normed.data(), dims_.d_model);
+    });
+  }
+
+  // x = norm(x) after a sublayer of a post-norm stack.
+  void post_norm(const Norm& norm) const {
+    if (dims_.norm_first) return;
+    for_each_token([&](int token) { norm(dims_, x(token), x(token)); });
+  }
+
+  // x += W inputs + b.
+  void add_linear(const Linear<Format>& linear) const {
+    matmul(linear, workspace_.inputs, n_, threads_,
+           {x(0), static_cast<size_t>(dims_.d_model), nullptr, true});
+  }
+
+  // Rotates each pair (i, i + d_head / 2) by its angle (RoFormer, 3.2).
+  void rotate(float* head, const float* cosine, const float* sine) const {
+    const int half = dims_.d_head / 2;
+    for (int i = 0; i < half; ++i) {
+      const float first = head[i], second = head[i + half];
+      head[i] = first * cosine[i] - second * sine[i];
+      head[i + half] = second * cosine[i + half] + first * sine[i + half];
+    }
+  }
+
+  const ModelDims& dims_;
+  const Stack<Format>& stack_;
+  Workspace<Format>& workspace_;
+  const int n_, threads_, A_;
+};
+
+}  // namespace jumok
