@@ -32,7 +32,10 @@ def test_compiler_that_cannot_start_raises_kernel_error(
 
 
 def test_two_concurrent_processes_both_get_the_kernel(compiled: Path, tmp_path: Path) -> None:
-    code = f"from jumok.native import build; build.COMMON_FLAGS += {QUICK_FLAGS}; print(build.kernel_path())"
+    code = (
+        "from jumok.native import build; "
+        f"build.COMMON_FLAGS += {QUICK_FLAGS}; print(build.kernel_path())"
+    )
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     both = [
         subprocess.Popen(
@@ -131,7 +134,7 @@ def test_compiler_timeout_raises_kernel_error(
     slow = tmp_path / "slow"
     slow.write_text("#!/bin/sh\nexec sleep 60\n", encoding="ascii")
     slow.chmod(0o700)
-    monkeypatch.setattr(build, "SECONDS", 0.1)
+    monkeypatch.setattr(build, "COMPILE_TIMEOUT", 0.1)
     with pytest.raises(KernelError, match=r"slow did not compile .* within 0\.1 seconds"):
         build.compile_kernel(str(slow), tmp_path / "kernel.so")
     assert list(tmp_path.iterdir()) == [slow]

@@ -64,7 +64,7 @@ def test_generate_matches_the_pytorch_model(
 
 def test_speculative_decoding_with_the_kernel() -> None:
     """The kernel as target, draft or both: the output of the PyTorch model."""
-    model, small = language_model(), language_model("GPT-2's")
+    model, small = language_model(), language_model("gpt2")
     start = GenerationInputs(torch.tensor([[30, 31]]), StoppingCriteria(END, [12]))
     config = DecodingConfig(max_length=12)
     [[plain]] = generate(CausalLMDecoder(model, capacity=ROOM), start, config)
