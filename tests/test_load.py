@@ -141,7 +141,7 @@ def test_the_score_is_that_of_the_logits(writer: Pipeline) -> None:
 
 @pytest.mark.parametrize("ask", ["logits", "hidden_states"])
 def test_a_model_that_writes_wants_what_is_written(writer: Pipeline, ask: str) -> None:
-    with pytest.raises(ValueError, match="needs decoder_input_ids; give them"):
+    with pytest.raises(ValueError, match="decoder_input_ids must be given to a seq"):
         getattr(writer, ask)(torch.tensor([[5, 6]]))
 
 
@@ -150,24 +150,26 @@ def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, a
     size, own = len(classifier.vocabulary), len(writer.vocabulary)
     fine = torch.tensor([[5, 6]])
     for wrong in (size, -1):
-        with pytest.raises(ValueError, match=f"the model knows 0 to {size - 1}; encode with the"):
+        with pytest.raises(ValueError, match=f"between 0 and {size - 1}, got .*; encode with the"):
             getattr(classifier, ask)(torch.tensor([[5, wrong]]))
         target = torch.tensor([[2, wrong if wrong < 0 else own]])
-        with pytest.raises(ValueError, match="decoder_input_ids from"):
+        with pytest.raises(ValueError, match="decoder_input_ids must be between 0"):
             getattr(writer, ask)(fine, decoder_input_ids=target)
-    with pytest.raises(ValueError, match=r"input_ids \(2,\) torch.int64 came; give integers"):
+    with pytest.raises(ValueError, match=r"input_ids must be integers .*, got torch.int64 \(2,\)"):
         getattr(classifier, ask)(torch.tensor([5, 6]))
-    with pytest.raises(ValueError, match=r"torch\.float32 came; give integers"):
+    with pytest.raises(
+        ValueError, match=r"of shape \(texts, tokens\), got torch\.float32"
+    ):
         getattr(classifier, ask)(torch.tensor([[0.5]]))
-    with pytest.raises(ValueError, match=r"attention_mask \(1, 3\) is not of the shape of input_"):
+    with pytest.raises(ValueError, match=r"attention_mask must have the shape of .*, got \(1, 3\)"):
         getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))
-    with pytest.raises(ValueError, match=r"token_type_ids \(1, 1\) is not of the shape of input_"):
+    with pytest.raises(ValueError, match=r"token_type_ids must have the shape of .*, got \(1, 1\)"):
         getattr(classifier, ask)(fine, token_type_ids=torch.tensor([[0]]))
     for rows in (1, 4):  # they would be taken for beams of one another
         target = torch.tensor([[2, 7]] * rows)
-        with pytest.raises(ValueError, match=f"{rows} rows of decoder_input_ids came for 2 of"):
+        with pytest.raises(ValueError, match=f"must have 2 rows like input_ids, got {rows}"):
             getattr(writer, ask)(torch.tensor([[5, 6]] * 2), decoder_input_ids=target)
-    with pytest.raises(ValueError, match="17 tokens came, the model holds 16"):
+    with pytest.raises(ValueError, match="at most 16 tokens, got 17"):
         getattr(classifier, ask)(torch.full((1, 17), 5))
 
 
@@ -187,7 +189,7 @@ def test_a_model_without_a_head(classifier: Pipeline) -> None:
     assert isinstance(encoder, Encoder)
     bare = Pipeline(encoder, classifier.vocabulary, classifier.recipe, (), torch.device("cpu"))
     ids = torch.tensor([[5, 6, 7]])
-    with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; ask \.hidden_sta"):
+    with pytest.raises(ValueError, match=r"Encoder has no head and so no logits; use \.hidden_sta"):
         bare.logits(ids)
     assert torch.equal(bare.hidden_states(ids), classifier.hidden_states(ids))
 
@@ -202,7 +204,7 @@ def test_a_head_may_have_logits_and_answer_no_texts(classifier: Pipeline, writer
     asked = [(each.has_logits, each.has_text_head) for each in (classifier, detector, towers)]
     assert asked == [(True, True), (True, False), (False, False)]
     assert detector.logits(ids).shape == (1, 3)
-    with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; ask \.hidden_"):
+    with pytest.raises(InputError, match=r"a Theirs has no head and so no logits; use \.hidden_"):
         towers.logits(ids, decoder_input_ids=ids)
     with pytest.raises(InputError, match="a Theirs has no head that answers texts"):
         detector("지루해요")

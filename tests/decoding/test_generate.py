@@ -212,7 +212,7 @@ def test_as_long_as_the_model_holds() -> None:
         )
         assert len(one.ids) == 64
         too_far = DecodingConfig(beam=beam, max_length=65)
-        with pytest.raises(InputError, match="room for 65 tokens was asked, the model holds 64"):
+        with pytest.raises(InputError, match="at most max_length=64 tokens, got 65"):
             generate_seq2seq(model, source, None, GenerationRequest(too_far, end_id=-1), bos_id=BOS)
     assert too_far.capped_at(64) == config
 

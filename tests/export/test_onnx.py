@@ -9,12 +9,12 @@ from torch import nn
 
 from jumok import load
 from jumok.data.table import Table
-from jumok.export.difference import difference
-from jumok.export.onnx import TOLERANCE, both_answers
-from jumok.export.onnx_graph import GRAPH, ByNames, write_graph
-from jumok.export.onnx_session import exported_logits, speaking_for
+from jumok.export.difference import relative_difference
+from jumok.export.onnx import TOLERANCE, paired_outputs
+from jumok.export.onnx_graph import GRAPH, NamedInputs, write_graph
+from jumok.export.onnx_session import exported_logits, with_logits_from
 from jumok.export.samples import random_rows
-from jumok.models import Encoder, MaskedLanguageModel, TextClassifier, TokenClassifier
+from jumok.models import Encoder, MaskedLanguageModel, PairClassifier, TextClassifier, TokenClassifier
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
@@ -29,8 +29,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 MODELS: dict[str, Callable[[], nn.Module]] = {  # the first token: test_huggingface.py has it
-    "pairs compared": lambda: TextClassifier(
-        config(n_segments=2, positions="learned"), 3, "compare"
+    "pairs compared": lambda: PairClassifier(
+        config(n_segments=2, positions="learned"), 3
     ),
     "a masked language model": lambda: MaskedLanguageModel(
         config(positions="relative", norm="rms", norm_first=True, gated=True, activation="silu")
@@ -44,19 +44,19 @@ def test_the_same_numbers(name: str, tmp_path: Path) -> None:
     model = drawn(MODELS[name]())
     write_graph(model, tmp_path / GRAPH)
     session = exported_logits(tmp_path)
-    assert difference(both_answers(model, session, random_rows(model, 24))) <= TOLERANCE
+    assert relative_difference(paired_outputs(model, session, random_rows(model, 24))) <= TOLERANCE
     ids = torch.tensor([[7]])  # a batch of one, a length of one
-    torch.testing.assert_close(session(ids), ByNames(model)(ids, torch.ones_like(ids)))
+    torch.testing.assert_close(session(ids), NamedInputs(model)(ids, torch.ones_like(ids)))
     longest = torch.arange(64)[None] % 40
-    alone = ByNames(model)(longest, torch.ones_like(longest))
+    alone = NamedInputs(model)(longest, torch.ones_like(longest))
     torch.testing.assert_close(session(longest), alone, atol=1e-5, rtol=1e-5)
     assert str(Path.cwd()).encode() not in (tmp_path / GRAPH).read_bytes()
 
 
 def test_names_of_inputs_and_outputs() -> None:
-    assert ByNames(Encoder(config())).output == "last_hidden_state"
-    assert ByNames(Encoder(config())).inputs == ("input_ids", "attention_mask")
-    classifier = ByNames(TextClassifier(config(n_segments=2), 2))
+    assert NamedInputs(Encoder(config())).output == "last_hidden_state"
+    assert NamedInputs(Encoder(config())).inputs == ("input_ids", "attention_mask")
+    classifier = NamedInputs(TextClassifier(config(n_segments=2), 2))
     assert classifier.inputs == ("input_ids", "attention_mask", "token_type_ids")
     assert classifier.output == "logits"
 
@@ -81,8 +81,8 @@ def test_whoever_answers_is_scored_as_the_model_is(
     model = drawn(get_task(recipe).build_model(measures, labels))
     loaded = Pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))
     table = Table.from_columns(columns)
-    asked = ByNames(shared_copy(model))
-    found = evaluate(speaking_for(loaded, asked), table, "dev").scores
+    asked = NamedInputs(shared_copy(model))
+    found = evaluate(with_logits_from(loaded, asked), table, "dev").scores
     assert found == evaluate(loaded, table, "dev").scores
-    other = speaking_for(loaded, lambda *inputs: -asked(*inputs))
+    other = with_logits_from(loaded, lambda *inputs: -asked(*inputs))
     assert evaluate(other, table, "dev").scores != found

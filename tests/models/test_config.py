@@ -62,15 +62,15 @@ def test_the_big_model_too() -> None:
         ({"max_length": -1}, "max_length must be at least 1, got -1"),
         (
             {"positions": "rotary", "d_model": 6, "n_heads": 2},
-            "rotary positions turn pairs, and d_head 3 is odd; make it even",
+            "d_head must be even for rotary positions, got 3; try",
         ),
         (
             {"positions": "rotary", "d_head": 5},
-            "rotary positions turn pairs, and d_head 5 is odd; make it even",
+            "d_head must be even for rotary positions, got 5; try",
         ),
         ({"d_head": -4}, "d_head must be at least 1, got -4"),
         ({"d_head": 0}, "d_head must be at least 1, got 0"),
-        ({"n_segments": -1}, "n_segments -1: give 1 or more, or 0 for none"),
+        ({"n_segments": -1}, "n_segments must be at least 0, got -1"),
         ({"target_vocabulary_size": 0}, "target_vocabulary_size must be at least 1, got 0"),
         ({"norm_eps": -1.0}, "norm_eps must be positive and finite, got -1.0; or leave it out"),
         ({"norm_eps": math.nan}, "norm_eps must be positive and finite, got nan; or leave it out"),
@@ -124,7 +124,8 @@ def test_a_text_longer_than_the_model_is_refused() -> None:
     with pytest.raises(InputError) as error:
         model(tokens(1, 5, size=VOCABULARY))
     assert str(error.value) == (
-        "5 tokens came, the model holds 4; shorten the text or train with a larger model.max_length"
+        "a text must have at most 4 tokens, got 5; "
+        "shorten it or train with a larger model.max_length"
     )
 
 
@@ -141,7 +142,7 @@ def test_a_text_that_grows_past_the_model_says_so(positions: str) -> None:
     most = model.decoder.embedding.max_length
     cache = model.decoder.make_cache(capacity=most)
     model(tokens(1, most, size=VOCABULARY), cache=cache)
-    with pytest.raises(InputError, match=f"{most + 1} tokens came, the model holds {most}"):
+    with pytest.raises(InputError, match=f"at most {most} tokens, got {most + 1}"):
         model(tokens(1, 1, size=VOCABULARY), cache=cache)
 
 
@@ -152,13 +153,13 @@ def test_the_decoder_may_have_its_own_number_of_layers() -> None:
 
 
 def test_a_decoder_without_layers_is_refused() -> None:
-    with pytest.raises(InputError, match="n_decoder_layers 0: give 1 or more, or none"):
+    with pytest.raises(InputError, match="n_decoder_layers must be at least 1, got 0"):
         TransformerConfig(n_decoder_layers=0)
 
 
 def test_a_cache_longer_than_the_model_is_refused() -> None:
     decoder = Decoder(TransformerConfig(vocabulary_size=9, d_model=8, n_heads=2, max_length=16))
-    with pytest.raises(InputError, match="room for 17 tokens was asked, the model holds 16"):
+    with pytest.raises(InputError, match="at most max_length=16 tokens, got 17"):
         decoder.make_cache(17)
 
 

@@ -60,7 +60,7 @@ PLACES = torch.tensor([[0, 1, 0, 1], [0, 1, 2, 3]])
     ("head", "answer"),
     [
         (TextClassifier, lambda model: model(IDS)),
-        (TextClassifier, lambda model: model.packed(IDS, TEXTS, PLACES, 3)),
+        (TextClassifier, lambda model: model.forward_packed(IDS, TEXTS, PLACES, 3)),
         (TokenClassifier, lambda model: model(IDS)),
     ],
     ids=["of a text", "of texts packed", "of every token"],

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from jumok.models import Decoder, Encoder, TextClassifier
 from jumok.models.config import Positions
-from jumok.models.pooling import Pooling
+from jumok.models.pooling import TokenPooling
 from jumok.nn import AttentionMask
 from tests.models.small_models import POSITIONS, VOCABULARY, small
 from tests.nn.strategies import seeds, tokens
@@ -61,7 +61,7 @@ def test_packed_is_alone(
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
 @given(data=st.data())
-def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -> None:
+def test_packed_texts_keep_their_labels(pooling: TokenPooling, data: st.DataObject) -> None:
     rows, width, seed = drawn(data)
     model = randomized(TextClassifier(small(), 3, pooling), seed).double().eval()
     texts = [text for row in rows for text in row]
@@ -71,7 +71,7 @@ def test_packed_texts_keep_their_labels(pooling: Pooling, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
+def test_packed_texts_teach_the_same(pooling: TokenPooling) -> None:
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     rows = [[tokens(n, size=VOCABULARY, seed=n) for n in row] for row in ([3, 1, 2], [5])]
     model.forward_packed(*pack(rows, 7), n_texts=4).logsumexp(-1).sum().backward()
@@ -84,7 +84,7 @@ def test_packed_texts_teach_the_same(pooling: Pooling) -> None:
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean", "max"])
-def test_a_text_without_tokens_keeps_its_place(pooling: Pooling) -> None:
+def test_a_text_without_tokens_keeps_its_place(pooling: TokenPooling) -> None:
     """Texts 0 and 2 have tokens, text 1 has none: its vector is 0, as it is alone."""
     model = randomized(TextClassifier(small(), 3, pooling)).double().eval()
     texts = [tokens(n, size=VOCABULARY, seed=n) for n in (3, 2)]

@@ -78,7 +78,8 @@ def test_two_vocabularies_cannot_share_one_table() -> None:
     with pytest.raises(InputError) as error:
         EncoderDecoder(small(target_vocabulary_size=7, tie_embeddings="all"))
     assert str(error.value) == (
-        'vocabularies of 11 and 7 tokens cannot share one table; set tie_embeddings = "target"'
+        "vocabularies that share one embedding must have the same size, got "
+        '11 and 7; set tie_embeddings = "target"'
     )
 
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 import jumok
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
-from jumok.export.scale import on_the_scale_of_the_data
-from jumok.models import TextClassifier
+from jumok.export.scale import fold_target_scaling
+from jumok.models import PairClassifier
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.recipe.tables import AugmentationConfig, RegressionConfig
@@ -106,10 +106,9 @@ def test_a_run_is_scored_and_answers_on_the_scale_of_the_data(run: Path) -> None
 
 def test_exported_the_model_alone_answers_on_that_scale(run: Path) -> None:
     loaded = jumok.load(run, device="cpu")
-    assert isinstance(loaded.model, TextClassifier)
-    assert loaded.model.similarity is not None
+    assert isinstance(loaded.model, PairClassifier)
     assert loaded.model.similarity.weight.any()
-    alone = on_the_scale_of_the_data(loaded)
+    alone = fold_target_scaling(loaded)
     assert alone.recipe.regression == RegressionConfig()
     texts = [f"{one}\t{two}" for one, two, _ in score_rows(10, 2)]
     wanted = [answer.score for answer in loaded(texts)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import jumok
 from jumok.errors import InputError
-from jumok.models import TextClassifier, TransformerConfig
+from jumok.models import PairClassifier, TransformerConfig
 from jumok.models.pooling import pair_features, similarity_features
 from jumok.tasks.classification import ClassificationJob
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs, token_type_ids
@@ -159,12 +159,12 @@ def test_a_text_alone_is_of_the_first_segment() -> None:
 # Pairs compared
 
 
-def comparing(seed: int = 0) -> TextClassifier:
+def comparing(seed: int = 0) -> PairClassifier:
     torch.manual_seed(seed)
     config = TransformerConfig(
         vocabulary_size=30, d_model=8, n_heads=2, d_ff=16, n_layers=1, n_segments=2, dropout=0.0
     )
-    return TextClassifier(config, 2, "compare").eval()
+    return PairClassifier(config, 2).eval()
 
 
 def test_texts_are_compared_without_what_frames_them() -> None:
@@ -197,7 +197,6 @@ def test_what_is_alike_is_learnt_first() -> None:
     assert not model(
         torch.tensor([[5, 7, 4, 8, 4]]), segments=torch.tensor([[0, 0, 0, 1, 1]])
     ).any()
-    assert model.similarity is not None
     with torch.no_grad():
         model.similarity.weight.add_(0.01)
     segments = torch.tensor([[0, 0, 0, 1, 1]] * 2)
@@ -218,7 +217,7 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
     gradient = job.model.get_parameter("output.weight").grad
     assert gradient is not None
     assert gradient.unflatten(-1, (4, -1)).abs().sum((0, 2)).gt(0).all()
-    gradient = job.model.get_parameter("likeness.weight").grad
+    gradient = job.model.get_parameter("similarity.weight").grad
     assert gradient is not None
     assert gradient.abs().sum(0).gt(0).all()
     torch.nn.init.normal_(job.model.get_parameter("output.weight"))
@@ -227,12 +226,6 @@ def test_comparing_learns_and_does_not_depend_on_neighbours() -> None:
     for i in range(5):
         alone = predict_all(job.model, job.train.ids.take([i]), job.vocabulary, CPU)
         torch.testing.assert_close(together[i], alone[0], atol=1e-5, rtol=0)  # float32 sums
-
-
-def test_pairs_are_not_packed() -> None:
-    ids = torch.tensor([[5, 7, 4, 8, 4]])
-    with pytest.raises(InputError, match="pairs are not packed"):
-        comparing().forward_packed(ids, torch.zeros_like(ids), torch.arange(5)[None], 1)
 
 
 def test_texts_alone_are_not_compared() -> None:

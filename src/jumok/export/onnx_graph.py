@@ -13,21 +13,21 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from jumok.export.samples import tower_of
-from jumok.models import Encoder, TextClassifier
+from jumok.export.samples import backbone_of
+from jumok.models import Encoder
 from jumok.nn.hooks import HookPoint, shared_copy
-from jumok.nn.masks import AttentionMask, positions_from_mask
+from jumok.nn.masks import positions_from_mask
 
 GRAPH = "model.onnx"
-LARGEST = 2**31 - 2**20  # bytes: an ONNX file is one message of protocol buffers
+MAX_BYTES = 2**31 - 2**20  # bytes: an ONNX file is one message of protocol buffers
 
 
-class ByNames(nn.Module):
+class NamedInputs(nn.Module):
     """A model with an encoder, asked as transformers asks: positions follow from the mask.
 
-    >>> from jumok.models import TransformerConfig
+    >>> from jumok.models import TextClassifier, TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
-    >>> asked, ids = ByNames(TextClassifier(config, n_labels=2)).eval(), torch.tensor([[4, 5, 6]])
+    >>> asked, ids = NamedInputs(TextClassifier(config, n_labels=2)).eval(), torch.tensor([[4, 5, 6]])
     >>> padded = torch.tensor([[0, 4, 5, 6]])
     >>> alone = asked(ids, torch.ones_like(ids))
     >>> bool(torch.allclose(asked(padded, torch.tensor([[0, 1, 1, 1]])), alone, atol=1e-6))
@@ -41,7 +41,7 @@ class ByNames(nn.Module):
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of its inputs, each (B, T) int64; types of tokens where the model has them."""
-        segmented = tower_of(self.model).embedding.segments is not None
+        segmented = backbone_of(self.model).embedding.segments is not None
         return ("input_ids", "attention_mask", *(["token_type_ids"] if segmented else []))
 
     @property
@@ -54,10 +54,8 @@ class ByNames(nn.Module):
     ) -> Tensor:
         """attention_mask is 1 for real tokens, which padding may stand before or behind."""
         real = attention_mask.bool()
-        by_text = isinstance(self.model, TextClassifier)
-        seen = real if by_text else AttentionMask.from_padding(real)
         return self.model(  # type: ignore[no-any-return]
-            input_ids, seen, positions=positions_from_mask(real), segments=token_type_ids
+            input_ids, real, positions=positions_from_mask(real), segments=token_type_ids
         )
 
 
@@ -65,9 +63,9 @@ def write_graph(model: nn.Module, path: Path) -> None:
     """Write the model's graph to `path`, in float32, with the names of `ByNames`."""
     import onnx
 
-    asked = ByNames(_written_out(model)).eval()
+    asked = NamedInputs(_written_out(model)).eval()
     batch = torch.export.Dim("batch")
-    length = torch.export.Dim("length", max=tower_of(model).embedding.max_length)
+    length = torch.export.Dim("length", max=backbone_of(model).embedding.max_length)
     examples = tuple(
         torch.ones(2, 3, dtype=torch.int64) for _ in asked.inputs
     )  # twins would be one

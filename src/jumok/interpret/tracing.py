@@ -28,14 +28,13 @@ from jumok.interpret.tokens import padded_tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import MAX_FLOAT32_BYTES, NO_PARAMETERS
 from jumok.models import (
-    Decoder,
     EncoderDecoder,
     EncoderDecoderClassifier,
     LanguageModel,
+    PairClassifier,
     TextClassifier,
 )
 from jumok.nn.hooks import shared_copy
-from jumok.nn.masks import AttentionMask
 from jumok.tasks.inputs.batches import PaddedBatch
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.pipeline.sequence_classification import forward
@@ -190,21 +189,13 @@ def _padded(rows: Sequence[Tokens], device: torch.device) -> PaddedBatch:
 def _answer(loaded: Pipeline, batch: Batch) -> Tensor:
     """What the model says: (B, L), (B, T, L) or (B, T, V); hidden states where it has no head."""
     model = loaded.model
-    if isinstance(model, TextClassifier | EncoderDecoderClassifier):
+    if isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier):
         return forward(model, batch["source"], loaded.vocabulary)
-    if isinstance(model, EncoderDecoder):
-        source, target = batch["source"], batch["target"]
-        mask = AttentionMask.from_padding(source.attention_mask)
-        past = AttentionMask.from_padding(target.attention_mask, causal=True)
-        memory = model.encode(source.input_ids, mask)
-        hidden = model.decode(target.input_ids, memory, mask, past)
-        return model.output(hidden) if loaded.has_logits else hidden
-    if isinstance(model, LanguageModel | Decoder):
-        row = batch["target"]
-        past = AttentionMask.from_padding(row.attention_mask, causal=True)
-        return model(row.input_ids, past)  # type: ignore[no-any-return]
-    row = batch["source"]
-    return model(row.input_ids, AttentionMask.from_padding(row.attention_mask))  # type: ignore[no-any-return]
+    sides: tuple[Side, Side] = ("source", "target")
+    rows = [batch[side] for side in sides if side in batch]
+    ids, masks = [row.input_ids for row in rows], [row.attention_mask for row in rows]
+    forward_pass = model if loaded.has_logits else model.hidden_states
+    return forward_pass(*ids, *masks)  # type: ignore[no-any-return, operator]
 
 
 def _scores(loaded: Pipeline, logits: Tensor) -> tuple[float, ...]:

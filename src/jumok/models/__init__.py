@@ -1,4 +1,4 @@
-"""Whole models: the towers of figure 1 and what is asked of them."""
+"""Whole models: the encoder and decoder of figure 1 and the heads of each task."""
 
 from jumok.models.config import TransformerConfig
 from jumok.models.decoder import Decoder
@@ -8,9 +8,11 @@ from jumok.models.heads import (
     EncoderDecoderClassifier,
     LanguageModel,
     MaskedLanguageModel,
+    PairClassifier,
     ReplacedTokenDetector,
     TextClassifier,
     TokenClassifier,
+    text_classifier,
 )
 from jumok.models.pooling import pool
 
@@ -21,9 +23,11 @@ __all__ = [
     "EncoderDecoderClassifier",
     "LanguageModel",
     "MaskedLanguageModel",
+    "PairClassifier",
     "ReplacedTokenDetector",
     "TextClassifier",
     "TokenClassifier",
     "TransformerConfig",
     "pool",
+    "text_classifier",
 ]

@@ -1,4 +1,4 @@
-"""The measures of a whole model; as they stand, those of the base model in the paper (table 3)."""
+"""The hyperparameters of a model; the defaults are the base model of the paper (table 3)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,47 +13,49 @@ Tying = Literal["all", "inputs", "target", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(LayerConfig):
-    """Encoder, decoder and encoder-decoder are all described by this one config."""
+    """The config of an encoder, a decoder or an encoder-decoder."""
 
-    vocabulary_size: int = 37_000  # the shared English-German vocabulary of section 5.1
+    vocabulary_size: int = 37_000  # the shared English-German vocabulary (5.1)
     target_vocabulary_size: int | None = None  # None: one vocabulary for both sides
     n_layers: int = 6
-    n_decoder_layers: int | None = None  # None: as many as the encoder has
-    positions: Positions = "sinusoidal"  # halves in Marian, learned in BERT, relative in T5
-    max_length: int = 1024  # positions; the paper names no limit
+    n_decoder_layers: int | None = None  # None: as many as in the encoder
+    positions: Positions = "sinusoidal"  # *_halves in Marian, learned in BERT, relative in T5
+    max_length: int = 1024  # positions; the paper sets no limit
     position_offset: int = 0  # row of learned position 0: 2 in RoBERTa and BART
     n_segments: int = 0  # 2 in BERT; 0: no segment embedding
     scale_embedding: bool = True  # by sqrt(d_model), section 3.4
     embedding_norm: bool = False  # True in BERT
-    d_embedding: int | None = None  # None: d_model; narrower in ELECTRA, a linear map widens it
+    d_embedding: int | None = None  # None: d_model; smaller in ELECTRA, then projected
     tie_embeddings: bool | Tying = True  # see `tying`; source, target and output in section 3.4
-    output_bias: bool = False  # of a decoder's map to the vocabulary; True in Marian
-    scale_output: bool = False  # by 1/sqrt(d_model) before that map; True in T5 where it is tied
-    head_activation: Activation = "gelu"  # of the head that fills in blanks
+    output_bias: bool = False  # of the decoder's output layer; True in Marian
+    scale_output: bool = False  # by 1/sqrt(d_model) before the output; True in T5 if tied
+    head_activation: Activation = "gelu"  # of the masked-token head
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vocabulary_size", "n_layers", "max_length", "width"):
+        for name in ("vocabulary_size", "n_layers", "max_length", "embedding_dim"):
             check_dimension(name, getattr(self, name))
         if self.target_vocabulary_size is not None:
             check_dimension("target_vocabulary_size", self.target_vocabulary_size)
         if self.position_offset < 0:
-            raise InputError(f"position_offset {self.position_offset}: give a row, 0 or more")
+            raise InputError(f"position_offset must be at least 0, got {self.position_offset}")
         if self.n_segments < 0:
-            raise InputError(f"n_segments {self.n_segments}: give 1 or more, or 0 for none")
+            raise InputError(f"n_segments must be at least 0, got {self.n_segments}; 0 means none")
         if self.n_decoder_layers is not None and self.n_decoder_layers < 1:
-            raise InputError(f"n_decoder_layers {self.n_decoder_layers}: give 1 or more, or none")
+            raise InputError(
+                f"n_decoder_layers must be at least 1, got {self.n_decoder_layers}; or leave it out"
+            )
         d_head = self.d_head or self.d_model // self.n_heads
         if self.positions == "rotary" and d_head % 2:
             raise InputError(
-                f"rotary positions turn pairs, and d_head {d_head} is odd; make it even"
+                f"d_head must be even for rotary positions, got {d_head}; try {d_head + 1}"
             )
 
     @property
     def tying(self) -> Tying:
-        """Which tables are one: "all", "inputs" (source and target), "target" (and output), "none".
+        """Which weights are tied: "all", "inputs" (source, target), "target" (and output), "none".
 
-        `tie_embeddings = true` ties all that have one vocabulary, false none.
+        `tie_embeddings = true` ties all weights of the same vocabulary, false none.
 
         >>> TransformerConfig().tying, TransformerConfig(target_vocabulary_size=8_000).tying
         ('all', 'target')
@@ -66,10 +68,10 @@ class TransformerConfig(LayerConfig):
 
     @property
     def embedding_dim(self) -> int:
-        """The width of the tables of tokens, positions and segments."""
+        """The width of the embeddings of tokens, positions and segments."""
         return self.d_model if self.d_embedding is None else self.d_embedding
 
     @property
     def output_size(self) -> int:
-        """How many tokens the decoder chooses from."""
+        """The size of the decoder's output vocabulary."""
         return self.target_vocabulary_size or self.vocabulary_size

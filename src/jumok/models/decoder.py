@@ -1,4 +1,4 @@
-"""The decoder (figure 1, right): nobody sees the future. Alone it is GPT's kind of tower."""
+"""The decoder (figure 1, right): no position attends to a later one. Alone it is GPT's decoder."""
 
 from torch import Tensor, nn
 
@@ -6,18 +6,16 @@ from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, position_ids
 from jumok.models.encoder import layer_positions, token_embedding
-from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
+from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache, StackCache
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.masks import AttentionMask, Mask
 from jumok.nn.stack import TransformerStack
-
-CAUSAL = AttentionMask(causal=True)
 
 
 class Decoder(nn.Module):
-    """Ids in, one vector a token out, each made from the tokens up to it.
+    """Token ids to one vector per token, each computed from the tokens up to it.
 
-    With `cross` the layers attend to a memory as well: the encoder's result.
+    With `cross` the layers also attend to a memory, the output of an encoder.
 
     >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
@@ -35,11 +33,11 @@ class Decoder(nn.Module):
         super().__init__()
         if config.d_embedding is not None:
             raise InputError(
-                f"d_embedding {config.d_embedding} came with a decoder, whose tables are as "
-                "wide as its layers; leave it out"
+                f"d_embedding must be unset for a decoder, got {config.d_embedding}; "
+                "its embedding has the width of its layers"
             )
-        given = config.n_decoder_layers
-        self.n_layers = config.n_layers if given is None else given
+        n_layers = config.n_decoder_layers
+        self.n_layers = config.n_layers if n_layers is None else n_layers
         tokens = tokens or token_embedding(config, config.output_size)
         self.embedding = InputEmbedding(config, tokens)
         self.stack = TransformerStack(
@@ -53,28 +51,45 @@ class Decoder(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = CAUSAL,
+        mask: Mask = None,
         memory: Tensor | None = None,
-        memory_mask: AttentionMask = NO_MASK,
+        memory_mask: Mask = None,
         *,
         positions: Tensor | None = None,
-        cache: DecoderCache = NO_DECODER_CACHE,
+        segments: Tensor | None = None,
+        cache: StackCache = NO_DECODER_CACHE,
     ) -> Tensor:
         """ids (B, T) int64, memory (B, S, D) -> (B, T, D).
 
-        With a cache, ids are the newest tokens and the mask speaks of all so far. Raises InputError
-        for more than `max_length` of them.
+        Causal, unless mask is an `AttentionMask`, which is used as it is. With a cache, ids are the
+        newest tokens and the mask covers all tokens so far. Raises InputError for more than
+        `max_length` tokens.
         """
         self.embedding.check_length(cache.length + ids.shape[1])
         positions = position_ids(ids, cache.length) if positions is None else positions
-        x = self.embedding(ids, positions)
+        x = self.embedding(ids, positions, segments)
+        mask, memory_mask = AttentionMask.of(mask, causal=True), AttentionMask.of(memory_mask)
         return self.stack(x, positions, mask, memory, memory_mask, cache)  # type: ignore[no-any-return]
 
+    def hidden_states(
+        self,
+        ids: Tensor,
+        mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """The last layer (B, T, D): a decoder has no head."""
+        return self(ids, mask, positions=positions, segments=segments)  # type: ignore[no-any-return]
+
     def make_cache(self, capacity: int) -> DecoderCache:
-        """A fresh cache for a request of at most `room` tokens; InputError beyond max_length."""
+        """An empty cache for a request of at most `capacity` tokens.
+
+        Raises InputError for a capacity above max_length.
+        """
         if capacity > self.embedding.max_length:
             raise InputError(
-                f"room for {capacity} tokens was asked, the model holds {self.embedding.max_length}; "
-                "ask for less or train with a larger model.max_length"
+                f"a cache must have at most max_length={self.embedding.max_length} tokens, "
+                f"got {capacity}; request fewer or train with a larger model.max_length"
             )
         return DecoderCache.with_capacity(self.n_layers, capacity)

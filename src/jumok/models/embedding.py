@@ -1,4 +1,4 @@
-"""What enters a tower: token + position + segment (3.4, 3.5; figure 1, bottom).
+"""The input of an encoder or decoder: token + position + segment (3.4, 3.5; figure 1, bottom).
 
 Shapes: B batch, T positions, D model width.
 """
@@ -15,9 +15,9 @@ from jumok.nn.positions import LearnedPositions, SinusoidalPositions
 
 
 class InputEmbedding(nn.Module):
-    """The sum of a token's, its position's and its segment's vectors, then dropout (5.4).
+    """The sum of the vectors of token, position and segment, then dropout (5.4).
 
-    Narrow tables (`d_embedding`) are followed by a linear map to the width of the layers.
+    With `d_embedding` the vectors are narrower and projected to the width of the layers.
     """
 
     def __init__(self, config: TransformerConfig, tokens: TokenEmbedding) -> None:
@@ -48,16 +48,16 @@ class InputEmbedding(nn.Module):
         return self.projection(self.dropout(self.norm(x)))  # type: ignore[no-any-return]
 
     def check_length(self, tokens: int) -> None:
-        """Raises InputError for more tokens than the model holds."""
+        """Raises InputError for more than `max_length` tokens."""
         if tokens > self.max_length:
             raise InputError(
-                f"{tokens} tokens came, the model holds {self.max_length}; "
-                "shorten the text or train with a larger model.max_length"
+                f"a text must have at most {self.max_length} tokens, got {tokens}; "
+                "shorten it or train with a larger model.max_length"
             )
 
 
 def absolute_positions(config: TransformerConfig) -> nn.Module | None:
-    """The positions that are added to the embedding; None when the layers know them otherwise."""
+    """The positions added to the embedding; None if positions act inside the layers, or nowhere."""
     match config.positions:
         case "sinusoidal" | "sinusoidal_halves":
             halves = config.positions == "sinusoidal_halves"
@@ -71,5 +71,5 @@ def absolute_positions(config: TransformerConfig) -> nn.Module | None:
 
 
 def position_ids(ids: Tensor, start: int = 0) -> Tensor:
-    """Positions start, start + 1, ... for every row of ids (B, T): (1, T)."""
+    """The positions start, start + 1, ... of ids (B, T), as (1, T)."""
     return torch.arange(start, start + ids.shape[1], device=ids.device)[None]

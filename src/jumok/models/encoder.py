@@ -1,16 +1,16 @@
-"""The encoder (figure 1, left): every position sees every other. BERT's kind of tower."""
+"""The encoder (figure 1, left): every position attends to every other, as in BERT."""
 
 from torch import Tensor, nn
 
 from jumok.models.config import TransformerConfig
 from jumok.models.embedding import InputEmbedding, position_ids
 from jumok.nn.embedding import TokenEmbedding
-from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.masks import AttentionMask, Mask
 from jumok.nn.stack import LayerPositions, TransformerStack
 
 
 class Encoder(nn.Module):
-    """Ids in, one vector a token out.
+    """Token ids to one vector per token.
 
     >>> import torch
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
@@ -29,24 +29,35 @@ class Encoder(nn.Module):
     def forward(
         self,
         ids: Tensor,
-        mask: AttentionMask = NO_MASK,
+        mask: Mask = None,
         *,
         positions: Tensor | None = None,
         segments: Tensor | None = None,
     ) -> Tensor:
-        """ids (B, T) int64 -> (B, T, D). Positions count from 0 unless given (B, T)."""
+        """ids (B, T) int64 -> (B, T, D). Without positions (B, T), they count from 0."""
         positions = position_ids(ids) if positions is None else positions
         x = self.embedding(ids, positions, segments)
-        return self.stack(x, positions, mask)  # type: ignore[no-any-return]
+        return self.stack(x, positions, AttentionMask.of(mask))  # type: ignore[no-any-return]
+
+    def hidden_states(
+        self,
+        ids: Tensor,
+        mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """The last layer (B, T, D): an encoder has no head."""
+        return self(ids, mask, positions=positions, segments=segments)  # type: ignore[no-any-return]
 
 
 def token_embedding(config: TransformerConfig, n_tokens: int) -> TokenEmbedding:
-    """A fresh table for `n_tokens` tokens."""
+    """A new embedding of `n_tokens` tokens."""
     return TokenEmbedding(n_tokens, config.embedding_dim, scaled=config.scale_embedding)
 
 
 def layer_positions(config: TransformerConfig) -> LayerPositions:
-    """How the layers themselves learn of positions."""
+    """The kind of positions that act inside the layers."""
     match config.positions:
         case "rotary" | "relative":
             return config.positions

@@ -1,4 +1,4 @@
-"""The Transformer of figure 1: an encoder reads, a decoder writes and looks back at what was read.
+"""The Transformer of figure 1: an encoder reads the source, a decoder predicts the target.
 
 Shapes: B batch, S source tokens, T target tokens, D model width, V target vocabulary.
 """
@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models.config import TransformerConfig
-from jumok.models.decoder import CAUSAL, Decoder
+from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder, token_embedding
 from jumok.models.initialization import initialize
-from jumok.nn.cache import NO_DECODER_CACHE, DecoderCache
-from jumok.nn.masks import NO_MASK, AttentionMask
+from jumok.nn.cache import NO_DECODER_CACHE, StackCache
+from jumok.nn.masks import Mask
 
 
 class EncoderDecoder(nn.Module):
@@ -26,14 +26,14 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        together = config.tying in ("all", "inputs")
-        if together and config.output_size != config.vocabulary_size:
+        shared = config.tying in ("all", "inputs")
+        if shared and config.output_size != config.vocabulary_size:
             raise InputError(
-                f"vocabularies of {config.vocabulary_size} and {config.output_size} tokens cannot "
-                'share one table; set tie_embeddings = "target"'
+                "vocabularies that share one embedding must have the same size, got "
+                f'{config.vocabulary_size} and {config.output_size}; set tie_embeddings = "target"'
             )
         source = token_embedding(config, config.vocabulary_size)
-        target = source if together else token_embedding(config, config.output_size)
+        target = source if shared else token_embedding(config, config.output_size)
         self.encoder = Encoder(config, source)
         self.decoder = Decoder(config, target, cross=True)
         self.output_scale = config.d_model**-0.5 if config.scale_output else 1.0
@@ -46,30 +46,56 @@ class EncoderDecoder(nn.Module):
         self,
         source: Tensor,
         target: Tensor,
-        source_mask: AttentionMask = NO_MASK,
-        target_mask: AttentionMask = CAUSAL,
+        mask: Mask = None,
+        target_mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
-        """source (B, S), target (B, T) int64 -> logits of each next token, (B, T, V)."""
-        memory = self.encode(source, source_mask)
-        return self.output(self.decode(target, memory, source_mask, target_mask))  # type: ignore[no-any-return]
+        """source (B, S), target (B, T) int64 -> logits of each next token, (B, T, V).
+
+        mask, positions and segments (B, S) belong to the source. Decoding is causal unless
+        target_mask is an `AttentionMask`.
+        """
+        memory = self.encode(source, mask, positions=positions, segments=segments)
+        return self.output(self.decode(target, memory, mask, target_mask))  # type: ignore[no-any-return]
+
+    def hidden_states(
+        self,
+        source: Tensor,
+        target: Tensor,
+        mask: Mask = None,
+        target_mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
+    ) -> Tensor:
+        """source (B, S), target (B, T) int64 -> the decoder's last layer (B, T, D)."""
+        memory = self.encode(source, mask, positions=positions, segments=segments)
+        return self.decoder(target, target_mask, memory, mask)  # type: ignore[no-any-return]
 
     def encode(
-        self, source: Tensor, mask: AttentionMask = NO_MASK, *, positions: Tensor | None = None
+        self,
+        source: Tensor,
+        mask: Mask = None,
+        *,
+        positions: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> Tensor:
-        """What the encoder makes of the source (B, S): the memory (B, S, D)."""
-        return self.encoder(source, mask, positions=positions)  # type: ignore[no-any-return]
+        """source (B, S) int64 -> the memory (B, S, D)."""
+        return self.encoder(source, mask, positions=positions, segments=segments)  # type: ignore[no-any-return]
 
     def decode(
         self,
         target: Tensor,
         memory: Tensor,
-        memory_mask: AttentionMask = NO_MASK,
-        mask: AttentionMask = CAUSAL,
+        memory_mask: Mask = None,
+        mask: Mask = None,
         *,
         positions: Tensor | None = None,
-        cache: DecoderCache = NO_DECODER_CACHE,
+        cache: StackCache = NO_DECODER_CACHE,
     ) -> Tensor:
-        """One vector for each target token (B, T, D); `self.output` makes logits of it."""
+        """One vector per target token (B, T, D), from which `self.output` computes logits."""
         hidden = self.decoder(
             target, mask, memory, memory_mask, positions=positions, cache=cache
         )  # (B, T, D)

@@ -1,13 +1,13 @@
-"""How weights begin: Xavier's uniform for every linear map, biases at 0, embeddings as they came.
+"""Initialization: Xavier uniform for linear layers, 0 for biases, embeddings unchanged.
 
-Glorot and Bengio 2010; the paper's own code began so.
+Glorot and Bengio 2010; the code of the paper initializes in the same way.
 """
 
 from torch import nn
 
 
 def initialize(model: nn.Module) -> None:
-    """Begin every linear map of `model` anew; tied output tables keep the embedding's numbers."""
+    """Initialize every linear layer of `model`; tied output layers keep the embedding's weights."""
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
         if not isinstance(module, nn.Linear):

@@ -1,36 +1,36 @@
-"""How large a model of some measures is at least, told from the measures: nothing is made."""
+"""Lower bounds of a model's size, computed from its config without building it."""
 
 from jumok.models.config import TransformerConfig
 
-MIN_LAYER_BYTES = 16_384  # the modules of a layer themselves, however few numbers they hold
+MIN_LAYER_BYTES = 16_384  # the Python objects of a layer, however few parameters it has
 
 
 def min_parameter_count(config: TransformerConfig) -> int:
-    """How many numbers a model of these measures has at least: in its tables and its layers.
+    """The minimum number of parameters of a model: embeddings and layers.
 
-    The table of sines is among them: it is never learnt, and lies in memory all the same.
+    The table of sinusoids counts too: it is not trained, but takes memory.
 
-    >>> least_numbers(TransformerConfig())  # an encoder of the base model
+    >>> min_parameter_count(TransformerConfig())  # an encoder of the base model
     38342656
     """
     inner = config.n_heads * (config.d_head or config.d_model // config.n_heads)
     layer = 4 * config.d_model * inner + 2 * config.d_model * config.d_ff
     n_layers = config.n_layers + (config.n_decoder_layers or 0)
     absolute = config.positions in ("learned", "sinusoidal", "sinusoidal_halves")
-    places = config.max_length if absolute else 0
+    positions = config.max_length if absolute else 0
     buckets = (
         config.relative_attention_num_buckets * config.n_heads
         if config.positions == "relative"
         else 0
     )
-    rows = config.vocabulary_size + config.n_segments + places
+    rows = config.vocabulary_size + config.n_segments + positions
     return n_layers * layer + rows * config.embedding_dim + buckets
 
 
 def min_bytes(config: TransformerConfig, *, copies: int = 1) -> int:
-    """What a model of these measures takes at least, with so many float32 for each number.
+    """The minimum memory of a model with `copies` float32 numbers per parameter.
 
-    >>> least_bytes(TransformerConfig(), copies=4)  # weights, gradients and AdamW's two moments
+    >>> min_bytes(TransformerConfig(), copies=4)  # weights, gradients and AdamW's two moments
     613580800
     """
     n_layers = config.n_layers + (config.n_decoder_layers or 0)

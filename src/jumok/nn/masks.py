@@ -4,6 +4,7 @@ Shapes: B batch, H heads, T query positions, S key positions.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -21,6 +22,11 @@ class AttentionMask:
 
     allowed: Tensor | None = None  # (B|1, H|1, T|1, S) bool; None allows everything
     causal: bool = False  # also hide later positions
+
+    @classmethod
+    def of(cls, mask: "Mask", *, causal: bool = False) -> "AttentionMask":
+        """`mask` itself if it is an AttentionMask, else one that hides padding (`from_padding`)."""
+        return mask if isinstance(mask, cls) else cls.from_padding(mask, causal=causal)
 
     @classmethod
     def from_padding(cls, mask: Tensor | None, *, causal: bool = False) -> "AttentionMask":
@@ -63,6 +69,8 @@ class AttentionMask:
 
 
 NO_MASK = AttentionMask()
+
+Mask: TypeAlias = Tensor | AttentionMask | None  # (B, S) bool, True = real token; None: no padding
 
 
 def positions_from_mask(mask: Tensor) -> Tensor:

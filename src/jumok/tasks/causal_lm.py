@@ -23,7 +23,6 @@ from jumok.decoding import DecodingConfig
 from jumok.errors import InputError
 from jumok.evaluation.language_models import LanguageModelMetrics
 from jumok.models import LanguageModel
-from jumok.models.decoder import CAUSAL
 from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
@@ -242,7 +241,7 @@ def next_token_loss(
     model: LanguageModel, batch: PackedBatch, label_smoothing: float = 0.0
 ) -> Tensor:
     """-log p of the tokens that count, summed: ()."""
-    mask = CAUSAL
+    mask = None
     if batch.window_ids is not None:
         mask = AttentionMask.from_segments(batch.window_ids, causal=True)
     hidden = model.decoder(batch.ids, mask, positions=batch.positions)  # (R, W, D)

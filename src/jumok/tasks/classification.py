@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from jumok.data.splits import CLASSIFICATION, PAIRS, Splits
 from jumok.data.table import Table
 from jumok.evaluation import ClassificationMetrics, calibration_error, classification_metrics
-from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.evaluation.examples import Mistake
+from jumok.models import EncoderDecoderClassifier, text_classifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
@@ -33,7 +34,6 @@ from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
-from jumok.training.reporting.report import Mistake
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -99,7 +99,7 @@ class ClassificationTask:
         """An encoder with a head, or note 002's encoder-decoder."""
         if config.kind == "encoder_decoder":
             return EncoderDecoderClassifier(config, len(labels))
-        return TextClassifier(config, len(labels), config.pooling, config.pooler)
+        return text_classifier(config, len(labels), config.pooling, config.pooler)
 
     def build_job(
         self,

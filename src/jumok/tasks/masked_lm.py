@@ -18,8 +18,8 @@ from jumok.data.packing import length_batches
 from jumok.data.splits import TEXTS, Splits
 from jumok.data.table import Table
 from jumok.errors import InputError
+from jumok.evaluation.examples import Example
 from jumok.models import MaskedLanguageModel
-from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import (
@@ -32,7 +32,6 @@ from jumok.tasks.inputs.batches import (
 from jumok.tasks.inputs.masking import (
     SPACE_MARKER,
     MaskedRows,
-    MaskingConfig,
     PieceInfo,
     has_space_pieces,
     mask_tokens,
@@ -46,14 +45,13 @@ from jumok.tasks.pipeline.distributed_map import JSON_CODEC, distributed_map
 from jumok.tasks.pipeline.outputs import GeneratedText
 from jumok.tasks.pipeline.task import EvaluationResult
 from jumok.tasks.recipe.recipe import Recipe
-from jumok.tasks.recipe.tables import ModelConfig
+from jumok.tasks.recipe.tables import MaskingConfig, ModelConfig
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy
-from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -229,7 +227,7 @@ class MaskedLMTask:
         filled: list[GeneratedText | None] = [None] * len(texts)
         for batch in batches_by_length(rows, EVAL_BATCH_TOKENS):
             ids = collate([rows[i] for i in batch], pad_id_or_zero(vocabulary), device)
-            logits = loaded.model(ids.input_ids, AttentionMask.from_padding(ids.attention_mask))
+            logits = loaded.model(ids.input_ids, ids.attention_mask)
             for i, row, found in zip(batch, ids.input_ids, logits, strict=True):
                 here = found[row == vocabulary.mask_id].log_softmax(-1)  # (blanks, V)
                 output, score = _fill_masks(blanked[i], here.cpu().numpy(), pieces, vocabulary)
@@ -245,8 +243,7 @@ def fixed_masking(rows: Ragged, pieces: PieceInfo, masking: MaskingConfig) -> Ma
 def masked_hidden(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, nn.Linear]:
     """What the model thinks of the masked tokens alone, (M, D), and the map to the vocabulary."""
     assert isinstance(model, MaskedLanguageModel)
-    mask = AttentionMask.from_padding(batch.texts.attention_mask)
-    hidden = model.encoder(batch.texts.input_ids, mask)  # (B, T, D)
+    hidden = model.hidden_states(batch.texts.input_ids, batch.texts.attention_mask)  # (B, T, D)
     chosen = hidden.flatten(0, 1).index_select(0, batch.positions)  # (M, D)
     return model.transform(chosen), model.output
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from jumok.data.splits import REGRESSION, Splits
 from jumok.data.table import Table
 from jumok.evaluation import regression_metrics
-from jumok.models import TextClassifier
+from jumok.models import text_classifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import LazyBatches
 from jumok.tasks.inputs.text_encoder import TextEncoder, TextInputs
@@ -97,7 +97,7 @@ class RegressionTask:
 
     def build_model(self, config: ModelConfig, labels: Sequence[str]) -> nn.Module:
         """An encoder with one output."""
-        return TextClassifier(config, 1, config.pooling, config.pooler)
+        return text_classifier(config, 1, config.pooling, config.pooler)
 
     def build_job(
         self,

@@ -17,8 +17,8 @@ from jumok.data.splits import SEQUENCES, Splits
 from jumok.data.table import Table
 from jumok.decoding import DecodingConfig, OnToken, StepCallback, TextStreamer
 from jumok.evaluation import bleu_tokenizations, sequence_metrics
+from jumok.evaluation.examples import Example
 from jumok.models import EncoderDecoder
-from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.seeding import derive_seed, permutation
 from jumok.tasks.inputs.batches import EVAL_BATCH_TOKENS, LazyBatches, batches_by_length
@@ -36,7 +36,6 @@ from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.fused_linear_cross_entropy import fused_linear_cross_entropy
 from jumok.training.job import DevResult
-from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -103,9 +102,9 @@ class Seq2SeqJob:
 
     def _loss(self, batch: Seq2SeqBatch, smoothing: float) -> Tensor:
         """Only real tokens are projected to the vocabulary, a small model's largest product."""
-        memory_mask = AttentionMask.from_padding(batch.source.attention_mask)
-        memory = self.model.encode(batch.source.input_ids, memory_mask)
-        hidden = self.model.decode(batch.target.input_ids, memory, memory_mask)  # (B, T, D)
+        source_mask = batch.source.attention_mask
+        memory = self.model.encode(batch.source.input_ids, source_mask)
+        hidden = self.model.decode(batch.target.input_ids, memory, source_mask)  # (B, T, D)
         real = batch.target.attention_mask
         if real is None:
             hidden, wanted = hidden.flatten(0, 1), batch.labels.flatten()

@@ -21,8 +21,8 @@ from jumok.data.splits import TAGGING, Splits
 from jumok.data.table import Table
 from jumok.evaluation import classification_metrics, entity_metrics
 from jumok.evaluation.entities import entities
+from jumok.evaluation.examples import Example
 from jumok.models import TokenClassifier
-from jumok.nn.masks import AttentionMask
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs import bio
 from jumok.tasks.inputs.batches import (
@@ -46,7 +46,6 @@ from jumok.text.ragged import Ragged
 from jumok.text.tokenizer import Tokenizer
 from jumok.training.job import DevResult
 from jumok.training.losses import cross_entropy, rdrop_kl
-from jumok.training.reporting.report import Example
 
 if TYPE_CHECKING:
     from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
@@ -278,7 +277,7 @@ def _spans(text: str, vocabulary: Tokenizer) -> Sequence[Span]:
 
 def forward(model: nn.Module, texts: PaddedBatch) -> Tensor:
     """Logits (B, T, L) of a batch."""
-    return model(texts.input_ids, AttentionMask.from_padding(texts.attention_mask))  # type: ignore[no-any-return]
+    return model(texts.input_ids, texts.attention_mask)  # type: ignore[no-any-return]
 
 
 @torch.inference_mode()

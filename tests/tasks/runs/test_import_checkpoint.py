@@ -489,7 +489,7 @@ def test_a_model_without_a_head_has_hidden_states(
     loaded = jumok.load(tmp_path / "bare", device="cpu")
     ids = torch.tensor([[5, 9, 11, 30]])
     given = ids[:, :2] if model.config.is_encoder_decoder else None
-    with pytest.raises(ValueError, match=r"has no head and so no logits; ask \.hidden_states\("):
+    with pytest.raises(ValueError, match=r"has no head and so no logits; use \.hidden_states\("):
         loaded.logits(ids, decoder_input_ids=given)
     with pytest.raises(ValueError, match=r"no head that answers texts; ask \.hidden_states\("):
         loaded("재미있어요")

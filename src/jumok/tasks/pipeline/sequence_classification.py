@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from jumok.models import EncoderDecoderClassifier, TextClassifier
+from jumok.models import EncoderDecoderClassifier, PairClassifier, TextClassifier
 from jumok.processes import SINGLE_PROCESS, ProcessGroup
 from jumok.tasks.inputs.batches import (
     EVAL_BATCH_TOKENS,
@@ -76,10 +76,12 @@ def forward(model: nn.Module, texts: PaddedBatch, vocabulary: Tokenizer) -> Tens
 
     A decoder, where there is one, is given [BOS] as in note 002.
     """
-    assert isinstance(model, TextClassifier | EncoderDecoderClassifier)
+    assert isinstance(model, TextClassifier | PairClassifier | EncoderDecoderClassifier)
     table = model.encoder.embedding.segments  # of RoBERTa one row: all texts are of segment 0
     n_segments = 0 if table is None else table.num_embeddings
-    told = uses_token_types(vocabulary, n_segments, getattr(model, "pooling", "first"))
+    told = uses_token_types(
+        vocabulary, n_segments, "compare" if isinstance(model, PairClassifier) else "first"
+    )
     segments = token_type_ids(texts.input_ids, vocabulary.sep_id) if told else None
     if isinstance(model, EncoderDecoderClassifier):
         begin = torch.full(
