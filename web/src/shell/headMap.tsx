@@ -13,7 +13,7 @@ import { headKey, muted } from "../state/session";
 import { setting } from "../state/settings";
 import { focusedHead, pinned, sequence } from "../state/state";
 import type { Block } from "../trace/format";
-import type { Matrix } from "../trace/matrix";
+import { clampIndex, type Matrix } from "../trace/matrix";
 import type { Trace } from "../trace/trace";
 import { Choice, Toggle } from "../views/choice";
 import { BLOCKS, headName } from "../i18n/blocks";
@@ -155,11 +155,11 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
     const from = hasFocus ? { layer: focusedHead.value.layer, head: focusedHead.value.head } : { layer: 0, head: headAt(0, 0) };
     if (event.key === "Enter" || event.key === " ") togglePin({ ...from, block: name, sequence: sequence.value });
     else if (step) {
-      const layer = clamp(from.layer + (hasFocus ? step[0] : 0), layers);
+      const layer = clampIndex(from.layer + (hasFocus ? step[0] : 0), layers);
       selectHead({
         block: name,
         layer,
-        head: headAt(layer, clamp(columnOf(from.layer, from.head) + (hasFocus ? step[1] : 0), heads)),
+        head: headAt(layer, clampIndex(columnOf(from.layer, from.head) + (hasFocus ? step[1] : 0), heads)),
       });
     } else return;
     event.preventDefault();
@@ -204,10 +204,6 @@ function BlockMap({ trace, block }: { readonly trace: Trace; readonly block: Blo
       </AccessibleGrid>
     </section>
   );
-}
-
-function clamp(number: number, count: number): number {
-  return Math.max(0, Math.min(number, count - 1));
 }
 
 /** The heads of each layer by increasing entropy. */

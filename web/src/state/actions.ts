@@ -2,6 +2,7 @@
 
 import { batch, signal, type Signal } from "@preact/signals";
 import type { HeadLocation } from "../trace/format";
+import { clampIndex } from "../trace/matrix";
 import { axes, labelIndex } from "./labels";
 import { currentTrace, headKey, muted } from "./session";
 import * as state from "./state";
@@ -9,14 +10,12 @@ import * as state from "./state";
 /** Whether the last hover came from the keyboard: it is then announced to screen readers. */
 export const hoveredByKeyboard = signal(false);
 
-const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
-
 /** Moves the focus by rows and columns, in the current unit. */
 export function moveCell(down: number, right: number): void {
   const current = axes.value;
   if (!current) return;
-  const row = clamp(labelIndex(current.queries, state.focusQuery.value) + down, current.queries.length);
-  const column = clamp(labelIndex(current.keys, state.focusKey.value) + right, current.keys.length);
+  const row = clampIndex(labelIndex(current.queries, state.focusQuery.value) + down, current.queries.length);
+  const column = clampIndex(labelIndex(current.keys, state.focusKey.value) + right, current.keys.length);
   hoverOver(current.queries[row].pieces[0], current.keys[column].pieces[0], true);
 }
 

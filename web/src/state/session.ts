@@ -2,6 +2,7 @@
 
 import { batch, signal } from "@preact/signals";
 import type { HeadLocation, TraceInfo } from "../trace/format";
+import { clampIndex } from "../trace/matrix";
 import { api, post } from "../trace/api";
 import { bootConfig, type LiveModel, openEmbedded, openServed } from "../trace/source";
 import type { Trace } from "../trace/trace";
@@ -77,15 +78,14 @@ function showTrace(trace: Trace, id: string | null): void {
 
 /** Clamps the selection to the blocks, layers, heads and tokens of the trace. */
 export function clampSelection(info: TraceInfo): void {
-  const within = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
   const block = info.blocks.find(({ name }) => name === state.block.value) ?? info.blocks[0];
   if (!block) throw new Error("the trace has no attention blocks");
   const token = (number: number | null, count: number) => (number !== null && number < count ? number : null);
   batch(() => {
     state.block.value = block.name;
-    state.sequence.value = within(state.sequence.value, info.sides[block.keys]?.length ?? 0);
-    state.layer.value = within(state.layer.value, block.layers);
-    state.head.value = within(state.head.value, block.heads);
+    state.sequence.value = clampIndex(state.sequence.value, info.sides[block.keys]?.length ?? 0);
+    state.layer.value = clampIndex(state.layer.value, block.layers);
+    state.head.value = clampIndex(state.head.value, block.heads);
     const tokens = (side: "queries" | "keys") => info.sides[block[side]]?.[state.sequence.value]?.pieces.length ?? 0;
     state.query.value = token(state.query.value, tokens("queries"));
     state.key.value = token(state.key.value, tokens("keys"));

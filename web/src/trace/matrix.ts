@@ -19,3 +19,8 @@ export function valueAt(matrix: Matrix, row: number, column: number): number {
 export function rowOf(matrix: Matrix, row: number): Float32Array {
   return matrix.data.subarray(row * matrix.columns, (row + 1) * matrix.columns);
 }
+
+/** An index clamped to 0 … count − 1. */
+export function clampIndex(index: number, count: number): number {
+  return Math.max(0, Math.min(index, count - 1));
+}

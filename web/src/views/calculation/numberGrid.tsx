@@ -85,7 +85,7 @@ export function NumberGrid(props: NumberGridProps) {
   return (
     <div class="calculation-grid" ref={box} onScroll={updateRange}>
       <div
-        class="calculation-all"
+        class="calculation-cells"
         role="grid"
         tabIndex={0}
         aria-label={label}
@@ -98,7 +98,7 @@ export function NumberGrid(props: NumberGridProps) {
         onClick={(event) => toggleCellLock(locked, cellUnder(event))}
         onKeyDown={press}
       >
-        <div class="calculation-across" role="row" aria-rowindex={1}>
+        <div class="calculation-columns" role="row" aria-rowindex={1}>
           <span class="calculation-corner" role="columnheader">
             {label}
           </span>
@@ -110,7 +110,7 @@ export function NumberGrid(props: NumberGridProps) {
         </div>
         {range(top, Math.min(bottom, numbers.rows)).map((r) => (
           <div key={r} class="calculation-row" role="row" aria-rowindex={r + 2} style={{ top: (r + 1) * ROW_HEIGHT }}>
-            <span class="calculation-side" role="rowheader">
+            <span class="calculation-row-name" role="rowheader">
               {rows[r] ?? r}
             </span>
             {across.map((c) => (

@@ -169,7 +169,7 @@ function Picture({ data }: { data: LinesData }) {
       onScroll={({ currentTarget }) => (band.value = Math.floor(currentTarget.scrollTop / height))}
     >
       <div
-        class="lines-sheet"
+        class="lines-drawing"
         style={{ width: `${layout.width}px`, height: `${layout.height}px` }}
         onPointerMove={hover}
         onPointerLeave={() => hoverOver(null, null)}

@@ -106,7 +106,7 @@ function Legend() {
     linear: { ko: "선형", en: "linear" },
     log: { ko: "로그", en: "log" },
   };
-  const maxText = measure.value === "values" || range.value === "most" ? t({ ko: "최대", en: "max" }) : "1";
+  const maxText = measure.value === "values" || range.value === "max" ? t({ ko: "최대", en: "max" }) : "1";
   return (
     <span class="matrix-legend">
       0

@@ -26,7 +26,7 @@ import {
   unit,
 } from "../../state/state";
 import type { HeadLocation } from "../../trace/format";
-import { valueAt } from "../../trace/matrix";
+import { clampIndex, valueAt } from "../../trace/matrix";
 import { displayWeights, type Label, labels } from "../../trace/display";
 import type { Trace } from "../../trace/trace";
 import { BLOCKS, headName } from "../../i18n/blocks";
@@ -60,7 +60,7 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
   const picture = fits ? value : null; // weights of the previous unit are not drawn with the labels of the current one
   const max = useMemo(
     () =>
-      picture && (measure.value === "values" || range.value === "most")
+      picture && (measure.value === "values" || range.value === "max")
         ? picture.matrix.data.reduce((a, b) => Math.max(a, b), 0)
         : 1,
     [picture, measure.value, range.value],
@@ -89,7 +89,7 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
     g.lineWidth = 1;
     g.strokeRect(frame.left - 0.5, frame.top - 0.5, frame.width + 1, frame.height + 1);
   };
-  const cellsImage = useMemo(
+  const drawBase = useMemo(
     () => drawGround,
     [picture, image, cells, totals, named, space, max, frame.cell, frame.x, frame.y, specials.value],
   );
@@ -101,7 +101,7 @@ export function Panel({ trace, location, number, width, height }: PanelProps) {
         </h2>
       )}
       {error && <p role="alert">{error}</p>}
-      <Cells {...{ location, named, frame, width, drawBase: cellsImage, picture }} sides={sidesOf(trace, location)} height={space.height} />
+      <Cells {...{ location, named, frame, width, drawBase, picture }} sides={sidesOf(trace, location)} height={space.height} />
     </section>
   );
 }
@@ -129,7 +129,7 @@ interface CellsProps {
 }
 
 /** The grid: only this part is rendered again when the pointer moves. */
-function Cells({ location, sides, named, picture, frame, width, height, drawBase: cellsImage }: CellsProps) {
+function Cells({ location, sides, named, picture, frame, width, height, drawBase }: CellsProps) {
   const { queries, keys } = named;
   const rowOf = (piece: number | null) => (sides.rows ? labelIndex(queries, piece) : -1);
   const columnOf = (piece: number | null) => (sides.columns ? labelIndex(keys, piece) : -1);
@@ -177,10 +177,9 @@ function Cells({ location, sides, named, picture, frame, width, height, drawBase
     const step = gridStep(event);
     const [x, y] = [frame.left + frame.width / 2, frame.top + frame.height / 2];
     if (step) {
-      const clamp = (number: number, count: number) => Math.max(0, Math.min(number, count - 1));
       const to = [
-        clamp(Math.max(row, 0) + (row < 0 ? 0 : step[0]), queries.length),
-        clamp(Math.max(column, 0) + (column < 0 ? 0 : step[1]), keys.length),
+        clampIndex(Math.max(row, 0) + (row < 0 ? 0 : step[0]), queries.length),
+        clampIndex(Math.max(column, 0) + (column < 0 ? 0 : step[1]), keys.length),
       ];
       pointAt(to[0], to[1], true);
       if (zoom.value > 1) setViewport({ zoom: zoom.value, ...scrolledTo(frame, to[0], to[1]) });
@@ -211,7 +210,7 @@ function Cells({ location, sides, named, picture, frame, width, height, drawBase
         <Canvas
           width={width}
           height={height}
-          draw={cellsImage}
+          draw={drawBase}
           label=""
           data-role="cells"
           data-left={frame.left - frame.x * frame.cell}
@@ -232,7 +231,7 @@ function Cells({ location, sides, named, picture, frame, width, height, drawBase
           onPointerLeave={() => hoverOver(null, null)}
           onWheel={wheel}
         />
-        {zoom.value > 1 && <Minimap frame={frame} base={picture} />}
+        {zoom.value > 1 && <Minimap frame={frame} weights={picture} />}
       </div>
     </AccessibleGrid>
   );
@@ -241,11 +240,11 @@ function Cells({ location, sides, named, picture, frame, width, height, drawBase
 const MINIMAP_SIZE = 96;
 
 /** The whole matrix with its visible part; a click scrolls there. */
-function Minimap({ frame, base: cellsImage }: { readonly frame: Frame; readonly base: CellsProps["picture"] }) {
+function Minimap({ frame, weights }: { readonly frame: Frame; readonly weights: CellsProps["picture"] }) {
   const size = MINIMAP_SIZE / Math.max(frame.rows, frame.columns);
   const image = useMemo(
-    () => cellsImage && toCanvas(paint(maxPool(cellsImage.matrix, MINIMAP_SIZE, MINIMAP_SIZE), ink(shade.value), tone(scale.value))),
-    [cellsImage, shade.value, scale.value],
+    () => weights && toCanvas(paint(maxPool(weights.matrix, MINIMAP_SIZE, MINIMAP_SIZE), ink(shade.value), tone(scale.value))),
+    [weights, shade.value, scale.value],
   );
   const go = (event: PointerEvent) => {
     if (!event.buttons) return;

@@ -57,7 +57,7 @@ async function panel(trace: Trace, at: HeadLocation, number: string): Promise<Pa
   const [lockedQuery, lockedKey] = [sides.queries === focus.queries ? query.value : null, sides.keys === focus.keys ? key.value : null];
   const values = measure.value === "values";
   const { matrix, queries, keys, allowed, note } = await displayWeights(trace, at);
-  const max = values || range.value === "most" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
+  const max = values || range.value === "max" ? matrix.data.reduce((a, b) => Math.max(a, b), 0) : 1;
   const toned = tone(scale.value, max);
   const size = Math.max(1, Math.min(36, SIDE / Math.max(matrix.rows, matrix.columns)));
   const longest = (labels: readonly Label[]) =>

@@ -4,7 +4,7 @@ import { batch } from "@preact/signals";
 import { setting } from "../../state/settings";
 import type { Viewport } from "./frame";
 
-export const RANGES = { one: { ko: "0 … 1", en: "0 … 1" }, most: { ko: "0 … 최댓값", en: "0 … maximum" } };
+export const RANGES = { one: { ko: "0 … 1", en: "0 … 1" }, max: { ko: "0 … 최댓값", en: "0 … maximum" } };
 
 export const zoom = setting("matrix", "zoom", 1);
 export const left = setting("matrix", "x", 0); // the first visible column

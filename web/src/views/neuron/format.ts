@@ -20,7 +20,3 @@ export function scaleText({ scale, softcap, q: { columns: width } }: HeadParts):
   if (scale === 1) return `× 1${cap}`;
   return (Math.abs(scale * Math.sqrt(width) - 1) < 1e-6 ? `÷ √${width}` : `× ${Number(scale.toPrecision(4))}`) + cap;
 }
-
-export function formatDifference(value: number): string {
-  return value === 0 ? "0" : value.toExponential(1).replace("-", "−");
-}

@@ -6,7 +6,7 @@ import { FIXTURES, openFixture } from "../../testing/fixtures";
 import type { Trace } from "../../trace/trace";
 import { loadHead, pairs, select, sort } from "./headData";
 import { svg, table } from "./picture";
-import { TOLERANCE } from "./recompute";
+import { TOLERANCE } from "../calculation/arithmetic";
 
 beforeEach(() => {
   query.value = key.value = null;

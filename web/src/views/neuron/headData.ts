@@ -7,8 +7,9 @@ import type { Block, HeadLocation, Sequence } from "../../trace/format";
 import type { Matrix } from "../../trace/matrix";
 import type { Trace } from "../../trace/trace";
 import type { Message } from "../../i18n/i18n";
+import { TOLERANCE } from "../calculation/arithmetic";
 import { selected } from "../choice";
-import { dimensions, type HeadParts, type RecomputedRow, recomputeRow, TOLERANCE } from "./recompute";
+import { dimensions, type HeadParts, type RecomputedRow, recomputeRow } from "./recompute";
 
 export const SORTS: Readonly<Record<"index" | "contribution", Message>> = {
   index: { ko: "번호순", en: "by index" },

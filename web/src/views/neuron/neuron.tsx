@@ -8,6 +8,7 @@ import { useAsync } from "../../state/useAsync";
 import { focusKey, focusQuery, key, unit } from "../../state/state";
 import { t } from "../../i18n/i18n";
 import { neuron as about } from "../viewInfo";
+import { formatDifference } from "../calculation/formatSum";
 import { Choice, Toggle } from "../choice";
 import type { StageProps, ViewRenderer } from "../view";
 import { useWidth } from "../width";
@@ -15,7 +16,6 @@ import { columnsOf, rangesOf } from "./drawing";
 import { type HeadData, loadHead, pairs, select, sort, SORTS } from "./headData";
 import { KeyList } from "./keys";
 import "./neuron.css";
-import { formatDifference } from "./format";
 import { Pair } from "./pair";
 import { svg, table } from "./picture";
 

@@ -2,10 +2,11 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import { t } from "../../i18n/i18n";
+import { formatDifference } from "../calculation/formatSum";
 import { chart, CHART_HEIGHT } from "./chart";
 import type { HeadDrawing } from "./drawing";
 import { open, type Selection, vector } from "./headData";
-import { formatDifference, formatFull, formatShort, scaleText } from "./format";
+import { formatFull, formatShort, scaleText } from "./format";
 import { products } from "./recompute";
 
 export function Pair({ drawing, selection }: { drawing: HeadDrawing; selection: ReadonlySignal<Selection> }) {

@@ -41,9 +41,6 @@ export function recomputeRow(parts: HeadParts, query: number): RecomputedRow {
   return { dots, scaled, biases, scores, allowed, largest, sum, softmax, weights };
 }
 
-/** The tolerance between recomputed and recorded weights, by data type. */
-export const TOLERANCE = { F32: 1e-5, F16: 5e-3 } as const;
-
 export function dot(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
