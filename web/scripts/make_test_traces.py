@@ -1,7 +1,8 @@
-"""Makes the small traces that the page's tests read: `python web/scripts/small.py`.
+"""Write the small traces that the page's tests read: `python web/scripts/make_test_traces.py`.
 
-Four models with random weights, every number kept: the paper's encoder-decoder over the notes'
-two sentences; BERT's kind, tokens narrower than layers; T5's kind; Llama's kind, one head muted.
+Four models with random weights and every tensor recorded: an encoder-decoder on two Korean
+sentences; a BERT-like encoder with a smaller embedding dimension; a T5-like encoder; a Llama-like
+decoder with one muted head.
 """
 
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from jumok.interpret import recorder as collect
+from jumok.interpret import recorder
 from jumok.interpret.muting import mute_heads
 from jumok.interpret.schema import Side, Tokens, TraceInfo
 from jumok.interpret.trace import Trace
@@ -27,91 +28,95 @@ VOCABULARY = (*SPECIAL, *dict.fromkeys(WINTER[1:] + COLD[1:] + SPRING[1:] + HERE
 
 
 def tokens(pieces: tuple[str, ...], width: int, segments: bool) -> Tokens:
-    """A sequence of pieces, padded on the right."""
-    spans, words, at = [], [], 0
+    """Return a sequence of pieces, padded on the right to `width`."""
+    spans, words, end = [], [], 0
     for number, piece in enumerate(pieces):
         if piece in SPECIAL:
             spans.append((0, 0))
             words.append(-1)
             continue
-        begins = piece.startswith("▁")
-        at += begins and at > 0
-        spans.append((at, at + len(piece) - begins))
-        at = spans[-1][1]
-        words.append(max(words[:number], default=-1) + begins)
-    fill = width - len(pieces)
+        starts_word = piece.startswith("▁")
+        end += starts_word and end > 0
+        spans.append((end, end + len(piece) - starts_word))
+        end = spans[-1][1]
+        words.append(max(words[:number], default=-1) + starts_word)
+    n_padding = width - len(pieces)
     return Tokens(
         text="".join(piece for piece in pieces if piece not in SPECIAL).replace("▁", " ").strip(),
-        pieces=pieces + ("[PAD]",) * fill,
-        ids=tuple(VOCABULARY.index(piece) for piece in pieces) + (0,) * fill,
-        spans=(*spans, *((at, at),) * fill),
-        special=tuple(int(piece in SPECIAL) for piece in pieces) + (1,) * fill,
-        real=(1,) * len(pieces) + (0,) * fill,
-        words=tuple(words) + (-1,) * fill,
+        pieces=pieces + ("[PAD]",) * n_padding,
+        ids=tuple(VOCABULARY.index(piece) for piece in pieces) + (0,) * n_padding,
+        spans=(*spans, *((end, end),) * n_padding),
+        special=tuple(int(piece in SPECIAL) for piece in pieces) + (1,) * n_padding,
+        real=(1,) * len(pieces) + (0,) * n_padding,
+        words=tuple(words) + (-1,) * n_padding,
         segments=tuple(int(i > 3) for i in range(width)) if segments else None,
     )
 
 
-def make(
+def write_trace(
     name: str,
     config: TransformerConfig,
     rows: dict[Side, tuple[tuple[str, ...], ...]],
     muted: tuple[tuple[str, int, int], ...] = (),
 ) -> Path:
-    """One trace of a model with random weights."""
+    """Write the trace of a model with random weights and return its path."""
     torch.manual_seed(5)
     sides = {
-        side: tuple(tokens(row, max(map(len, both)), bool(config.n_segments)) for row in both)
-        for side, both in rows.items()
+        side: tuple(tokens(row, max(map(len, batch)), bool(config.n_segments)) for row in batch)
+        for side, batch in rows.items()
     }
-    ids = {side: torch.tensor([row.ids for row in both]) for side, both in sides.items()}
-    real = {side: torch.tensor([row.real for row in both]).bool() for side, both in sides.items()}
-    seeing = {
-        side: AttentionMask.from_padding(there, causal=side == "target")
-        for side, there in real.items()
+    ids = {side: torch.tensor([row.ids for row in batch]) for side, batch in sides.items()}
+    attention_mask = {
+        side: torch.tensor([row.real for row in batch]).bool() for side, batch in sides.items()
+    }
+    masks = {
+        side: AttentionMask.from_padding(mask, causal=side == "target")
+        for side, mask in attention_mask.items()
     }
     model: EncoderDecoder | Encoder | Decoder
     if len(rows) == 2:
         model = EncoderDecoder(config)
     else:
         model = Encoder(config) if "source" in rows else Decoder(config)
-    for parameter in model.parameters():  # norms and biases that do something, too
+    for parameter in model.parameters():  # so that norms and biases are not the identity
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     model.eval().requires_grad_(False)
-    off = mute_heads(model, muted)
-    with torch.inference_mode(), collect.record(model) as seen:
+    muted_heads = mute_heads(model, muted)
+    with torch.inference_mode(), recorder.record(model) as recorded:
         if isinstance(model, EncoderDecoder):
-            model(ids["source"], ids["target"], seeing["source"], seeing["target"])
+            model(ids["source"], ids["target"], masks["source"], masks["target"])
         elif isinstance(model, Encoder):
             segments = torch.tensor([row.segments or (0,) for row in sides["source"]])
-            model(ids["source"], seeing["source"], segments=segments.expand_as(ids["source"]))
+            model(ids["source"], masks["source"], segments=segments.expand_as(ids["source"]))
         else:
-            model(ids["target"], seeing["target"])
-    lengths = {side: there.shape[1] for side, there in ids.items()}
-    seen |= collect.constant_tensors(model, lengths) | collect.parameter_tensors(model)
+            model(ids["target"], masks["target"])
+    lengths = {side: batch.shape[1] for side, batch in ids.items()}
+    recorded |= recorder.constant_tensors(model, lengths) | recorder.parameter_tensors(model)
     info = TraceInfo(
         title=name,
         task=None,
-        model=collect.model_info(model, config, "jumok"),
+        model=recorder.model_info(model, config, "jumok"),
         made={},
-        blocks=collect.describe_blocks(model),
+        blocks=recorder.describe_blocks(model),
         sides=sides,
-        muted=off,
+        muted=muted_heads,
     )
-    return Trace.from_tensors(collect.to_arrays(seen), info).save(FOLDER / f"{name}.safetensors")
+    return Trace.from_tensors(recorder.to_arrays(recorded), info).save(
+        FOLDER / f"{name}.safetensors"
+    )
 
 
 def main() -> None:
-    """All four."""
+    """Write all four traces."""
     tiny = TransformerConfig(
         vocabulary_size=len(VOCABULARY), d_model=8, n_heads=2, d_ff=16, n_layers=1, max_length=16
     )
-    alter = partial(replace, tiny)
-    paper = alter(n_layers=2, n_decoder_layers=1)
-    make("small", paper, {"source": (WINTER, COLD), "target": (SPRING, HERE)})
-    make(
+    variant = partial(replace, tiny)
+    paper = variant(n_layers=2, n_decoder_layers=1)
+    write_trace("small", paper, {"source": (WINTER, COLD), "target": (SPRING, HERE)})
+    write_trace(
         "small-bert",
-        alter(
+        variant(
             positions="learned",
             n_segments=2,
             embedding_norm=True,
@@ -121,9 +126,9 @@ def main() -> None:
         ),
         {"source": (WINTER,)},
     )
-    make(
+    write_trace(
         "small-t5",
-        alter(
+        variant(
             positions="relative",
             norm="rms",
             norm_first=True,
@@ -135,9 +140,9 @@ def main() -> None:
         ),
         {"source": (WINTER, COLD)},
     )
-    make(
+    write_trace(
         "small-llama",
-        alter(
+        variant(
             positions="rotary",
             norm="rms",
             norm_first=True,
