@@ -34,7 +34,7 @@ def test_steps_next_to_each_other_are_unrelated() -> None:
 
 
 def test_a_step_draws_what_torch_draws_from_its_seed() -> None:
-    set_step_seed(5, 4, shard=3)
+    set_step_seed(5, 4, microbatch=3)
     drawn = torch.randn(9)
     torch.manual_seed(derive_seed(5, "step", 4, 3))
     assert torch.equal(drawn, torch.randn(9))
@@ -44,7 +44,7 @@ def test_a_step_draws_what_torch_draws_from_its_seed() -> None:
 def test_a_step_does_not_remember(before: int) -> None:
     set_step_seed(3, 10)
     uninterrupted = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))
-    set_step_seed(3, 9, shard=1)
+    set_step_seed(3, 9, microbatch=1)
     torch.randn(before)  # an odd count leaves half a pair of normal numbers behind
     set_step_seed(3, 10)
     again = torch.randn(9), torch.nn.functional.dropout(torch.ones(99))

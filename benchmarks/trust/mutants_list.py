@@ -47,20 +47,19 @@ _OWN: Mapping[str, tuple[str, ...]] = {
     "decoding/processors": ("decoding/test_processors.py",),
     "storage": ("test_storage.py", "training/checkpoints/test_store.py"),
     "tensorfile": ("test_tensorfile.py",),
-    "training/checkpoint_store": ("training/checkpoints/test_store.py", "training/test_torture.py"),
-    "training/checkpoint": ("training/checkpoints/test_store.py", "training/test_torture.py"),
-    "training/manifest": ("training/checkpoints/test_store.py", "training/test_torture.py"),
-    "training/behind": ("training/checkpoints/test_async_writer.py",),
+    "training/checkpoints/store": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/checkpoints/checkpoint": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/checkpoints/manifest": ("training/checkpoints/test_store.py", "training/test_torture.py"),
+    "training/checkpoints/async_writer": ("training/checkpoints/test_async_writer.py",),
     "training/lock": ("training/test_lock.py",),
-    "training/average": ("training/test_ema.py",),
+    "training/ema": ("training/test_ema.py",),
     "training/optimizer": ("training/test_optimizer.py",),
-    "training/randomness": ("test_seeding.py",),
+    "seeding": ("test_seeding.py",),
     "training/schedules": ("training/test_schedules.py",),
     "training/bad_steps": ("training/test_trainer.py",),
     "training/trainer": ("training/test_trainer.py",),
-    "training/better": ("training/test_state.py",),
-    "training/backward": ("training/test_trainer.py",),
-    "training/objectives": ("training/test_losses.py",),
+    "training/state": ("training/test_state.py",),
+    "training/losses": ("training/test_losses.py",),
     "models/heads": ("models/test_heads.py",),
     "decoding/alignment": ("decoding/incremental/test_decoder.py",),
     "tasks/augmentation": ("tasks/test_augmentation.py",),
@@ -834,7 +833,7 @@ COMMITS = (
         ),
     )
     + _of(
-        "training/checkpoint_store",
+        "training/checkpoints/store",
         "training/checkpoints/test_store.py",
         (
             "sync_folder(scratch)",
@@ -892,7 +891,7 @@ COMMITS = (
         ),
     )
     + _of(
-        "training/checkpoint",
+        "training/checkpoints/checkpoint",
         "training/checkpoints/test_store.py",
         (
             "if sha256_of(path) != record.sha256:",
@@ -920,7 +919,7 @@ COMMITS = (
         ),
     )
     + _of(
-        "training/manifest",
+        "training/checkpoints/manifest",
         "training/checkpoints/test_store.py",
         (
             "if manifest.to_bytes() != data:",
@@ -936,7 +935,7 @@ COMMITS = (
         ),
     )
     + _of(
-        "training/behind",
+        "training/checkpoints/async_writer",
         "training/checkpoints/test_async_writer.py",
         (
             "np.copyto(_as_numpy(room), _as_numpy(tensor))\n    return room",
@@ -987,7 +986,7 @@ COMMITS = (
 
 TRAINING = (
     _of(
-        "training/average",
+        "training/ema",
         "training/test_ema.py",
         (
             "decay = min(self.decay, (1 + step) / (10 + step))",
@@ -1013,7 +1012,7 @@ TRAINING = (
         ),
     )
     + _of(
-        "training/randomness",
+        "seeding",
         "test_seeding.py",
         (
             'derive_seed(seed, "step", step, shard)',
@@ -1062,7 +1061,7 @@ TRAINING = (
 
 LEARNING = (
     _of(
-        "training/better",
+        "training/state",
         "training/test_state.py",
         (
             '"perplexity", "bits_per_byte"})',
@@ -1072,7 +1071,7 @@ LEARNING = (
         ),
     )
     + _of(
-        "training/backward",
+        "training/trainer",
         "training/test_trainer.py",
         (
             "set_step_seed(self.seed, step, shard)",
@@ -1088,7 +1087,7 @@ LEARNING = (
         ),
     )
     + _of(
-        "training/objectives",
+        "training/losses",
         "training/test_losses.py",
         (
             "(p - q)).sum() / 2",

@@ -88,7 +88,7 @@ def stopped(troubles: Troubles, number: signal.Signals, chance: random.Random) -
     code = life.end()
     if code == 0 and training.committed() == 60:  # it was over already
         return "" if not differences(troubles.story, training.story()) else "other bits"
-    said = rf"stopped by {number.name} after step {training.newest()}, which is committed; to go on"
+    said = rf"stopped by {number.name} after step {training.newest()}, which is saved; to resume"
     if code != 128 + number or not re.search(said, life.said) or "Traceback" in life.said:
         return f"exit code {code}: {life.said[-600:]}"
     if time.monotonic() - asked > GRACE:

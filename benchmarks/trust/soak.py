@@ -47,9 +47,9 @@ def watch(path: Path) -> Callable[[], None]:
 
         def noting(self, *words):  # type: ignore[no-untyped-def]
             after_step(self, *words)
-            step = self.progress.step
+            step = self.state.step
             if step % EVERY == 0:
-                while self.commits.under_way:  # it has a file open, or not, as it comes
+                while self.checkpoint_writer.under_way:  # it has a file open, or not, as it comes
                     time.sleep(0.001)
                 memory = int(Path("/proc/self/statm").read_text().split()[1]) * page
                 descriptors = len(os.listdir("/proc/self/fd"))

@@ -1,13 +1,15 @@
-"""The processes of one training: who there is, what they tell each other, how they end together.
+"""The process group of a distributed run: collectives, shared errors, rendezvous.
 
     torchrun --nproc-per-node 4 -m jumok train nsmc training.gradient_accumulation_steps=4
 
-starts four that find each other by their environment (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
-and MASTER_PORT). A process without that environment is `SINGLE_PROCESS`, and all sums are its own. What
-they tell each other is numbers and texts, never pickled objects.
+starts four processes that find each other by their environment (RANK, WORLD_SIZE, LOCAL_RANK,
+MASTER_ADDR and MASTER_PORT). A process without that environment uses `SINGLE_PROCESS`, whose
+collectives return its own values. Processes exchange numbers and bytes, never pickled objects.
 """
 
 import os
+import secrets
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -17,87 +19,89 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous as open_store
 
 from jumok.errors import InputError, JumokError, ProcessLostError
-from jumok.rendezvous import meet
+
+POLL_SECONDS = 0.01  # between two looks at the store
 
 
 class ProcessGroup(Protocol):
-    """All processes that train one model, as one of them sees them.
+    """All processes of one run, as seen by one of them.
 
-    Everybody calls the same methods in the same order, and waits in them for the others. Each
-    raises ProcessLostError when one of them has ended, or did not answer in time.
+    Every method is a collective: all ranks call the same methods in the same order. Each raises
+    ProcessLostError when another process has ended or does not answer in time.
     """
 
     @property
     def rank(self) -> int:
-        """Which of them this one is, from 0."""
+        """The index of this process, from 0."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
 
     def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-        """What everybody gave, as many numbers each, in the order of the ranks."""
+        """The numbers of every rank, in rank order; all ranks give the same count."""
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        """What everybody gave, of any length, in the order of the ranks."""
+        """The bytes of every rank, of any length, in rank order."""
 
     def all_reduce(self, tensor: Tensor) -> None:
-        """Everybody's tensor becomes the sum of all."""
+        """Replace the tensor by its sum over all ranks."""
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Give a tensor to another one, which receives it."""
+        """Send a tensor to another rank, which calls `recv`."""
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        """Fill a tensor with what another one sends."""
+        """Fill a tensor with the one that another rank sends."""
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Everybody's tensor becomes that of rank 0."""
+        """Replace the tensor by that of rank 0."""
 
     def new_group(self) -> "ProcessGroup":
-        """The same ones by a connection of its own, for what a thread tells the others."""
+        """The same processes over a separate connection, for use in a background thread."""
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
+        """Context for torch's own collectives: a lost peer raises ProcessLostError."""
 
 
 @dataclass(frozen=True)
 class SingleProcess:
-    """One process: what it says is what everybody says."""
+    """A group of one process: every collective returns its own values."""
 
     rank: int = 0
     size: int = 1
 
     def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-        """The one row there is."""
+        """One row."""
         return [[float(number) for number in numbers]]
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        """The one text there is."""
+        """One item."""
         return [data]
 
     def all_reduce(self, tensor: Tensor) -> None:
-        """It is the sum already."""
+        """The tensor is the sum already."""
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Nobody is there to send to."""
-        raise AssertionError("a process alone sends nothing")
+        """There is no other rank."""
+        raise AssertionError("a single process has no peer to send to")
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        """Nobody is there to receive from."""
-        raise AssertionError("a process alone receives nothing")
+        """There is no other rank."""
+        raise AssertionError("a single process has no peer to receive from")
 
     def broadcast(self, tensor: Tensor) -> None:
-        """It is that of rank 0 already."""
+        """The tensor is that of rank 0 already."""
 
     def new_group(self) -> ProcessGroup:
-        """Nobody is there to speak to."""
+        """A single process needs no connection."""
         return self
 
     def translate_errors(self) -> AbstractContextManager[None]:
-        """Nobody is there to lose."""
+        """A single process cannot lose a peer."""
         return nullcontext()
 
 
@@ -111,54 +115,54 @@ class TorchProcessGroup:
     rank: int
     size: int
     timeout: float  # seconds
-    group: dist.ProcessGroup | None = None  # None: the one all were connected by
+    group: dist.ProcessGroup | None = None  # None: torch's default group
 
     def all_gather_floats(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Rows of float64, which nothing is lost in."""
+        """Exchange rows of float64, which represent every Python float exactly."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
-        with self._in_contact():
+        with self._raise_lost():
             dist.all_gather(rows, mine, group=self.group)
         return [row.tolist() for row in rows]
 
     def all_gather_bytes(self, data: bytes) -> list[bytes]:
-        """Filled up to the longest on the way."""
+        """Exchange rows padded to the longest."""
         lengths = [int(length) for (length,) in self.all_gather_floats([len(data)])]
         mine = torch.frombuffer(bytearray(data.ljust(max(*lengths, 1), b"\0")), dtype=torch.uint8)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
-        with self._in_contact():
+        with self._raise_lost():
             dist.all_gather(rows, mine, group=self.group)
         return [bytes(row.numpy())[:length] for row, length in zip(rows, lengths, strict=True)]
 
     def all_reduce(self, tensor: Tensor) -> None:
-        """In an order that the library chooses; the same bits for everybody."""
-        with self._in_contact():
+        """Sum in an order that the library chooses; every rank gets the same bits."""
+        with self._raise_lost():
             dist.all_reduce(tensor, group=self.group)
 
     def send(self, tensor: Tensor, to: int) -> None:
-        """Return when it may be changed again."""
-        with self._in_contact():
+        """Return when the tensor may be changed again."""
+        with self._raise_lost():
             dist.send(tensor, to, group=self.group)
 
     def recv(self, tensor: Tensor, source: int) -> None:
-        """Return when it is there."""
-        with self._in_contact():
+        """Return when the tensor is filled."""
+        with self._raise_lost():
             dist.recv(tensor, source, group=self.group)
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Bit for bit."""
-        with self._in_contact():
+        """Copy bit for bit."""
+        with self._raise_lost():
             dist.broadcast(tensor, 0, group=self.group)
 
     def new_group(self) -> "TorchProcessGroup":
-        """Between the memories of the machines: all say this together, nobody in a thread."""
-        with self._in_contact():
+        """Create a gloo group (CPU). Collective: call it on the main thread of every rank."""
+        with self._raise_lost():
             group = dist.new_group(backend="gloo", timeout=timedelta(seconds=self.timeout))
         return replace(self, group=group)
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Inside, torch itself exchanges tensors: a process it lost is told as everywhere."""
+        """Raise ProcessLostError for communication errors only."""
         try:
             yield
         except RuntimeError as error:
@@ -167,7 +171,8 @@ class TorchProcessGroup:
             raise self._lost() from error
 
     @contextmanager
-    def _in_contact(self) -> Iterator[None]:
+    def _raise_lost(self) -> Iterator[None]:
+        """Raise ProcessLostError for every RuntimeError of a collective."""
         try:
             yield
         except RuntimeError as error:
@@ -176,25 +181,25 @@ class TorchProcessGroup:
     def _lost(self) -> ProcessLostError:
         return ProcessLostError(
             f"process {self.rank} of 0 to {self.size - 1} lost contact: another one ended, or "
-            f"did not answer for {self.timeout:g} s (training.timeout); go on from the newest "
+            f"did not answer for {self.timeout:g} s (training.timeout); resume from the newest "
             "checkpoint with jumok train --resume and the run's folder"
         )
 
 
 class PeerError(JumokError):
-    """Something went wrong with another process, which says what."""
+    """Another process failed and reports the reason."""
 
     def __init__(self, exit_code: int) -> None:
-        super().__init__("another process of this training says why it ended")
+        super().__init__("another process of this run failed and prints the reason")
         self.exit_code = exit_code
 
 
 @contextmanager
 def init_process_group(device: torch.device, timeout: float) -> Iterator[ProcessGroup]:
-    """The processes that torchrun started, connected until the end; SINGLE_PROCESS where it did not.
+    """Connect the processes that torchrun started; SINGLE_PROCESS without torchrun.
 
-    Raises InputError for a device whose tensors cannot be exchanged, ProcessLostError when the
-    others do not come within `timeout` seconds. An PeerError leaves it as SystemExit.
+    Raises InputError for a device without a communication backend, ProcessLostError when the other
+    processes do not connect within `timeout` seconds. A PeerError leaves it as SystemExit.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -203,21 +208,21 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
     backends = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
     if device.type not in backends:
         raise InputError(
-            f"{size} processes cannot train together on {device.type}; give device=cpu, or start "
-            "one process"
+            f"device must be cpu or cuda for several processes, got {device.type} with {size} "
+            "processes; set device=cpu, or start one process"
         )
     if device.type == "cuda":
         torch.cuda.set_device(device)
     processes = TorchProcessGroup(int(os.environ["RANK"]), size, timeout)
-    patience = timedelta(seconds=timeout)
-    with processes._in_contact():
-        store, rank, _ = next(rendezvous("env://", timeout=patience))
+    limit = timedelta(seconds=timeout)
+    with processes._raise_lost():
+        store, rank, _ = next(open_store("env://", timeout=limit))
         dist.init_process_group(
             backends[device.type],
-            store=meet(store, rank, size, timeout),
+            store=rendezvous(store, rank, size, timeout),
             rank=rank,
             world_size=size,
-            timeout=patience,
+            timeout=limit,
         )
     try:
         yield processes
@@ -229,37 +234,37 @@ def init_process_group(device: torch.device, timeout: float) -> Iterator[Process
 
 @contextmanager
 def raise_together(processes: ProcessGroup) -> Iterator[None]:
-    """Inside, each works for itself; what goes wrong with one ends all, and it alone says why.
+    """Run a block on every rank; an error on one rank ends all of them.
 
-    The error comes out where it happened, of several at the lowest rank; the others raise
-    PeerError with its code. So it is also a meeting: nobody leaves before all are done.
+    The error of the lowest failing rank is raised there; the other ranks raise PeerError with its
+    exit code. This is a barrier: no rank leaves the block before all have finished it.
     """
-    wrong: Exception | None = None
+    failure: Exception | None = None
     try:
         yield
     except ProcessLostError:
         raise
     except Exception as error:
-        wrong = error
+        failure = error
     code = 0
-    if wrong is not None and not isinstance(wrong, PeerError):
-        code = wrong.exit_code if isinstance(wrong, JumokError) else 1
+    if failure is not None and not isinstance(failure, PeerError):
+        code = failure.exit_code if isinstance(failure, JumokError) else 1
     codes = [int(row[0]) for row in processes.all_gather_floats([code])]
-    speaker = next((rank for rank, code in enumerate(codes) if code), None)
-    if wrong is not None and speaker == processes.rank:
-        raise wrong
-    if speaker is not None:
-        raise PeerError(codes[speaker])
+    failed = next((rank for rank, code in enumerate(codes) if code), None)
+    if failure is not None and failed == processes.rank:
+        raise failure
+    if failed is not None:
+        raise PeerError(codes[failed])
 
 
 def all_reduce_max(processes: ProcessGroup, numbers: Sequence[float]) -> list[float]:
-    """The largest that any process gave, of each."""
+    """The elementwise maximum over all ranks."""
     return [max(column) for column in zip(*processes.all_gather_floats(numbers), strict=True)]
 
 
 @contextmanager
 def report_errors_once() -> Iterator[None]:
-    """Before processes are connected: of an error that all make, one a machine says the words."""
+    """Before the processes are connected: only local rank 0 of a machine prints an error."""
     try:
         yield
     except JumokError as error:
@@ -269,17 +274,17 @@ def report_errors_once() -> Iterator[None]:
 
 
 def is_main_process() -> bool:
-    """Whether this is the process that writes files and speaks: rank 0, or the only one."""
+    """Whether this process writes files and prints: rank 0, or the only process."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def is_elastic() -> bool:
-    """Whether torchrun says these words again (`--max-restarts`) after a process was lost."""
+    """Whether torchrun restarts the same command (`--max-restarts`) after a process is lost."""
     return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
 
 
 def microbatches_of_rank(rank: int, size: int, n: int) -> range:
-    """Which of the n batches of a step are a process's own: neighbours, as many for each.
+    """Which of the n microbatches of a step belong to a rank: a contiguous, balanced range.
 
     >>> [list(microbatches_of_rank(rank, 3, 4)) for rank in range(3)]
     [[0], [1], [2, 3]]
@@ -287,11 +292,44 @@ def microbatches_of_rank(rank: int, size: int, n: int) -> range:
     return range(rank * n // size, (rank + 1) * n // size)
 
 
-def check_world_size(size: int, accumulate: int) -> None:
-    """Raises InputError when a step has fewer batches than there are processes."""
-    if size > accumulate:
+def check_world_size(size: int, n_microbatches: int) -> None:
+    """Raises InputError when a step has fewer microbatches than there are processes."""
+    if size > n_microbatches:
+        fewer = f", or start {n_microbatches}" if n_microbatches > 1 else ""
         raise InputError(
-            f"{size} processes came, and a step has training.gradient_accumulation_steps = {accumulate} to share; "
-            f"set training.gradient_accumulation_steps to {size} or a multiple of it"
-            f"{f', or start {accumulate}' if accumulate > 1 else ''}"
+            "training.gradient_accumulation_steps must be at least the number of processes, got "
+            f"{n_microbatches} for {size} processes; set it to {size} or a multiple of it{fewer}"
         )
+
+
+def rendezvous(store: Store, rank: int, size: int, timeout: float) -> Store:
+    """A key-value store that only the current processes use.
+
+    torchrun keeps one store for a job and restarts processes on it, where the addresses of lost
+    processes remain. So every process announces itself under a random name, rank 0 answers each of
+    them with a random name of the group, and they connect under that name. An old announcement is
+    answered too, which does no harm. Raises RuntimeError when processes are missing after
+    `timeout` seconds.
+    """
+    me = secrets.token_hex(8)
+    if rank == 0:
+        _welcome(store, me, size, timeout)
+        return PrefixStore(me, store)
+    store.set(f"hello/{rank}", me)
+    store.wait([f"answer/{me}"], timedelta(seconds=timeout))
+    group = store.get(f"answer/{me}").decode()
+    store.set(f"here/{group}/{rank}", "")
+    return PrefixStore(group, store)
+
+
+def _welcome(store: Store, group: str, size: int, timeout: float) -> None:
+    """Answer every announcement with the name of the group until all ranks have joined."""
+    end = time.monotonic() + timeout
+    others = range(1, size)
+    while not all(store.check([f"here/{group}/{rank}"]) for rank in others):
+        for rank in others:
+            if store.check([f"hello/{rank}"]):
+                store.set(f"answer/{store.get(f'hello/{rank}').decode()}", group)
+        if time.monotonic() > end:
+            raise RuntimeError(f"not all of {size} processes connected within {timeout:g} s")
+        time.sleep(POLL_SECONDS)

@@ -103,7 +103,7 @@ def test_a_picture_that_cannot_be_drawn_is_told(
         raise InputError("sequence 0 has no tokens to draw")
 
     monkeypatch.setattr("jumok.tasks.runs.examples.examples", lambda recipe: ["재미있어요"])
-    monkeypatch.setattr("jumok.viewer.attention.draw", draw)
+    monkeypatch.setattr("jumok.viewer.live_model.plot_attention", draw)
     done = call(capsys, "train", review_recipe, *QUICK, "--out", tmp_path / "run")
     assert done.code == 0
     assert "Attention plot failed: sequence 0 has no tokens to draw\n" in done.out
@@ -132,7 +132,7 @@ def test_an_existing_run_is_refused(capsys: Capture, review_recipe: Path, review
         (("numbers", "training.stpes=3"), "training.stpes is not known; did you mean training.st"),
         (("numbers", "training.steps=many"), 'training.steps = "many": '),
         (("numbers", "hello"), "'hello' is not key=value; write for example training.steps=1000"),
-        (("numbers", "device=tpu"), "device tpu is not here; give auto or one of: "),
+        (("numbers", "device=tpu"), "device must be auto or one of "),
         (("--resume", "nowhere"), "nowhere holds no run (no recipe.toml)"),
         (("numbers", "--resume", "x"), "--resume takes no recipe and no --out"),
         (("--resume", "x", "--out", "y"), "--resume takes no recipe and no --out"),

@@ -1,8 +1,8 @@
-"""Processes that hold a model in parts and look at it whole, with pickle watched.
+"""Processes that shard a model and gather it again, with pickle under an audit hook.
 
 python -m tests.training.fsdp_worker FOLDER SIZE
 
-Printed is how each process ended, by rank: 0 when everything was as it must be.
+Prints the exit code of each process by rank: 0 if everything is correct.
 """
 
 import copy
@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 import torch
-from jumok.training.ema_decay import EMA
 from torch import Tensor, nn
 
 from jumok.models import TextClassifier, TransformerConfig
@@ -20,6 +19,7 @@ from jumok.models.weights import named_weights
 from jumok.processes import ProcessGroup, microbatches_of_rank
 from jumok.training.checkpoints.resharding import local_rows
 from jumok.training.checkpoints.store import CheckpointStore
+from jumok.training.ema import EMA
 from jumok.training.parallel.fsdp import FullyShardedDataParallel
 from tests.training.sharded_checkpoint_worker import run_workers
 
@@ -32,17 +32,17 @@ def _refuse_pickle(event: str, arguments: tuple[object, ...]) -> None:
         os._exit(99)
 
 
-def _hold(processes: ProcessGroup, folder: Path) -> int:
-    """Whole, in parts, whole, in parts ... the same bits; in the end as if nothing had been.
+def _work(processes: ProcessGroup, folder: Path) -> int:
+    """Shard and gather the model several times: the same bits, and no trace at the end.
 
-    In between a step of 4 texts, whose gradients are those of a plain model, and their norm is.
+    In between, a step of 4 texts has the gradients and the norm of an unsharded model.
     """
     sys.addaudithook(_refuse_pickle)
     torch.manual_seed(0)
     model = TextClassifier(CONFIG, 2).eval()
     ids = torch.randint(50, (4, 7))
-    wanted = model(ids)
-    known = {name: set(vars(module)) for name, module in model.named_modules()}
+    expected = model(ids)
+    attributes = {name: set(vars(module)) for name, module in model.named_modules()}
 
     def loss(batch: Tensor) -> Tensor:
         return model(batch).square().sum()  # type: ignore[no-any-return]
@@ -52,39 +52,46 @@ def _hold(processes: ProcessGroup, folder: Path) -> int:
     norm = nn.utils.get_total_norm(list(gradients.values()))
     model.zero_grad()
     cpu, store = torch.device("cpu"), CheckpointStore(folder)
-    held = FullyShardedDataParallel(model, loss, processes, device=cpu, dtype=torch.float32)
-    average = EMA(held.parameters, 0.5)
-    for value in average.values.values():
+    strategy = FullyShardedDataParallel(
+        model, loss, processes, len(ids), device=cpu, dtype=torch.float32
+    )
+    ema = EMA(strategy.parameters, 0.5)
+    for value in ema.values.values():
         value.zero_()
-    mine = microbatches_of_rank(processes.rank, processes.size, len(ids))  # 1, 1 and 2 of the texts
+    own = microbatches_of_rank(processes.rank, processes.size, len(ids))  # 1, 1 and 2 of the texts
 
-    def find(shard: int, *, idle: bool = False) -> None:
-        share = 0.0 if idle else 1.0
-        (share * held.loss(ids[shard : shard + 1])).backward()  # type: ignore[no-untyped-call]
+    def backward(text: int, weight: float) -> None:
+        (weight * strategy.loss(ids[text : text + 1])).backward()  # type: ignore[no-untyped-call]
 
     for _ in range(2):
-        with held.unsharded():
-            assert torch.equal(model(ids), wanted)
-        with held.with_ema(average):
+        with strategy.unsharded():
+            assert torch.equal(model(ids), expected)
+        with strategy.with_ema(ema):
             assert not model(ids).any()
-        held.gradients(mine, len(ids), find)
-        torch.testing.assert_close(held.gradient_norm(), norm, rtol=1e-6, atol=0)
-        for name, parameter in held.parameters.items():
+        strategy.zero_grad()
+        for text in own:
+            backward(text, 1.0)
+            strategy.collect_gradients()
+        for _ in range(strategy.n_idle_microbatches):
+            backward(own[-1], 0.0)
+        strategy.reduce_gradients()
+        torch.testing.assert_close(strategy.gradient_norm(), norm, rtol=1e-6, atol=0)
+        for name, parameter in strategy.parameters.items():
             rows = local_rows(len(gradients[name]), processes.rank, processes.size)
-            wanted_rows = gradients[name][rows.start : rows.stop]
+            expected_rows = gradients[name][rows.start : rows.stop]
             assert parameter.grad is not None
-            torch.testing.assert_close(parameter.grad, wanted_rows, rtol=1e-5, atol=1e-6)
-    kept = {name: parameter.detach() for name, parameter in held.parameters.items()}
-    held.checkpoint_writer(store).commit(1, {"model": kept}, {})
-    for rows_here in kept.values():
-        rows_here.zero_()
-    held.load_best(store.checkpoint(1))
-    assert torch.equal(model(ids), wanted)
-    assert torch.equal(copy.deepcopy(model)(ids), wanted)
-    assert known == {name: set(vars(module)) for name, module in model.named_modules()}
+            torch.testing.assert_close(parameter.grad, expected_rows, rtol=1e-5, atol=1e-6)
+    weights = {name: parameter.detach() for name, parameter in strategy.parameters.items()}
+    strategy.checkpoint_writer(store).commit(1, {"model": weights}, {})
+    for local in weights.values():
+        local.zero_()
+    strategy.load_best(store.checkpoint(1))
+    assert torch.equal(model(ids), expected)
+    assert torch.equal(copy.deepcopy(model)(ids), expected)
+    assert attributes == {name: set(vars(module)) for name, module in model.named_modules()}
     return 0
 
 
 if __name__ == "__main__":
     signal.alarm(570)
-    run_workers(int(sys.argv[2]), lambda processes: _hold(processes, Path(sys.argv[1])))
+    run_workers(int(sys.argv[2]), lambda processes: _work(processes, Path(sys.argv[1])))

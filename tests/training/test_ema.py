@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from jumok.training.ema_decay import EMA
 from torch import nn
+
+from jumok.training.ema import EMA
 
 
 def walk(step: int) -> torch.Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.training.fused_linear_cross_entropy import PART, fused_linear_cross_entropy
+from jumok.training.fused_linear_cross_entropy import CHUNK, fused_linear_cross_entropy
 from jumok.training.losses import cross_entropy, rdrop_kl
 
 
@@ -24,7 +24,7 @@ def written_out(
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("rdrop_alpha", [0.0, 1.5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("n", [2, PART, 2 * PART + 34])
+@pytest.mark.parametrize("n", [2, CHUNK, 2 * CHUNK + 34])
 def test_the_same_loss_and_derivatives(
     n: int, smoothing: float, rdrop_alpha: float, bias: bool
 ) -> None:

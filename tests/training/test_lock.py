@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError, StorageError
-from jumok.training.lock import OWNER, run_lock
+from jumok.training.lock import OWNER_FILE, run_lock
 from tests.cli.commands import JUMOK, environment, run
 
 ENDLESS = ("training.steps=1000000", "training.checkpoint_every=1", "training.batch_tokens=200")
@@ -22,7 +22,7 @@ def test_nobody_else_within(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     with run_lock(folder):
         refused(folder, rf"being trained in by process {os.getpid()} on ")
-        (folder / OWNER).write_text("half a fi")
+        (folder / OWNER_FILE).write_text("half a fi")
         refused(folder, "being trained in by another process; wait for it")
     with run_lock(folder):
         pass
@@ -77,7 +77,7 @@ def begun(folder: Path, *words: object) -> Iterator[subprocess.Popen[bytes]]:
 
 def owner(folder: Path) -> int | None:
     try:
-        return int(json.loads((folder / OWNER).read_text())["process"])
+        return int(json.loads((folder / OWNER_FILE).read_text())["process"])
     except FileNotFoundError:
         return None
 

@@ -115,8 +115,8 @@ def test_stopped_in_the_middle_of_an_epoch(
     assert 5 <= step < STEPS
     if code > 0:
         assert done.err.splitlines()[-1] == (
-            f"jumok: stopped by {number.name} after step {step}, which is committed; "
-            f"to go on: jumok train --resume '{folder}'"
+            f"jumok: stopped by {number.name} after step {step}, which is saved; "
+            f"to resume: jumok train --resume '{folder}'"
         )
         assert "Traceback" not in done.err
     go_on(folder)
@@ -155,7 +155,7 @@ def test_a_damaged_checkpoint_is_told_and_an_older_one_taken(tmp_path: Path, who
     done = run("train", "--resume", folder, "--json")
     assert done.code == 0, done.err
     assert len(done.rows) == 1
-    assert f"step-{STEPS} is damaged and left alone: state-optimizer.safetensors is not" in done.err
+    assert f"step-{STEPS} is damaged and ignored: state-optimizer.safetensors is not" in done.err
     assert_the_same(folder, whole)
 
 
@@ -165,8 +165,8 @@ def test_no_sound_checkpoint_is_five(tmp_path: Path, whole: Path) -> None:
         damage(checkpoint)
     done = run("train", "--resume", folder)
     assert (done.code, done.out) == (5, "")
-    assert "no checkpoint of " in done.err
-    assert "copy a sound one back, or train anew into another folder" in done.err
+    assert "none of " in done.err
+    assert "copy a valid one back, or train in another folder" in done.err
 
 
 def test_before_the_first_checkpoint_it_begins_anew(tmp_path: Path, whole: Path) -> None:

@@ -48,8 +48,8 @@ def test_the_error_says_how_to_go_on(number: signal.Signals, code: int) -> None:
     error = stop.interruption(40, Path("runs/나의 실험"))
     assert error.exit_code == code
     assert str(error) == (
-        f"stopped by {number.name} after step 40, which is committed; "
-        "to go on: jumok train --resume 'runs/나의 실험'"
+        f"stopped by {number.name} after step 40, which is saved; "
+        "to resume: jumok train --resume 'runs/나의 실험'"
     )
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from jumok.tasks.recipe.task_spec import TASK_SPECS
-from jumok.training.better import is_better
+from jumok.training.state import is_better
 
 HIGHER = {
     "accuracy": True,

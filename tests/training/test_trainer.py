@@ -401,8 +401,8 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path) -> None:
     assert error.value.exit_code == 4
     written = tmp_path / "bad-steps" / "step-2.safetensors"
     assert (
-        "step 2: the loss or a gradient is not finite, first in 0; the step was not taken, its "
-        f"batch is in {written}; train anew with a lower training.learning_rate"
+        "step 2: the loss or a gradient is not finite, first in 0; the step was not applied, its "
+        f"batch is in {written}; train again with a lower training.learning_rate"
     ) in str(error.value)
     assert read_tensors(written)["0.at"].isinf().any()  # what caused it
     newest = CheckpointStore(tmp_path).newest()
@@ -430,7 +430,7 @@ def test_bad_steps_may_be_passed_over(tmp_path: Path) -> None:
 
 def test_nothing_but_bad_steps_ends_a_training(tmp_path: Path) -> None:
     config = replace(CONFIG, steps=100, on_nonfinite="skip")
-    with pytest.raises(NonFiniteError, match="21 in a row; train anew"):
+    with pytest.raises(NonFiniteError, match="21 in a row; train again"):
         trainer(Poisoned(points(32, 0), batch=32), tmp_path, config).fit()
 
 
@@ -451,7 +451,7 @@ def test_a_spike_is_a_bad_step(tmp_path: Path, policy: Literal["skip", "stop"]) 
     config = replace(CONFIG, steps=80, on_nonfinite=policy, spike_factor=10.0)
     learning = trainer(Spiking(points(320, 0), batch=8, shuffle=False), tmp_path, config)
     if policy == "stop":
-        with pytest.raises(NonFiniteError, match=r"step 41: a loss of .*, .* times the mean"):
+        with pytest.raises(NonFiniteError, match=r"step 41: the loss is .*, .* times the mean"):
             learning.fit()
     else:
         assert learning.fit().skipped == 1
@@ -525,7 +525,7 @@ def test_a_signal_finishes_the_step_and_the_rest_comes_out_the_same(
         stopped.fit()
     step = -(-at // 2)  # two batches a step
     assert stop.value.exit_code == 128 + number
-    assert f"stopped by {number.name} after step {step}, which is committed; to go on: " in str(
+    assert f"stopped by {number.name} after step {step}, which is saved; to resume: " in str(
         stop.value
     )
     newest = CheckpointStore(tmp_path / "run").newest()
@@ -566,7 +566,7 @@ def test_a_signal_while_the_last_commit_is_written_is_heard(
         return path
 
     monkeypatch.setattr(CheckpointStore, "commit", committed)
-    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 20, which is committed"):
+    with pytest.raises(Interrupted, match="stopped by SIGTERM after step 20, which is saved"):
         trainer(Circle(points(32, 0)), tmp_path, replace(CONFIG, evaluate_every=20)).fit()
     newest = CheckpointStore(tmp_path).newest()
     assert newest is not None
@@ -593,7 +593,7 @@ def test_a_resumed_run_tells_which_checkpoints_it_left_alone(
     resumed = Circle(points(32, 0), seed=5)
     trainer(resumed, tmp_path, config, newest).fit()
     said = capsys.readouterr().err
-    assert "step-12 is damaged and left alone: state-model.safetensors is not what was wr" in said
+    assert "step-12 is damaged and ignored: state-model.safetensors is not what was wr" in said
     assert same(weights(whole), weights(resumed))
 
 
@@ -686,7 +686,7 @@ def test_a_best_checkpoint_that_is_lost_gives_way_to_the_best_that_is_there(
     assert same(weights(job), store.checkpoint(best).load()["model"])
     said = capsys.readouterr().err
     at_once, at_last = (line for line in said.splitlines() if line.startswith("step-"))
-    assert at_once.startswith(f"step-{first.best_step}, the best so far, cannot be used (files mi")
+    assert at_once.startswith(f"step-{first.best_step}, the best so far, cannot be used (missing")
     assert f"the weights are those of step-{best}, " in at_last
     if known:
         assert at_last.endswith(f", the best of those that can, accuracy {scores[best]:.4f}")
@@ -722,7 +722,7 @@ def test_without_a_sound_checkpoint_there_are_no_weights(tmp_path: Path) -> None
             lost(checkpoint.path)
 
     learning.checkpoint_writer.wait = wait  # type: ignore[method-assign]
-    with pytest.raises(CheckpointError, match=r"cannot be used \(files missing: .*; copy a sound"):
+    with pytest.raises(CheckpointError, match=r"cannot be used \(missing files: .*; copy a valid"):
         learning.fit()
 
 

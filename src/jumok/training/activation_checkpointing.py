@@ -1,9 +1,9 @@
-"""Layers that keep their input alone, and compute again what their gradients need.
+"""Activation checkpointing: layers save only their input and recompute their activations.
 
-A layer's activations take most of the memory of a training, and its forward pass a third of the
-time: for a third more time the activations of one layer at a time are enough (Chen et al. 2016,
+Activations take most of the memory of training, and the forward pass takes a third of its time. For
+a third more time, only the activations of one layer at a time are in memory (Chen et al. 2016,
 "Training Deep Nets with Sublinear Memory Cost"). Dropout draws the same numbers again, so the
-gradients are the same to the last bit.
+gradients are bit-identical.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,22 +19,22 @@ from jumok.nn.layer import TransformerLayer
 
 @contextmanager
 def activation_checkpointing(model: nn.Module, *, enabled: bool = True) -> Iterator[None]:
-    """Inside, the layers of the model that learn recompute; outside they are as they were."""
+    """Context in which the layers of the model recompute their activations in training."""
     layers = [m for m in model.modules() if isinstance(m, TransformerLayer)] if enabled else []
     for layer in layers:
-        layer.forward = _again(layer, layer.forward)  # type: ignore[method-assign]
+        layer.forward = _recomputed(layer, layer.forward)  # type: ignore[method-assign]
     try:
         yield
     finally:
         for layer in layers:
-            del layer.forward  # its class has the plain one
+            del layer.forward  # the method of its class is back
 
 
-def _again(layer: nn.Module, forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def forward_again(*inputs: object, **named: object) -> Tensor:
+def _recomputed(layer: nn.Module, forward: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def recomputed(*inputs: object, **named: object) -> Tensor:
         if not (layer.training and torch.is_grad_enabled()):
             return forward(*inputs, **named)
-        whole = partial(forward, **named)
-        return checkpoint(whole, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
+        bound = partial(forward, **named)
+        return checkpoint(bound, *inputs, use_reentrant=False)  # type: ignore[no-any-return]
 
-    return forward_again
+    return recomputed

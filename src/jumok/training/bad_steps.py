@@ -1,114 +1,157 @@
-"""Steps that would do harm: told, written out for inspection, and not taken."""
+"""Steps whose loss or gradient is not finite, or whose loss spikes: reported and not applied."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from jumok import safetensors_io as tensorfile
+from jumok import safetensors_io
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import NonFiniteError
 from jumok.processes import ProcessGroup, raise_together
 from jumok.training.state import TrainerState
 
 FOLDER = "bad-steps"
-MOST_IN_A_ROW = 20  # more are no accident of the data
-ENOUGH = 20  # losses make a mean one can be far from
+MAX_CONSECUTIVE = 20  # more skipped steps in a row are not caused by a few odd batches
+MIN_HISTORY = 20  # losses before the mean loss is stable enough to detect a spike
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """Why a step would do harm: a loss or gradients that are no number, or a spike of the loss."""
+class StepFailure:
+    """Why a step must not be applied: a non-finite loss or gradient, or a loss spike."""
 
     loss: float
-    why: str
+    reason: str
     finite: bool
 
-    def first_in(self, where: str) -> "Trouble":
-        """The same, of a known place."""
-        return replace(self, why=f"{self.why}, first in {where}")
+    def located(self, where: str) -> "StepFailure":
+        """The same failure, with the first module or weight that is not finite."""
+        return replace(self, reason=f"{self.reason}, first in {where}")
 
 
-def trouble_of(loss: float, norm: float, progress: TrainerState, spike: float) -> Trouble | None:
-    """What is wrong with a step of this loss and norm of the gradients; None: it may be taken."""
+def diagnose(
+    loss: float, norm: float, state: TrainerState, spike_factor: float
+) -> StepFailure | None:
+    """What is wrong with a step of this loss and gradient norm; None if it can be applied."""
     if not (math.isfinite(loss) and math.isfinite(norm)):
-        return Trouble(loss, "the loss or a gradient is not finite", finite=False)
-    mean, seen = progress.mean_loss, progress.step - progress.skipped
-    if spiked(loss, mean, seen, spike):
-        why = f"a loss of {loss:.4g} came, {loss / mean:.1f} times the mean before it"
-        return Trouble(loss, why, finite=True)
+        return StepFailure(loss, "the loss or a gradient is not finite", finite=False)
+    mean, n_losses = state.mean_loss, state.step - state.skipped
+    if is_loss_spike(loss, mean, n_losses, spike_factor):
+        reason = f"the loss is {loss:.4g}, {loss / mean:.1f} times the mean before it"
+        return StepFailure(loss, reason, finite=True)
     return None
 
 
-def refused(
+def is_loss_spike(loss: float, mean: float, n_losses: int, factor: float) -> bool:
+    """Whether a loss is more than `factor` times the mean of those before; factor 0: never.
+
+    >>> is_loss_spike(9.0, 2.0, 100, factor=4.0), is_loss_spike(9.0, 2.0, 3, factor=4.0)
+    (True, False)
+    """
+    return bool(factor) and n_losses >= MIN_HISTORY and loss > factor * mean
+
+
+def skip_or_stop(
     folder: Path,
     step: int,
-    parts: Mapping[int, object],
-    trouble: Trouble,
+    batches: Mapping[int, object],
+    failure: StepFailure,
     in_a_row: int,
     processes: ProcessGroup,
     *,
     stop: bool,
 ) -> str:
-    """Write out this process's batches of a step that is not taken; what is to be told of it.
+    """Dump this process's batches of a step that is not applied; return a warning.
 
-    Raises NonFiniteError with it, in all processes alike, when the training shall `stop` or too
-    many steps in a row were refused; StorageError when the batches cannot be written.
+    Raises NonFiniteError on all processes if the training must `stop` or too many steps in a row
+    failed; StorageError if the batches cannot be written.
     """
     several = f"-process-{processes.rank}" if processes.size > 1 else ""
     with raise_together(processes):
-        story: dict[str, str | float] = {"why": trouble.why, "loss": trouble.loss}
-        path = write_out(folder, f"step-{step}{several}", parts, story)
-    told = f"step {step}: {trouble.why}; the step was not taken, its batch is in {path}"
-    if stop or in_a_row > MOST_IN_A_ROW:
-        rows = f", {in_a_row} in a row" if in_a_row > 1 else ""
+        metadata: dict[str, str | float] = {"why": failure.reason, "loss": failure.loss}
+        path = dump_batches(folder, f"step-{step}{several}", batches, metadata)
+    warning = f"step {step}: {failure.reason}; the step was not applied, its batch is in {path}"
+    if stop or in_a_row > MAX_CONSECUTIVE:
+        count = f", {in_a_row} in a row" if in_a_row > 1 else ""
         with raise_together(processes):
             raise NonFiniteError(
-                f"{told}{rows}; train anew with a lower training.learning_rate or a longer "
-                "training.warmup_steps, or pass over such steps with "
+                f"{warning}{count}; train again with a lower training.learning_rate or a longer "
+                "training.warmup_steps, or skip such steps with "
                 'training.on_nonfinite = "skip"'
             )
-    return told
+    return warning
 
 
-def spiked(loss: float, mean: float, seen: int, factor: float) -> bool:
-    """Whether a loss is more than `factor` times the mean of those before; factor 0: never.
-
-    >>> spiked(9.0, 2.0, seen=100, factor=4.0), spiked(9.0, 2.0, seen=3, factor=4.0)
-    (True, False)
-    """
-    return bool(factor) and seen >= ENOUGH and loss > factor * mean
-
-
-def write_out(
-    folder: Path, name: str, parts: Mapping[int, object], story: Mapping[str, str | float]
+def dump_batches(
+    folder: Path, name: str, batches: Mapping[int, object], metadata: Mapping[str, str | float]
 ) -> Path:
-    """The batches of a step as RUN/bad-steps/NAME.safetensors; what happened is its metadata.
+    """Write the batches of a step as RUN/bad-steps/NAME.safetensors.
 
-    Tensors are named as in the batch: `0.ids` is the ids of the first. Raises StorageError.
+    Tensors are named as in the batch: `0.ids` is the ids of the first one. Raises StorageError.
     """
     path = folder / FOLDER / f"{name}.safetensors"
     tensors = {
-        f"{number}.{name}": tensor.detach().cpu().contiguous()
-        for number, part in parts.items()
-        for name, tensor in _tensors(part)
+        f"{index}.{name}": tensor.detach().cpu().contiguous()
+        for index, batch in batches.items()
+        for name, tensor in _tensors(batch)
     }
-    with storage_errors(f"{path.parent}: cannot be made"):
+    with storage_errors(f"{path.parent}: cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    words = {key: str(value) for key, value in story.items()}
-    write_atomically(path, tensorfile.serialize(tensors, words))
+    texts = {key: str(value) for key, value in metadata.items()}
+    write_atomically(path, safetensors_io.serialize(tensors, texts))
     return path
 
 
-def _tensors(part: object) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a batch, and of what it is made of."""
-    if not is_dataclass(part):
+def _tensors(batch: object) -> Iterator[tuple[str, Tensor]]:
+    """Every tensor of a batch and of the dataclasses in it, with its dotted name."""
+    if not is_dataclass(batch):
         return
-    for field in fields(part):
-        value = getattr(part, field.name)
+    for field in fields(batch):
+        value = getattr(batch, field.name)
         if isinstance(value, Tensor):
             yield field.name, value
         for name, tensor in _tensors(value):
             yield f"{field.name}.{name}", tensor
+
+
+def find_first_nonfinite(
+    model: nn.Module,
+    forward: Callable[[], object],
+    parameters: Mapping[str, nn.Parameter] | None = None,
+) -> str:
+    """The name of the first module whose output is not finite when `forward` runs again.
+
+    If all outputs are finite, the first weight whose gradient is not; "the loss itself" if none.
+    The gradients are those of `parameters`; None: of the model's own.
+    """
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            if not found and isinstance(output, Tensor) and not output.isfinite().all():
+                found.append(name or "the model")
+
+        return hook
+
+    hooks = [module.register_forward_hook(watch(name)) for name, module in model.named_modules()]
+    try:
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+            forward()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for name, parameter in (parameters or dict(model.named_parameters())).items():
+        if not found and parameter.grad is not None and not parameter.grad.isfinite().all():
+            found.append(f"the gradient of {name}")
+    return found[0] if found else "the loss itself"
+
+
+def first_reported(where: str, processes: ProcessGroup) -> str:
+    """The most specific finding of all processes: a layer, else a gradient, else the loss."""
+    found = [text.decode() for text in processes.all_gather_bytes(where.encode())]
+    layers = [text for text in found if not text.startswith("the ")]
+    gradients = [text for text in found if text.startswith("the gradient")]
+    return (layers or gradients or found)[0]

@@ -1,8 +1,9 @@
-"""How long, how fast and how carefully to train: the [training] table of a recipe."""
+"""The [training] table of a recipe: length, optimization, precision, checkpoints."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from jumok.errors import InputError
 from jumok.training.schedules import Schedule
@@ -12,101 +13,85 @@ from jumok.training.schedules import Schedule
 class TrainingConfig:
     """Training ends at the first of `steps`, `epochs` and `minutes` that is reached.
 
-    With minutes alone a learning rate that falls to 0 follows the clock: the training ends as it
-    should on a machine of any speed, but no two trainings take the same steps, bit for bit.
+    With minutes alone, a learning rate that falls to 0 follows the clock: it reaches 0 at the end
+    on a machine of any speed, but no two runs are bit-identical.
 
-    `sharding` says who of several processes holds what, and nothing of what is learnt: "none" is
-    data parallelism, with "full" each holds a part of every weight (`sharding.py`). It does not go
-    with `strict` and `compile`, which need whole models; a process alone holds all either way.
+    `sharding` places the model on several processes and does not change the result: "none" is data
+    parallelism; with "full" each process holds a part of every weight (`parallel/fsdp.py`). "full"
+    excludes `strict` and `compile`, which need whole models; a single process ignores it.
     """
 
     steps: int | None = None
     epochs: float | None = None
     minutes: float | None = None
-    batch_tokens: int = 4096  # padded tokens of one batch
-    gradient_accumulation_steps: int = (
-        1  # batches a step, shared by all processes; the loss is of all their units
-    )
-    learning_rate: float = 1e-3  # at its highest
+    batch_tokens: int = 4096  # padded tokens of one microbatch
+    gradient_accumulation_steps: int = 1  # microbatches a step, shared by all processes
+    learning_rate: float = 1e-3  # the peak
     schedule: Schedule = "inverse_sqrt"
     warmup_steps: int = 400
-    weight_decay: float = 0.01  # of matrices; biases and norms are left alone
+    weight_decay: float = 0.01  # of matrices; not of biases and norms
     beta1: float = 0.9
     beta2: float = 0.98  # section 5.3
     clip_norm: float = 1.0  # of all gradients together; 0: no clipping
-    layer_decay: float = 1.0  # each layer learns at so much of the next one's rate; 1: all alike
-    freeze: tuple[str, ...] = ()  # what does not learn: "embeddings", "layers.0-3", "encoder" ...
+    layer_decay: float = 1.0  # learning rate of each layer relative to the next; 1: all equal
+    freeze: tuple[str, ...] = ()  # weights not trained: "embeddings", "layers.0-3", "encoder" ...
     label_smoothing: float = 0.0  # 0.1 in section 5.4
-    ema_decay: float = 0.0  # decay of the running average of the weights; 0: none
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where the machine has it
-    strict: bool = False  # the same bits on any number of cores and with any number of processes
+    ema_decay: float = 0.0  # of the moving average of the weights; 0: none
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # bfloat16 where it is fast
+    strict: bool = False  # the same bits for any number of cores and processes
     sharding: Literal["none", "full"] = "none"  # full: each process holds a part of the model
-    activation_checkpointing: bool = (
-        False  # layers keep their input alone: less memory, a third more time
-    )
-    compile: bool = False  # torch.compile; where it fails, training goes on without it
+    activation_checkpointing: bool = False  # recompute activations: less memory, a third more time
+    compile: bool = False  # torch.compile; if it fails, training continues without it
     evaluate_every: int = 0  # steps; 0: at the end of every epoch
     checkpoint_every: int = 0  # steps; 0: with every evaluation only
-    on_nonfinite: Literal["stop", "skip"] = "stop"  # when a loss or a gradient is not finite
-    spike_factor: float = (
-        0.0  # a loss so many times the mean before it is a bad step too; 0: none is
-    )
-    keep_checkpoints: int = 2  # newest checkpoints kept, the best one besides
+    on_nonfinite: Literal["stop", "skip"] = "stop"  # if a loss or a gradient is not finite
+    spike_factor: float = 0.0  # a loss above this multiple of the mean loss counts too; 0: off
+    keep_checkpoints: int = 2  # the newest ones, besides the best one
     patience: int = 0  # evaluations without a better score before stopping; 0: never stop early
-    log_every: int = 20  # steps between two lines of metrics.jsonl
-    timeout: float = 600.0  # seconds after which a process that does not answer is lost
+    log_every: int = 20  # steps between two records in metrics.jsonl
+    timeout: float = 600.0  # seconds until a process that does not answer counts as lost
 
     def __post_init__(self) -> None:
         if self.steps is None and self.epochs is None and self.minutes is None:
-            raise InputError("no end was given; set training.steps, training.epochs or .minutes")
-        for name in ("steps", "epochs", "minutes"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise InputError(
-                    f"training.{name} {value} is no time; give more than 0, less than infinity"
-                )
-        for name in ("batch_tokens", "accumulate", "log_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"training.{name} {getattr(self, name)}: give 1 or more")
-        for name in ("ema", "label_smoothing", "beta1", "beta2"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more, below 1")
-        for name in ("warmup_steps", "evaluate_every", "checkpoint_every", "patience"):
-            if getattr(self, name) < 0:
-                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
-        if not 0 < self.learning_rate < 10:
-            raise InputError(f"training.learning_rate {self.learning_rate}: give e.g. 0.001")
-        if not 0.0 < self.layer_decay <= 1.0:
             raise InputError(
-                f"training.layer_decay {self.layer_decay}: give more than 0, at most 1"
+                "training must have an end; set training.steps, training.epochs or training.minutes"
             )
+        for name in ("steps", "epochs", "minutes"):
+            if getattr(self, name) is not None:
+                self._check(name, "positive and finite", lambda value: 0 < value < math.inf)
+        for name in ("batch_tokens", "gradient_accumulation_steps", "log_every"):
+            self._check(name, "at least 1", lambda value: value >= 1)
+        for name in ("ema_decay", "label_smoothing", "beta1", "beta2"):
+            self._check(name, "at least 0 and below 1", lambda value: 0.0 <= value < 1.0)
+        for name in ("warmup_steps", "evaluate_every", "checkpoint_every", "patience"):
+            self._check(name, "at least 0", lambda value: value >= 0)
         for name in ("clip_norm", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"training.{name} {getattr(self, name)}: give 0 or more")
+            self._check(name, "at least 0 and finite", lambda value: 0 <= value < math.inf)
+        self._check("learning_rate", "between 0 and 10, e.g. 0.001", lambda value: 0 < value < 10)
+        self._check("layer_decay", "above 0 and at most 1", lambda value: 0.0 < value <= 1.0)
+        self._check("timeout", "positive and finite", lambda value: 0 < value < math.inf)
+        self._check("spike_factor", "0 (off) or above 1", lambda x: x == 0 or 1 < x < math.inf)
+        self._check("keep_checkpoints", "at least 2", lambda value: value >= 2)
         for name in ("strict", "compile"):
             if self.sharding != "none" and getattr(self, name):
                 raise InputError(
-                    f"training.{name} needs a whole model in every process, and training.sharding "
-                    f'= "{self.sharding}" leaves each a part; set one of them to false or "none"'
+                    f"training.{name} must be false with training.sharding = "
+                    f'"{self.sharding}": it needs the whole model in every process; set one of '
+                    'them to false or "none"'
                 )
         if self.strict and self.compile:
             raise InputError(
-                "training.strict promises the same bits everywhere, and training.compile makes "
-                "kernels that round otherwise; set one of them to false"
-            )
-        if not 0 < self.timeout < math.inf:
-            raise InputError(f"training.timeout {self.timeout}: give more than 0 seconds")
-        if self.spike_factor and not 1 < self.spike_factor < math.inf:
-            raise InputError(
-                f"training.spike_factor {self.spike_factor}: give more than 1, or 0 for none"
-            )
-        if self.keep_checkpoints < 2:
-            raise InputError(
-                f"training.keep_checkpoints {self.keep_checkpoints} leaves no second checkpoint; keep 2"
+                "training.compile must be false with training.strict: compiled kernels round "
+                "differently; set one of them to false"
             )
 
+    def _check(self, name: str, constraint: str, holds: Callable[[Any], bool]) -> None:
+        value = getattr(self, name)
+        if not holds(value):
+            raise InputError(f"training.{name} must be {constraint}, got {value}")
+
     def progress(self, step: int, epochs: float, seconds: float) -> float:
-        """How much of the training is done, from 0 to 1; time counts where nothing else does.
+        """How much of the training is done, from 0 to 1; time counts only if nothing else is set.
 
         >>> TrainingConfig(minutes=3).progress(step=500, epochs=0.5, seconds=90)
         0.5

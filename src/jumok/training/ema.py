@@ -1,4 +1,4 @@
-"""A running average of the weights: steadier than any single step's."""
+"""An exponential moving average of the weights, which often scores better than the weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 class EMA:
     """average <- decay * average + (1 - decay) * weights, after every step.
 
-    Early on the decay is smaller, (1 + step) / (10 + step), so the first weights are forgotten.
+    At first the decay is smaller, (1 + step) / (10 + step), so that the initial weights fade fast.
 
     >>> weight = nn.Parameter(torch.zeros(1))
-    >>> average = EMA({"w": weight}, decay=0.5)
-    >>> _ = weight.data.fill_(1.0); average.update(step=100); average.values["w"]
+    >>> ema = EMA({"w": weight}, decay=0.5)
+    >>> _ = weight.data.fill_(1.0); ema.update(step=100); ema.values["w"]
     tensor([0.5000])
     """
 
@@ -25,7 +25,7 @@ class EMA:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take the weights of this step in."""
+        """Average in the weights after this step."""
         if self.decay:
             decay = min(self.decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(
@@ -34,7 +34,7 @@ class EMA:
 
     @contextmanager
     def swap(self) -> Iterator[None]:
-        """Inside, the model has the average for its weights; without averaging, its own."""
+        """Context in which the model has the averaged weights; without averaging, its own."""
         self._swap()
         try:
             yield
@@ -42,7 +42,7 @@ class EMA:
             self._swap()
 
     def load(self, values: Mapping[str, Tensor]) -> None:
-        """Go on from these averages."""
+        """Restore these averages."""
         for name, value in values.items():
             self.values[name].copy_(value)
 

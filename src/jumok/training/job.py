@@ -1,4 +1,4 @@
-"""What there is to learn, as a trainer sees it: a model, data in epochs, a loss and a score."""
+"""What the trainer trains: a model, data in epochs, a loss and an evaluation."""
 
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -10,41 +10,41 @@ from jumok.processes import SINGLE_PROCESS, ProcessGroup
 
 
 class Batch(Protocol):
-    """Whatever a job computes its loss of."""
+    """The input of a job's loss."""
 
     @property
     def tokens(self) -> int:
-        """How many real tokens are in it: what speed is counted in."""
+        """The number of tokens without padding, for the throughput."""
 
     @property
     def n_targets(self) -> int:
-        """How many texts or real target tokens its loss is the sum of."""
+        """The number of texts or target tokens that the loss is summed over."""
 
 
-B = TypeVar("B", bound=Batch)
+BatchT = TypeVar("BatchT", bound=Batch)
 
 
 @dataclass(frozen=True)
 class DevResult:
-    """What an evaluation on the development split found."""
+    """The result of an evaluation on the development split."""
 
     loss: float
     score: float
     metric: str
 
 
-class TrainingJob(Protocol[B]):
-    """What there is to learn: a model, data in epochs, a loss and a score."""
+class TrainingJob(Protocol[BatchT]):
+    """A model, data in epochs, a loss and an evaluation."""
 
     @property
     def model(self) -> nn.Module:
-        """What learns."""
+        """The model to train."""
 
-    def epoch(self, number: int) -> Epoch[B]:
+    def epoch(self, number: int) -> Epoch[BatchT]:
         """The batches of an epoch: a pure function of its number."""
 
-    def loss(self, batch: B) -> Tensor:
-        """The loss of a batch, summed over its units: ()."""
+    def loss(self, batch: BatchT) -> Tensor:
+        """The loss of a batch, summed over its targets: ()."""
 
     def evaluate(self, processes: ProcessGroup = SINGLE_PROCESS) -> DevResult:
         """The score on the development split, in eval mode; the processes share the work."""

@@ -1,4 +1,4 @@
-"""One training a folder: a lock that dies with whoever holds it."""
+"""A lock on a run folder: one training at a time, released when its process ends."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 
 LOCK = ".training.lock"
-OWNER = ".training.json"  # who holds it, for the sentence others get
+OWNER_FILE = ".training.json"  # the process that holds it, for the error message
 
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Within it no other process trains in `folder`, which is made if need be.
+    """Context in which no other process trains in `folder`, which is created if necessary.
 
-    The operating system keeps the lock (flock), so a process that is killed leaves none behind.
-    Raises InputError, at once, while another holds it, StorageError where no lock can be written.
+    The operating system holds the lock (flock), so that of a killed process is released. Raises
+    InputError at once if another process holds it, StorageError if it cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, alone(Path(folder)):
@@ -35,22 +35,22 @@ def run_lock(folder: Path) -> Iterator[None]:
             lock.acquire()
         except Timeout:
             raise InputError(
-                f"{folder} is being trained in by {_owner(folder)}; wait for it, or stop it"
+                f"{folder} is in use by {_owner(folder)}; wait for that training, or stop it"
             ) from None
     try:
         me = {"process": os.getpid(), "host": socket.gethostname()}
-        write_atomically(folder / OWNER, json.dumps(me).encode())
+        write_atomically(folder / OWNER_FILE, json.dumps(me).encode())
         yield
     finally:
-        for name in (OWNER, LOCK):
+        for name in (OWNER_FILE, LOCK):
             (folder / name).unlink(missing_ok=True)
         lock.release()
 
 
 def _owner(folder: Path) -> str:
-    """The holder of the lock, as far as it is known: it may be about to write its name."""
+    """The process that holds the lock; it may not have written its number yet."""
     try:
-        owner = json.loads((folder / OWNER).read_bytes())
+        owner = json.loads((folder / OWNER_FILE).read_bytes())
         return f"process {int(owner['process'])} on {str(owner['host'])[:80]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

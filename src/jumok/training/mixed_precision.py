@@ -1,8 +1,8 @@
-"""bfloat16 from outside: a training step in half the bytes, the weights in full float32.
+"""Mixed precision: compute in bfloat16, weights in float32.
 
-Autocast multiplies matrices in bfloat16 and keeps the masters in float32. What is left of float32
-is the stream of residuals, read and written by every layer: it is made bfloat16 as well, by a
-hook on each embedding, so that no module knows of it.
+Autocast multiplies matrices in bfloat16 and keeps the weights in float32. The residual stream,
+which every layer reads and writes, would stay float32: a hook on each embedding casts it to
+bfloat16, without a change of any module.
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from jumok.models.embedding import InputEmbedding
 
 @contextmanager
 def autocast_model(model: nn.Module, device: torch.device, dtype: torch.dtype) -> Iterator[None]:
-    """Inside, `model` computes in `dtype`; float32 changes nothing."""
+    """Context in which `model` computes in `dtype`; float32 changes nothing."""
     if dtype == torch.float32:
         yield
         return
 
-    def lighten(module: nn.Module, inputs: object, x: Tensor) -> Tensor:
+    def cast_residual(module: nn.Module, inputs: object, x: Tensor) -> Tensor:
         return x.to(dtype)
 
     embeddings = [m for m in model.modules() if isinstance(m, InputEmbedding)]
-    hooks = [embedding.register_forward_hook(lighten) for embedding in embeddings]
+    hooks = [embedding.register_forward_hook(cast_residual) for embedding in embeddings]
     try:
         with torch.autocast(device.type, dtype):
             yield

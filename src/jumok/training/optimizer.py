@@ -15,25 +15,25 @@ Named = dict[str, nn.Parameter]
 class Optimizer:
     """AdamW over the named weights of a model; matrices decay, biases and norms do not.
 
-    What `config.freeze` names gets no gradient and stays as it is. With `config.layer_decay` the
-    layers of a tower learn at shares of the rate (`depth.py`). Raises InputError for a word of
-    `freeze` that means no weight.
+    Weights that `config.freeze` names get no gradient and do not change; with `config.layer_decay`
+    lower layers have lower learning rates (`layer_decay.py`). Raises InputError for a pattern of
+    `freeze` that matches no weight.
     """
 
     def __init__(self, parameters: Named, config: TrainingConfig) -> None:
         self.parameters = parameters
-        still = frozen_parameters(parameters, config.freeze)
+        frozen = frozen_parameters(parameters, config.freeze)
         groups: dict[tuple[float, float], list[nn.Parameter]] = defaultdict(list)
-        for name, share in lr_multipliers(parameters, config.layer_decay).items():
+        for name, multiplier in lr_multipliers(parameters, config.layer_decay).items():
             parameter = parameters[name]
-            parameter.requires_grad_(name not in still)
+            parameter.requires_grad_(name not in frozen)
             if parameter.requires_grad:
                 decay = config.weight_decay if parameter.ndim >= 2 else 0.0
-                groups[share, decay].append(parameter)
+                groups[multiplier, decay].append(parameter)
         self.adam = torch.optim.AdamW(
             [
-                {"params": group, "weight_decay": decay, "share": share}
-                for (share, decay), group in groups.items()
+                {"params": group, "weight_decay": decay, "lr_multiplier": multiplier}
+                for (multiplier, decay), group in groups.items()
             ],
             lr=config.learning_rate,
             betas=(config.beta1, config.beta2),
@@ -42,19 +42,19 @@ class Optimizer:
         )
 
     def step(self, learning_rate: float) -> None:
-        """Change the weights by their gradients, then forget the gradients."""
+        """Update the weights and drop the gradients."""
         for group in self.adam.param_groups:
-            group["lr"] = learning_rate * group["share"]
+            group["lr"] = learning_rate * group["lr_multiplier"]
         self.adam.step()
-        self.forget()
+        self.zero_grad()
 
-    def forget(self) -> None:
-        """Forget the gradients."""
+    def zero_grad(self) -> None:
+        """Set all gradients to None."""
         for parameter in self.parameters.values():
             parameter.grad = None
 
     def state(self) -> dict[str, Tensor]:
-        """Both moments of every weight that learns and the number of steps, by name."""
+        """Both moments and the number of steps of every trainable weight, as `moment:name`."""
         return {
             f"{part}:{name}": value
             for name, parameter in self.parameters.items()
@@ -62,7 +62,7 @@ class Optimizer:
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Restore what `state` returned."""
         for key, value in state.items():
             part, _, name = key.partition(":")
             parameter = self.parameters[name]

@@ -1,4 +1,4 @@
-"""The learning rate of every step: a warm-up, then one of four ways down."""
+"""Learning rate schedules: linear warm-up, then one of four decays."""
 
 import math
 from typing import Literal
@@ -7,11 +7,11 @@ Schedule = Literal["inverse_sqrt", "cosine", "linear", "constant"]
 
 
 def lr_multiplier(schedule: Schedule, step: int, warmup_steps: int, progress: float) -> float:
-    """The share (0 to 1) of the highest learning rate that step 1, 2, ... takes.
+    """The factor (0 to 1) of the peak learning rate at step 1, 2, ...
 
-    inverse_sqrt is equation (3) of the paper, its peak at the end of the warm-up scaled to 1;
-    cosine and linear fall to 0 at progress 1, the end of the training; as progress counts from the
-    first step, they are below 1 where the warm-up ends: linear at 0.8 after one of a fifth.
+    inverse_sqrt is equation (3) of the paper, scaled to 1 at the end of the warm-up. cosine and
+    linear fall to 0 at progress 1, the end of the training; progress counts from the first step, so
+    they are below 1 when the warm-up ends: linear continues from 0.8 after a warm-up of a fifth.
 
     >>> [round(lr_multiplier("inverse_sqrt", s, 4, 0.0), 3) for s in (1, 4, 16)]
     [0.25, 1.0, 0.5]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: finish the step, commit, say how to go on. The second one kills."""
+"""Graceful shutdown: the first SIGINT or SIGTERM saves a checkpoint, the second one terminates."""
 
 import contextlib
 import shlex
@@ -16,34 +16,34 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class StopRequest:
-    """Whether somebody asked the work to stop: the number of the signal, or None."""
+    """The number of the first signal that was received, or None."""
 
     requested: int | None = None
 
     def interruption(self, step: int, run: Path) -> Interrupted:
-        """The error to raise once `step` is committed; its exit code is 128 + the signal.
+        """The error to raise once the checkpoint of `step` is written; exit code 128 + the signal.
 
         >>> stop = Stop(requested=signal.SIGTERM)
         >>> error = stop.interruption(40, Path("runs/nsmc"))
         >>> print(error, error.exit_code)
-        stopped by SIGTERM after step 40, which is committed; to go on: jumok train --resume \
+        stopped by SIGTERM after step 40, which is saved; to resume: jumok train --resume \
 runs/nsmc 143
         """
-        assert self.requested is not None  # nobody stops unasked
+        assert self.requested is not None  # only called after a signal
         name = signal.Signals(self.requested).name
         return Interrupted(
-            f"stopped by {name} after step {step}, which is committed; "
-            f"to go on: jumok train --resume {shlex.quote(str(run))}",
+            f"stopped by {name} after step {step}, which is saved; "
+            f"to resume: jumok train --resume {shlex.quote(str(run))}",
             int(self.requested),
         )
 
 
 @contextlib.contextmanager
 def handle_signals() -> Iterator[StopRequest]:
-    """Inside, the first SIGINT or SIGTERM only marks `requested`; a second one ends at once.
+    """Context in which the first SIGINT or SIGTERM only sets `requested`; a second one terminates.
 
-    The old handlers are back on leaving. Only the main thread can listen to signals: in any other
-    this does nothing, and `requested` stays None.
+    The previous handlers are restored at the end. Only the main thread can handle signals: in any
+    other thread this does nothing, and `requested` stays None.
 
     >>> with handle_signals() as stop:
     ...     signal.raise_signal(signal.SIGTERM)

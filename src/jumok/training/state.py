@@ -1,13 +1,25 @@
-"""Where a training stands: all that a checkpoint holds besides tensors."""
+"""The trainer's state: everything in a checkpoint besides tensors."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from jumok.training.better import is_better
+LOSS_DECAY = 0.98  # of the running mean of the loss, each step
+LOWER_IS_BETTER = frozenset({"loss", "perplexity", "bits_per_byte"})
 
-KEPT = 0.98  # of the running mean, each step
+
+def is_better(metric: str, score: float, best: float) -> bool:
+    """Whether a score beats the best so far; anything beats NaN, and NaN beats nothing.
+
+    >>> is_better("accuracy", 0.9, 0.8), is_better("perplexity", 9.0, 8.0)
+    (True, False)
+    """
+    if math.isnan(score):
+        return False
+    if math.isnan(best):
+        return True
+    return score < best if metric in LOWER_IS_BETTER else score > best
 
 
 @dataclass(frozen=True)
@@ -18,35 +30,36 @@ class TrainerState:
     epoch: int = 0
     batch: int = 0
     best_step: int = 0
-    best_step_before: int = 0  # kept until the next commit, should the newest be damaged
+    best_step_before: int = 0  # kept until the next commit, in case the newest is damaged
     best_score: float = math.nan  # no score yet: any is better
     evaluations_since_best: int = 0
     seconds: float = 0.0
-    mean_loss: float = math.nan  # of the steps taken, old ones fading
-    skipped: int = 0  # steps that were not taken
+    mean_loss: float = math.nan  # exponential moving average over the applied steps
+    skipped: int = 0  # steps that were not applied
     skipped_in_a_row: int = 0
-    ended: str = ""  # why the training is over; empty while it goes on
+    ended: str = ""  # why the training ended; empty while it runs
 
     def after_step(self, loss: float) -> "TrainerState":
-        """After a step with this loss: its mean, old ones fading.
+        """After an applied step with this loss.
 
-        >>> Progress().taken(5.0).mean_loss, Progress().taken(5.0).taken(4.0).mean_loss
+        >>> first = TrainerState().after_step(5.0)
+        >>> first.mean_loss, first.after_step(4.0).mean_loss
         (5.0, 4.98)
         """
         first = math.isnan(self.mean_loss)
-        mean = loss if first else KEPT * self.mean_loss + (1 - KEPT) * loss
+        mean = loss if first else LOSS_DECAY * self.mean_loss + (1 - LOSS_DECAY) * loss
         return replace(self, mean_loss=mean, skipped_in_a_row=0)
 
     def after_skip(self) -> "TrainerState":
-        """After a step that was not taken."""
+        """After a step that was not applied."""
         in_a_row = self.skipped_in_a_row + 1
         return replace(self, skipped=self.skipped + 1, skipped_in_a_row=in_a_row)
 
     def after_eval(self, metric: str, score: float) -> "TrainerState":
         """After an evaluation at this step.
 
-        >>> first = Progress(step=10).evaluated("accuracy", 0.8)
-        >>> first.best_step, first.evaluated("accuracy", 0.8).evaluations_since_best
+        >>> first = TrainerState(step=10).after_eval("accuracy", 0.8)
+        >>> first.best_step, first.after_eval("accuracy", 0.8).evaluations_since_best
         (10, 1)
         """
         better = is_better(metric, score, self.best_score)
@@ -60,18 +73,18 @@ class TrainerState:
 
     @property
     def best_steps(self) -> tuple[int, int]:
-        """The steps whose checkpoints must stay."""
+        """The steps whose checkpoints must not be deleted."""
         return self.best_step, self.best_step_before
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; a score or a loss that is not there yet is null."""
+        """As JSON; a missing score or loss is null."""
         return {name: _null(value) for name, value in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> "TrainerState":
-        """What `facts` wrote."""
-        known: dict[str, Any] = {k: math.nan if v is None else v for k, v in facts.items()}
-        return cls(**known)
+    def from_dict(cls, content: Mapping[str, Any]) -> "TrainerState":
+        """The inverse of `to_dict`."""
+        values: dict[str, Any] = {k: math.nan if v is None else v for k, v in content.items()}
+        return cls(**values)
 
 
 def _null(value: object) -> object:

@@ -1,15 +1,20 @@
-"""The training loop: batches in, a little less loss each step, the best weights kept.
+"""The training loop.
 
-    for batches of a step:
-        loss, divided by the real units of the whole step; gradients; clip; AdamW; average
-        now and then: report, evaluate on the development split, commit a checkpoint
+    fit                       until steps, epochs, minutes or patience end the training:
+        train_step                one optimizer step
+            accumulate_gradients      forward and backward over the microbatches of the step
+                forward_backward_step     one microbatch
+            clip; AdamW; moving average
+        log; evaluate; save_checkpoint, when they are due
 
-A resumed training goes on bit for bit: what is random in a batch follows from (seed, step, its
-number in the step), the order of the data from (seed, epoch), and everything else is in the
-checkpoint. Several processes share the batches of each step, so what is learnt does not depend on
-how many there are (`distributed_gradients.py`); all decide alike, and the first one writes.
+The loss of a microbatch is divided by the targets of the whole step. A resumed training is
+bit-identical to an uninterrupted one: random numbers follow from (seed, step, microbatch), the
+order of the data from (seed, epoch), and everything else is in the checkpoint. Several processes
+share the microbatches of a step, so the result does not depend on how many there are
+(`parallel/`); all of them take the same decisions, and rank 0 writes the metrics.
 """
 
+import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -20,12 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from jumok.data.resumable_loader import LoaderState, ResumableLoader
-from jumok.device import (
-    release_memory,
-    resolve_dtype,
-    set_deterministic,
-    tune_allocator,
-)
+from jumok.device import release_memory, resolve_dtype, set_deterministic, tune_allocator
 from jumok.errors import StorageError
 from jumok.processes import (
     SINGLE_PROCESS,
@@ -34,18 +34,23 @@ from jumok.processes import (
     microbatches_of_rank,
     raise_together,
 )
+from jumok.seeding import set_step_seed
 from jumok.training.activation_checkpointing import activation_checkpointing
-from jumok.training.backward import StepGradients
-from jumok.training.bad_steps import Trouble, refused, trouble_of
+from jumok.training.bad_steps import (
+    StepFailure,
+    diagnose,
+    find_first_nonfinite,
+    first_reported,
+    skip_or_stop,
+)
 from jumok.training.checkpoints.async_writer import AsyncCheckpointWriter
-from jumok.training.checkpoints.best import best_sound, tell_lost
+from jumok.training.checkpoints.best import best_valid, missing_best_warning
 from jumok.training.checkpoints.checkpoint import Checkpoint, check_same_run
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.config import TrainingConfig
-from jumok.training.ema_decay import EMA
-from jumok.training.job import B, TrainingJob
+from jumok.training.ema import EMA
+from jumok.training.job import BatchT, TrainingJob
 from jumok.training.mixed_precision import autocast_model
-from jumok.training.nonfinite import find_first_nonfinite, first_said
 from jumok.training.optimizer import Optimizer
 from jumok.training.parallel.data_parallel import DataParallel, ParallelStrategy
 from jumok.training.reporting.metrics import LogRecord, MetricsLog, dev_record, train_record
@@ -55,15 +60,15 @@ from jumok.training.signals import StopRequest, handle_signals
 from jumok.training.state import TrainerState
 
 
-class Trainer(Generic[B]):
+class Trainer(Generic[BatchT]):
     """Trains the model of a job in a run folder, from the start or from a checkpoint.
 
-    Each of many `processes` has a trainer of its own, of the same job with the same weights.
+    Each process of a group has its own trainer, of the same job with the same weights.
     """
 
     def __init__(
         self,
-        job: TrainingJob[B],
+        job: TrainingJob[BatchT],
         config: TrainingConfig,
         folder: Path,
         *,
@@ -75,108 +80,98 @@ class Trainer(Generic[B]):
     ) -> None:
         self.job, self.config, self.folder, self.seed = job, config, folder, seed
         self.device, self.processes = device, processes
-        self.microbatches = microbatches_of_rank(
-            processes.rank, processes.size, config.gradient_accumulation_steps
-        )
-        self.facts = dict(metadata)
+        n_microbatches = config.gradient_accumulation_steps
+        self.microbatches = microbatches_of_rank(processes.rank, processes.size, n_microbatches)
+        self.metadata = dict(metadata)
         self.dtype = resolve_dtype(config.precision, device)
         self.store = CheckpointStore(folder, config.keep_checkpoints)
-        self.strategy = (
-            self._make_strategy()
-        )  # here processes meet; what one alone may fail with comes after
+        # The strategy communicates, so whatever one process alone may fail with comes after it.
+        self.strategy = self._make_strategy()
         self.checkpoint_writer = AsyncCheckpointWriter(self.strategy.checkpoint_writer(self.store))
         self.parameters = self.strategy.parameters
         self.optimizer = Optimizer(self.parameters, config)
         self.ema = EMA(self.parameters, config.ema_decay)
         self.state = TrainerState()
-        self.invalid_checkpoints = resume.rejected if resume is not None else ()
+        self.invalid_checkpoints = resume.invalid if resume is not None else ()
         if resume is not None:
             self._restore(resume)
         self.loader = ResumableLoader(job.epoch, LoaderState(self.state.epoch, self.state.batch))
-        first = processes.rank == 0
-        self.metrics = MetricsLog(folder, resumed_step=self.state.step, enabled=first)
+        self.metrics = MetricsLog(folder, resumed_step=self.state.step, enabled=processes.rank == 0)
         self.seconds_before = self.state.seconds  # of training before a resume
         self.throughput = Throughput(self.seconds_before)
         self.seconds = self.seconds_before  # by the clock of rank 0
         self.tokens_per_second = 0.0
         self.learning_rate = 0.0  # of the last step
-        self.learning = False  # whether the model was told so since it was last asked
-        self.write_error: StorageError | None = None  # a report that could not be kept, and why
+        self.compiling = False  # compiled, but no step has shown yet that it works
+        self.write_error: StorageError | None = None  # of the metrics; raised at the next commit
+        self._in_train_mode = False  # model.train() walks over all modules: not at every step
 
-    def _make_strategy(self) -> ParallelStrategy[B]:
-        """All of the model, or this process's part of it."""
-        job, processes = self.job, self.processes
-        if self.config.sharding == "none" or processes.size == 1:
-            return DataParallel(job.model, job.loss, processes, strict=self.config.strict)
+    def _make_strategy(self) -> ParallelStrategy[BatchT]:
+        """Data parallelism, or fully sharded data parallelism of several processes."""
+        job, config, processes = self.job, self.config, self.processes
+        n = config.gradient_accumulation_steps
+        if config.sharding == "none" or processes.size == 1:
+            return DataParallel(job.model, job.loss, processes, n, strict=config.strict)
         from jumok.training.parallel.fsdp import FullyShardedDataParallel
 
         return FullyShardedDataParallel(
-            job.model, job.loss, processes, device=self.device, dtype=self.dtype
+            job.model, job.loss, processes, n, device=self.device, dtype=self.dtype
         )
 
     def fit(self) -> TrainerState:
-        """Train until the end, then leave the best weights in the model.
+        """Train until the end, then load the best weights into the model.
 
-        Raises NonFiniteError (the step is not taken) and Interrupted (after a commit).
+        Raises NonFiniteError (the step is not applied) and Interrupted (after a checkpoint).
         """
         tune_allocator()
         if self.config.strict:
             set_deterministic()
-        share = self._progress(self.state.step)
+        progress = self._progress(self.state.step)
         with (
             handle_signals() as stop,
-            ProgressBar(share, quiet=self.processes.rank > 0) as line,
-            activation_checkpointing(self.job.model, wanted=self.config.activation_checkpointing),
+            ProgressBar(progress, quiet=self.processes.rank > 0) as self.bar,
+            activation_checkpointing(self.job.model, enabled=self.config.activation_checkpointing),
             self.checkpoint_writer,
         ):
-            self.gradients = StepGradients(
-                self.job,
-                self.strategy,
-                self.config,
-                self.microbatches,
-                seed=self.seed,
-                device=self.device,
-                dtype=self.dtype,
-                say=line.log,
-            )
-            self._warn_invalid_checkpoints(line)
+            if self.config.compile:
+                self._compile()
+            self._warn_invalid_checkpoints()
             first = self.state.step + 1
             while not self.state.ended:
                 epoch = self.state.epoch
-                loss = self.train_step(line)
+                loss = self.train_step()
                 if self.state.step == first and self.strategy.is_writer:
-                    self.checkpoint_writer.allocate(self._states())
-                self._after_step(loss, self.state.epoch > epoch, line, stop)
-            # while the last commit was waited for
-            [asked] = all_reduce_max(self.processes, [stop.requested or 0])
-            self._stop(asked, stop)
-        self._load_best(line)
+                    self.checkpoint_writer.allocate(self._state_dicts())
+                self._after_step(loss, self.state.epoch > epoch, stop)
+            # A signal may have come while the last commit was waited for.
+            [signal] = all_reduce_max(self.processes, [stop.requested or 0])
+            self._raise_if_stopped(signal, stop)
+        self._load_best()
         return self.state
 
-    def train_step(self, line: ProgressBar) -> float:
-        """One step of the optimizer over `accumulate` batches; the mean loss of a unit."""
+    def train_step(self) -> float:
+        """One step of the optimizer; the mean loss of a target."""
         step = self.state.step + 1
-        share = self._progress(step - 1)  # before the batches of this step are taken
-        made = self.loader.next_batches(self.microbatches, self.config.gradient_accumulation_steps)
-        parts = dict(zip(self.microbatches, made, strict=True))
-        counted = [sum(part.n_targets for part in made), sum(part.tokens for part in made)]
-        units, tokens = (
-            int(sum(n)) for n in zip(*self.processes.all_gather_floats(counted), strict=True)
-        )
-        if not self.learning:
+        progress = self._progress(step - 1)  # before the batches of this step are taken
+        taken = self.loader.next_batches(self.microbatches, self.config.gradient_accumulation_steps)
+        batches = dict(zip(self.microbatches, taken, strict=True))
+        counts = [sum(batch.n_targets for batch in taken), sum(batch.tokens for batch in taken)]
+        rows = self.processes.all_gather_floats(counts)
+        n_targets, tokens = (int(sum(column)) for column in zip(*rows, strict=True))
+        if not self._in_train_mode:
             self.job.model.train()
-            self.learning = True
-        losses = self.gradients.find(step, parts, max(units, 1))
+            self._in_train_mode = True
+        losses = self.accumulate_gradients(step, batches, max(n_targets, 1))
         norm = self.strategy.gradient_norm()
         loss = self._sync_step(losses, norm)
         self.learning_rate = self.config.learning_rate * lr_multiplier(
-            self.config.schedule, step, self.config.warmup_steps, share
+            self.config.schedule, step, self.config.warmup_steps, progress
         )
-        trouble = trouble_of(loss, norm.item(), self.state, self.config.spike_factor)
-        if trouble is not None:
-            self._skip_step(step, parts, trouble, line)
-        else:
+        failure = diagnose(loss, norm.item(), self.state, self.config.spike_factor)
+        if failure is None:
             self._apply_step(step, loss, norm)
+        else:
+            self._skip_step(step, batches, failure)
         self.throughput.count(tokens)
         position = self.loader.state
         self.state = replace(
@@ -188,22 +183,64 @@ class Trainer(Generic[B]):
         )
         return loss
 
-    def _sync_step(self, losses: list[float], norm: Tensor) -> float:
-        """The loss of the step, summed in the order of its batches; the norm and clock of rank 0.
+    def accumulate_gradients(
+        self, step: int, batches: Mapping[int, BatchT], n_targets: int
+    ) -> list[float]:
+        """Compute the gradients of a step; return the losses of this process's microbatches."""
+        self.strategy.zero_grad()
+        losses = []
+        with self.processes.translate_errors():
+            for index, batch in batches.items():
+                losses.append(self.forward_backward_step(step, index, batch, n_targets))
+                self.strategy.collect_gradients()
+            for _ in range(self.strategy.n_idle_microbatches):  # divided by infinity: gradients 0
+                index, batch = list(batches.items())[-1]
+                self.forward_backward_step(step, index, batch, math.inf)
+        self.strategy.reduce_gradients()
+        return losses
 
-        So that all processes decide alike.
+    def forward_backward_step(
+        self, step: int, index: int, batch: BatchT, n_targets: float
+    ) -> float:
+        """Add the gradients of one microbatch; its part of the mean loss of the step."""
+        try:
+            loss = self._loss(step, index, batch) / n_targets
+            loss.backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            if not self.compiling:
+                raise
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            self.bar.log(f"torch.compile failed ({reason}); training continues without it")
+            self._undo_compile()
+            self.strategy.zero_grad()  # the backward pass may have added some already
+            return self.forward_backward_step(step, index, batch, n_targets)
+        self.compiling = False
+        return loss.item()
+
+    def _loss(self, step: int, index: int, batch: BatchT) -> Tensor:
+        """The loss of one microbatch, summed over its targets: ()."""
+        set_step_seed(self.seed, step, index)
+        with self._autocast():
+            return self.strategy.loss(batch)
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        return autocast_model(self.job.model, self.device, self.dtype)
+
+    def _sync_step(self, losses: list[float], norm: Tensor) -> float:
+        """Agree with all processes on a step, so that they take the same decisions.
+
+        Returns the loss of the step, summed in the order of its microbatches; `norm` and the clock
+        become those of rank 0.
         """
-        most = -(
-            -self.config.gradient_accumulation_steps // self.processes.size
-        )  # batches of one process
-        filled = losses + [0.0] * (most - len(losses))
-        rows = self.processes.all_gather_floats([norm.item(), self.throughput.seconds, *filled])
+        most = -(-self.config.gradient_accumulation_steps // self.processes.size)
+        padded = losses + [0.0] * (most - len(losses))
+        rows = self.processes.all_gather_floats([norm.item(), self.throughput.seconds, *padded])
         norm.fill_(rows[0][0])
         self.seconds = rows[0][1]
         return sum(loss for row in rows for loss in row[2:])
 
     def _apply_step(self, step: int, loss: float, norm: Tensor) -> None:
-        """Take the step: clip the gradients, of this norm; AdamW; the average."""
+        """Clip the gradients, whose norm is given; update the weights and their average."""
         if self.config.clip_norm:
             nn.utils.clip_grads_with_norm_(self.parameters.values(), self.config.clip_norm, norm)
         self.checkpoint_writer.wait_for_staging()
@@ -211,79 +248,72 @@ class Trainer(Generic[B]):
         self.ema.update(step)
         self.state = self.state.after_step(loss)
 
-    def _skip_step(
-        self, step: int, parts: Mapping[int, B], trouble: Trouble, line: ProgressBar
-    ) -> None:
-        """Write out the batches of a step that is not taken; go on, or raise NonFiniteError."""
-        if not trouble.finite:
+    def _skip_step(self, step: int, batches: Mapping[int, BatchT], failure: StepFailure) -> None:
+        """Dump the batches of a step that is not applied. May raise NonFiniteError."""
+        if not failure.finite:
             with self.strategy.unsharded():
                 where = find_first_nonfinite(
                     self.job.model,
-                    lambda: [self.gradients.loss(step, *part) for part in parts.items()],
+                    lambda: [self._loss(step, *item) for item in batches.items()],
                     self.parameters,
                 )
-            trouble = trouble.first_in(first_said(where, self.processes))
+            failure = failure.located(first_reported(where, self.processes))
         self.state = self.state.after_skip()
-        in_a_row = self.state.skipped_in_a_row
-        stop = self.config.on_nonfinite == "stop"
-        line.log(refused(self.folder, step, parts, trouble, in_a_row, self.processes, stop=stop))
+        warning = skip_or_stop(
+            self.folder,
+            step,
+            batches,
+            failure,
+            self.state.skipped_in_a_row,
+            self.processes,
+            stop=self.config.on_nonfinite == "stop",
+        )
+        self.bar.log(warning)
 
-    def _after_step(
-        self, loss: float, epoch_ended: bool, line: ProgressBar, stop: StopRequest
-    ) -> None:
-        """Report, evaluate, commit, end: whatever is due after this step."""
+    def _after_step(self, loss: float, epoch_ended: bool, stop: StopRequest) -> None:
+        """Log, evaluate, save a checkpoint and end the training, as far as they are due."""
         config, step = self.config, self.state.step
-        share = self._progress(step)
+        progress = self._progress(step)
         out_of_time = config.minutes is not None and self.seconds >= 60 * config.minutes
-        over = share >= 1.0 or out_of_time
-        if step % config.log_every == 0 or over:
+        finished = progress >= 1.0 or out_of_time
+        if step % config.log_every == 0 or finished:
             self.tokens_per_second = self.throughput.read()
             self._log_step(loss)
             release_memory()
-        line.update(share, step, loss, self.tokens_per_second)
+        self.bar.update(progress, step, loss, self.tokens_per_second)
         every = config.evaluate_every
-        evaluated = over or (step % every == 0 if every else epoch_ended)
+        evaluated = finished or (step % every == 0 if every else epoch_ended)
         if evaluated:
-            self.evaluate(line)
+            self.evaluate()
             if config.patience and self.state.evaluations_since_best >= config.patience:
                 self._end("patience")
-        if over:
+        if finished:
             self._end("minutes" if out_of_time else "done")
         saving = bool(config.checkpoint_every) and step % config.checkpoint_every == 0
-        wrong = self.checkpoint_writer.failed or self.write_error is not None
-        asked, failed = all_reduce_max(self.processes, [stop.requested or 0, wrong])
-        if evaluated or saving or asked or failed:
+        failing = self.checkpoint_writer.failed or self.write_error is not None
+        signal, failed = all_reduce_max(self.processes, [stop.requested or 0, failing])
+        if evaluated or saving or signal or failed:
             with raise_together(self.processes):
                 if self.write_error is not None:
                     raise self.write_error
                 self.save_checkpoint()
-                if asked or self.state.ended:
+                if signal or self.state.ended:
                     self.checkpoint_writer.wait()
-        self._stop(asked, stop)
+        self._raise_if_stopped(signal, stop)
 
-    def _stop(self, asked: float, stop: StopRequest) -> None:
-        """Raises Interrupted where this or another process was asked to: all is committed."""
-        if asked:
-            stop.requested = int(asked)
+    def _raise_if_stopped(self, signal: float, stop: StopRequest) -> None:
+        """Raises Interrupted when any process received a signal; the checkpoint is written."""
+        if signal:
+            stop.requested = int(signal)
             with raise_together(self.processes):
                 raise stop.interruption(self.state.step, self.folder)
-
-    def _precision(self) -> AbstractContextManager[None]:
-        return autocast_model(self.job.model, self.device, self.dtype)
 
     def _progress(self, step: int) -> float:
         """How much of the training is done after so many steps, from 0 to 1."""
         return self.config.progress(step, self.loader.epoch_progress, self.seconds)
 
-    def _end(self, why: str) -> None:
-        self.state = replace(self.state, ended=self.state.ended or why)
-
-    def _write_metrics(self, report: LogRecord) -> None:
-        """Keep a report; where that fails all end together, when they next meet."""
-        try:
-            self.metrics.write(report)
-        except StorageError as error:
-            self.write_error = error
+    def _end(self, reason: str) -> None:
+        self.state = replace(self.state, ended=self.state.ended or reason)
 
     def _log_step(self, loss: float) -> None:
         record = train_record(
@@ -296,16 +326,19 @@ class Trainer(Generic[B]):
         )
         self._write_metrics(record)
 
-    def evaluate(self, line: ProgressBar) -> None:
-        """Score the (averaged) weights on the development split; remember the best."""
+    def _write_metrics(self, record: LogRecord) -> None:
+        """Write a record; all processes raise its error together, before the next commit."""
+        try:
+            self.metrics.write(record)
+        except StorageError as error:
+            self.write_error = error
+
+    def evaluate(self) -> None:
+        """Score the (averaged) weights on the development split; record the best step."""
         self.tokens_per_second = self.tokens_per_second or self.throughput.read()
         self.job.model.eval()
-        self.learning = False
-        with (
-            self.strategy.with_ema(self.ema),
-            torch.inference_mode(),
-            self._precision(),
-        ):
+        self._in_train_mode = False
+        with self.strategy.with_ema(self.ema), torch.inference_mode(), self._autocast():
             dev = self.job.evaluate(self.processes)
         dev_loss, dev_score = self.processes.all_gather_floats([dev.loss, dev.score])[0]
         dev = replace(dev, loss=dev_loss, score=dev_score)
@@ -320,30 +353,29 @@ class Trainer(Generic[B]):
             seconds=self.throughput.seconds,
         )
         self._write_metrics(record)
-        better = self.state.best_step == step
         score = f"{dev.metric} {dev.score:.4f}"
-        line.log(
+        self.bar.log(
             f"epoch {epochs:.2f}  step {step}  dev loss {dev.loss:.4f}  {score}"
-            f"{'  best so far' if better else ''}  "
+            f"{'  best so far' if self.state.best_step == step else ''}  "
             f"{self.tokens_per_second:,.0f} tokens/s  {self.throughput.seconds:,.0f} s",
             score,
         )
-        self.throughput.read()  # the seconds of an evaluation are not training
+        self.throughput.read()  # the seconds of an evaluation do not count
 
     def save_checkpoint(self) -> None:
-        """Begin to write a checkpoint: the first process of what all have, or each its part.
+        """Begin to write a checkpoint, each writer its part.
 
-        Raises what the one before failed with.
+        Raises the error of the previous one.
         """
-        self.metrics.sync()  # after a power cut nobody writes again what is before this step
+        self.metrics.sync()  # a resumed training does not write the records up to this step again
         if not self.strategy.is_writer:
             return
-        facts = self.facts | {"progress": self.state.to_dict()}
+        metadata = self.metadata | {"progress": self.state.to_dict()}
         step, best = self.state.step, self.state.best_steps
-        self.checkpoint_writer.commit(step, self._states(), facts, protect=best)
+        self.checkpoint_writer.commit(step, self._state_dicts(), metadata, protect=best)
 
-    def _states(self) -> dict[str, dict[str, Tensor]]:
-        """All the tensors that a checkpoint holds."""
+    def _state_dicts(self) -> dict[str, dict[str, Tensor]]:
+        """All the tensors of a checkpoint, by state and name."""
         states: dict[str, dict[str, Tensor]] = {
             "model": {name: p.detach() for name, p in self.parameters.items()},
             "optimizer": self.optimizer.state(),
@@ -353,40 +385,56 @@ class Trainer(Generic[B]):
         return states
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        check_same_run(checkpoint, self.facts)
+        """Load weights, optimizer, average and state."""
+        check_same_run(checkpoint, self.metadata)
         states = self.strategy.load(checkpoint)
         self.optimizer.load(states["optimizer"])
         self.ema.load(states.get("average", {}))
-        facts = checkpoint.metadata["progress"]
-        assert isinstance(facts, Mapping)  # we wrote it, and its sum was right
-        self.state = TrainerState.from_dict(facts)
+        state = checkpoint.metadata["progress"]
+        assert isinstance(state, Mapping)  # the checksum of the manifest is right
+        self.state = TrainerState.from_dict(state)
 
-    def _warn_invalid_checkpoints(self, line: ProgressBar) -> None:
-        """The checkpoints that cannot be used, when a training goes on."""
-        for bad in self.invalid_checkpoints:
-            line.log(f"{bad.path} is damaged and left alone: {bad.reason}")
+    def _warn_invalid_checkpoints(self) -> None:
+        """Log the checkpoints that cannot be used when a training resumes."""
+        for invalid in self.invalid_checkpoints:
+            self.bar.log(f"{invalid.path} is damaged and ignored: {invalid.reason}")
         step = self.state.best_step
         if self.processes.rank == 0 and step not in (0, self.state.step):
-            lost = tell_lost(self.store, step)
-            if lost:
-                line.log(lost)
+            warning = missing_best_warning(self.store, step)
+            if warning:
+                self.bar.log(warning)
 
-    def _load_best(self, line: ProgressBar) -> None:
-        """The weights of the best evaluation into the model, from that step's checkpoint.
+    def _load_best(self) -> None:
+        """Load the weights of the best evaluation from the checkpoint of that step.
 
-        Where that is damaged, from the best of those that are sound.
+        If that checkpoint is damaged, the best of the valid ones is loaded.
         """
         step, score = self.state.best_step, self.state.best_score
         with raise_together(self.processes):
             if self.processes.rank == 0:
                 records = self.metrics.records
-                step, score, why = best_sound(self.store, step, score, self.facts, records)
-                if why:
-                    line.log(why)
+                step, score, reason = best_valid(self.store, step, score, self.metadata, records)
+                if reason:
+                    self.bar.log(reason)
         row = self.processes.all_gather_floats([step, score])[0]
         step, score = int(row[0]), row[1]
         with raise_together(self.processes):
             best = self.store.checkpoint(step)
-            check_same_run(best, self.facts)  # it may have come into the folder meanwhile
+            check_same_run(best, self.metadata)  # another one may have been copied into the folder
         self.state = replace(self.state, best_step=step, best_score=score)
         self.strategy.load_best(best)
+
+    def _compile(self) -> None:
+        """Compile the children of the model: a job may call the parts of its model separately."""
+        for module in self._compiled_modules():
+            module.compile()
+        self.compiling = True
+
+    def _undo_compile(self) -> None:
+        """Revert `Module.compile`, for which torch has no public function."""
+        for module in self._compiled_modules():
+            module._compiled_call_impl = None
+        self.compiling = False
+
+    def _compiled_modules(self) -> list[nn.Module]:
+        return list(self.job.model.children()) or [self.job.model]

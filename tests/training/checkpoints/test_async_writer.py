@@ -121,7 +121,7 @@ def test_a_last_commit_that_failed_is_told_at_the_end(tmp_path: Path) -> None:
         while not behind.failed:
             time.sleep(0.001)
 
-    with pytest.raises(StorageError, match="cannot be committed"):
+    with pytest.raises(StorageError, match="cannot be written"):
         train(tmp_path, see)
 
 

@@ -16,7 +16,8 @@ import torch
 
 from jumok.atomic_io import sha256_of
 from jumok.errors import CheckpointError, InputError, StorageError
-from jumok.training.checkpoints.manifest import FORMAT, FileRecord, Manifest, parse_manifest
+from jumok.migrations import FORMAT
+from jumok.training.checkpoints.manifest import FileRecord, Manifest, parse_manifest
 from jumok.training.checkpoints.store import CheckpointStore
 from tests.training.fault_injection import before_each_disk_call
 
@@ -73,7 +74,7 @@ def test_the_manifest_is_json_that_a_person_can_read(store: CheckpointStore) -> 
     text = (path / "manifest.json").read_text(encoding="utf-8")
     content = json.loads(text)
     assert content.keys() == {"format", "step", "files", "facts", "sha256"}
-    assert content["format"] == FORMAT
+    assert content["format"] == f"jumok checkpoint {FORMAT}"
     assert content["files"].keys() == {"state-model.safetensors", "state-optimizer.safetensors"}
     assert "한국어" in text
 
@@ -174,7 +175,7 @@ def test_two_stores_of_one_run_see_the_same_and_two_runs_do_not_meet(tmp_path: P
 def test_a_sound_checkpoint_is_never_overwritten(store: CheckpointStore) -> None:
     path = store.commit(1, states(1), {"by": "the first"})
     before = {file.name: file.read_bytes() for file in path.iterdir()}
-    with pytest.raises(StorageError, match="step-1: is committed already and never overwritten"):
+    with pytest.raises(StorageError, match="step-1: exists already and is never overwritten"):
         store.commit(1, states(2), {"by": "the second"})
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
     assert names(store) == ["step-1"]
@@ -285,9 +286,7 @@ def test_every_truncation_and_every_flipped_bit_is_noticed(store: CheckpointStor
 def test_when_all_are_damaged_the_error_says_why_and_what_to_do(store: CheckpointStore) -> None:
     for step in (1, 2):
         (store.commit(step, states(step), {}) / "state-model.safetensors").unlink()
-    with pytest.raises(
-        CheckpointError, match=r"no checkpoint of 2 .*step-2: .*step-1: .*copy"
-    ) as no:
+    with pytest.raises(CheckpointError, match=r"none of 2 .*step-2: .*step-1: .*copy") as no:
         store.newest()
     assert no.value.exit_code == 5
     assert names(store) == ["step-1", "step-2"]
@@ -366,7 +365,7 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
 
 def test_a_file_in_the_way_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("not a folder")
-    with pytest.raises(StorageError, match=r"cannot be committed .*; check the path"):
+    with pytest.raises(StorageError, match=r"cannot be written .*; check the path"):
         CheckpointStore(tmp_path / "run").commit(1, states(1), {})
 
 

@@ -23,8 +23,8 @@ from jumok.processes import (
     is_main_process,
     microbatches_of_rank,
     raise_together,
+    rendezvous,
 )
-from jumok.rendezvous import meet
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from jumok.training.checkpoints.store import CheckpointStore
@@ -187,8 +187,8 @@ def test_what_cannot_begin_is_said_once(tmp_path: Path, review_recipe: Path) -> 
     for gang, _ in ends:
         assert [text.count("jumok: ") for text in outputs_of(gang)] == [1] + [0] * (gang.size - 1)
     assert (
-        "3 processes came, and a step has training.gradient_accumulation_steps = 2 to share; set "
-        "training.gradient_accumulation_steps to 3 or a multiple of it, or start 2"
+        "training.gradient_accumulation_steps must be at least the number of processes, got 2 for "
+        "3 processes; set it to 3 or a multiple of it, or start 2"
     ) in outputs_of(ends[0][0])[0]
     assert not (tmp_path / "idle").exists()
     names = sorted(path.name for path in (tmp_path / "steep" / "bad-steps").iterdir())
@@ -287,7 +287,7 @@ def test_what_the_lost_ones_said_misleads_nobody() -> None:
     store = HashStore()
     store.set("hello/1", "dead")
     with ThreadPoolExecutor() as pool:
-        met = [pool.submit(meet, store, rank, 2, 30.0) for rank in (0, 1)]
+        met = [pool.submit(rendezvous, store, rank, 2, 30.0) for rank in (0, 1)]
         first, second = (meeting.result() for meeting in met)
     first.set("address", "of rank 0")
     assert second.get("address") == b"of rank 0"
@@ -295,8 +295,8 @@ def test_what_the_lost_ones_said_misleads_nobody() -> None:
 
 
 def test_who_does_not_come_is_not_waited_for() -> None:
-    with pytest.raises(RuntimeError, match=r"not all of 2 processes came within 0.05 s"):
-        meet(HashStore(), 0, 2, 0.05)
+    with pytest.raises(RuntimeError, match=r"not all of 2 processes connected within 0.05 s"):
+        rendezvous(HashStore(), 0, 2, 0.05)
 
 
 def test_alone_an_error_is_ones_own() -> None:

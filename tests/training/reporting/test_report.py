@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from jumok.errors import InputError
+from jumok.evaluation.examples import Example, Mistake
 from jumok.training.reporting.metrics import LogRecord
-from jumok.training.reporting.report import Example, Mistake, shown, write_report
+from jumok.training.reporting.report import shown, write_report
 
 NASTY = [
     "</script>",

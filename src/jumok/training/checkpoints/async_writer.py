@@ -1,15 +1,14 @@
-"""Checkpoints written behind the back of a training: it goes on while a copy is committed.
+"""Asynchronous checkpointing: a background thread copies the tensors and writes the copy.
 
-A thread copies the tensors in memory, and then writes the copy. Forward and backward passes leave
-weights, moments and averages as they are, so they need not wait for the copy; only what changes
-those, the optimizer, does (`wait_for_staging`), and by then it is there. Sums, writing and waiting
-for the disk stop nobody. One commit is under way at most, so they come in order and nothing piles
-up.
+Forward and backward passes do not change weights, moments and averages, so they run while the
+copy is made; only the optimizer has to wait for it (`wait_for_staging`), and by then it is usually
+complete. Hashing, writing and syncing run in parallel with the training. At most one commit is in
+progress, so commits stay in order and do not pile up.
 
-The thread calls no operation of torch that would share its work out: OpenMP would give it workers
-of its own, and as soon as there are more of them than cores, those of the training sleep between
-its operations instead of waiting awake (libgomp's GOMP_SPINCOUNT): a small model learnt at less
-than half the speed, to the end of its training (docs/LOG.md).
+The thread calls no multi-threaded operation of torch. OpenMP would give the thread its own workers,
+and once there are more workers than cores, those of the training sleep between operations instead
+of spinning (libgomp's GOMP_SPINCOUNT): a small model then trained at less than half the speed until
+its end (docs/LOG.md).
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +29,7 @@ from jumok.training.checkpoints.store import CheckpointWriter, States
 
 
 class AsyncCheckpointWriter:
-    """Commits to `store` in the background; leaving the `with` waits for the last one.
+    """Commits in the background through `writer`; leaving the `with` waits for the last commit.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -38,21 +37,21 @@ class AsyncCheckpointWriter:
     >>> weight = torch.ones(2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))
-    ...     with AsyncCheckpointWriter(store) as behind:
-    ...         behind.commit(40, {"model": {"weight": weight}}, {})
-    ...         loss = weight.sum()  # the training goes on at once
-    ...         behind.wait_for_staging()
+    ...     with AsyncCheckpointWriter(store) as writer:
+    ...         writer.commit(40, {"model": {"weight": weight}}, {})
+    ...         loss = weight.sum()  # the training continues at once
+    ...         writer.wait_for_staging()
     ...         _ = weight.zero_()
     ...     store.checkpoint(40).load()
     {'model': {'weight': tensor([1., 1.])}}
     """
 
-    def __init__(self, store: CheckpointWriter) -> None:
-        self.store = store
-        self._copies: dict[str, dict[str, Tensor]] = {}  # kept: new memory is slow to write to
+    def __init__(self, writer: CheckpointWriter) -> None:
+        self.writer = writer
+        self._buffers: dict[str, dict[str, Tensor]] = {}  # reused: new memory is slow to write to
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumok-commit")
-        self._copying: Future[States] | None = None
-        self._under_way: Future[object] | None = None
+        self._staging: Future[States] | None = None
+        self._last: Future[object] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +62,7 @@ class AsyncCheckpointWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for the last commit. Raises what it failed with, unless something failed before."""
+        """Wait for the last commit. Raises its error, unless another error is being raised."""
         try:
             with suppress(*([JumokError] if error is not None else [])):
                 self.wait()
@@ -73,18 +72,18 @@ class AsyncCheckpointWriter:
     @property
     def in_progress(self) -> bool:
         """Whether a commit is being written."""
-        return self._under_way is not None and not self._under_way.done()
+        return self._last is not None and not self._last.done()
 
     @property
     def failed(self) -> bool:
-        """Whether the last commit is over and failed; `wait` tells how."""
-        last = self._under_way
+        """Whether the last commit has failed; `wait` raises its error."""
+        last = self._last
         return last is not None and last.done() and last.exception() is not None
 
     def allocate(self, states: States) -> None:
-        """Make room for copies of such tensors, in the background: new memory is slow to fill."""
+        """Allocate buffers for such tensors in the background: new memory is slow to fill."""
         self.wait()
-        self._under_way = self._thread.submit(self._make_room, states)
+        self._last = self._thread.submit(self._allocate, states)
 
     def commit(
         self,
@@ -95,58 +94,58 @@ class AsyncCheckpointWriter:
     ) -> None:
         """Begin a commit of the tensors as they are now; see `CheckpointStore.commit`.
 
-        They may be read by all, and changed by nobody until `wait_for_staging` returns. Waits for the
-        commit before. Raises what that one failed with; then this one is not begun.
+        They must not be changed until `wait_for_staging` returns. Waits for the previous commit and
+        raises its error; then this commit does not begin.
         """
         self.wait()
         now = {state: dict(tensors) for state, tensors in states.items()}
-        copying = self._copying = self._thread.submit(self._copied, now)
-        self._under_way = self._thread.submit(
-            lambda: self.store.commit(step, copying.result(), metadata, protect)
+        staging = self._staging = self._thread.submit(self._stage, now)
+        self._last = self._thread.submit(
+            lambda: self.writer.commit(step, staging.result(), metadata, protect)
         )
 
     def wait_for_staging(self) -> None:
-        """Until the tensors of the last commit are copied; from then on they may change."""
-        copying, self._copying = self._copying, None
-        if copying is not None:
-            wait_for([copying])  # what it fails with, the commit fails with
+        """Wait until the tensors of the last commit are copied; then they may change."""
+        staging, self._staging = self._staging, None
+        if staging is not None:
+            wait_for([staging])  # the commit raises its error
 
     def wait(self) -> None:
-        """Until everything begun is safe on disk. Raises what `CheckpointStore.commit` raised."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.result()
+        """Wait until every commit is safe on disk. Raises the error of the last one."""
+        last, self._last = self._last, None
+        if last is not None:
+            last.result()
 
     @torch.no_grad()
-    def _copied(self, states: States) -> States:
-        """The tensors on the CPU, in the same memory each time."""
-        self._make_room(states)
+    def _stage(self, states: States) -> States:
+        """Copy the tensors into the CPU buffers."""
+        self._allocate(states)
         return {
-            state: {name: _copied(self._copies[state][name], t) for name, t in tensors.items()}
+            state: {name: _copy(self._buffers[state][name], t) for name, t in tensors.items()}
             for state, tensors in states.items()
         }
 
-    def _make_room(self, states: States) -> None:
-        """Memory for each of these tensors, written to once where it is new."""
+    def _allocate(self, states: States) -> None:
+        """Create the missing buffers and write to them once."""
         for state, tensors in states.items():
-            kept = self._copies.setdefault(state, {})
+            buffers = self._buffers.setdefault(state, {})
             for name, tensor in tensors.items():
-                room = kept.get(name)
-                if room is None or room.shape != tensor.shape or room.dtype != tensor.dtype:
-                    kept[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
-                    _as_numpy(kept[name]).fill(0)
+                buffer = buffers.get(name)
+                if buffer is None or buffer.shape != tensor.shape or buffer.dtype != tensor.dtype:
+                    buffers[name] = torch.empty(tensor.shape, dtype=tensor.dtype)
+                    _as_numpy(buffers[name]).fill(0)
 
 
-def _copied(room: Tensor, tensor: Tensor) -> Tensor:
-    """`room`, with what is in `tensor`; between memories of the CPU numpy copies, on one core."""
+def _copy(buffer: Tensor, tensor: Tensor) -> Tensor:
+    """Copy into the buffer and return it; numpy copies CPU memory on a single core."""
     if tensor.device.type != "cpu":
-        return room.copy_(tensor)
-    np.copyto(_as_numpy(room), _as_numpy(tensor))
-    return room
+        return buffer.copy_(tensor)
+    np.copyto(_as_numpy(buffer), _as_numpy(tensor))
+    return buffer
 
 
 def _as_numpy(tensor: Tensor) -> NDArray[np.signedinteger]:
-    """The memory of a tensor as whole numbers of the same size: numpy has no bfloat16."""
+    """The memory of a tensor as integers of the same size: numpy has no bfloat16."""
     sizes = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    numbers: NDArray[np.signedinteger] = tensor.detach().view(sizes[tensor.element_size()]).numpy()
-    return numbers
+    integers: NDArray[np.signedinteger] = tensor.detach().view(sizes[tensor.element_size()]).numpy()
+    return integers

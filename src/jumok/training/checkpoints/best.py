@@ -1,7 +1,7 @@
-"""Which checkpoint's weights a training leaves: the best one's, or those of the best that is sound.
+"""Which checkpoint a training ends with: the best one, or the best valid one.
 
-A best checkpoint may rot while the training goes on. Then its score is nobody's any more, and the
-best of the others is taken rather than none.
+The best checkpoint may be damaged while the training continues. Then its score is lost, and the
+best of the remaining checkpoints is used.
 """
 
 import math
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jumok.errors import CheckpointError
-from jumok.training.better import is_better
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore
 from jumok.training.reporting.metrics import LogRecord
+from jumok.training.state import is_better
 
 
-def fault_of(store: CheckpointStore, step: int) -> str:
-    """Why the checkpoint of a step cannot be used; empty when it can."""
+def validation_error(store: CheckpointStore, step: int) -> str:
+    """Why the checkpoint of a step cannot be used; empty if it can."""
     try:
         store.checkpoint(step)
     except CheckpointError as error:
@@ -24,47 +24,46 @@ def fault_of(store: CheckpointStore, step: int) -> str:
     return ""
 
 
-def tell_lost(store: CheckpointStore, step: int) -> str:
-    """What is to be said while the best checkpoint so far cannot be used; empty when it can.
+def missing_best_warning(store: CheckpointStore, step: int) -> str:
+    """A warning that the best checkpoint so far cannot be used; empty if it can.
 
-    At once when a training goes on, as a sound copy may be at hand then.
+    A resumed training logs it at its start, when a valid copy may still be available.
     """
-    fault = fault_of(store, step)
-    return fault and (
-        f"step-{step}, the best so far, cannot be used ({fault}); copy a sound one back before "
-        "the training ends, or it is left out"
+    error = validation_error(store, step)
+    return error and (
+        f"step-{step}, the best so far, cannot be used ({error}); copy a valid one back before "
+        "the training ends, or it is not considered"
     )
 
 
-def best_sound(
+def best_valid(
     store: CheckpointStore,
     best: int,
     score: float,
-    facts: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     records: Iterable[LogRecord],
 ) -> tuple[int, float, str]:
-    """The step and score of the checkpoint to take for the best one, and why another is taken.
+    """The step and score of the checkpoint to use, and why it is not the best one.
 
-    `facts` are those of the run: a checkpoint of another one is not taken. Where there is no other
-    it stays the best one, and what is damaged about it is told when it is opened.
+    `metadata` is that of the run: checkpoints of other runs are not considered. Without any other
+    valid checkpoint it stays the best one, and opening it raises its error.
     """
-    fault = fault_of(store, best) if best else "no evaluation gave a score"
-    others = [each for each in store.last() if each.belongs_to(facts)] if fault else []
+    error = validation_error(store, best) if best else "no evaluation gave a score"
+    others = [each for each in store.last() if each.belongs_to(metadata)] if error else []
     if not others:
         return best, score, ""
-    scores = scores_in(records)
-    step = best_of(others, scores)
+    scores = scores_by_step(records)
+    step = best_step(others, scores)
     metric, found = scores.get(step, ("", math.nan))
-    scored = not math.isnan(found)
-    why = f"the best of those that can, {metric} {found:.4f}" if scored else "the newest"
-    lost = f"step-{best}, the best, cannot be used ({fault})" if best else fault
-    return step, found, f"{lost}; the weights are those of step-{step}, {why}"
+    which = "the newest" if math.isnan(found) else f"the best valid one, {metric} {found:.4f}"
+    reason = f"step-{best}, the best, cannot be used ({error})" if best else error
+    return step, found, f"{reason}; the weights are those of step-{step}, {which}"
 
 
-def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:
-    """The step of the best of these, the first of equals; the newest where no score is known.
+def best_step(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, float]]) -> int:
+    """The step of the best of these, the first of equals; the newest if no score is known.
 
-    The checkpoints come newest first, the metric and score of an evaluation by its step.
+    The checkpoints are given newest first, the metric and score of an evaluation by its step.
     """
     step, top = checkpoints[0].step, math.nan
     for checkpoint in reversed(checkpoints):
@@ -74,12 +73,12 @@ def best_of(checkpoints: Sequence[Checkpoint], scores: Mapping[int, tuple[str, f
     return step
 
 
-def scores_in(reports: Iterable[LogRecord]) -> dict[int, tuple[str, float]]:
-    """The metric and score of every evaluation, by its step; NaN where it gave no number."""
+def scores_by_step(records: Iterable[LogRecord]) -> dict[int, tuple[str, float]]:
+    """The metric and score of every evaluation by its step; NaN if it gave no number."""
     return {
-        int(report["step"] or 0): (str(report["metric"]), _number(report["score"]))
-        for report in reports
-        if report["kind"] == "dev"
+        int(record["step"] or 0): (str(record["metric"]), _number(record["score"]))
+        for record in records
+        if record["kind"] == "dev"
     }
 
 

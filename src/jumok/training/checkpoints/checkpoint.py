@@ -1,12 +1,12 @@
-"""What a checkpoint is, and whether it is still what was written: each byte is checked.
+"""A checkpoint on disk and its verification: every byte is checked.
 
     RUN/checkpoints/step-40/state-model.safetensors      named tensors, one file per state
                             state-optimizer.safetensors
-                            manifest.json                 step, sums of the files, facts
+                            manifest.json                 step, checksums of the files, metadata
 
-Of a model that several processes hold in parts (`sharding.py`) each writes a file of every state,
-state-model-00001-of-00004.safetensors, and the manifest names them all. How such a folder comes
-to be: `checkpoint_store.py`.
+Of a sharded model each process writes a file of every state,
+state-model-00001-of-00004.safetensors, and the manifest lists all of them (`sharded.py`).
+`store.py` writes such folders.
 """
 
 import hashlib
@@ -17,9 +17,10 @@ from typing import Any
 
 from torch import Tensor
 
-from jumok import safetensors_io as tensorfile
+from jumok import safetensors_io
 from jumok.atomic_io import read_regular, sha256_of, storage_errors
 from jumok.errors import CheckpointError, InputError
+from jumok.migrations import rename_tensors
 from jumok.training.checkpoints.manifest import (
     JSON,
     STATE_FILE,
@@ -34,8 +35,8 @@ MAX_MANIFEST_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """A checkpoint that cannot be used, and why."""
+class InvalidCheckpoint:
+    """A checkpoint that cannot be used, and the reason."""
 
     path: Path
     reason: str
@@ -43,15 +44,15 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that is as it was written; `rejected` are the newer, damaged ones."""
+    """A verified checkpoint; `invalid` lists newer ones that are damaged."""
 
     path: Path
     manifest: Manifest
-    rejected: tuple[Rejected, ...] = ()
+    invalid: tuple[InvalidCheckpoint, ...] = ()
 
     @property
     def step(self) -> int:
-        """How many steps had been trained."""
+        """The number of steps that had been trained."""
         return self.manifest.step
 
     @property
@@ -61,50 +62,52 @@ class Checkpoint:
 
     @property
     def states(self) -> dict[str, list[str]]:
-        """The states by name, each with the parts that lie in files of their own."""
+        """The states by name, each with its shards, one file each."""
         return group_shards(map(_state_name, self.manifest.files))
 
-    def belongs_to(self, facts: Mapping[str, Any]) -> bool:
-        """Whether it belongs to the run with these facts: recipe, vocabulary, data."""
-        return all(self.metadata.get(key) == value for key, value in facts.items())
+    def belongs_to(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether it belongs to the run with this metadata: recipe, vocabulary, data."""
+        return all(self.metadata.get(key) == value for key, value in metadata.items())
 
     def load(self) -> dict[str, dict[str, Tensor]]:
         """The whole tensors by state and name, on the CPU.
 
-        Raises CheckpointError when a file changed since this checkpoint was found, StorageError
-        when it cannot be read.
+        Raises CheckpointError if a file changed since the verification, StorageError if it cannot
+        be read.
         """
         return {state: self.state(state) for state in self.states}
 
     def state(self, state: str, rank: int = 0, size: int = 1) -> dict[str, Tensor]:
-        """The tensors of one state; of many processes the rows of one, see `read_local_rows`."""
-        parts = [file_name(part) for part in self.states[state]]
-        if size == len(parts) == 1:
-            return self._tensors(parts[0])
-        files = {self.path / name: self.manifest.files[name] for name in parts}
-        return read_local_rows(files, rank, size)
+        """The tensors of one state; of several processes the rows of one (`read_local_rows`)."""
+        shards = [file_name(shard) for shard in self.states[state]]
+        if size == len(shards) == 1:
+            tensors = self._tensors(shards[0])
+        else:
+            files = {self.path / name: self.manifest.files[name] for name in shards}
+            tensors = read_local_rows(files, rank, size)
+        return rename_tensors(tensors, self.manifest.format)
 
     def _tensors(self, name: str) -> dict[str, Tensor]:
         record = self.manifest.files[name]
         data = read_regular(self.path / name, record.bytes)
         if hashlib.sha256(data).hexdigest() != record.sha256:
             raise CheckpointError(f"{self.path / name}: changed while it was read; resume again")
-        return tensorfile.deserialize(data)
+        return safetensors_io.deserialize(data)
 
 
-def check_same_run(checkpoint: Checkpoint, facts: Mapping[str, Any]) -> None:
-    """Raises CheckpointError for a checkpoint of another run than the one with these facts."""
-    for key, value in facts.items():
+def check_same_run(checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> None:
+    """Raises CheckpointError for a checkpoint of another run than the one with this metadata."""
+    for key, value in metadata.items():
         if checkpoint.metadata.get(key) != value:
             raise CheckpointError(
-                f"{checkpoint.path}: its {key} is {checkpoint.metadata.get(key)!r}, the run's "
-                f"{value!r}; they do not belong together: move it away to go on from an "
-                "older one, or train anew in another folder"
+                f"{checkpoint.path}: its {key} must be that of the run, {value!r}, got "
+                f"{checkpoint.metadata.get(key)!r}; move it away to resume from an older one, or "
+                "train in another folder"
             )
 
 
-def verified(path: Path) -> Checkpoint:
-    """The checkpoint in `path`, each byte of it checked; InputError or StorageError say why not."""
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Verify every byte of the checkpoint in `path`. Raises InputError or StorageError."""
     with storage_errors(f"{path.name}: cannot be read"):
         present = {file.name for file in path.iterdir() if not file.name.startswith(".")}
     if MANIFEST not in present:
@@ -112,11 +115,11 @@ def verified(path: Path) -> Checkpoint:
     manifest = parse_manifest(read_regular(path / MANIFEST, MAX_MANIFEST_BYTES))
     if manifest.step != parse_step(path):
         raise InputError(f"its manifest is that of step {manifest.step}; it was moved or mixed up")
-    wanted = {MANIFEST, *manifest.files}
-    if present != wanted:
+    expected = {MANIFEST, *manifest.files}
+    if present != expected:
         raise InputError(
-            f"files missing: {sorted(wanted - present)}, too many: {sorted(present - wanted)}; "
-            "it is damaged"
+            f"missing files: {sorted(expected - present)}, unexpected files: "
+            f"{sorted(present - expected)}; it is damaged"
         )
     for name, record in manifest.files.items():
         _verify_file(path / name, record)
@@ -124,26 +127,26 @@ def verified(path: Path) -> Checkpoint:
 
 
 def _verify_file(path: Path, record: FileRecord) -> None:
-    """Size first, as it costs nothing; then the sum of all bytes; then the safetensors header."""
+    """Check the size first, as it is cheap; then the checksum; then the safetensors header."""
     with storage_errors(f"{path.name}: cannot be read"):
         size = path.stat().st_size
     if size != record.bytes:
         raise InputError(f"{path.name} has {size:,} bytes of {record.bytes:,}; it is damaged")
     if sha256_of(path) != record.sha256:
         raise InputError(f"{path.name} is not what was written (SHA-256 differs); it is damaged")
-    tensorfile.read_header(path)
+    safetensors_io.read_header(path)
 
 
 def parse_step(path: Path) -> int:
-    """The step of a folder that is named like a checkpoint."""
+    """The step in the name of a checkpoint's folder."""
     return int(path.name.removeprefix("step-"))
 
 
 def file_name(state: str) -> str:
-    """The file of a state; InputError for one that names no file."""
+    """The file of a state. Raises InputError for a name that cannot be one."""
     name = f"state-{state}.safetensors"
     if not STATE_FILE.fullmatch(name):
-        raise InputError(f"state {state!r} names no file; use small letters, digits, - and _")
+        raise InputError(f"a state's name must be small letters, digits, - and _, got {state!r}")
     return name
 
 

@@ -1,7 +1,7 @@
-"""What a checkpoint says of itself: its step, the sums of its files, and the facts to go on with.
+"""The manifest of a checkpoint: its step, the checksums of its files, and metadata.
 
-The manifest is JSON written in one exact way and holds the SHA-256 of the rest of itself: bytes
-that are not what writing their own content again gives have been changed since, be it by one bit.
+The manifest is JSON with exactly one valid serialization, and contains the SHA-256 of the rest of
+itself: if serializing the parsed content does not give the same bytes, the file was changed.
 """
 
 import hashlib
@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from jumok.errors import InputError
+from jumok.migrations import FORMAT
 
-FORMAT = "jumok checkpoint 1"
+FORMATS = {f"jumok checkpoint {number}": number for number in range(1, FORMAT + 1)}
 STATE_FILE = re.compile(r"state-[a-z][a-z0-9_-]{0,63}\.safetensors")
 
 JSON: TypeAlias = bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"] | None
@@ -29,7 +30,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A checkpoint's table of contents: the steps trained, the files by name, plain facts.
+    """The step, the files by name, and metadata (`facts` in the file).
 
     >>> manifest = Manifest(40, {}, {"recipe": "numbers", "best": 0.5})
     >>> parse_manifest(manifest.to_bytes()) == manifest
@@ -39,12 +40,13 @@ class Manifest:
     step: int
     files: Mapping[str, FileRecord]
     metadata: Mapping[str, JSON]
+    format: int = FORMAT
 
     def to_bytes(self) -> bytes:
-        """The one way to write this manifest. Raises InputError for facts that are not JSON."""
+        """The only valid serialization. Raises InputError for metadata that is not JSON."""
         try:
             content = {
-                "format": FORMAT,
+                "format": f"jumok checkpoint {self.format}",
                 "step": self.step,
                 "files": {name: vars(record) for name, record in self.files.items()},
                 "facts": dict(self.metadata),
@@ -52,35 +54,39 @@ class Manifest:
             return _render(content | {"sha256": hashlib.sha256(_render(content)).hexdigest()})
         except (TypeError, ValueError, RecursionError) as error:
             raise InputError(
-                f"facts of step {self.step} are not plain JSON: {error}; "
-                "give texts, finite numbers, lists and tables only"
+                f"the metadata of step {self.step} must be plain JSON ({error}); use only texts, "
+                "finite numbers, lists and tables"
             ) from error
 
 
 def parse_manifest(data: bytes) -> Manifest:
-    """The manifest in `data`; InputError says why it cannot be trusted."""
+    """Parse and verify a manifest. Raises InputError with the reason."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise InputError("its manifest is not JSON; it is damaged") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"its manifest is not of the format {FORMAT!r}; another version wrote it")
+    written = FORMATS.get(str(content.get("format"))) if isinstance(content, dict) else None
+    if written is None:
+        raise InputError(
+            f"its manifest must have one of the formats {', '.join(FORMATS)}; another version "
+            "wrote it"
+        )
     step, files, facts = (content.get(key) for key in ("step", "files", "facts"))
     if type(step) is not int or not isinstance(files, dict) or not isinstance(facts, dict):
         raise InputError("its manifest lacks step, files or facts; it is damaged")
-    manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, facts)
+    manifest = Manifest(step, {name: _record(name, files[name]) for name in files}, facts, written)
     if manifest.to_bytes() != data:
         raise InputError("its manifest was changed after it was written; it is damaged")
     return manifest
 
 
 def _record(name: str, fields: object) -> FileRecord:
-    """One line of the table of files; no name in it leads out of the checkpoint's folder."""
+    """One entry of the table of files; a valid name does not leave the checkpoint's folder."""
     if STATE_FILE.fullmatch(name) and isinstance(fields, dict):
         match fields:
             case {"bytes": int(size), "sha256": str(digest)} if len(fields) == 2:
                 return FileRecord(size, digest)
-    raise InputError(f"its manifest names no state file by {name[:80]!r}; it is damaged")
+    raise InputError(f"its manifest lists {name[:80]!r}, not a state file; it is damaged")
 
 
 def _render(content: Mapping[str, object]) -> bytes:

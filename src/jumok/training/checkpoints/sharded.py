@@ -1,8 +1,8 @@
-"""Checkpoints of which every process writes a part.
+"""Checkpoints of a sharded model: every process writes its own files.
 
-Rank 0 makes the folder that nobody looks at; each process writes and syncs its own files there and
-tells rank 0 their sums; with the manifest of all, rank 0 gives the folder its name. So there is a
-checkpoint when every part of it is safe on disk, and none before.
+Rank 0 creates the temporary folder; each process writes and syncs its files there and sends their
+checksums to rank 0, which writes the manifest and renames the folder. So a checkpoint exists only
+once all its files are safe on disk.
 """
 
 import json
@@ -20,9 +20,9 @@ from jumok.training.checkpoints.store import CheckpointStore, States
 
 
 class ShardedCheckpointWriter:
-    """The commits of one of many processes, which all begin the same ones in the same order.
+    """Writes this process's part of each checkpoint; all ranks commit the same steps in order.
 
-    They speak by a connection that nobody else uses, so that a thread may commit.
+    `processes` must be a group that is used for nothing else, so that a thread may commit.
     """
 
     def __init__(self, store: CheckpointStore, processes: ProcessGroup) -> None:
@@ -37,36 +37,36 @@ class ShardedCheckpointWriter:
     ) -> Path:
         """Write this process's part and wait for the others, as `CheckpointStore.commit` does.
 
-        What goes wrong with one ends the commit of all (`together`), and nothing is left of it.
+        An error on one rank ends the commit of all (`raise_together`) and removes its files.
         """
-        processes, made = self.processes, b""
+        processes, name = self.processes, b""
         rank, size = processes.rank, processes.size
-        with ExitStack() as undone:
+        with ExitStack() as cleanup:
             with raise_together(processes):
                 if rank == 0:
                     scratch = self.store.stage(step)
-                    undone.enter_context(cleanup_on_error(scratch))
-                    made = scratch.name.encode()
-            scratch = self.store.checkpoints / processes.all_gather_bytes(made)[0].decode()
+                    cleanup.enter_context(cleanup_on_error(scratch))
+                    name = scratch.name.encode()
+            scratch = self.store.checkpoints / processes.all_gather_bytes(name)[0].decode()
             with raise_together(processes):
-                parts = {shard_name(name, rank, size): _held(t) for name, t in states.items()}
-                records = self.store.write_states(step, scratch, parts)
-            said = processes.all_gather_bytes(_told(records))
+                shards = {shard_name(name, rank, size): _present(t) for name, t in states.items()}
+                records = self.store.write_states(step, scratch, shards)
+            gathered = processes.all_gather_bytes(_to_json(records))
             with raise_together(processes):
                 if rank == 0:
-                    every = {name: record for text in said for name, record in _heard(text)}
-                    self.store.publish(step, scratch, every, metadata, protect)
+                    everyones = {name: record for text in gathered for name, record in _parse(text)}
+                    self.store.publish(step, scratch, everyones, metadata, protect)
         return self.store.checkpoints / f"step-{step}"
 
 
-def _held(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Those of which this process has rows."""
+def _present(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of which this process has rows."""
     return {name: tensor for name, tensor in tensors.items() if tensor.numel()}
 
 
-def _told(records: Mapping[str, FileRecord]) -> bytes:
+def _to_json(records: Mapping[str, FileRecord]) -> bytes:
     return json.dumps({name: vars(record) for name, record in records.items()}).encode()
 
 
-def _heard(text: bytes) -> list[tuple[str, FileRecord]]:
+def _parse(text: bytes) -> list[tuple[str, FileRecord]]:
     return [(name, FileRecord(**fields)) for name, fields in json.loads(text).items()]

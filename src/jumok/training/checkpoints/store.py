@@ -1,7 +1,7 @@
-"""Checkpoints that a crash cannot break: a folder appears whole, under its name, or not at all.
+"""Crash-safe checkpoints: a folder appears complete, under its final name, or not at all.
 
-To commit is to write everything under a scratch name, force it to disk, rename the folder, and
-force the new name to disk. Nothing is overwritten; older ones go only after the new one is safe.
+A commit writes everything under a temporary name, syncs it to disk, renames the folder and syncs
+the new name. Nothing is overwritten; older checkpoints are deleted only after the new one is safe.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import BinaryIO, Protocol
 
 from torch import Tensor
 
-from jumok import safetensors_io as tensorfile
+from jumok import safetensors_io
 from jumok.atomic_io import (
     cleanup_on_error,
     remove,
@@ -28,21 +28,21 @@ from jumok.errors import CheckpointError, InputError, StorageError
 from jumok.training.checkpoints.checkpoint import (
     MANIFEST,
     Checkpoint,
-    Rejected,
+    InvalidCheckpoint,
     file_name,
+    open_checkpoint,
     parse_step,
-    verified,
 )
 from jumok.training.checkpoints.manifest import JSON, FileRecord, Manifest
 
-States = Mapping[str, Mapping[str, Tensor]]
-Marks = dict[str, tuple[int, ...]]  # of every file
-CHECKPOINTS = "checkpoints"  # the folder of a run in which they lie
+States = Mapping[str, Mapping[str, Tensor]]  # tensors by state and name
+FileStats = dict[str, tuple[int, ...]]  # of every file of a checkpoint
+CHECKPOINTS = "checkpoints"  # the folder of a run that holds them
 CHECKPOINT_NAME = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
 
 class CheckpointWriter(Protocol):
-    """Where a training commits: a store of its own, or one that processes share."""
+    """Writes checkpoints: a store by itself, or all processes together."""
 
     def commit(
         self,
@@ -56,24 +56,28 @@ class CheckpointWriter(Protocol):
 
 @dataclass(frozen=True)
 class CheckpointStore:
-    """The checkpoints of the run in `folder`, of which the `keep` newest stay.
+    """The checkpoints of the run in `folder`, of which the `keep` newest are kept.
 
     >>> import tempfile, torch
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = CheckpointStore(Path(folder))
     ...     path = store.commit(40, {"model": {"bias": torch.ones(2)}}, {"epoch": 3})
     ...     newest = store.newest()
-    ...     path.name, newest.step, newest.facts, newest.load()
+    ...     path.name, newest.step, newest.metadata, newest.load()
     ('step-40', 40, {'epoch': 3}, {'model': {'bias': tensor([1., 1.])}})
     """
 
     folder: Path
     keep: int = 2
-    _sound: dict[str, Marks] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _verified: dict[str, FileStats] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.keep < 2:
-            raise InputError(f"keep {self.keep} checkpoints leaves no second one; keep 2 or more")
+            raise InputError(
+                f"keep must be at least 2 checkpoints, got {self.keep}; the newest may be damaged"
+            )
 
     @property
     def checkpoints(self) -> Path:
@@ -89,10 +93,10 @@ class CheckpointStore:
     ) -> Path:
         """Write the checkpoint of `step` and return its folder once it is safe on disk.
 
-        After that all but the `keep` newest sound ones are deleted, those of the steps in
-        `protect` (the best one) excepted. Raises StorageError, and the older ones are as they
-        were; InputError for facts or tensors that cannot be written. A checkpoint of this step that
-        is there already is never overwritten: a sound one is an error, a damaged one moves aside.
+        Then all but the `keep` newest valid ones are deleted, except those of the steps in
+        `protect` (the best one). Raises StorageError, which leaves the older ones unchanged, and
+        InputError for metadata or tensors that cannot be written. An existing checkpoint of this
+        step is never overwritten: a valid one is an error, a damaged one is renamed.
         """
         scratch = self.stage(step)
         with cleanup_on_error(scratch):
@@ -100,9 +104,9 @@ class CheckpointStore:
             return self.publish(step, scratch, records, metadata, protect)
 
     def stage(self, step: int) -> Path:
-        """The first part of a commit: an empty folder for its files, of a name nobody looks at."""
+        """First part of a commit: create an empty folder under a temporary name."""
         final = self._final(step)
-        with storage_errors(f"{final}: cannot be committed"):
+        with storage_errors(f"{final}: cannot be written"):
             self._prepare()
             self._make_way(final)
             scratch = temp_path(self.checkpoints, "tmp", str(step))
@@ -110,8 +114,8 @@ class CheckpointStore:
         return scratch
 
     def write_states(self, step: int, scratch: Path, states: States) -> dict[str, FileRecord]:
-        """The second part: a file for each of these states."""
-        with storage_errors(f"{self._final(step)}: cannot be committed"):
+        """Second part of a commit: write a file for each of these states."""
+        with storage_errors(f"{self._final(step)}: cannot be written"):
             return {
                 file_name(state): _write_state(scratch / file_name(state), tensors)
                 for state, tensors in states.items()
@@ -122,18 +126,18 @@ class CheckpointStore:
         step: int,
         scratch: Path,
         records: Mapping[str, FileRecord],
-        facts: Mapping[str, JSON],
+        metadata: Mapping[str, JSON],
         protect: Collection[int] = (),
     ) -> Path:
-        """The last part: the files that are safe on disk become the checkpoint of `step`."""
+        """Last part of a commit: the synced files become the checkpoint of `step`."""
         final = self._final(step)
-        with storage_errors(f"{final}: cannot be committed"):
-            write_durably(scratch / MANIFEST, Manifest(step, records, facts).to_bytes())
+        with storage_errors(f"{final}: cannot be written"):
+            write_durably(scratch / MANIFEST, Manifest(step, records, metadata).to_bytes())
             sync_folder(scratch)
             scratch.rename(final)
             sync_folder(self.checkpoints)
-        with storage_errors(f"{final}: committed, but older ones cannot be deleted"):
-            self._sound[final.name] = _marks(final)
+        with storage_errors(f"{final}: written, but older ones cannot be deleted"):
+            self._verified[final.name] = _file_stats(final)
             self._prune(protect)
         return final
 
@@ -141,64 +145,58 @@ class CheckpointStore:
         return self.checkpoints / f"step-{step}"
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is sound to the last bit; None when there is none at all.
+        """The newest checkpoint whose every byte is intact; None if there is none at all.
 
-        Damaged ones are left where they are and named in its `rejected`. Raises CheckpointError
-        when every one is damaged.
+        Newer, damaged ones are not touched and listed in its `invalid`. Raises CheckpointError if
+        all of them are damaged.
         """
-        rejected: list[Rejected] = []
+        invalid: list[InvalidCheckpoint] = []
         for path in self._newest_first():
             try:
-                return replace(verified(path), rejected=tuple(rejected))
+                return replace(open_checkpoint(path), invalid=tuple(invalid))
             except (InputError, StorageError) as error:
-                rejected.append(Rejected(path, str(error)))
-        if rejected:
-            reasons = "; ".join(f"{bad.path.name}: {bad.reason}" for bad in rejected)
+                invalid.append(InvalidCheckpoint(path, str(error)))
+        if invalid:
+            reasons = "; ".join(f"{each.path.name}: {each.reason}" for each in invalid)
             raise CheckpointError(
-                f"{self.checkpoints}: no checkpoint of {len(rejected)} can be used ({reasons}); "
-                "copy a sound one back, or train anew into another folder"
+                f"{self.checkpoints}: none of {len(invalid)} checkpoints can be used ({reasons}); "
+                "copy a valid one back, or train in another folder"
             )
         return None
 
     def last(self, n: int | None = None) -> list[Checkpoint]:
-        """The `n` newest sound checkpoints, the newest first; all of them if there are fewer.
-
-        None: all there are.
-        """
-        sound: list[Checkpoint] = []
+        """At most `n` of the newest valid checkpoints, newest first; None: all of them."""
+        valid: list[Checkpoint] = []
         for path in self._newest_first():
-            if len(sound) == n:
+            if len(valid) == n:
                 break
             with suppress(InputError, StorageError):  # a damaged one
-                sound.append(verified(path))
-        return sound
+                valid.append(open_checkpoint(path))
+        return valid
 
     def checkpoint(self, step: int) -> Checkpoint:
-        """The checkpoint of one step, the best one for example.
-
-        Raises CheckpointError when it is absent or damaged.
-        """
-        path = self.checkpoints / f"step-{step}"
+        """The checkpoint of one step. Raises CheckpointError if it is absent or damaged."""
+        path = self._final(step)
         try:
-            return verified(path)
+            return open_checkpoint(path)
         except (InputError, StorageError) as error:
             raise CheckpointError(
-                f"{path}: cannot be used ({error}); copy a sound one back, or resume the run"
+                f"{path}: cannot be used ({error}); copy a valid one back, or resume the run"
             ) from error
 
     def _prepare(self) -> None:
-        """The folder is there, durably, and clear of what dead processes left unfinished."""
+        """Create the folder durably; delete what dead processes left unfinished."""
         if not self.checkpoints.is_dir():
             self.checkpoints.mkdir(parents=True)
             sync_folder(self.folder)
         remove_stale_temp(self.checkpoints)
 
     def _make_way(self, final: Path) -> None:
-        """Move a damaged checkpoint of the same name aside; a sound one stays and is an error."""
+        """Rename a damaged checkpoint of the same name; a valid one is an error."""
         if not final.exists():
             return
         try:
-            verified(final)
+            open_checkpoint(final)
         except (InputError, StorageError):
             number = 1
             while (aside := final.with_name(f"damaged-{number}-{final.name}")).exists():
@@ -206,61 +204,60 @@ class CheckpointStore:
             final.rename(aside)
         else:
             raise StorageError(
-                f"{final}: is committed already and never overwritten; "
-                "is another process training this run? Resume from it, or train into another folder"
+                f"{final}: exists already and is never overwritten; is another process training "
+                "this run? Resume from it, or train in another folder"
             )
 
     def _newest_first(self) -> list[Path]:
-        """The folders that are named like checkpoints, the last step first."""
+        """The folders with names of checkpoints, the last step first."""
         with storage_errors(f"{self.checkpoints}: cannot be read"):
             paths = list(self.checkpoints.iterdir()) if self.checkpoints.is_dir() else []
-        return sorted(
-            (p for p in paths if CHECKPOINT_NAME.fullmatch(p.name)), key=parse_step, reverse=True
-        )
+        names = (path for path in paths if CHECKPOINT_NAME.fullmatch(path.name))
+        return sorted(names, key=parse_step, reverse=True)
 
     def _prune(self, protect: Collection[int]) -> None:
-        """Delete what is older than the `keep` newest checkpoints that can really be resumed."""
-        sound = 0
+        """Delete what is older than the `keep` newest valid checkpoints."""
+        valid = 0
         for path in self._newest_first():
             step = parse_step(path)
-            if sound < self.keep:
-                sound += self._is_sound(path)
+            if valid < self.keep:
+                valid += self._is_valid(path)
             elif step not in protect:
                 doomed = temp_path(self.checkpoints, "del", str(step))
                 path.rename(doomed)
                 remove(doomed)
 
-    def _is_sound(self, path: Path) -> bool:
-        """Whether it can be resumed: each byte is read, unless it was sound and is as it was.
+    def _is_valid(self, path: Path) -> bool:
+        """Whether every byte is intact; files that were verified and did not change are not read.
 
-        To read all that is kept at each commit would take the longer the more is kept.
+        Otherwise each commit would read all checkpoints that are kept.
         """
         try:
-            marks = _marks(path)
-            if self._sound.get(path.name) != marks:
-                verified(path)
+            stats = _file_stats(path)
+            if self._verified.get(path.name) != stats:
+                open_checkpoint(path)
         except (InputError, StorageError, OSError):
             return False
-        self._sound[path.name] = marks
+        self._verified[path.name] = stats
         return True
 
 
-def _marks(path: Path) -> Marks:
-    """What changes with every change of a file of a checkpoint: which it is, its size and times."""
-    found = ((file.name, file.stat()) for file in path.iterdir())
-    return {name: (s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in found}
+def _file_stats(path: Path) -> FileStats:
+    """What changes whenever a file of a checkpoint changes: its inode, size and times."""
+    stats = ((file.name, file.stat()) for file in path.iterdir())
+    return {name: (s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in stats}
 
 
 def _write_state(path: Path, tensors: Mapping[str, Tensor]) -> FileRecord:
-    """Write a file of tensors, without a copy of them in memory; what was written."""
-    size, total = 0, hashlib.sha256()
+    """Write a file of tensors without a copy of them in memory; return its size and checksum."""
+    size, digest = 0, hashlib.sha256()
 
     def write(file: BinaryIO) -> None:
         nonlocal size
-        for piece in tensorfile.iter_chunks(tensors):
-            file.write(piece)
-            total.update(piece)
-            size += len(piece)
+        for chunk in safetensors_io.iter_chunks(tensors):
+            file.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
 
     write_durably(path, write)
-    return FileRecord(size, total.hexdigest())
+    return FileRecord(size, digest.hexdigest())

@@ -1,1 +1,1 @@
-"""Parallel."""
+"""How several processes train one model: data parallelism and fully sharded data parallelism."""

@@ -1,11 +1,11 @@
-"""What one process holds of a model that several train together.
+"""How the processes of a run share one model: the interface, and data parallelism.
 
-The training loop asks it for the weights to change, for the gradients of a step, for the whole
-model to look at, and for what to write and to read. `Copies` is data parallelism: everybody has
-everything. `sharding.py` is the other way: everybody has a part.
+The trainer calls a `ParallelStrategy` for the weights to update, for the reduction of gradients,
+for the whole model in evaluation, and for checkpoints. With `DataParallel` every process holds the
+whole model; with `FullyShardedDataParallel` (`fsdp.py`) each holds a part of every weight.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Generic, Protocol, TypeVar
 
@@ -15,105 +15,130 @@ from jumok.models.weights import load_weights, named_weights
 from jumok.processes import ProcessGroup
 from jumok.training.checkpoints.checkpoint import Checkpoint
 from jumok.training.checkpoints.store import CheckpointStore, CheckpointWriter
-from jumok.training.ema_decay import EMA
+from jumok.training.ema import EMA
 from jumok.training.parallel.all_reduce import all_reduce_gradients, deterministic_tree_reduce
 
-B = TypeVar("B", contravariant=True)
+BatchT = TypeVar("BatchT", contravariant=True)
 
 
-class Find(Protocol):
-    """Add the gradients of one batch of a step; an idle one is gone through and counts nothing."""
+class ParallelStrategy(Protocol[BatchT]):
+    """How one process takes part in the training of a model.
 
-    def __call__(self, shard: int, *, idle: bool = False) -> None:
-        """`shard` is the number of the batch in its step."""
-
-
-class ParallelStrategy(Protocol[B]):
-    """The part of a training that lies in this process."""
+    A step calls `zero_grad`, then for each microbatch of this process `loss`, the backward pass
+    and `collect_gradients`, then `reduce_gradients`.
+    """
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
-        """The weights, or parts of them, that this process changes, by their plain names."""
+        """The weights that this process updates, or its part of them, by the model's names."""
 
     @property
     def is_writer(self) -> bool:
-        """Whether this process has files of every checkpoint to write."""
+        """Whether this process writes files of a checkpoint."""
 
-    def loss(self, batch: B) -> Tensor:
+    @property
+    def n_idle_microbatches(self) -> int:
+        """How many more backward passes this process must join, each with zero gradients."""
+
+    def loss(self, batch: BatchT) -> Tensor:
         """The loss of a batch: ()."""
 
-    def gradients(self, shards: Sequence[int], n: int, find: Find) -> None:
-        """The gradients of all n batches of a step, of which this process finds `shards`."""
+    def zero_grad(self) -> None:
+        """Drop all gradients before a step."""
+
+    def collect_gradients(self) -> None:
+        """Take in the gradients of one microbatch after its backward pass."""
+
+    def reduce_gradients(self) -> None:
+        """Sum the gradients of the step over all processes, into `parameters`."""
 
     def gradient_norm(self) -> Tensor:
-        """The norm of all gradients of the model together: ()."""
+        """The norm of all gradients of the model: ()."""
 
     def unsharded(self) -> AbstractContextManager[None]:
-        """Inside, the modules have their whole weights, and may be called one without another."""
+        """Context in which every module has its whole weights and can be called by itself."""
 
-    def with_ema(self, average: EMA) -> AbstractContextManager[None]:
-        """The same with the average for weights, where there is one."""
+    def with_ema(self, ema: EMA) -> AbstractContextManager[None]:
+        """Context in which the model has the averaged weights, if there are any."""
 
     def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """Where this process commits what it holds."""
+        """The writer of this process's part of a checkpoint."""
 
     def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
-        """What it goes on with, by state and name; the weights are taken already."""
+        """Load the weights; return this process's tensors of every state, by state and name."""
 
     def load_best(self, best: Checkpoint) -> None:
-        """Leave a checkpoint's average, or its weights, in the whole and plain model."""
+        """Load the averaged weights of a checkpoint, or its weights, into the whole model."""
 
 
-class DataParallel(Generic[B]):
-    """Every process holds all of the weights, and rank 0 writes them down."""
+class DataParallel(Generic[BatchT]):
+    """Every process holds the whole model; rank 0 writes the checkpoints.
+
+    With `strict` the gradients of n microbatches a step are summed in a fixed tree.
+    """
+
+    n_idle_microbatches = 0
 
     def __init__(
         self,
         model: nn.Module,
-        loss: Callable[[B], Tensor],
+        loss: Callable[[BatchT], Tensor],
         processes: ProcessGroup,
+        n_microbatches: int,
         *,
         strict: bool,
     ) -> None:
-        self.model, self.processes, self.strict = model, processes, strict
-        self.loss = loss
+        self.model, self.loss, self.processes = model, loss, processes
+        self.n_microbatches, self.strict = n_microbatches, strict
         self.parameters = named_weights(model)
         self.is_writer = processes.rank == 0
+        self._tree: Iterator[None] | None = None
 
-    def gradients(self, shards: Sequence[int], n: int, find: Find) -> None:
-        """Those of this process first, then the sum over all; or one tree over all batches."""
+    def zero_grad(self) -> None:
+        """Drop all gradients; with `strict`, begin a new tree."""
         weights = self.parameters.values()
+        for parameter in weights:
+            parameter.grad = None
         if self.strict:
-            deterministic_tree_reduce(weights, n, self.processes, find)
+            self._tree = deterministic_tree_reduce(weights, self.n_microbatches, self.processes)
+
+    def collect_gradients(self) -> None:
+        """With `strict`, move them into the tree; otherwise they accumulate in the weights."""
+        if self._tree is not None:
+            next(self._tree)
+
+    def reduce_gradients(self) -> None:
+        """Sum over the tree, or all-reduce the accumulated gradients."""
+        if self._tree is not None:
+            for _ in self._tree:
+                raise AssertionError("more microbatches than backward passes")
         else:
-            for shard in shards:
-                find(shard)
-            all_reduce_gradients(weights, self.processes)
+            all_reduce_gradients(self.parameters.values(), self.processes)
 
     def gradient_norm(self) -> Tensor:
-        """Of the gradients that are the same everywhere."""
+        """The norm of the reduced gradients, the same on every rank."""
         gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
         return nn.utils.get_total_norm(gradients)
 
     def unsharded(self) -> AbstractContextManager[None]:
-        """It always is."""
+        """The model is always whole."""
         return nullcontext()
 
-    def with_ema(self, average: EMA) -> AbstractContextManager[None]:
-        """By exchange: nothing is copied."""
-        return average.swap()
+    def with_ema(self, ema: EMA) -> AbstractContextManager[None]:
+        """Swap the weights with their averages, without a copy."""
+        return ema.swap()
 
     def checkpoint_writer(self, store: CheckpointStore) -> CheckpointWriter:
-        """One file a state."""
+        """The store itself: one file a state."""
         return store
 
     def load(self, checkpoint: Checkpoint) -> dict[str, dict[str, Tensor]]:
-        """Everything."""
+        """Load every tensor."""
         states = checkpoint.load()
         load_weights(self.model, states["model"])
         return states
 
     def load_best(self, best: Checkpoint) -> None:
-        """By the names of the weights."""
+        """Load by the names of the weights."""
         states: Mapping[str, Mapping[str, Tensor]] = best.load()
         load_weights(self.model, states.get("average", states["model"]))

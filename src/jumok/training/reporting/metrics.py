@@ -1,11 +1,11 @@
-"""What a training said of itself: one line for each report, and a row for each evaluation.
+"""Metrics of a run: one line for each record, and one row for each evaluation.
 
-    RUN/metrics.jsonl    every report, appended at once, on disk before the checkpoint it is in;
-                         a resumed run cuts off what it will redo
+    RUN/metrics.jsonl    every record, appended at once and synced to disk before the checkpoint of
+                         its step; a resumed run drops the records that it will write again
     RUN/history.csv      one row for each evaluation on the development split
     RUN/history.png      the same as curves
 
-The files for people are made from metrics.jsonl and can be made again from it at any time.
+history.csv and history.png are derived from metrics.jsonl and can be rewritten at any time.
 """
 
 import csv
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from jumok.atomic_io import storage_errors, write_atomically
 from jumok.errors import InputError
 from jumok.fonts import save_figure
-from jumok.training.better import LOWER_IS_BETTER
 from jumok.training.reporting.curves import BLUE, GREY, ORANGE, Chart, Curve, draw_charts
+from jumok.training.state import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,7 +45,7 @@ def train_record(
     tokens_per_second: float,
     seconds: float,
 ) -> LogRecord:
-    """What a training says of a step."""
+    """A record of a training step."""
     return {
         "kind": "train",
         "step": step,
@@ -60,7 +60,7 @@ def train_record(
 def dev_record(
     *, step: int, epoch: float, loss: float, score: float, metric: str, seconds: float
 ) -> LogRecord:
-    """What a training says of an evaluation on the development split."""
+    """A record of an evaluation on the development split."""
     return {
         "kind": "dev",
         "step": step,
@@ -74,12 +74,12 @@ def dev_record(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """One row: what was learnt since the row before, and the score then reached."""
+    """One row: the training since the previous row, and the score after it."""
 
     epoch: float
     step: int
-    loss: float | None  # mean of the reports since the last evaluation
-    dev_loss: float | None  # None: trained on, but not evaluated since
+    loss: float | None  # mean of the records since the last evaluation
+    dev_loss: float | None  # None: not evaluated since
     score: float | None
     metric: str
     tokens_per_second: float | None
@@ -87,12 +87,11 @@ class Evaluation:
 
 
 class MetricsLog:
-    """The reports of the run in `folder`: written as they come, kept for the pictures.
+    """The records of the run in `folder`: appended to metrics.jsonl and kept for the curves.
 
-    A new run starts at step 0; a resumed one keeps the reports up to `resumed_step` and the next
-    follow them, so that an interrupted run tells the same story as one that was not. A report
-    belongs to a checkpoint when it is written before it. Of many processes one alone has a file:
-    what another reports is not `kept`.
+    A resumed run keeps the records up to `resumed_step` and appends to them, so that an interrupted
+    run has the same records as an uninterrupted one. A record belongs to a checkpoint if it is
+    written before it. Of several processes only one is `enabled`; the others write nothing.
 
     >>> import tempfile
     >>> history = History(Path(tempfile.mkdtemp()))
@@ -105,7 +104,7 @@ class MetricsLog:
     """
 
     def __init__(self, folder: Path, resumed_step: int = 0, *, enabled: bool = True) -> None:
-        """Keep the reports up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
+        """Read the records up to `resumed_step`. Raises InputError for a damaged metrics.jsonl."""
         self.folder, self.enabled = folder, enabled
         self.records: list[LogRecord] = []
         if not enabled:
@@ -116,7 +115,7 @@ class MetricsLog:
         write_atomically(file, "".join(map(_line, self.records)).encode())
 
     def write(self, record: LogRecord) -> None:
-        """Add one report. Raises InputError for a report that lacks something."""
+        """Append one record. Raises InputError for an incomplete one, StorageError."""
         _check(record)
         if not self.enabled:
             return
@@ -126,7 +125,7 @@ class MetricsLog:
         self.records.append(record)
 
     def sync(self) -> None:
-        """Force all reports to disk: those of a committed step are never written again."""
+        """Sync all records to disk: those of a committed step are never written again."""
         if not self.enabled:
             return
         path = self.folder / METRICS
@@ -134,17 +133,17 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def write_summaries(self, title: str = "") -> None:
-        """Write history.csv and history.png anew."""
+        """Write history.csv and history.png."""
         write_atomically(self.folder / "history.csv", to_csv(evaluations(self.records)).encode())
         save_figure(draw_charts(charts(self.records), title), self.folder / "history.png")
 
 
 def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
-    """The reports in a metrics.jsonl; damage at its end, left by a kill, is none.
+    """The records of a metrics.jsonl; damage at its end, left by a kill, is ignored.
 
-    A power cut may leave whole lines behind the damage; where nobody wants what is after the step
-    `until`, those of later steps go with it. Raises StorageError for a file that cannot be read,
-    InputError for damage before a report that is wanted.
+    A power cut may leave complete lines after the damage; if records after the step `until` are not
+    needed, those of later steps are dropped with it. Raises StorageError for a file that cannot be
+    read, InputError for damage before a record that is needed.
     """
     with storage_errors(f"{file}: cannot be read"):
         lines = file.read_bytes().splitlines(keepends=True)
@@ -156,7 +155,7 @@ def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
             _check(record)
         except (ValueError, RecursionError) as error:
             damage = damage or InputError(
-                f"{file}, line {number} is not a report ({error}); restore the file or remove it"
+                f"{file}, line {number} is not a record ({error}); restore the file or remove it"
             )
             continue
         if damage is None:
@@ -167,15 +166,15 @@ def read_records(file: Path, until: int | None = None) -> list[LogRecord]:
 
 
 def evaluations(records: Iterable[LogRecord]) -> list[Evaluation]:
-    """One row for each evaluation; reports after the last one make a row without a score."""
+    """One row for each evaluation; records after the last one make a row without a score."""
     rows: list[Evaluation] = []
-    since: list[LogRecord] = []
+    pending: list[LogRecord] = []
     for record in records:
-        since.append(record)
+        pending.append(record)
         if record["kind"] == "dev":
-            rows.append(_row(since))
-            since = []
-    return [*rows, _row(since)] if since else rows
+            rows.append(_row(pending))
+            pending = []
+    return [*rows, _row(pending)] if pending else rows
 
 
 def best_evaluation(rows: Sequence[Evaluation]) -> Evaluation | None:
@@ -188,7 +187,7 @@ def best_evaluation(rows: Sequence[Evaluation]) -> Evaluation | None:
 
 
 def to_csv(rows: Iterable[Evaluation]) -> str:
-    """The rows as CSV with a header line; what is unknown is empty."""
+    """The rows as CSV with a header line; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(field.name for field in fields(Evaluation))
@@ -197,15 +196,15 @@ def to_csv(rows: Iterable[Evaluation]) -> str:
 
 
 def charts(records: Iterable[LogRecord]) -> list[Chart]:
-    """Loss and score over the epochs, as note 002 shows both; no score chart without a score."""
+    """Charts of the loss and the score over the epochs; no score chart without a score."""
     records = list(records)
     rows = evaluations(records)
-    learnt = tuple((row.epoch, row.loss) for row in rows if row.loss is not None)
+    means = tuple((row.epoch, row.loss) for row in rows if row.loss is not None)
     loss = Chart(
         "loss",
         (
             Curve("train, each report", _points(records, "train", "loss"), GREY, faint=True),
-            Curve("train", learnt, BLUE),
+            Curve("train", means, BLUE),
             Curve("dev", _points(records, "dev", "loss"), ORANGE),
         ),
     )
@@ -217,17 +216,17 @@ def charts(records: Iterable[LogRecord]) -> list[Chart]:
 
 
 def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
-    """The rows for the screen, the best one marked."""
+    """The rows as a table for the terminal, the best one marked."""
     from rich.table import Table
 
     metric = next((row.metric for row in rows if row.metric), "score")
-    shown = Table(box=None, header_style="bold")
+    result = Table(box=None, header_style="bold")
     for heading in ("epoch", "step", "loss", "dev loss", metric, "tokens/s", "time"):
-        shown.add_column(heading, justify="right")
+        result.add_column(heading, justify="right")
     top = best_evaluation(rows)
     for row in rows:
         mark = "★ " if row is top else ""
-        shown.add_row(
+        result.add_row(
             f"{row.epoch:.2f}",
             f"{row.step:,}",
             _number(row.loss),
@@ -237,7 +236,7 @@ def evaluation_table(rows: Sequence[Evaluation]) -> "Table":
             format_duration(row.seconds),
             style="bold" if row is top else None,
         )
-    return shown
+    return result
 
 
 def format_duration(seconds: float) -> str:
@@ -251,80 +250,83 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
 
 
-def _row(since: Sequence[LogRecord]) -> Evaluation:
-    """Sum up the reports since the last evaluation; the newest may be the next one."""
-    last = since[-1]
+def _row(records: Sequence[LogRecord]) -> Evaluation:
+    """Summarize the records after an evaluation, up to and including the next one."""
+    last = records[-1]
     dev = last if last["kind"] == "dev" else None
     return Evaluation(
         epoch=_value(last, "epoch") or 0.0,
         step=_step(last),
-        loss=_mean(since, "loss"),
+        loss=_mean(records, "loss"),
         dev_loss=None if dev is None else _value(dev, "loss"),
         score=None if dev is None else _value(dev, "score"),
         metric="" if dev is None else str(dev["metric"]),
-        tokens_per_second=_mean(since, "tokens_per_second"),
+        tokens_per_second=_mean(records, "tokens_per_second"),
         seconds=_value(last, "seconds") or 0.0,
     )
 
 
 def _mean(records: Iterable[LogRecord], key: str) -> float | None:
-    """The mean over the training reports, None where there is none."""
+    """The mean over the training records; None without any."""
     values = [_value(record, key) for record in records if record["kind"] == "train"]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def _points(records: Iterable[LogRecord], kind: str, key: str) -> tuple[tuple[float, float], ...]:
-    """(epoch, value) of every report of this kind that has a finite value."""
+    """(epoch, value) of every record of this kind with a finite value."""
     pairs = ((_value(r, "epoch"), _value(r, key)) for r in records if r["kind"] == kind)
     return tuple((x, y) for x, y in pairs if x is not None and y is not None)
 
 
 def _value(record: LogRecord, key: str) -> float | None:
-    """A finite number of a report, else None."""
+    """The value if it is a finite number, else None."""
     value = record[key]
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _step(record: LogRecord) -> int:
-    """The step of a checked report."""
+    """The step of a checked record."""
     return int(record["step"] or 0)
 
 
 def _check(record: object) -> None:
-    """Refuse what is no report."""
+    """Raises InputError for anything but a complete record."""
     kind = record.get("kind") if isinstance(record, Mapping) else None
     if not isinstance(record, Mapping) or not isinstance(kind, str) or kind not in REQUIRED:
         raise InputError(
-            f"a report of kind {ascii(kind)[:40]} came; it is one of {', '.join(REQUIRED)}"
+            f"the kind of a record must be one of {', '.join(REQUIRED)}, got {ascii(kind)[:40]}"
         )
     missing = [key for key in REQUIRED[kind] if key not in record]
     if missing:
-        raise InputError(f"a {kind} report came without {', '.join(missing)}; add it")
+        raise InputError(f"a {kind} record must have {', '.join(missing)}; add it")
     if not isinstance(record["step"], int):
-        raise InputError(f"a report of step {record['step']!r} came; a step is a whole number")
+        raise InputError(f"step must be a whole number, got {record['step']!r}")
     texts = ("kind", "metric")
     for key, value in record.items():
         if not (_is_text(key) and _is_value(value)):
-            raise InputError(f"{ascii(key)[:40]} is {ascii(value)[:40]}; give a number or a text")
+            raise InputError(
+                f"{ascii(key)[:40]} must be a number or a text, got {ascii(value)[:40]}"
+            )
         if key in REQUIRED[kind] and isinstance(value, str) is not (key in texts):
-            raise InputError(f"{key} is {ascii(value)[:40]}; metrics are texts, others numbers")
+            expected = "a text" if key in texts else "a number"
+            raise InputError(f"{key} must be {expected}, got {ascii(value)[:40]}")
 
 
 def _is_value(value: object) -> bool:
-    """Whether this can stand in a report: a number that a float can hold, a text, nothing."""
+    """Whether a record may contain this: a number that a float can hold, a text, or None."""
     if isinstance(value, int):
         return abs(value) < 2**63
     return value is None or isinstance(value, float) or _is_text(value)
 
 
 def _is_text(value: object) -> bool:
-    """Whether this is a text that can be written."""
-    return isinstance(value, str) and not any("\ud800" <= sign <= "\udfff" for sign in value)
+    """Whether this is a text that can be encoded as UTF-8."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _line(record: LogRecord) -> str:
-    """One line of metrics.jsonl; NaN and infinity, which JSON does not know, become null."""
+    """One line of metrics.jsonl; NaN and infinity, which JSON does not have, become null."""
     known = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in record.items()
@@ -333,5 +335,5 @@ def _line(record: LogRecord) -> str:
 
 
 def _number(value: float | None) -> str:
-    """Four decimals, or a dash for what is unknown."""
+    """Four decimals, or a dash for an unknown value."""
     return "–" if value is None else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""What a person watches while a model trains: one moving line on stderr, silent in a pipe."""
+"""The progress bar of a training, on stderr; hidden if stderr is not a terminal."""
 
 import sys
 import time
@@ -7,12 +7,12 @@ from typing import Self
 
 
 class ProgressBar:
-    """Step, loss, score, tokens a second and time left, drawn by rich on a terminal only.
+    """Step, loss, score, tokens per second and remaining time, drawn by rich on a terminal only.
 
-    A quiet one says nothing: of many processes one speaks.
+    With `quiet` it prints nothing: of several processes only one reports.
     """
 
-    def __init__(self, done: float = 0.0, *, quiet: bool = False) -> None:
+    def __init__(self, progress: float = 0.0, *, quiet: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -26,7 +26,7 @@ class ProgressBar:
             disable=quiet or not sys.stderr.isatty(),
         )
         self._task = self._bar.add_task("", total=1.0)
-        self._bar.update(self._task, completed=done)
+        self._bar.update(self._task, completed=progress)
         self._score = ""
 
     def __enter__(self) -> Self:
@@ -41,36 +41,36 @@ class ProgressBar:
     ) -> None:
         self._bar.stop()
 
-    def update(self, done: float, step: int, loss: float, tokens_per_second: float) -> None:
-        """Move the line: `done` runs from 0 to 1."""
+    def update(self, progress: float, step: int, loss: float, tokens_per_second: float) -> None:
+        """Redraw the bar; `progress` is from 0 to 1."""
         text = f"step {step}  loss {loss:.4f}{self._score}  {tokens_per_second:,.0f} tokens/s"
-        self._bar.update(self._task, completed=done, description=text)
+        self._bar.update(self._task, completed=progress, description=text)
 
     def log(self, text: str, score: str = "") -> None:
-        """A line that stays, above the moving one; on a terminal or not."""
+        """Print a line above the bar, on a terminal or not; the bar shows `score` from now on."""
         self._score = f"  {score}" if score else self._score
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Throughput:
-    """Real tokens a second since the last reading, and seconds since the beginning."""
+    """Tokens per second since the last reading, and seconds since the start."""
 
     def __init__(self, seconds_before: float = 0.0) -> None:
-        self._begin = time.monotonic() - seconds_before
+        self._start = time.monotonic() - seconds_before
         self._last = time.monotonic()
         self._tokens = 0
 
     @property
     def seconds(self) -> float:
-        """Seconds of training and evaluating, those before a resume included."""
-        return time.monotonic() - self._begin
+        """Seconds of training and evaluation, including those before a resume."""
+        return time.monotonic() - self._start
 
     def count(self, tokens: int) -> None:
-        """So many more real tokens are done."""
+        """Add tokens, not counting padding."""
         self._tokens += tokens
 
     def read(self) -> float:
-        """Tokens a second since the last reading."""
+        """Tokens per second since the last reading."""
         now = time.monotonic()
         speed = self._tokens / max(now - self._last, 1e-9)
         self._last, self._tokens = now, 0

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.training.nonfinite import find_first_nonfinite
+from jumok.training.bad_steps import find_first_nonfinite
 
 
 def network() -> nn.Sequential:
