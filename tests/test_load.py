@@ -157,9 +157,7 @@ def test_ids_that_are_none_are_refused(classifier: Pipeline, writer: Pipeline, a
             getattr(writer, ask)(fine, decoder_input_ids=target)
     with pytest.raises(ValueError, match=r"input_ids must be integers .*, got torch.int64 \(2,\)"):
         getattr(classifier, ask)(torch.tensor([5, 6]))
-    with pytest.raises(
-        ValueError, match=r"of shape \(texts, tokens\), got torch\.float32"
-    ):
+    with pytest.raises(ValueError, match=r"of shape \(texts, tokens\), got torch\.float32"):
         getattr(classifier, ask)(torch.tensor([[0.5]]))
     with pytest.raises(ValueError, match=r"attention_mask must have the shape of .*, got \(1, 3\)"):
         getattr(classifier, ask)(fine, torch.tensor([[1, 1, 1]]))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import jumok
 from jumok.errors import InputError
 from jumok.interpret import tracing
-from jumok.interpret.recorder import backbones
+from jumok.interpret.recorder import backbones_by_side
 from jumok.interpret.schema import Tokens
 from jumok.interpret.trace import Trace
 from jumok.interpret.trace_writer import NO_PARAMETERS
@@ -79,7 +79,7 @@ def assert_true(loaded: Pipeline, made: Trace) -> None:
             place = {"cross": f"decoder.stack.layers.{layer}.cross_attention"}.get(
                 block.name, f"{block.name}.stack.layers.{layer}.self_attention"
             )
-            lone = loaded.model in backbones(loaded.model).values()
+            lone = loaded.model in backbones_by_side(loaded.model).values()
             weights = seen[place.partition(".")[2] if lone else place][0].numpy()
             for number in range(made.info.sequences):
                 real = np.array(made.info.tokens(block.queries, number).real, bool)
@@ -372,7 +372,9 @@ def test_wrong_questions_are_refused_in_one_sentence(call: dict[str, Any], said:
 def without_head(model: nn.Module, block: str, layer: int, head: int) -> nn.Module:
     """A copy of the model in which W_O is zero where that head arrives."""
     other = copy.deepcopy(model)
-    found = backbones(other)["source" if block == "encoder" else "target"].stack.layers[layer]
+    found = backbones_by_side(other)["source" if block == "encoder" else "target"].stack.layers[
+        layer
+    ]
     attention = found.cross_attention if block == "cross" else found.self_attention
     K = attention.output.in_features // attention.n_heads
     with torch.no_grad():

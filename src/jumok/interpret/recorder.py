@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from jumok.interpret.schema import Block, BlockName, ModelInfo, Side
 from jumok.models import Decoder, Encoder, TransformerConfig
+from jumok.models.backbones import backbones
 from jumok.nn.attention import MultiHeadAttention
 from jumok.nn.hooks import HookPoint
 from jumok.nn.layer import ResidualNorm, TransformerLayer
@@ -39,22 +40,16 @@ class AttentionModule(NamedTuple):
     module: MultiHeadAttention
 
 
-def backbones(model: nn.Module) -> dict[Side, Encoder | Decoder]:
-    """What reads and what writes in a model: its encoder, its decoder, or both."""
-    parts = [model, *(getattr(model, name, None) for name in ("encoder", "decoder"))]
-    found: dict[Side, Encoder | Decoder] = {}
-    for part in parts:
-        if isinstance(part, Encoder):
-            found["source"] = part
-        elif isinstance(part, Decoder):
-            found["target"] = part
-    return found
+def backbones_by_side(model: nn.Module) -> dict[Side, Encoder | Decoder]:
+    """The backbones of a model by the side of a trace that they process."""
+    names: dict[str, Side] = {"encoder": "source", "decoder": "target"}
+    return {names[name]: backbone for name, backbone in backbones(model).items()}
 
 
 def attention_modules(model: nn.Module) -> list[AttentionModule]:
     """All attentions of a model: the encoder's, the decoder's own, those that look back."""
     found: list[AttentionModule] = []
-    for side, tower in backbones(model).items():
+    for side, tower in backbones_by_side(model).items():
         own: BlockName = "encoder" if side == "source" else "decoder"
         layers = _layers(tower)
         found += [AttentionModule(own, i, layer.self_attention) for i, layer in enumerate(layers)]
@@ -96,8 +91,8 @@ def describe_blocks(model: nn.Module) -> tuple[Block, ...]:
 
 def model_info(model: nn.Module, config: TransformerConfig, family: str) -> ModelInfo:
     """The measures of a model as a header has them."""
-    sides = backbones(model)
-    kind = "encoder_decoder" if len(sides) == 2 else "encoder" if "source" in sides else "decoder"
+    names = list(backbones(model))
+    kind = "encoder_decoder" if len(names) == 2 else names[0]
     return ModelInfo(
         kind=kind,  # type: ignore[arg-type]  # one of the three
         family=family,
@@ -125,7 +120,11 @@ def record(model: nn.Module) -> Iterator[Recorded]:
     so the hooks are heard.
     """
     seen: Recorded = {}
-    hooks = [hook for side, tower in backbones(model).items() for hook in _hook(side, tower, seen)]
+    hooks = [
+        hook
+        for side, tower in backbones_by_side(model).items()
+        for hook in _hook(side, tower, seen)
+    ]
     try:
         yield seen
     finally:
@@ -144,7 +143,7 @@ def to_arrays(seen: Recorded) -> dict[str, Array]:
 def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
     """What is added whatever the text: positions of so many tokens, segments, angles."""
     found: Recorded = {}
-    for side, tower in backbones(model).items():
+    for side, tower in backbones_by_side(model).items():
         embedding = tower.embedding
         if embedding.positions is not None:
             device = embedding.tokens.weight.device
@@ -162,7 +161,7 @@ def constant_tensors(model: nn.Module, lengths: dict[Side, int]) -> Recorded:
 def parameter_tensors(model: nn.Module) -> Recorded:
     """The weights of the layers, so that their sums can be made again elsewhere."""
     found: Recorded = {}
-    for side, tower in backbones(model).items():
+    for side, tower in backbones_by_side(model).items():
         for i, layer in enumerate(_layers(tower)):
             for name, parameter in layer.named_parameters():
                 part, _, rest = name.partition(".")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
+from jumok.models.backbones import backbones
 from jumok.models.decoder import Decoder
 from jumok.models.encoder import Encoder
 from jumok.models.encoder_decoder import EncoderDecoder
@@ -51,11 +52,11 @@ class NativeModel:
         if reason is not None:
             raise KernelError(reason)
         assert isinstance(model, GenerativeModel)
-        backbones = _backbones(model)
-        self.has_encoder = "encoder" in backbones
+        parts = backbones(model)
+        self.has_encoder = "encoder" in parts
         self.max_length = model.decoder.embedding.max_length
         self.vocabulary_size = model.output.out_features
-        source = backbones["encoder" if self.has_encoder else "decoder"]
+        source = parts["encoder" if self.has_encoder else "decoder"]
         self.source_vocabulary_size = source.embedding.tokens.weight.shape[0]
         self._weights = PackedWeights(_model_dims(model), precision, on_packed)
         self._derived_bytes = 0
@@ -124,16 +125,10 @@ _SUPPORTED = (
 )
 
 
-def _backbones(model: GenerativeModel) -> dict[str, Encoder | Decoder]:
-    """The encoder, if there is one, and the decoder."""
-    encoder = getattr(model, "encoder", None)
-    return ({} if encoder is None else {"encoder": encoder}) | {"decoder": model.decoder}
-
-
 def _model_dims(model: GenerativeModel) -> ModelDims:
     """The dimensions of the model, read from its modules rather than from its config."""
     decoder = model.decoder
-    n_layers = {side: len(layers_of(part.stack)) for side, part in _backbones(model).items()}
+    n_layers = {side: len(layers_of(part.stack)) for side, part in backbones(model).items()}
     return ModelDims(
         d_model=decoder.embedding.tokens.embedding_dim,
         encoder_layers=n_layers.get("encoder", 0),
@@ -150,7 +145,7 @@ def _linears(model: GenerativeModel) -> Iterator[tuple[str, LinearLike]]:
     """Every linear map and embedding table, under its name in kernel/transformer.h."""
     yield "output", model.output
     tables = {"encoder": "source", "decoder": "target"}
-    for side, part in _backbones(model).items():
+    for side, part in backbones(model).items():
         if part.embedding.tokens.weight is not model.output.weight:
             yield tables[side], part.embedding.tokens
         yield from stack_linears(side, part.stack)
@@ -158,7 +153,7 @@ def _linears(model: GenerativeModel) -> Iterator[tuple[str, LinearLike]]:
 
 def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
     """The norms and position tables, under their names in kernel/transformer.h."""
-    for side, part in _backbones(model).items():
+    for side, part in backbones(model).items():
         yield from norm_vectors(f"{side}.embedding_norm", part.embedding.norm)
         yield from stack_vectors(side, part.stack, part.embedding.max_length)
         table = _position_table(part)
@@ -168,7 +163,7 @@ def _vectors(model: GenerativeModel) -> Iterator[tuple[str, Tensor]]:
 
 def _derived_tables(model: GenerativeModel) -> Iterator[str]:
     """The names of tables computed from other weights: sines, cosines, expanded biases."""
-    for side, part in _backbones(model).items():
+    for side, part in backbones(model).items():
         yield from (f"{side}.cosine", f"{side}.sine", f"{side}.relative")
         if not isinstance(part.embedding.positions, LearnedPositions):
             yield f"{side}.positions"

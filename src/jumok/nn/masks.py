@@ -26,7 +26,7 @@ class AttentionMask:
     @classmethod
     def of(cls, mask: "Mask", *, causal: bool = False) -> "AttentionMask":
         """`mask` itself if it is an AttentionMask, else one that hides padding (`from_padding`)."""
-        return mask if isinstance(mask, cls) else cls.from_padding(mask, causal=causal)
+        return mask if isinstance(mask, AttentionMask) else cls.from_padding(mask, causal=causal)
 
     @classmethod
     def from_padding(cls, mask: Tensor | None, *, causal: bool = False) -> "AttentionMask":
