@@ -1,4 +1,4 @@
-/** The form that runs the model behind the page: a text, an optional target, and the decoding method. */
+/** The form that runs the live model: a text, an optional target, and the decoding method. */
 
 import { computed, signal } from "@preact/signals";
 import { busy, currentTrace, liveModel, muted, type Request, runModel, sessionError } from "../state/session";

@@ -13,7 +13,7 @@ import * as state from "./state";
 export const currentTrace = signal<Trace | null>(null);
 /** Its name on the server; null without a server. */
 export const traceId = signal<string | null>(null);
-/** The model behind the page; null: the page shows a file. */
+/** The live model of the server; null: the page shows a file. */
 export const liveModel = signal<LiveModel | null>(null);
 /** Whether a trace is loading, and why the last one failed. */
 export const busy = signal(false);

@@ -15,7 +15,7 @@ export const sequence = signal(0);
 export const block = signal<BlockName>("encoder");
 export const layer = signal(0);
 export const head = signal(0);
-/** Up to four heads to compare; empty: the head in focus alone. */
+/** Up to four heads to compare; empty: only the focused head. */
 export const pinned = signal<readonly HeadLocation[]>([]);
 
 /** Locked rows and columns, as numbers of pieces; null: none. */

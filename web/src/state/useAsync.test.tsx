@@ -13,15 +13,15 @@ it("an error clears the value, the next value clears the error", async () => {
     if (head.value === 1) throw new Error("no head 1");
     return `head ${head.value}`;
   };
-  function Told() {
+  function Status() {
     const { value, error } = useAsync(fetched);
     return <p>{`${value} / ${error}`}</p>;
   }
-  const says = (text: string) => vi.waitFor(() => expect(document.body.textContent).toBe(text));
-  render(<Told />, document.body);
-  await says("head 0 / null");
+  const waitForText = (text: string) => vi.waitFor(() => expect(document.body.textContent).toBe(text));
+  render(<Status />, document.body);
+  await waitForText("head 0 / null");
   head.value = 1;
-  await says("null / no head 1");
+  await waitForText("null / no head 1");
   head.value = 2;
-  await says("head 2 / null");
+  await waitForText("head 2 / null");
 });

@@ -4,7 +4,7 @@ import { api } from "./api";
 import { type ByteSource, MemoryByteSource } from "./byteSource";
 import { Trace } from "./trace";
 
-/** The response of `/api/model`: the model behind the page. */
+/** The response of `/api/model`: the live model of the server. */
 export interface LiveModel {
   readonly title: string;
   readonly task: string | null;

@@ -161,7 +161,7 @@ function NotRecorded() {
 
 function sourceOf(step: Step, data: LayerData, matrix: StepMatrix | undefined): keyof typeof sources {
   if (step.id === "project" && matrix?.name === "Q") return "project_query";
-  if (step.id === "widen" && data.model.gated) return "widen_gated";
+  if (step.id === "feed_forward_up" && data.model.gated) return "feed_forward_up_gated";
   return step.id;
 }
 

@@ -74,7 +74,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
         ? { ko: "쿼리는 디코더에서, 키와 값은 인코더에서 계산합니다.", en: "Queries come from the decoder, keys and values from the encoder." }
         : { ko: "이전 레이어의 출력.", en: "The output of the previous layer." },
   },
-  before: { title: NORM, description: { ko: "어텐션 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the attention." }, formula: norm },
+  pre_norm: { title: NORM, description: { ko: "어텐션 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the attention." }, formula: norm },
   project: {
     title: { ko: "W_Q W_K W_V", en: "W_Q W_K W_V" },
     description: { ko: "한 벡터의 세 투영: 찾는 것 Q, 찾아지는 이름 K, 전달할 내용 V.", en: "Three projections of one vector: what it looks for Q, how it is found K, what it provides V." },
@@ -125,7 +125,7 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     formula: () => math(sub("A", "t , s"), "=", frac(sup("e", sub("S", "t , s")), row(sub("Σ", "j"), sup("e", sub("S", "t , j"))))),
     remark: { ko: "마트: 달걀 12개를 사려다 달걀 10개, 오믈렛 1개, 치킨 윙 1개.", en: "The market: of 12 eggs to buy, 10 are eggs, one is an omelette, one a chicken wing." },
   },
-  mixed: {
+  weighted_sum: {
     title: { ko: "·V", en: "·V" },
     description: { ko: "값 벡터의 가중합을 계산합니다.", en: "The weighted sum of the value vectors." },
     formula: () => math(sub("head", "h"), "= A V"),
@@ -147,18 +147,18 @@ export const STEP_TEXTS: Readonly<Record<StepId, StepText>> = {
     formula: addNorm,
     remark: { ko: "여기에 레이어의 입력을 더하는 것은 흔한 버그입니다.", en: "Adding the input of the layer here is a common bug." },
   },
-  before_feed_forward: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the FFN." }, formula: norm },
-  widen: {
+  feed_forward_pre_norm: { title: NORM, description: { ko: "FFN 앞에서 행마다 정규화합니다.", en: "Each row is normalised before the FFN." }, formula: norm },
+  feed_forward_up: {
     title: { ko: "FFN 첫 번째 층", en: "FFN: first layer" },
     description: ({ model }) => ({ ko: `위치마다 차원을 늘리고 활성화 함수 f = ${model.activation}를 적용합니다.`, en: `Each position is projected to d_ff and passed through the activation f = ${model.activation}.` }),
     formula: ({ model }) => math("H = f ( X", sub("W", "1"), model.gated ? ") ⊙ X" : "+", model.gated ? sub("W", "g") : sub("b", "1"), model.gated ? "" : ")"),
     remark: { ko: "Conv1d로 구현하면 축이 바뀌어 크기가 [B, 4·D, T]입니다.", en: "In a Conv1d implementation the shape is [B, 4·D, T], with the axes swapped." },
   },
-  narrow: {
+  feed_forward_down: {
     title: { ko: "FFN 두 번째 층", en: "FFN: second layer" },
     description: { ko: "d_model 차원으로 되돌립니다.", en: "Projected back to d_model." },
     formula: () => math("Y = H", sub("W", "2"), "+", sub("b", "2")),
   },
   add_feed_forward: { title: ADD_NORM, description: RESIDUAL_TEXT, formula: addNorm },
-  closing: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "pre-norm 레이어의 최종 출력을 정규화합니다.", en: "The output of the pre-norm layers is normalised once." }, formula: norm },
+  final_norm: { title: { ko: "마지막 norm", en: "final norm" }, description: { ko: "pre-norm 레이어의 최종 출력을 정규화합니다.", en: "The output of the pre-norm layers is normalised once." }, formula: norm },
 };

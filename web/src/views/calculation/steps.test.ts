@@ -66,7 +66,7 @@ describe("the check", () => {
     const location: HeadLocation = { block: "encoder", layer: 0, head: 0, sequence: 0 };
     weights.data[3] += 1e-4; // in the cache of the trace
     const [softmax] = await sheets(trace, location, "softmax");
-    const [mixed] = await sheets(trace, location, "mixed");
+    const [mixed] = await sheets(trace, location, "weighted_sum");
     expect(softmax.check?.agrees).toBe(false);
     expect(softmax.check?.worst).toBeCloseTo(1e-4, 6);
     expect(mixed.check?.agrees).toBe(false);
@@ -82,9 +82,9 @@ describe("shapes", () => {
     expect(shape("embedding")).toEqual([[2, 7], [2, 7, 8]]);
     expect(shape("heads")).toEqual([[2, 7, 8], [2, 7, 2, 4], [2, 2, 7, 4]]);
     expect(shape("softmax")).toEqual([[2, 2, 7, 7]]);
-    expect(shape("mixed")).toEqual([[2, 2, 7, 7], [2, 2, 7, 4]]);
+    expect(shape("weighted_sum")).toEqual([[2, 2, 7, 7], [2, 2, 7, 4]]);
     expect(shape("concat")).toEqual([[2, 2, 7, 4], [2, 7, 2, 4], [2, 7, 8]]);
-    expect(shape("widen")).toEqual([[2, 7, 8], [2, 7, 16]]);
+    expect(shape("feed_forward_up")).toEqual([[2, 7, 8], [2, 7, 16]]);
     const [heads] = steps(trace, { block: "cross", layer: 0, head: 0, sequence: 0 }).filter(({ id }) => id === "heads");
     expect(heads.shapes()).toEqual([[2, 5, 8], [2, 5, 2, 4], [2, 2, 5, 4]]);
     expect(heads.shapes(7)).toEqual([[2, 7, 8], [2, 7, 2, 4], [2, 2, 7, 4]]);
@@ -133,8 +133,8 @@ describe("missing data", () => {
         for (const { check, note } of await step.load()) {
           expect(check?.agrees ?? true).toBe(true);
           if (!check) expect(note?.ko).toMatch(/./);
-          if (["dot", "scale", "mask", "softmax", "mixed", "concat"].includes(step.id)) expect(check?.agrees).toBe(true);
-          if (["sum", "project", "output", "widen", "narrow"].includes(step.id)) expect(check).toBeNull();
+          if (["dot", "scale", "mask", "softmax", "weighted_sum", "concat"].includes(step.id)) expect(check?.agrees).toBe(true);
+          if (["sum", "project", "output", "feed_forward_up", "feed_forward_down"].includes(step.id)) expect(check).toBeNull();
         }
   });
   it("vectors: the weights are shown without recomputing the scores", async () => {

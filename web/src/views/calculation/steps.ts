@@ -11,9 +11,9 @@ import { LayerData, positionsOf, type Vectors } from "./layerData";
 import { formatDotProduct, formatFactor, formatNumber, formatSum } from "./formatSum";
 
 export const STEP_IDS = [
-  "pieces", "ids", "embedding", "positions", "sum", "input", "before", "project", "heads", "rotate", "dot", "scale",
-  "bias", "mask", "softmax", "mixed", "concat", "output", "add_attention", "add_cross", "before_feed_forward", "widen",
-  "narrow", "add_feed_forward", "closing",
+  "pieces", "ids", "embedding", "positions", "sum", "input", "pre_norm", "project", "heads", "rotate", "dot", "scale",
+  "bias", "mask", "softmax", "weighted_sum", "concat", "output", "add_attention", "add_cross", "feed_forward_pre_norm", "feed_forward_up",
+  "feed_forward_down", "add_feed_forward", "final_norm",
 ] as const;
 export type StepId = (typeof STEP_IDS)[number];
 
@@ -85,7 +85,7 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["positions", sentences, () => positions(data)],
     ["sum", within, () => inputSum(data)],
     ["input", [[B, T, D]], (location.layer > 0 || data.part === "cross") && (() => input(data))],
-    ["before", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
+    ["pre_norm", within, model.norm_first && (() => preNorm(data, data.part, data.residual()))],
     ["project", (N) => [[B, N, D], [B, N, H * K]], () => project(data)],
     ["heads", (N) => [[B, N, H * K], [B, N, H, K], [B, H, N, K]], () => headVectors(data, false)],
     ["rotate", (N) => [[B, H, N, K], [B, H, N, K]], data.rotary && (() => headVectors(data, true))],
@@ -94,16 +94,16 @@ export function steps(trace: Trace, location: HeadLocation): readonly Step[] {
     ["bias", scores, trace.has(data.attentionName("bias")) && (() => bias(data))],
     ["mask", scores, () => mask(data)],
     ["softmax", scores, () => softmax(data)],
-    ["mixed", [[B, H, T, S], [B, H, T, K]], () => weightedValues(data)],
+    ["weighted_sum", [[B, H, T, S], [B, H, T, K]], () => weightedValues(data)],
     ["concat", [[B, H, T, K], [B, T, H, K], [B, T, H * K]], () => concat(data)],
     ["output", [[B, T, H * K], [B, T, D]], () => output(data)],
     ["add_attention", within, data.part === "attention" && (() => addNorm(data, "attention", data.residual()))],
     ["add_cross", within, data.hasCross && (() => addNorm(data, "cross", data.matrixOrNull(data.stepName("after_attention"))))],
-    ["before_feed_forward", within, model.norm_first && (() => preNorm(data, "feed_forward", feedForwardInput(data)))],
-    ["widen", [[B, T, D], [B, T, F]], () => feedForwardUp(data)],
-    ["narrow", [[B, T, F], [B, T, D]], () => feedForwardDown(data)],
+    ["feed_forward_pre_norm", within, model.norm_first && (() => preNorm(data, "feed_forward", feedForwardInput(data)))],
+    ["feed_forward_up", [[B, T, D], [B, T, F]], () => feedForwardUp(data)],
+    ["feed_forward_down", [[B, T, F], [B, T, D]], () => feedForwardDown(data)],
     ["add_feed_forward", within, () => addNorm(data, "feed_forward", feedForwardInput(data))],
-    ["closing", within, model.norm_first && location.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
+    ["final_norm", within, model.norm_first && location.layer === block.layers - 1 && (() => norm(data, data.matrixOrNull(data.stepName("after_feed_forward")), "norm", `${side}.hidden.${block.layers}`))],
   ];
   return all.flatMap(([id, shapes, load]) =>
     load ? [{ id, shapes: (rows = T) => (typeof shapes === "function" ? shapes(rows) : shapes), load: once(load) }] : [],

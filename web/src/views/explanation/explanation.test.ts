@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 it("another text resets the deleted word", async () => {
-  deleted.value = 1; // as the address says
+  deleted.value = 1; // set by the address
   currentTrace.value = await testTrace();
   expect(deleted.value).toBe(1);
   currentTrace.value = await testTrace();

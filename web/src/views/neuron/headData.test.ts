@@ -14,7 +14,7 @@ beforeEach(() => {
   pairs.value = false;
 });
 
-function look(trace: Trace, number = 0): void {
+function focusLastHead(trace: Trace, number = 0): void {
   const { name, layers, heads } = trace.info.blocks[number];
   [block.value, layer.value, head.value] = [name, layers - 1, heads - 1];
 }
@@ -41,7 +41,7 @@ describe.each(FIXTURES)("%s", (name) => {
 
   it("is exported as a picture and a table of the locked query", async () => {
     const trace = await openFixture(name);
-    look(trace, trace.info.blocks.length - 1);
+    focusLastHead(trace, trace.info.blocks.length - 1);
     [query.value, key.value] = [2, 1];
     const found = await loadHead(trace);
     const rows = await table(trace);
@@ -59,7 +59,7 @@ describe.each(FIXTURES)("%s", (name) => {
 describe("the selection", () => {
   it("defaults to the first word and the key with the largest weight", async () => {
     const trace = await openFixture("small");
-    look(trace);
+    focusLastHead(trace);
     const found = await loadHead(trace);
     if (!found) throw new Error("q and k are missing");
     expect(trace.queries(focusedHead.value).special[found.first]).toBe(0);
@@ -70,7 +70,7 @@ describe("the selection", () => {
 
   it("keeps the query row while only the key changes, and sorts dimensions by the locked key", async () => {
     const trace = await openFixture("small");
-    look(trace);
+    focusLastHead(trace);
     const found = await loadHead(trace);
     if (!found) throw new Error("q and k are missing");
     const first = select(found, { query: 1, key: 0, locked: null });
@@ -85,7 +85,7 @@ describe("the selection", () => {
 
   it("is null if the trace has no q and k", async () => {
     const trace = await openFixture("small");
-    look(trace);
+    focusLastHead(trace);
     const has = trace.has.bind(trace);
     Object.assign(trace, { has: (name: string) => !name.endsWith(".q") && has(name) });
     expect(await loadHead(trace)).toBeNull();
