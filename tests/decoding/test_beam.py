@@ -280,7 +280,7 @@ def test_coverage_is_that_of_the_alignment(beta: float) -> None:
 def test_coverage_needs_a_source() -> None:
     model = model_of("language_model")
     assert isinstance(model, LanguageModel)
-    with pytest.raises(InputError, match=r"coverage 1\.0 came for CausalLMDecoder"):
+    with pytest.raises(InputError, match=r"coverage 1\.0, got CausalLMDecoder"):
         write(model, *texts(), DecodingConfig(beam=2, coverage=1.0, max_length=4))
 
 

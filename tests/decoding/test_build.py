@@ -18,9 +18,8 @@ from jumok.decoding import (
     truncate_at_stop,
 )
 from jumok.decoding.build import build_processors
-from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+from jumok.decoding.constraints.token_bytes import TokenBytes, all_spellings, read_token_bytes
 from jumok.decoding.processors import ForcedToken
-from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, LanguageModel, TransformerConfig
 from jumok.text import SentencePieceTokenizer, VocabularyConfig
@@ -88,9 +87,11 @@ def test_allowed_words(model: LanguageModel, vocabulary: SentencePieceTokenizer)
 def test_a_prefix_that_other_settings_do_not_allow(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
-    with pytest.raises(InputError, match=r"decoding\.prefix '나라' holds '라', which .* forbids"):
+    with pytest.raises(InputError, match=r"decoding\.prefix '나라' contains '라', which .* bans"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", forbidden=("라",)))
-    with pytest.raises(InputError, match=r"prefix '나라' begins nothing that decoding\.allowed"):
+    with pytest.raises(
+        InputError, match=r"prefix '나라' must be the start of a text that decoding\.allowed"
+    ):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, prefix="나라", allowed=("가",)))
     with pytest.raises(InputError, match=r"cannot spell ''; leave it out of decoding\.allowed"):
         texts_of(model, vocabulary, DecodingConfig(max_length=9, allowed=("가", "")))
@@ -171,7 +172,7 @@ def test_an_answer_to_nothing_begins_a_text(
         )
         assert vocabulary.decode([vocabulary.bos_id, *one.ids]).startswith("나라")
     both = torch.tensor([[vocabulary.bos_id], vocabulary.encode("가")[:1]])
-    with pytest.raises(InputError, match="prompts with a text and without one came together"):
+    with pytest.raises(InputError, match="prompts must all decode to text, or all to none"):
         generate_lm(
             model, both, None, GenerationRequest(config, end_id=end_id, tokenizer=vocabulary)
         )
@@ -187,7 +188,9 @@ def test_a_prefix_is_written_whole_or_refused(
     model: LanguageModel, vocabulary: SentencePieceTokenizer
 ) -> None:
     config = DecodingConfig(max_length=1, prefix="나라 다 나라 다")
-    with pytest.raises(InputError, match=r"takes \d+ tokens, and 1 may be written; raise decoding"):
+    with pytest.raises(
+        InputError, match=r"must take at most 1 tokens, got \d+; try a larger decoding"
+    ):
         texts_of(model, vocabulary, config)
 
 
@@ -199,7 +202,7 @@ def test_a_forced_end_takes_no_token_of_a_prefix(vocabulary: SentencePieceTokeni
         if most > n:
             assert build_processors(config, end, vocabulary, [last], limits=[most])
             continue
-        with pytest.raises(InputError, match=f"takes {n + 1} tokens, and {n} may be written"):
+        with pytest.raises(InputError, match=f"must take at most {n} tokens, got {n + 1}"):
             build_processors(config, end, vocabulary, [last], limits=[most])
 
 
@@ -318,7 +321,17 @@ def test_streamed_is_whole(
         vocabulary, lambda row, piece: given.setdefault(row, []).append(piece), stop
     )
     prompts = torch.tensor([vocabulary.encode("가")])
-    [found] = generate_lm(model, prompts, None, GenerationRequest(sampled(stop=stop), end_id=vocabulary.eos_id, tokenizer=vocabulary, on_token=streams.push))  # fmt: skip
+    [found] = generate_lm(
+        model,
+        prompts,
+        None,
+        GenerationRequest(
+            sampled(stop=stop),
+            end_id=vocabulary.eos_id,
+            tokenizer=vocabulary,
+            on_token=streams.push,
+        ),
+    )
     streams.finish()
     for row, one in enumerate(found):
         assert "".join(given.get(row, [])) == truncate_at_stop(vocabulary.decode(one.ids), stop)
@@ -353,7 +366,7 @@ def test_what_may_become_a_stop_text_is_held_back(vocabulary: SentencePieceToken
 
 
 def test_an_empty_stop_text(vocabulary: SentencePieceTokenizer) -> None:
-    with pytest.raises(InputError, match="an empty stop text would stop everything"):
+    with pytest.raises(InputError, match="a stop string must have at least one character"):
         StopStrings(vocabulary, ("가", ""))
 
 
@@ -379,5 +392,5 @@ def test_words_that_cannot_be_spelled() -> None:
         all_spellings("뷁", read_token_bytes(plain))
     with pytest.raises(InputError, match="cannot spell ''"):
         all_spellings("", read_token_bytes(plain))
-    with pytest.raises(InputError, match=r"a word of 1200 bytes came \('가가"):
+    with pytest.raises(InputError, match=r"at most 300 bytes, got 1200 \('가가"):
         all_spellings("가" * 400, read_token_bytes(plain))

@@ -161,7 +161,17 @@ def test_tokens_are_streamed_before_the_end() -> None:
     source = torch.tensor([[5, 6, 7]])
     steps, seen = [], []
     model.decoder.register_forward_hook(lambda *_: steps.append(len(steps)))
-    generate_seq2seq(model, source, None, GenerationRequest(DecodingConfig(max_length=6), end_id=-1, on_token=lambda row, token: seen.append(len(steps))), bos_id=BOS)  # fmt: skip
+    generate_seq2seq(
+        model,
+        source,
+        None,
+        GenerationRequest(
+            DecodingConfig(max_length=6),
+            end_id=-1,
+            on_token=lambda row, token: seen.append(len(steps)),
+        ),
+        bos_id=BOS,
+    )
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
@@ -246,10 +256,10 @@ def test_nothing_may_be_written(kind: str, name: str) -> None:
 
 
 def test_an_opening_that_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"first tokens \(2, 1\) and 1 limits came"):
+    with pytest.raises(InputError, match=r"each of the 1 limits, got \(2, 1\)"):
         GenerationInputs(torch.zeros(2, 1, dtype=torch.int64), StoppingCriteria(EOS, [3]))
-    with pytest.raises(InputError, match="a limit of 0 tokens writes nothing"):
+    with pytest.raises(InputError, match="a limit must be at least 1 token, got 0"):
         GenerationInputs(torch.zeros(1, 1, dtype=torch.int64), StoppingCriteria(EOS, [0]))
     bare = GenerationInputs(torch.full((2, 1), BOS), StoppingCriteria(EOS, [3, 3]))
-    with pytest.raises(InputError, match="0 keys came to draw 2 texts from; give one"):
+    with pytest.raises(InputError, match="each of the 2 texts, got 0"):
         generate(ChainWriter(torch.zeros(12, 12)), bare, DecodingConfig(sample=True))

@@ -203,18 +203,18 @@ def test_in_the_order_of_the_docstring() -> None:
 
 
 def test_words_without_a_vocabulary() -> None:
-    with pytest.raises(InputError, match="forbidden is text and no vocabulary came"):
+    with pytest.raises(InputError, match="forbidden is text and needs a tokenizer"):
         build_processors(DecodingConfig(forbidden=("가",)), 3)
-    with pytest.raises(InputError, match="allowed is text and no vocabulary came"):
+    with pytest.raises(InputError, match="allowed is text and needs a tokenizer"):
         build_constraints(DecodingConfig(allowed=("가",)), 3, [9])
-    with pytest.raises(InputError, match="prefix is text and no vocabulary came"):
+    with pytest.raises(InputError, match="prefix is text and needs a tokenizer"):
         build_processors(DecodingConfig(prefix="가"), 3)
-    with pytest.raises(InputError, match="stop is text and no vocabulary came"):
+    with pytest.raises(InputError, match="stop is text and needs a tokenizer"):
         build_stopping(DecodingConfig(stop=("가",)), 3, [1])
 
 
 def test_what_cannot_be_meant() -> None:
-    with pytest.raises(InputError, match="0 forbidden words"):
+    with pytest.raises(InputError, match="each of at least one token, got none"):
         BannedSequences([])
-    with pytest.raises(InputError, match="or an empty one"):
+    with pytest.raises(InputError, match="got an empty one among 2"):
         BannedSequences([[1], []])

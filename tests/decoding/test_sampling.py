@@ -12,11 +12,11 @@ from jumok.decoding import DecodingConfig, generate
 from jumok.decoding.build import build_processors
 from jumok.decoding.sampling import (
     CategoricalSampler,
+    draw_uniform,
     greedy,
     philox_stream,
     sample_inverse_cdf,
     text_key,
-    uniform,
 )
 from tests.decoding.tiny_models import BOS, EOS, KINDS, ChainWriter, model_of, opening, texts, write
 from tests.nn.strategies import noise
@@ -55,7 +55,7 @@ def test_one_draw_has_its_distribution(settings: dict[str, float]) -> None:
     table = noise(8, 8, seed=3) * 1.5
     config = DecodingConfig(sample=True, n_best=N, max_length=1, seed=1, **settings)
     processors = build_processors(config, EOS)
-    start = replace(opening(limit=1), first=torch.tensor([GIVEN]))
+    start = replace(opening(limit=1), prompt_ids=torch.tensor([GIVEN]))
     [found] = generate(ChainWriter(table), start, config, processors)
     first = [EOS if one.finished else one.ids[0] for one in found]
     probability = reference(table[BOS].double(), settings)
@@ -165,8 +165,8 @@ def test_where_nothing_has_weight_the_last_token_is_drawn() -> None:
 
 def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
     chance = philox_stream(3, 5)
-    found = [float(uniform(chance, 1)[0]) for _ in range(9)]
-    assert found == uniform(philox_stream(3, 5), 9).tolist()
+    found = [float(draw_uniform(chance, 1)[0]) for _ in range(9)]
+    assert found == draw_uniform(philox_stream(3, 5), 9).tolist()
     assert all(0.0 <= number < 1.0 for number in found)
     others = (
         philox_stream(4, 5),
@@ -174,7 +174,7 @@ def test_numbers_one_by_one_are_those_of_all_at_once() -> None:
         philox_stream(3, 5, 1),
         philox_stream(3, 5, for_draft=True),
     )
-    assert all(uniform(other, 9).tolist() != found for other in others)
+    assert all(draw_uniform(other, 9).tolist() != found for other in others)
 
 
 def test_the_likeliest() -> None:

@@ -1,4 +1,4 @@
-"""Alignments: which source tokens each written token looked at, read off the cross-attention.
+"""Alignments: the cross-attention weights of each target token on the source tokens.
 
 Shapes: N texts, S source tokens, T target tokens, H heads.
 """
@@ -17,13 +17,13 @@ from jumok.nn.masks import AttentionMask, positions_from_mask
 
 @dataclass(frozen=True)
 class Alignment:
-    """weights (T, S) float32: row t is what target token t looked at, its entries sum to 1."""
+    """weights (T, S) float32: row t is the attention of target token t; each row sums to 1."""
 
     weights: Tensor
 
     @property
     def links(self) -> list[tuple[int, int]]:
-        """(source token, target token), the one looked at most, for each target token.
+        """(source token, target token) of the highest weight of each target token.
 
         >>> Alignment(torch.tensor([[0.1, 0.9], [0.8, 0.2]])).links
         [(1, 0), (0, 1)]
@@ -41,12 +41,12 @@ def align(
     bos_id: int,
     layer: int | None = None,
 ) -> list[Alignment]:
-    """The alignment of each finished target with its source, by one teacher-forced pass.
+    """The alignment of each target with its source, by one teacher-forced pass.
 
-    source (N, S) int64; real (N, S) bool, None without padding; targets without [BOS], with [EOS]
-    where that is to be aligned too. The weights that predicted a token are its own: the mean of
-    the heads of one `layer` (0 the first, -1 the last), or of all layers. Each alignment has
-    columns for the real source tokens alone.
+    source (N, S) int64; source_mask (N, S) bool, None without padding; targets without [BOS], with
+    [EOS] only if it is to be aligned too. The weights of a token are those of the position that
+    predicts it: the mean of the heads of one `layer` (0 the first, -1 the last), or of all layers.
+    Each alignment has columns for the real source tokens only.
 
     >>> from jumok.models import TransformerConfig
     >>> config = TransformerConfig(vocabulary_size=10, d_model=8, n_heads=2, d_ff=16, n_layers=1)
@@ -59,18 +59,18 @@ def align(
         return []
     view = shared_copy(model)
     rows = [torch.tensor([bos_id, *ids[:-1]]) for ids in targets]
-    given = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
+    decoder_inputs = pad_sequence(rows, batch_first=True).to(source.device)  # (N, T)
     mask = AttentionMask.from_padding(source_mask)
     memory = view.encode(
         source, mask, positions=None if source_mask is None else positions_from_mask(source_mask)
     )
-    with record(view) as seen:
-        view.decode(given, memory, mask)
-    layers = [weights for place, [weights] in seen.items() if place.endswith(".cross_attention")]
-    chosen = layers if layer is None else [layers[layer]]
-    mean = torch.stack(chosen).mean((0, 2)).float()  # (N, T, S)
+    with record(view) as recorded:
+        view.decode(decoder_inputs, memory, mask)
+    layers = [weights for name, [weights] in recorded.items() if name.endswith(".cross_attention")]
+    selected = layers if layer is None else [layers[layer]]
+    mean = torch.stack(selected).mean((0, 2)).float()  # (N, T, S)
     masks = torch.ones_like(source, dtype=torch.bool) if source_mask is None else source_mask
     return [
-        Alignment(weights[: len(ids), there])
-        for weights, ids, there in zip(mean, targets, masks, strict=True)
+        Alignment(weights[: len(ids), real])
+        for weights, ids, real in zip(mean, targets, masks, strict=True)
     ]

@@ -1,36 +1,37 @@
-"""Beam search: the K likeliest beginnings of each text are kept, and gone on from.
+"""Beam search: keep the K hypotheses of highest score for each text, and extend each by a token.
 
 The score of a hypothesis Y = y_1 ... y_t (the end token is one of its tokens) is
 
     s(Y) = sum_i log p(y_i | y_<i, x)                 after the processors, if there are any
 
-Each step makes all continuations of the K living hypotheses of a text and looks at the 2K of
-highest score. Those that end (end token, stop text, or the text's limit) and are among the first
-K become finished; of those that do not end, the first K live on. Finished ones are ranked by
+Each step makes all continuations of the K alive hypotheses of a text and considers the 2K of
+highest score. Those that end (end token, stop string, or the text's limit) and are among the first
+K become finished; of those that do not end, the first K stay alive. Finished ones are ranked by
 
     rank(Y) = s(Y) / lp(t) + cp(Y)
     lp(t)   = t^alpha                  length_norm "power"
             = ((5 + t) / 6)^alpha      length_norm "gnmt": Wu et al. 2016, equation 14
     cp(Y)   = beta sum_j log min(sum_i a_ij, 1)
 
-where a_ij is what y_i attends to source token j, the mean of all layers and heads. The K of
-highest rank are kept. The search of a text is over, and its rows leave the batch, at its limit, or
-when K are finished and
+where a_ij is the cross-attention weight of y_i on source token j, the mean of all layers and heads.
+The K of highest rank are kept. The search of a text ends, and its rows leave the batch, at its
+limit, or when K are finished and, by `early_stopping`,
 
-    "full"    nothing else is asked
-    "likely"  the best living hypothesis, ranked as it stands, would not be better than the worst
-    "exact"   no continuation of it can become better: its score ranked with the best length left
+    True     at once
+    False    the best alive hypothesis, ranked at its current length, is not better than the worst
+             finished one
+    "never"  no continuation of it can be better: its score ranked at the best possible length
 
 Ties: of equal scores the hypothesis that ranked higher comes first, then the smaller token id; of
-equal ranks the one finished earlier. (Which of equals are among the 2K at all is left to
-`torch.topk`; it is the same alone and in a batch.)
+equal ranks the one finished earlier. (Which of several equal scores are among the 2K is left to
+`torch.topk`; it is the same for one text and in a batch.)
 
 transformers' `generate(num_beams=K, max_new_tokens=n)` gives the same with length_norm "power",
-its length_penalty as alpha, coverage 0, max_length n, and for its early_stopping False, True and
-"never" our "likely", "full" and "exact". Its `sequences_scores` are our ranks.
+its length_penalty as alpha, coverage 0, max_length n and the same early_stopping. Its
+`sequences_scores` are our ranks.
 
-Shapes: N texts alive, K beams, W living beams (1 at first, then up to K), C candidates (2K),
-T tokens at most, t written so far, V vocabulary, S source tokens.
+Shapes: N unfinished texts, K beams, W alive hypotheses of a text (1 at first, then up to K), C
+candidates (2K), T new tokens at most, t generated so far, V vocabulary, S source tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,36 +52,36 @@ from jumok.errors import InputError
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """W hypotheses of each of N texts, best first; where there is none the value is -inf."""
+    """W hypotheses of each of N texts, best first; -inf is the value of an empty place."""
 
-    value: Tensor  # (N, W) float32: the score of a living one, the rank of a finished one
+    value: Tensor  # (N, W) float32: the score of an alive one, the rank of a finished one
     tokens: Tensor  # (N, W, P + T) int64
-    log_p: Tensor  # (N, W, T) float32: the model's own
-    length: Tensor  # (N, W) int64: tokens written
-    ended: Tensor  # (N, W) bool: by the end token or a stop text
-    parent: Tensor  # (N, W) int64: which of the living it went on from
-    attended: Tensor  # (N, W, S) float32: what each source token got; S is 0 without coverage
+    log_p: Tensor  # (N, W, T) float32: of the model, without processors
+    length: Tensor  # (N, W) int64: generated tokens
+    ended: Tensor  # (N, W) bool: by the end token or a stop string
+    parent: Tensor  # (N, W) int64: the index of the alive one it extends
+    attended: Tensor  # (N, W, S) float32: attention on each source token; S is 0 without coverage
 
     def gather(self, index: Tensor) -> "Hypotheses":
-        """Those at index (N, M) of each text, in that order."""
+        """The ones at index (N, M) of each text, in that order."""
 
-        def picked(part: Tensor) -> Tensor:
-            deep = index if part.ndim == 2 else index[..., None]
-            return part.take_along_dim(deep, 1)
+        def take(part: Tensor) -> Tensor:
+            expanded = index if part.ndim == 2 else index[..., None]
+            return part.take_along_dim(expanded, 1)
 
-        return self._with(picked)
+        return self._map(take)
 
     def of_texts(self, texts: Tensor) -> "Hypotheses":
-        """Those of these texts (N') alone."""
-        return self._with(lambda part: part[texts])
+        """The ones of these texts (N')."""
+        return self._map(lambda part: part[texts])
 
     def concat(self, others: "Hypotheses") -> "Hypotheses":
-        """These and the others of the same texts."""
+        """These, then the others, of the same texts."""
         pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
         return Hypotheses(*(torch.cat(pair, 1) for pair in pairs))
 
-    def _with(self, change: Callable[[Tensor], Tensor]) -> "Hypotheses":
-        return Hypotheses(*(change(getattr(self, f.name)) for f in fields(self)))
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "Hypotheses":
+        return Hypotheses(*(function(getattr(self, f.name)) for f in fields(self)))
 
 
 @torch.inference_mode()
@@ -93,74 +94,75 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """For each text the `n_best` hypotheses of highest rank, best first.
 
-    There are fewer where fewer exist; where the processors forbade all before any was finished,
-    they are those that lived until then. An `callback` looks on at a single text.
+    There are fewer where fewer exist. Where the processors forbid every token before any hypothesis
+    is finished, they are those alive at that step. A `callback` is for a single text.
 
-    Raises InputError for coverage with a writer that does not tell what it attends to.
+    Raises InputError for coverage with a decoder that does not return its attention weights.
     """
     if config.coverage and not isinstance(decoder, SupportsAttention):
         raise InputError(
-            f"decoding.coverage {config.coverage} came for {type(decoder).__name__}, which does not "
-            "tell what it attends to; use an AttentionRecordingDecoder, or coverage 0"
+            "the decoder must return attention weights with decoding.coverage "
+            f"{config.coverage}, got {type(decoder).__name__}; try an AttentionRecordingDecoder, "
+            "or coverage 0"
         )
-    attentive = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
-    source_mask = None if attentive is None else attentive.source_mask()
+    recording = decoder if config.coverage and isinstance(decoder, SupportsAttention) else None
+    source_mask = None if recording is None else recording.source_mask()
     search = _Search(inputs, config, source_mask, processors)
-    plainly = not processors and callback is None
-    ranking = decoder if plainly and isinstance(decoder, SupportsTopK) else None
-    most = min(2 * config.beam, decoder.vocabulary_size)  # beyond these none can be among the 2K
+    scores_only = not processors and callback is None
+    ranking = decoder if scores_only and isinstance(decoder, SupportsTopK) else None
+    n_top = min(2 * config.beam, decoder.vocabulary_size)  # of a row; the 2K are among them
     ids = inputs.prompt_ids
     while True:
         if ranking is not None:
-            log_p, token = ranking.top_k(ids, most)  # 2 x (N * W, C)
+            log_p, token = ranking.top_k(ids, n_top)  # 2 x (N * W, C)
             scores = log_p
         else:
-            cached = decoder.length
+            n_cached = decoder.length
             log_p = decoder.step(ids).log_softmax(-1)  # (N * W, V)
             scores = apply_processors(log_p, search.context, processors) if processors else log_p
             if callback is not None:
-                callback.on_scores(cached, log_p, scores)
-            scores, token = scores.topk(most)
+                callback.on_scores(n_cached, log_p, scores)
+            scores, token = scores.topk(n_top)
             log_p = log_p.gather(1, token)
-        if attentive is not None:
-            search.attend(attentive.attention())
+        if recording is not None:
+            search.attend(recording.attention())
         candidates = search.candidates(log_p, scores, token)
         stopped = search.stopped(candidates)
         search.update(candidates, stopped)
         if callback is not None:
-            callback.on_step(search.continuations(candidates, stopped))
+            callback.on_step(search.step_result(candidates, stopped))
         rows = search.advance()
         if not len(rows):
-            return search.answers
+            return search.results
         decoder.reorder(rows)
         ids = search.newest  # (N * W, 1)
 
 
 class _Search:
-    """Where the search of every text stands after t tokens."""
+    """The state of the search of every text after t tokens."""
 
     def __init__(
         self,
-        opening: GenerationInputs,
+        inputs: GenerationInputs,
         config: DecodingConfig,
         source_mask: Tensor | None,
         processors: Sequence[Processor],
     ) -> None:
-        self.config, self.stopping, self.processors = config, opening.stopping, processors
-        self.start = opening.prompt_ids.shape[1]  # P
+        self.config, self.stopping, self.processors = config, inputs.stopping, processors
+        self.start = inputs.prompt_ids.shape[1]  # P
         self.t = 0
-        self.width = 1  # rows of the writer for each text
-        self.answers: list[list[Hypothesis]] = [[] for _ in opening.prompt_ids]
-        device, N, T = opening.prompt_ids.device, len(opening.prompt_ids), opening.max_new_tokens
-        self.texts = torch.arange(N, device=device)  # numbers of the texts alive
-        self.limits = torch.tensor(opening.stopping.limits, device=device)  # (N)
-        self.real = source_mask  # (N, S); None without coverage
+        self.width = 1  # rows of the decoder for each text
+        self.results: list[list[Hypothesis]] = [[] for _ in inputs.prompt_ids]
+        device, N, T = inputs.prompt_ids.device, len(inputs.prompt_ids), inputs.max_new_tokens
+        self.texts = torch.arange(N, device=device)  # indices of the unfinished texts
+        self.limits = torch.tensor(inputs.stopping.limits, device=device)  # (N)
+        self.source_mask = source_mask  # (N, S); None without coverage
         S = 0 if source_mask is None else source_mask.shape[1]
 
         def hypotheses(W: int, value: float) -> Hypotheses:
             return Hypotheses(
                 value=torch.full((N, W), value, device=device),
-                tokens=opening.token_buffer()[:, None].repeat(1, W, 1),
+                tokens=inputs.token_buffer()[:, None].repeat(1, W, 1),
                 log_p=torch.zeros(N, W, T, device=device),
                 length=torch.zeros(N, W, dtype=torch.int64, device=device),
                 ended=torch.zeros(N, W, dtype=torch.bool, device=device),
@@ -173,24 +175,24 @@ class _Search:
 
     @property
     def context(self) -> ProcessorContext:
-        """What the processors see of the living."""
+        """The processors' view of the alive hypotheses."""
         tokens = self.alive.tokens[..., : self.start + self.t].flatten(0, 1)  # (N * W, P + t)
         texts = self.texts.repeat_interleave(self.alive.value.shape[1])
         return ProcessorContext(tokens, self.start, texts)
 
     @property
     def newest(self) -> Tensor:
-        """The last token of the living: (N * W, 1)."""
+        """The last token of the alive hypotheses: (N * W, 1)."""
         return self.alive.tokens[..., self.start + self.t - 1].flatten()[:, None]
 
     def candidates(self, log_p: Tensor, scores: Tensor, token: Tensor) -> Hypotheses:
-        """The 2K continuations of highest score: the best of each row, 3 x (N * W, C) -> (N, C)."""
+        """The 2K continuations of highest score, from the best of each row (N * W, C): (N, C)."""
         N, C = len(self.texts), token.shape[1]
         total = (scores + self.alive.value.view(-1, 1)).view(N, -1)  # (N, W * C)
-        value, place = total.topk(min(2 * self.config.beam, total.shape[1]))  # (N, C)
-        parent = place.div(C, rounding_mode="floor")
-        token, log_p = (part.view(N, -1).gather(1, place) for part in (token, log_p))
-        order = _by_value(value, parent * 2**32 + token)  # no vocabulary is so large
+        value, index = total.topk(min(2 * self.config.beam, total.shape[1]))  # (N, C)
+        parent = index.div(C, rounding_mode="floor")
+        token, log_p = (part.view(N, -1).gather(1, index) for part in (token, log_p))
+        order = _by_value(value, parent * 2**32 + token)  # more than any vocabulary size
         value, token, log_p, parent = (
             part.gather(1, order) for part in (value, token, log_p, parent)
         )
@@ -204,7 +206,7 @@ class _Search:
         )
 
     def stopped(self, candidates: Hypotheses) -> Tensor:
-        """Which of the candidates end here: (N, C) bool."""
+        """Which of the candidates end at this step: (N, C) bool."""
         if self.stopping.stop_strings is not None:
             so_far = candidates.tokens[..., self.start : self.start + self.t + 1].tolist()
             found = [
@@ -215,7 +217,7 @@ class _Search:
         return candidates.ended | (self.t + 1 >= self.limits[:, None])
 
     def update(self, candidates: Hypotheses, stopped: Tensor) -> None:
-        """The best of those that ended join the finished, the best of the others live on."""
+        """Add the best of those that ended to the finished, keep the best of the others alive."""
         K = self.config.beam
         if self.processors:
             self._finish_dead_ends(candidates)
@@ -226,29 +228,29 @@ class _Search:
         order = both.value.argsort(dim=-1, descending=True, stable=True)
         self.finished = both.gather(order[:, :K])
         order = stopped.int().argsort(dim=-1, stable=True)
-        going = replace(candidates, value=candidates.value.masked_fill(stopped, NEG_INF))
-        self.alive = going.gather(order[:, :K])
+        continuing = replace(candidates, value=candidates.value.masked_fill(stopped, NEG_INF))
+        self.alive = continuing.gather(order[:, :K])
 
     def _finish_dead_ends(self, candidates: Hypotheses) -> None:
-        """Where nothing may follow and nothing is finished, the living stand as they are.
+        """Finish the alive hypotheses of texts where no token is allowed and none is finished.
 
-        Raises InputError where none of them is what a constraint wants whole.
+        Raises InputError where none of them satisfies the constraints as it is.
         """
-        stuck = (candidates.value[:, 0] == NEG_INF) & (self.finished.value[:, 0] == NEG_INF)  # (N)
-        if stuck.any():
+        dead = (candidates.value[:, 0] == NEG_INF) & (self.finished.value[:, 0] == NEG_INF)  # (N)
+        if dead.any():
             alive = self.alive.value > NEG_INF
-            whole = alive & can_end_here(self.processors, self.context).view_as(alive)
-            if (stuck & alive.any(1) & ~whole.any(1)).any():
+            complete = alive & can_end_here(self.processors, self.context).view_as(alive)
+            if (dead & alive.any(1) & ~complete.any(1)).any():
                 raise no_continuation_error()
             rank = self.alive.value / length_norm(max(self.t, 1), self.config)
             rank = rank + self._coverage(self.alive)
-            left = replace(self.alive, value=rank.masked_fill(~(whole & stuck[:, None]), NEG_INF))
+            left = replace(self.alive, value=rank.masked_fill(~(complete & dead[:, None]), NEG_INF))
             both = self.finished.concat(left)
             order = both.value.argsort(dim=-1, descending=True, stable=True)
             self.finished = both.gather(order[:, : self.config.beam])
 
-    def continuations(self, candidates: Hypotheses, stopped: Tensor) -> StepResult:
-        """What became of the only text's candidates: those that finished, then the living."""
+    def step_result(self, candidates: Hypotheses, stopped: Tensor) -> StepResult:
+        """The newest step of the only text: the candidates that finished, then the alive ones."""
         finished = candidates.gather(self._finishing(stopped)[0].nonzero().T)
         both = finished.concat(self.alive)
         ended = torch.arange(both.value.shape[1], device=stopped.device) < finished.value.shape[1]
@@ -256,32 +258,31 @@ class _Search:
         return StepResult(both.parent[0], token, both.value[0], ended)
 
     def _finishing(self, stopped: Tensor) -> Tensor:
-        """Which of the candidates that end are good enough to be finished: (N, C) bool."""
+        """Which of the candidates that end are among the first K: (N, C) bool."""
         return stopped & (torch.arange(stopped.shape[1], device=stopped.device) < self.config.beam)
 
     def attend(self, attention: Tensor) -> None:
-        """Add what the newest tokens attended to, (N * W, S)."""
+        """Add the attention weights of the newest tokens, (N * W, S)."""
         attended = self.alive.attended + attention.view(self.alive.attended.shape)
         self.alive = replace(self.alive, attended=attended)
 
     def advance(self) -> Tensor:
-        """Answer the texts that are over; name the rows the others go on from."""
-        over = self._is_done()
-        first_row = torch.arange(len(over), device=over.device)[:, None] * self.width  # (N, 1)
+        """Store the results of the texts that are done; return the rows the others continue."""
+        done = self._is_done()
+        first_row = torch.arange(len(done), device=done.device)[:, None] * self.width  # (N, 1)
         rows = first_row + self.alive.parent  # (N, W)
         self.width = rows.shape[1]
-        ending = over.tolist()
-        if any(ending):
-            self._answer(over)
-            alive = ~over
+        if any(done.tolist()):
+            self._store_results(done)
+            alive = ~done
             rows = rows[alive]
             self.texts, self.limits = self.texts[alive], self.limits[alive]
-            self.real = None if self.real is None else self.real[alive]
+            self.source_mask = None if self.source_mask is None else self.source_mask[alive]
             self.alive, self.finished = self.alive.of_texts(alive), self.finished.of_texts(alive)
         return rows.flatten()
 
     def _is_done(self) -> Tensor:
-        """Which texts need no more search: (N) bool."""
+        """Which texts are done: (N) bool."""
         best, worst = self.alive.value[:, 0], self.finished.value[:, -1]
         match self.config.early_stopping:
             case True:
@@ -296,20 +297,20 @@ class _Search:
         return (best == NEG_INF) | ((worst > NEG_INF) & hopeless)
 
     def _coverage(self, hypotheses: Hypotheses) -> Tensor | float:
-        """cp of each: (N, W)."""
-        if self.real is None:
+        """cp of each hypothesis: (N, W)."""
+        if self.source_mask is None:
             return 0.0
-        got = hypotheses.attended.clamp(min=torch.finfo(torch.float32).tiny, max=1.0)
-        missed = got.log().masked_fill(~self.real[:, None], 0.0)  # (N, W, S)
+        covered = hypotheses.attended.clamp(min=torch.finfo(torch.float32).tiny, max=1.0)
+        missed = covered.log().masked_fill(~self.source_mask[:, None], 0.0)  # (N, W, S)
         return self.config.coverage * missed.sum(-1)
 
-    def _answer(self, over: Tensor) -> None:
-        """Write down the `n_best` of each text that is over."""
-        n_best = torch.arange(self.config.n_best, device=over.device).expand(int(over.sum()), -1)
-        best = self.finished.of_texts(over).gather(n_best)
+    def _store_results(self, done: Tensor) -> None:
+        """Store the `n_best` of each text that is done."""
+        n_best = torch.arange(self.config.n_best, device=done.device).expand(int(done.sum()), -1)
+        best = self.finished.of_texts(done).gather(n_best)
         parts = (best.value, best.tokens[..., self.start :], best.log_p, best.length, best.ended)
         for text, *rows in zip(
-            self.texts[over].tolist(), *(part.tolist() for part in parts), strict=True
+            self.texts[done].tolist(), *(part.tolist() for part in parts), strict=True
         ):
             found = [
                 Hypothesis.from_tokens(
@@ -318,11 +319,13 @@ class _Search:
                 for rank, ids, log_p, length, ended in zip(*rows, strict=True)
                 if rank > NEG_INF
             ]
-            self.answers[text] = found or [Hypothesis([], 0.0, finished=False)]  # all are no number
+            self.results[text] = found or [
+                Hypothesis([], 0.0, finished=False)
+            ]  # every score is NaN
 
 
 def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
-    """lp(t): what the score of t tokens is divided by.
+    """lp(t): the divisor of the score of t tokens.
 
     >>> length_norm(4, DecodingConfig(length_penalty=0.5))
     2.0
@@ -334,6 +337,6 @@ def length_norm(t: Tensor | int, config: DecodingConfig) -> Tensor | float:
 
 
 def _by_value(value: Tensor, number: Tensor) -> Tensor:
-    """The order of highest value, the smallest number first among equals: (N, C)."""
+    """The order by value, highest first, of equals the smallest number first: (N, C)."""
     order = number.argsort(dim=-1)
     return order.gather(1, value.gather(1, order).argsort(dim=-1, descending=True, stable=True))

@@ -1,4 +1,4 @@
-"""From settings to processors: what a config asks for, in the order in which it is done."""
+"""Build the stopping criteria and the logits processors of a DecodingConfig."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +7,7 @@ from jumok.decoding.config import DecodingConfig
 from jumok.decoding.constraints.automaton import DEAD
 from jumok.decoding.constraints.constraint import Constraint, TokenAutomaton, any_text_of, words_of
 from jumok.decoding.constraints.regex import compile_regex
-from jumok.decoding.constraints.token_bytes import TokenBytes, read_token_bytes
+from jumok.decoding.constraints.token_bytes import TokenBytes, all_spellings, read_token_bytes
 from jumok.decoding.processors import (
     BannedSequences,
     ForcedPrefix,
@@ -25,7 +25,6 @@ from jumok.decoding.processors import (
     TypicalP,
 )
 from jumok.decoding.stopping import StoppingCriteria, StopStrings
-from jumok.decoding.words import all_spellings
 from jumok.errors import InputError
 from jumok.text.tokenizer import Tokenizer, unk_id
 
@@ -34,31 +33,31 @@ def build_stopping_and_processors(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Tokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     *,
     prompts: Sequence[Sequence[int]] = (),
     continues_text: bool = False,
 ) -> tuple[StoppingCriteria, list[Processor]]:
-    """What is in force in a whole request: when each text is over, and what changes its scores.
+    """The stopping criteria and the processors of a whole request.
 
-    `limits` are of each text, `prompts` what they go on from; `continues_text` says that these hold
-    words. What the config holds answers to stands behind the `constraints` that are given. A limit
-    of a short source (max_ratio) leaves room for what every answer must hold. Raises InputError as
-    the functions below do.
+    `limits` and `prompts` are of each text; `continues_text` is True if the prompts decode to text.
+    The constraints of the config come after the given `constraints`. A limit that follows from a
+    short source (max_ratio) is raised to what every output needs. Raises InputError as the
+    functions below do.
     """
     forced = n_forced(constraints)
-    least = forced + _least(config, vocabulary, continues_text)
-    limits = [max(limit, min(least, config.max_length)) for limit in limits]
-    stopping = build_stopping(config, end_id, limits, vocabulary, prompts)
-    held = build_constraints(
-        config, end_id, limits, vocabulary, continues_text=continues_text, forced=forced
+    minimum = forced + _min_tokens(config, tokenizer, continues_text)
+    limits = [max(limit, min(minimum, config.max_length)) for limit in limits]
+    stopping = build_stopping(config, end_id, limits, tokenizer, prompts)
+    own = build_constraints(
+        config, end_id, limits, tokenizer, continues_text=continues_text, forced=forced
     )
     processors = build_processors(
         config,
         end_id,
-        vocabulary,
-        [*constraints, *held],
+        tokenizer,
+        [*constraints, *own],
         limits=limits,
         continues_text=continues_text,
     )
@@ -68,246 +67,248 @@ def build_stopping_and_processors(
 def build_processors(
     config: DecodingConfig,
     end_id: int,
-    vocabulary: Tokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     constraints: Sequence[Processor] = (),
     *,
     limits: Sequence[int] = (),
     continues_text: bool = False,
 ) -> list[Processor]:
-    """First what lowers or forbids, constraints among it, then temperature, then what cuts.
+    """Processors that lower or ban scores, then the temperature, then those that truncate.
 
-    A token that the constraints force to be the first stands before the prefix, of which nothing
-    is forbidden because of what came before it. Raises InputError for words without a vocabulary to
-    spell them in, and for a prefix that is forbidden or takes more tokens than may be written: the
-    least of the `limits`, where some are given.
+    A token that the constraints force to be the first comes before the prefix. Nothing in the
+    prefix is banned because of the tokens before it. Raises InputError for text settings without a
+    tokenizer, and for a prefix that is forbidden or takes more tokens than the lowest of `limits`.
 
     >>> build_processors(DecodingConfig(top_k=5, min_length=2), end_id=3)
     [MinLength(n=2, end_id=3), TopK(k=5)]
     """
-    chosen: list[Processor] = []
+    processors: list[Processor] = []
     if config.repetition_penalty != 1.0:
-        chosen.append(RepetitionPenalty(config.repetition_penalty))
-    forbidding: list[Processor] = []
+        processors.append(RepetitionPenalty(config.repetition_penalty))
+    bans: list[Processor] = []
     if config.no_repeat_ngram:
-        forbidding.append(NoRepeatNgram(config.no_repeat_ngram))
-    forbidden = _forbidden(config, vocabulary)
+        bans.append(NoRepeatNgram(config.no_repeat_ngram))
+    forbidden = _forbidden(config, tokenizer)
     if forbidden:
-        forbidding.append(BannedSequences(forbidden))
+        bans.append(BannedSequences(forbidden))
     if config.prefix:
-        known = _needed(vocabulary, "prefix")
+        known = _require_tokenizer(tokenizer, "prefix")
         prefix = _prefix(config.prefix, known, continues_text=continues_text)
-        _refuse_forbidden(config.prefix, prefix, forbidden, known)
+        _check_not_forbidden(config.prefix, prefix, forbidden, known)
         forced = n_forced(constraints)
-        room = min(limits, default=0)
-        at_the_end = any(
-            isinstance(c, ForcedToken) and 0 < c.position == room - 1 for c in constraints
+        limit = min(limits, default=0)
+        forced_end = any(
+            isinstance(c, ForcedToken) and 0 < c.position == limit - 1 for c in constraints
         )
-        needed = forced + len(prefix) + at_the_end
-        if limits and needed > room:
+        needed = forced + len(prefix) + forced_end
+        if limits and needed > limit:
             raise InputError(
-                f"decoding.prefix {config.prefix!r} takes {needed} tokens, and "
-                f"{min(limits)} may be written; raise decoding.max_length (max_ratio, max_extra)"
+                f"decoding.prefix {config.prefix!r} must take at most {limit} tokens, got {needed}; try "
+                "a larger decoding.max_length (max_ratio, max_extra)"
             )
-        chosen.append(_behind(forced, ForcedPrefix([prefix])))
+        processors.append(_after_forced(forced, ForcedPrefix([prefix])))
 
-        def freely(each: Processor) -> Processor:  # the prefix comes to the letter
+        def after_prefix(each: Processor) -> Processor:
             return StartAfter(forced + len(prefix), each)
 
-        forbidding = [freely(each) for each in forbidding]
-        constraints = [freely(c) if isinstance(c, BannedSequences) else c for c in constraints]
-    chosen += forbidding
+        bans = [after_prefix(each) for each in bans]
+        constraints = [
+            after_prefix(c) if isinstance(c, BannedSequences) else c for c in constraints
+        ]
+    processors += bans
     if config.min_length:
-        chosen.append(MinLength(config.min_length, end_id))
-    chosen += constraints
+        processors.append(MinLength(config.min_length, end_id))
+    processors += constraints
     if config.temperature != 1.0:
-        chosen.append(Temperature(config.temperature))
+        processors.append(Temperature(config.temperature))
     if config.top_k:
-        chosen.append(TopK(config.top_k))
+        processors.append(TopK(config.top_k))
     if config.top_p < 1.0:
-        chosen.append(TopP(config.top_p))
+        processors.append(TopP(config.top_p))
     if config.min_p:
-        chosen.append(MinP(config.min_p))
+        processors.append(MinP(config.min_p))
     if config.typical_p < 1.0:
-        chosen.append(TypicalP(config.typical_p))
-    return chosen
+        processors.append(TypicalP(config.typical_p))
+    return processors
 
 
 def build_stopping(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Tokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     prompts: Sequence[Sequence[int]] = (),
 ) -> StoppingCriteria:
-    """When each text is over. Raises InputError for stop texts without a vocabulary."""
+    """The stopping criteria. Raises InputError for stop strings without a tokenizer."""
     if not config.stop:
         return StoppingCriteria(end_id, limits)
-    return StoppingCriteria(
-        end_id, limits, StopStrings(_needed(vocabulary, "stop"), config.stop), prompts
-    )
+    strings = StopStrings(_require_tokenizer(tokenizer, "stop"), config.stop)
+    return StoppingCriteria(end_id, limits, strings, prompts)
 
 
 def build_constraints(
     config: DecodingConfig,
     end_id: int,
     limits: Sequence[int],
-    vocabulary: Tokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     *,
     continues_text: bool = False,
     forced: int = 0,
 ) -> list[Processor]:
-    """What holds every answer to the pattern, the choices or the words allowed, if there are any.
+    """The constraint of the pattern, the choices or the allowed words, if one of them is set.
 
-    `limits` are of each text; `continues_text` says that an answer goes on from a prompt. So many
-    tokens as are `forced` to come first are no part of the answer's text. Raises InputError where
-    nothing that is allowed begins with the prefix.
+    `limits` are of each text; `continues_text` is True if the prompts decode to text. The first
+    `forced` tokens are not part of the output's text. Raises InputError where no allowed text
+    starts with the prefix.
     """
-    name = _holding(config)
+    name = _constraint_name(config)
     if not name:
         return []
-    language, state, prefix = _begun(config, name, _needed(vocabulary, name), continues_text)
-    if state == DEAD or not language.can_finish(state):
+    known = _require_tokenizer(tokenizer, name)
+    automaton, state, prefix = _constraint_state(config, name, known, continues_text)
+    if state == DEAD or not automaton.can_finish(state):
         raise InputError(
-            f"decoding.prefix {config.prefix!r} begins nothing that decoding.{name} allows; leave "
-            "one of them out"
+            f"decoding.prefix {config.prefix!r} must be the start of a text that decoding.{name} "
+            "allows; leave one of them out"
         )
-    needed = forced + len(prefix) + int(language.min_tokens[state]) + 1
+    needed = forced + len(prefix) + int(automaton.min_tokens[state]) + 1
     if prefix and min(limits, default=needed) < needed:
         raise InputError(
-            f"decoding.prefix {config.prefix!r} and what decoding.{name} wants behind it take "
-            f"{needed} tokens with the end, and {min(limits)} may be written; raise "
+            f"the limit must be at least {needed} tokens for decoding.prefix {config.prefix!r}, "
+            f"the rest of decoding.{name} and the end token, got {min(limits)}; try a larger "
             "decoding.max_length (max_ratio, max_extra)"
         )
     rest = [limit - forced for limit in limits]
-    strict = name != "allowed"  # behind a word another may follow, or the answer is over
-    return [_behind(forced, Constraint(language, end_id=end_id, limits=rest, strict=strict))]
+    strict = name != "allowed"  # an output may end after any allowed word
+    constraint = Constraint(automaton, end_id=end_id, limits=rest, strict=strict)
+    return [_after_forced(forced, constraint)]
 
 
-def _holding(config: DecodingConfig) -> str:
-    """Which setting says what a whole answer may be, if one does."""
+def _constraint_name(config: DecodingConfig) -> str:
+    """The setting that constrains the whole output, "" if there is none."""
     return next((name for name in ("pattern", "choices", "allowed") if getattr(config, name)), "")
 
 
-def _begun(
-    config: DecodingConfig, name: str, vocabulary: Tokenizer, continues_text: bool
+def _constraint_state(
+    config: DecodingConfig, name: str, tokenizer: Tokenizer, continues_text: bool
 ) -> tuple[TokenAutomaton, int, list[int]]:
-    """What an answer may be, its state behind the prefix, and the tokens of that."""
-    said = getattr(config, name)
-    language = _language(name, said, vocabulary, continues_text)  # type: ignore[arg-type]  # every object can be hashed
-    prefix = _prefix(config.prefix, vocabulary, continues_text=continues_text)
-    return language, language.state_of(prefix), prefix
+    """The automaton of the constraint, its state after the prefix, and the prefix tokens."""
+    value = getattr(config, name)
+    automaton = _automaton(name, value, tokenizer, continues_text)  # type: ignore[arg-type]  # every object can be hashed
+    prefix = _prefix(config.prefix, tokenizer, continues_text=continues_text)
+    return automaton, automaton.state_of(prefix), prefix
 
 
-def _least(config: DecodingConfig, vocabulary: Tokenizer | None, continues_text: bool) -> int:
-    """How many tokens hold what every answer must: the prefix, a whole match and the end."""
-    name = _holding(config)
+def _min_tokens(config: DecodingConfig, tokenizer: Tokenizer | None, continues_text: bool) -> int:
+    """The tokens that every output has at least: the prefix, a whole match and the end."""
+    name = _constraint_name(config)
     if name:
-        known = _needed(vocabulary, name)
-        language, state, prefix = _begun(config, name, known, continues_text)
-        return len(prefix) + int(language.min_tokens[state]) + 1
+        known = _require_tokenizer(tokenizer, name)
+        automaton, state, prefix = _constraint_state(config, name, known, continues_text)
+        return len(prefix) + int(automaton.min_tokens[state]) + 1
     if config.prefix:
-        known = _needed(vocabulary, "prefix")
+        known = _require_tokenizer(tokenizer, "prefix")
         return len(_prefix(config.prefix, known, continues_text=continues_text))
     return 0
 
 
 def continues_text(
-    config: DecodingConfig, prompts: Sequence[Sequence[int]], vocabulary: Tokenizer | None
+    config: DecodingConfig, prompts: Sequence[Sequence[int]], tokenizer: Tokenizer | None
 ) -> bool:
-    """Whether the answers to these prompts go on from a text; one of [BOS] alone is none.
+    """Whether the prompts decode to text; [BOS] alone does not.
 
-    Raises InputError where some do and others do not, and the config holds words: the first word of
-    a text is spelled otherwise than one behind it.
+    Raises InputError where some do and others do not, and the config constrains how an output
+    starts: the tokens of a first word differ from those of a later one.
     """
-    if vocabulary is None or not config.constrains_start:
-        return True  # nobody asks
-    texts = {bool(text) for text in vocabulary.decode_batch(prompts)}
+    if tokenizer is None or not config.constrains_start:
+        return True  # which makes no difference
+    texts = {bool(text) for text in tokenizer.decode_batch(prompts)}
     if len(texts) > 1:
         raise InputError(
-            "prompts with a text and without one came together, and the answers are held to "
-            "words; ask for them one after the other"
+            "prompts must all decode to text, or all to none, with a text setting that constrains "
+            "the output, got both; call once for each kind"
         )
     return True in texts
 
 
 def n_forced(constraints: Sequence[Processor]) -> int:
-    """How many tokens come before every answer's text, whatever the model says.
+    """The number of tokens that the constraints force before the text of an output.
 
-    >>> n_forced([Forced(token=7, place=0), Forced(token=3, place=11)])
+    >>> n_forced([ForcedToken(token=7, position=0), ForcedToken(token=3, position=11)])
     1
     """
     return int(any(isinstance(each, ForcedToken) and each.position == 0 for each in constraints))
 
 
-@lru_cache(maxsize=8)  # a request asks for the same language in every batch
-def _language(
-    name: str, said: str | tuple[str, ...], vocabulary: Tokenizer, continues_text: bool
+@lru_cache(maxsize=8)  # every batch of a request needs the same automaton
+def _automaton(
+    name: str, value: str | tuple[str, ...], tokenizer: Tokenizer, continues_text: bool
 ) -> TokenAutomaton:
-    spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
-    if isinstance(said, str):
-        machine = compile_regex(said)
+    token_bytes = _token_bytes(tokenizer)  # type: ignore[arg-type]  # as above
+    if isinstance(value, str):
+        automaton = compile_regex(value)
     elif name == "choices":
-        machine = any_text_of(said)
+        automaton = any_text_of(value)
     else:
-        for word in said:
-            _refuse_unspelled(word, spelling)
-        machine = words_of(said)
-    return TokenAutomaton(machine, spelling.after_text() if continues_text else spelling)
+        for word in value:
+            _check_spelling(word, token_bytes)
+        automaton = words_of(value)
+    return TokenAutomaton(automaton, token_bytes.after_text() if continues_text else token_bytes)
 
 
 @lru_cache(maxsize=4)
-def _spelling(vocabulary: Tokenizer) -> TokenBytes:
-    return read_token_bytes(vocabulary)
+def _token_bytes(tokenizer: Tokenizer) -> TokenBytes:
+    return read_token_bytes(tokenizer)
 
 
-def _behind(n: int, processor: Processor) -> Processor:
+def _after_forced(n: int, processor: Processor) -> Processor:
     return IgnoreFirst(n, processor) if n else processor
 
 
-def _forbidden(config: DecodingConfig, vocabulary: Tokenizer | None) -> list[tuple[int, ...]]:
+def _forbidden(config: DecodingConfig, tokenizer: Tokenizer | None) -> list[tuple[int, ...]]:
     """Every spelling of every forbidden word."""
     if not config.forbidden:
         return []
-    spelling = _spelling(_needed(vocabulary, "forbidden"))  # type: ignore[arg-type]  # as above
-    return [way for word in config.forbidden for way in all_spellings(word, spelling)]
+    token_bytes = _token_bytes(_require_tokenizer(tokenizer, "forbidden"))  # type: ignore[arg-type]  # as above
+    return [ids for word in config.forbidden for ids in all_spellings(word, token_bytes)]
 
 
-def _prefix(text: str, vocabulary: Tokenizer, *, continues_text: bool) -> list[int]:
-    """The tokens of a prefix; InputError where they would not write it."""
-    ids: list[int] | None = vocabulary.encode(text)
+def _prefix(text: str, tokenizer: Tokenizer, *, continues_text: bool) -> list[int]:
+    """The tokens of a prefix; InputError where they do not decode to it."""
+    ids: list[int] | None = tokenizer.encode(text)
     if ids and continues_text:
-        spelling = _spelling(vocabulary)  # type: ignore[arg-type]  # as above
-        written = b"".join(spelling.medial[i] for i in ids)
-        if _spaces(written) > _spaces(text.encode()):  # pieces begin every text with one
-            ids = spelling.shortest_tokens(written[1:])
-    if ids is None or unk_id(vocabulary) in ids:
-        raise InputError(f"the vocabulary cannot spell the prefix {text!r}; give another")
+        token_bytes = _token_bytes(tokenizer)  # type: ignore[arg-type]  # as above
+        data = b"".join(token_bytes.medial[i] for i in ids)
+        if _n_spaces(data) > _n_spaces(text.encode()):  # SentencePiece adds one before a text
+            ids = token_bytes.shortest_tokens(data[1:])
+    if ids is None or unk_id(tokenizer) in ids:
+        raise InputError(f"the vocabulary cannot spell the prefix {text!r}; try another")
     return ids
 
 
-def _spaces(text: bytes) -> int:
-    """How many it begins with."""
+def _n_spaces(text: bytes) -> int:
+    """The number of leading spaces."""
     return len(text) - len(text.lstrip(b" "))
 
 
-def _refuse_forbidden(
-    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], vocabulary: Tokenizer
+def _check_not_forbidden(
+    text: str, prefix: Sequence[int], words: Sequence[tuple[int, ...]], tokenizer: Tokenizer
 ) -> None:
     for word in words:
         if any(tuple(prefix[i : i + len(word)]) == word for i in range(len(prefix))):
             raise InputError(
-                f"decoding.prefix {text!r} holds {vocabulary.decode(word)!r}, which "
-                "decoding.forbidden forbids; leave one of them out"
+                f"decoding.prefix {text!r} contains {tokenizer.decode(word)!r}, which "
+                "decoding.forbidden bans; leave one of them out"
             )
 
 
-def _refuse_unspelled(word: str, spelling: TokenBytes) -> None:
-    behind = spelling.after_text()
-    if not word or not (behind.can_spell(word) or behind.can_spell(f" {word}")):
+def _check_spelling(word: str, token_bytes: TokenBytes) -> None:
+    after_text = token_bytes.after_text()
+    if not word or not (after_text.can_spell(word) or after_text.can_spell(f" {word}")):
         raise InputError(f"the vocabulary cannot spell {word!r}; leave it out of decoding.allowed")
 
 
-def _needed(vocabulary: Tokenizer | None, name: str) -> Tokenizer:
-    if vocabulary is None:
-        raise InputError(f"decoding.{name} is text and no vocabulary came; give one, or only ids")
-    return vocabulary
+def _require_tokenizer(tokenizer: Tokenizer | None, name: str) -> Tokenizer:
+    if tokenizer is None:
+        raise InputError(f"decoding.{name} is text and needs a tokenizer, got none")
+    return tokenizer

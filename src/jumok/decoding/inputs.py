@@ -18,7 +18,7 @@ class GenerationInputs:
     """N texts to generate for.
 
     prompt_ids (N, P) int64 is what the decoder reads first; padding (N) is the number of padding
-    tokens on the left of each prompt (None: none). sample_keys seed the sampling, one number a text.
+    tokens on the left of each prompt (None: none). sample_keys seed sampling, one number a text.
     """
 
     prompt_ids: Tensor

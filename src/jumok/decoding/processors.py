@@ -1,10 +1,9 @@
-"""Change the logits: what is done to the next token's scores before one is chosen.
+"""Logits processors: functions that change the next-token scores before a token is chosen.
 
-Scores are log-probabilities (B, V), and a processor lowers some of them or scales them all; one
-that is -inf is never chosen. They are not made to sum to 1 again, so a beam that forbids words
-still adds up the model's own log-probabilities; a repetition penalty leaves logits where no beam
-adds them up. Shapes: B rows being written, P tokens they began with, T tokens written since, V
-vocabulary, W words, L tokens of a word.
+Scores are log-probabilities (B, V); a processor lowers some of them or scales all, and a score of
+-inf is never chosen. They are not normalised again, so a beam with banned words adds up the model's
+own log-probabilities; outside beam search a repetition penalty returns logits. Shapes: B rows, P
+prompt tokens, T generated tokens, V vocabulary, W banned sequences, L tokens of one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,11 +19,11 @@ NEG_INF = float("-inf")
 
 @dataclass(frozen=True)
 class ProcessorContext:
-    """What the rows hold so far: the first `start` tokens were given, the rest was written.
+    """The tokens of the rows so far: the first `start` are the prompt, the rest is generated.
 
-    tokens (B, P + T) int64, -1 where a prompt is padded; texts (B) int64: the number, in the
-    request, of the text each row belongs to (beams of a text share it). logits (B, V): what the
-    model said, as it said it; None in a beam search, whose hypotheses add up log-probabilities.
+    tokens (B, P + T) int64, -1 at padding; texts (B) int64: the index of the text of each row
+    (beams of a text share it). logits (B, V): the model's, unchanged; None in beam search, whose
+    hypotheses add up log-probabilities.
     """
 
     tokens: Tensor
@@ -34,20 +33,20 @@ class ProcessorContext:
 
     @property
     def generated(self) -> Tensor:
-        """What the model wrote: (B, T)."""
+        """The generated tokens: (B, T)."""
         return self.tokens[:, self.start :]
 
 
 Processor = Callable[[Tensor, ProcessorContext], Tensor]
 """scores (B, V) float32, the context of the rows -> scores (B, V); it may change them in place.
 
-It must treat each row by itself, so that a text is written alone as in a batch.
+Rows must not depend on each other, so that a text has the same output in every batch.
 """
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """Divide by t: below 1 the likely become likelier, above 1 all become alike."""
+    """Divide by t: below 1 sharpens the distribution, above 1 flattens it."""
 
     t: float
 
@@ -58,15 +57,16 @@ class Temperature:
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
-    """Make every token that is there already less likely: Keskar et al. 2019, section 4.1.
+    """Lower every token that already occurs: Keskar et al. 2019, section 4.1.
 
-    Its logit is divided by `penalty`, or multiplied where it is below 0. In a beam search its
-    log-probability is multiplied: that hardly moves a token the model is sure of, so loops are
-    broken by drawing or greedily, or by `NoRepeatNgram`. transformers does the same in each case.
-    It comes first, for it does not look at what others did to the scores.
+    Its logit is divided by `penalty`, or multiplied if it is below 0. In beam search its
+    log-probability is multiplied: that hardly changes a token of probability near 1, so it breaks
+    repetition loops in greedy search and sampling only; `NoRepeatNgram` does in all. transformers
+    does the same in each case. It must be the first processor: it ignores its input scores.
 
-    >>> context = ProcessorContext(torch.tensor([[0]]), 0, torch.tensor([0]), torch.tensor([[6.0, 1.0]]))
-    >>> RepetitionPenalty(2.0)(context.logits.log_softmax(-1), context)
+    >>> logits = torch.tensor([[6.0, 1.0]])
+    >>> context = ProcessorContext(torch.tensor([[0]]), 0, torch.tensor([0]), logits)
+    >>> RepetitionPenalty(2.0)(logits.log_softmax(-1), context)
     tensor([[3., 1.]])
     """
 
@@ -74,14 +74,14 @@ class RepetitionPenalty:
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        said = scores if context.logits is None else context.logits
-        lowered = torch.where(said < 0, said * self.penalty, said / self.penalty)
-        return torch.where(_present(context.tokens, said), lowered, said)
+        logits = scores if context.logits is None else context.logits
+        lowered = torch.where(logits < 0, logits * self.penalty, logits / self.penalty)
+        return torch.where(_present(context.tokens, logits), lowered, logits)
 
 
 @dataclass(frozen=True)
 class NoRepeatNgram:
-    """Forbid the token that would make the last n tokens come a second time in this order."""
+    """Ban the token that would repeat an n-gram."""
 
     n: int
 
@@ -92,42 +92,45 @@ class NoRepeatNgram:
             return scores
         before = tokens[:, tokens.shape[1] - n + 1 :]  # (B, n - 1)
         windows = tokens.unfold(1, n, 1)  # (B, P + T - n + 1, n)
-        again = (windows[..., :-1] == before[:, None]).all(-1) & (before >= 0).all(-1)[:, None]
-        return scores.masked_fill_(_present(windows[..., -1].where(again, -1), scores), NEG_INF)
+        repeated = (windows[..., :-1] == before[:, None]).all(-1) & (before >= 0).all(-1)[:, None]
+        return scores.masked_fill_(_present(windows[..., -1].where(repeated, -1), scores), NEG_INF)
 
 
 class BannedSequences:
-    """Forbid words, each a sequence of tokens: the last is never written after the others.
+    """Ban token sequences: the last token of one is never chosen after the others.
 
-    >>> forbid = Forbidden([[1], [2, 3]])
+    >>> forbid = BannedSequences([[1], [2, 3]])
     >>> context = ProcessorContext(torch.tensor([[0, 2]]), 0, torch.tensor([0]))
     >>> forbid(torch.zeros(1, 5), context)
     tensor([[0., -inf, 0., -inf, 0.]])
     """
 
-    def __init__(self, words: Iterable[Sequence[int]]) -> None:
-        known = sorted({tuple(word) for word in words}, key=lambda word: (len(word), word))
+    def __init__(self, sequences: Iterable[Sequence[int]]) -> None:
+        known = sorted({tuple(each) for each in sequences}, key=lambda each: (len(each), each))
         if not known or not known[0]:
-            raise InputError(f"{len(known)} forbidden words, or an empty one, came; give one token")
+            raise InputError(
+                "sequences must be one or more, each of at least one token, got "
+                + (f"an empty one among {len(known)}" if known else "none")
+            )
         longest = len(known[-1])
-        self.sequences = torch.tensor([[-1] * (longest - len(word)) + list(word) for word in known])
+        self.sequences = torch.tensor([[-1] * (longest - len(each)) + list(each) for each in known])
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        words = self.sequences.to(scores.device)  # (W, L)
-        before, last = words[:, :-1], words[:, -1]  # -1 in `before` agrees with anything
+        banned = self.sequences.to(scores.device)  # (W, L)
+        before, last = banned[:, :-1], banned[:, -1]  # -1 in `before` matches any token
         L = before.shape[1]
         tail = context.tokens[:, max(context.tokens.shape[1] - L, 0) :]  # (B, up to L)
         tail = torch.nn.functional.pad(tail, (L - tail.shape[1], 0), value=-1)
-        there = ((tail[:, None] == before) | (before < 0)).all(-1)  # (B, W)
+        matches = ((tail[:, None] == before) | (before < 0)).all(-1)  # (B, W)
         return scores.masked_fill_(
-            _present(last.expand_as(there).where(there, -1), scores), NEG_INF
+            _present(last.expand_as(matches).where(matches, -1), scores), NEG_INF
         )
 
 
 @dataclass(frozen=True)
 class MinLength:
-    """Forbid the end until `n` tokens are written."""
+    """Ban the end token until `n` tokens are generated."""
 
     n: int
     end_id: int
@@ -140,7 +143,7 @@ class MinLength:
 
 
 class ForcedPrefix:
-    """Let every answer begin with given tokens: one beginning for all texts, or one for each.
+    """Force the first tokens of every output: one prefix for all texts, or one for each.
 
     >>> force = ForcedPrefix([[3, 1]])
     >>> force(torch.zeros(1, 4), ProcessorContext(torch.tensor([[9, 3]]), 1, torch.tensor([0])))
@@ -157,18 +160,20 @@ class ForcedPrefix:
         t = context.generated.shape[1]
         if t >= self.prefixes.shape[1]:
             return scores
-        due = self.prefixes[:, t].to(scores.device)  # (1|N)
-        due = (due.expand(len(scores)) if len(due) == 1 else due[context.texts])[:, None]  # (B, 1)
-        others = torch.arange(scores.shape[1], device=scores.device) != due
-        return scores.masked_fill_(others & (due >= 0), NEG_INF)
+        forced = self.prefixes[:, t].to(scores.device)  # (1|N)
+        if len(forced) > 1:
+            forced = forced[context.texts]
+        forced = forced.expand(len(scores))[:, None]  # (B, 1)
+        others = torch.arange(scores.shape[1], device=scores.device) != forced
+        return scores.masked_fill_(others & (forced >= 0), NEG_INF)
 
 
 @dataclass(frozen=True)
 class ForcedToken:
-    """Let token number `place` of every answer be this one, whatever the model says to it.
+    """Force the token at `position` of every output, with probability 1.
 
-    >>> start = ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0]))  # nothing is written yet
-    >>> Forced(token=2, place=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
+    >>> start = ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0]))  # T is 0
+    >>> ForcedToken(token=2, position=0)(torch.tensor([[-1.0, -2.0, -3.0]]), start)
     tensor([[-inf, -inf, 0.]])
     """
 
@@ -185,9 +190,9 @@ class ForcedToken:
 
 @dataclass(frozen=True)
 class IgnoreFirst:
-    """A processor for which the first `n` tokens written do not count: it looks on behind them.
+    """A processor that does not see the first `n` generated tokens, and starts after them.
 
-    >>> late = Behind(1, ForcedPrefix([[3]]))
+    >>> late = IgnoreFirst(1, ForcedPrefix([[3]]))
     >>> context = ProcessorContext(torch.tensor([[9, 2]]), 1, torch.tensor([0]))
     >>> late(torch.zeros(1, 4), context)
     tensor([[-inf, -inf, -inf, 0.]])
@@ -205,9 +210,9 @@ class IgnoreFirst:
 
 @dataclass(frozen=True)
 class StartAfter:
-    """A processor that is silent until `n` tokens are written; then it sees all of them.
+    """A processor that is inactive until `n` tokens are generated; then it sees all of them.
 
-    >>> late = After(1, Forbidden([[2]]))
+    >>> late = StartAfter(1, BannedSequences([[2]]))
     >>> late(torch.zeros(1, 4), ProcessorContext(torch.tensor([[9]]), 1, torch.tensor([0])))
     tensor([[0., 0., 0., 0.]])
     """
@@ -222,46 +227,46 @@ class StartAfter:
 
 @dataclass(frozen=True)
 class TopK:
-    """Keep the k likeliest tokens (Fan et al. 2018), and those as likely as the last of them."""
+    """Keep the k highest scores (Fan et al. 2018), and those equal to the lowest of them."""
 
     k: int
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
-        least = scores.topk(min(self.k, scores.shape[1])).values[:, -1:]
-        return scores.masked_fill_(scores < least, NEG_INF)
+        lowest = scores.topk(min(self.k, scores.shape[1])).values[:, -1:]
+        return scores.masked_fill_(scores < lowest, NEG_INF)
 
 
 @dataclass(frozen=True)
 class TopP:
-    """Keep the fewest likeliest tokens that have p of the probability (Holtzman et al. 2020)."""
+    """Keep the smallest set of most probable tokens with probability p (Holtzman et al. 2020)."""
 
     p: float
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         ordered, order = scores.softmax(-1).sort(descending=True, stable=True)
-        return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
+        return _ban_in_order(scores, order, ordered.cumsum(-1) - ordered >= self.p)
 
 
 @dataclass(frozen=True)
 class MinP:
-    """Keep tokens at least p times as probable as the likeliest (Nguyen et al. 2024)."""
+    """Keep tokens at least p times as probable as the argmax (Nguyen et al. 2024)."""
 
     p: float
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         probability = scores.softmax(-1)
-        least = self.p * probability.amax(-1, keepdim=True)
-        return scores.masked_fill_(probability < least, NEG_INF)
+        minimum = self.p * probability.amax(-1, keepdim=True)
+        return scores.masked_fill_(probability < minimum, NEG_INF)
 
 
 @dataclass(frozen=True)
 class TypicalP:
-    """Keep the tokens whose surprise is nearest to the expected one, p of the probability.
+    """Locally typical sampling: Meister et al. 2023, equation 9.
 
-    Meister et al. 2023, equation 9: the fewest of smallest |-log p(y) - H|, H the entropy.
+    Keep the smallest set of smallest |-log p(y) - H| with probability p; H is the entropy.
     """
 
     p: float
@@ -273,13 +278,13 @@ class TypicalP:
         entropy = -(probability * log_p).nansum(-1, keepdim=True)  # 0 log 0 is 0
         order = (-log_p - entropy).abs().argsort(dim=-1, stable=True)
         ordered = probability.gather(-1, order)
-        return _cut(scores, order, ordered.cumsum(-1) - ordered >= self.p)
+        return _ban_in_order(scores, order, ordered.cumsum(-1) - ordered >= self.p)
 
 
 def apply_processors(
     scores: Tensor, context: ProcessorContext, processors: Iterable[Processor]
 ) -> Tensor:
-    """The scores after every processor, in order: (B, V). `scores` itself stays as it is."""
+    """The scores after every processor, in order: (B, V). `scores` is not modified."""
     scores = scores.clone()
     for processor in processors:
         scores = processor(scores, context)
@@ -287,11 +292,11 @@ def apply_processors(
 
 
 def _present(tokens: Tensor, scores: Tensor) -> Tensor:
-    """Which of V tokens are among `tokens` (B, N), those below 0 aside: (B, V) bool."""
+    """Which of V tokens are in `tokens` (B, N), ignoring negative ones: (B, V) bool."""
     present = torch.zeros(len(scores), scores.shape[1] + 1, dtype=torch.bool, device=scores.device)
     return present.scatter_(1, tokens.where(tokens >= 0, scores.shape[1]), True)[:, :-1]
 
 
-def _cut(scores: Tensor, order: Tensor, beyond: Tensor) -> Tensor:
-    """Forbid the tokens that are `beyond` (B, V) when they stand in `order` (B, V)."""
-    return scores.masked_fill_(torch.zeros_like(beyond).scatter_(1, order, beyond), NEG_INF)
+def _ban_in_order(scores: Tensor, order: Tensor, banned: Tensor) -> Tensor:
+    """Ban the tokens of `order` (B, V) where `banned` (B, V) is True."""
+    return scores.masked_fill_(torch.zeros_like(banned).scatter_(1, order, banned), NEG_INF)

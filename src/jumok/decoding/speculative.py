@@ -30,7 +30,7 @@ from jumok.decoding.hypothesis import Hypothesis
 from jumok.decoding.incremental.decoder import GenerativeModel, IncrementalDecoder
 from jumok.decoding.inputs import GenerationInputs
 from jumok.decoding.processors import NEG_INF, Processor, ProcessorContext, apply_processors
-from jumok.decoding.sampling import philox_stream, sample_inverse_cdf, softmax64, uniform
+from jumok.decoding.sampling import draw_uniform, philox_stream, sample_inverse_cdf, softmax64
 from jumok.errors import InputError
 
 
@@ -252,7 +252,7 @@ class _State:
 
     def _uniform(self) -> float:
         """The next random number; 0 in greedy search."""
-        return 0.0 if self._stream is None else float(uniform(self._stream, 1)[0])
+        return 0.0 if self._stream is None else float(draw_uniform(self._stream, 1)[0])
 
     def _append(self, token: int, logits: Tensor) -> None:
         self._tokens[0, len(self)] = token

@@ -1,7 +1,7 @@
-"""Stop: at the end token, at the maximum length, or at a text that the user named.
+"""Stopping criteria: the end token, the maximum length, or a stop string.
 
-A stop text may begin in one token and end in another, so it is looked for in the text, not among
-the tokens; what is streamed holds back whatever could still become one.
+A stop string may start in one token and end in another, so it is searched for in the decoded text;
+a streamer holds back text that could be the start of one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,37 +15,39 @@ from jumok.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class StopStrings:
-    """Whether tokens spell one of the stop texts."""
+    """Tests whether the decoded tokens contain a stop string."""
 
-    vocabulary: Tokenizer
+    tokenizer: Tokenizer
     strings: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if not all(self.strings):
-            raise InputError("an empty stop text would stop everything; leave it out")
+            raise InputError(
+                "a stop string must have at least one character, got an empty one; leave it out"
+            )
 
     @cached_property
-    def _enough(self) -> int:
-        """Tokens at the end of a text that hold every stop text the newest of them may complete."""
+    def _tail_length(self) -> int:
+        """A number of newest tokens that contains every stop string that the last one completes."""
         return 2 * max(len(stop.encode()) for stop in self.strings) + 8
 
     def __call__(self, ids: Sequence[int], before: Sequence[int] = ()) -> bool:
-        """Whether the newest of `ids` completes a stop text; they go on behind those `before`.
+        """Whether the newest of `ids` completes a stop string; they continue the prompt `before`.
 
-        Behind a text the space before a word is written, at the beginning of one it is not.
+        The space before a word is decoded after a prompt, but not at the start of a text.
         """
-        if len(ids) > self._enough:  # to decode all of them each time would take ever longer
-            end = self.vocabulary.decode(ids[-self._enough :])
-            if not any(stop in end for stop in self.strings):
+        if len(ids) > self._tail_length:  # avoids decoding all tokens at every step
+            tail = self.tokenizer.decode(ids[-self._tail_length :])
+            if not any(stop in tail for stop in self.strings):
                 return False
-        given, whole = self.vocabulary.decode_batch([list(before), [*before, *ids]])
-        return any(stop in whole[common_prefix_length(given, whole) :] for stop in self.strings)
+        prompt, whole = self.tokenizer.decode_batch([list(before), [*before, *ids]])
+        return any(stop in whole[common_prefix_length(prompt, whole) :] for stop in self.strings)
 
 
 def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
-    """The text before the first stop text in it.
+    """The text before its first stop string.
 
-    >>> cut("하나 끝 둘", ["끝", "셋"])
+    >>> truncate_at_stop("하나 끝 둘", ["끝", "셋"])
     '하나 '
     """
     return text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
@@ -53,88 +55,93 @@ def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class StoppingCriteria:
-    """When a text is over. Lengths are tokens written, the end token among them."""
+    """When generation of a text stops. Limits count generated tokens, the end token included."""
 
     end_id: int
     limits: Sequence[int]  # of each text
     stop_strings: StopStrings | None = None
-    prompts: Sequence[Sequence[int]] = ()  # what each text goes on from; empty: from nothing
+    prompts: Sequence[Sequence[int]] = ()  # of each text; empty: no prompts
 
     def finished(self, text: int, ids: Sequence[int]) -> bool:
-        """Whether the newest of `ids` ended this text."""
+        """Whether the newest of `ids` ends this text."""
         if ids[-1] == self.end_id:
             return True
         before = self.prompts[text] if self.prompts else ()
         return self.stop_strings is not None and self.stop_strings(ids, before)
 
     def reached_limit(self, text: int, ids: Sequence[int]) -> bool:
-        """Whether this text may hold no more tokens."""
+        """Whether this text has as many tokens as its limit."""
         return len(ids) >= self.limits[text]
 
 
 class TextStreamer:
-    """Give out the texts of a request while their tokens come: as early as certain, no earlier.
+    """Decode the tokens of a request to text while they are generated.
 
-    `on_text(row, piece)` is called with each new piece. All pieces of a row together are its text,
-    cut before the first stop text. Give `push` to `generate` as `on_token`, then call `finish`.
+    `on_text(row, piece)` is called with each new piece as soon as no later token can change it. The
+    pieces of a row concatenated are its text, truncated at the first stop string. Use `push` as
+    `on_token` of a request, then call `finish`.
 
     >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
-    >>> vocabulary = SentencePieceTokenizer.train(["가 나 다 가"], VocabularyConfig(size=20))
-    >>> streams = TextStreamer(vocabulary, lambda row, text: print(row, repr(text)), ["나 다"])
-    >>> for id in vocabulary.encode("가 나 가 나 다 가"):
-    ...     streams.push(0, id)
+    >>> tokenizer = SentencePieceTokenizer.train(["가 나 다 가"], VocabularyConfig(size=20))
+    >>> streamer = TextStreamer(tokenizer, lambda row, text: print(row, repr(text)), ["나 다"])
+    >>> for id in tokenizer.encode("가 나 가 나 다 가"):
+    ...     streamer.push(0, id)
     0 '가'
     0 ' '
     0 '나 가'
     0 ' '
-    >>> streams.finish()
+    >>> streamer.finish()
     """
 
     def __init__(
         self,
-        vocabulary: Tokenizer,
+        tokenizer: Tokenizer,
         on_text: Callable[[int, str], None],
         stops: Sequence[str] = (),
     ) -> None:
-        self._vocabulary, self._on_text, self._stops = vocabulary, on_text, tuple(stops)
+        self._tokenizer, self._on_text, self._stops = tokenizer, on_text, tuple(stops)
         self._decoders: dict[int, StreamingDecoder] = {}
-        self._held: dict[int, str] = {}  # what may be the beginning of a stop text
+        self._held: dict[int, str] = {}  # may be the start of a stop string
         self._stopped: set[int] = set()
 
     def set_prompt(self, row: int, ids: Iterable[int]) -> None:
-        """The text of a row goes on behind these tokens: a space before its first word is shown."""
-        self._decoders.setdefault(row, StreamingDecoder(self._vocabulary)).set_prompt(ids)
+        """Set the prompt of a row, so that a space before the first new word is decoded."""
+        self._decoders.setdefault(row, StreamingDecoder(self._tokenizer)).set_prompt(ids)
 
     def push(self, row: int, id: int) -> None:  # noqa: A002  the field's word
-        """The next token of a row."""
-        decoder = self._decoders.setdefault(row, StreamingDecoder(self._vocabulary))
-        self._show(row, decoder.push(id))
+        """Add the next token of a row."""
+        decoder = self._decoders.setdefault(row, StreamingDecoder(self._tokenizer))
+        self._emit(row, decoder.push(id))
 
     def finish(self) -> None:
-        """No more tokens come: give out what was held back."""
+        """Emit the text that was held back, after the last token."""
         for row, decoder in self._decoders.items():
-            self._show(row, decoder.finish())
+            self._emit(row, decoder.finish())
             rest = self._held.pop(row, "")
             if rest and row not in self._stopped:
                 self._on_text(row, rest)
         self._decoders.clear()
         self._stopped.clear()
 
-    def _show(self, row: int, piece: str) -> None:
+    def _emit(self, row: int, piece: str) -> None:
         if row in self._stopped:
             return
         text = self._held.get(row, "") + piece
         before = truncate_at_stop(text, self._stops)
         if before != text:
             self._stopped.add(row)
-        certain = before if before != text else text[: len(text) - _begun(text, self._stops)]
+        certain = (
+            before
+            if before != text
+            else text[: len(text) - _partial_stop_length(text, self._stops)]
+        )
         self._held[row] = text[len(certain) :]
         if certain:
             self._on_text(row, certain)
 
 
-def _begun(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end of `text` could be the beginning of a stop text."""
+def _partial_stop_length(text: str, stops: Sequence[str]) -> int:
+    """The number of characters at the end of `text` that could be the start of a stop string."""
     longest = max(map(len, stops), default=1) - 1
     for n in range(min(longest, len(text)), 0, -1):
         if any(stop.startswith(text[-n:]) for stop in stops):

@@ -96,7 +96,7 @@ def test_finished_within_the_limit() -> None:
         lengths = {len(row) + 1 for row in everything(constraint(machine, limit))}
         assert max(lengths) == limit
     shortest = min(lengths)
-    with pytest.raises(InputError, match=f"takes {shortest} tokens with the end"):
+    with pytest.raises(InputError, match=f"at least {shortest} tokens, the shortest allowed text"):
         constraint(machine, shortest - 1)
 
 
@@ -140,7 +140,7 @@ def test_a_model_may_have_more_rows_than_there_are_pieces() -> None:
 
 
 def test_what_the_vocabulary_cannot_write() -> None:
-    with pytest.raises(InputError, match="no tokens that write any text"):
+    with pytest.raises(InputError, match="tokens for at least one allowed text, got none"):
         constraint(compile_regex("뷁"), 9)
     some = list(everything(constraint(compile_regex("뷁|나뷁|가"), 3)))
     assert {VOCABULARY.decode(row) for row in some} == {"가"}  # 나 leads nowhere
@@ -172,7 +172,7 @@ def test_after_a_prompt_every_space_counts() -> None:
 
 def test_no_words() -> None:
     for words in ([], [""], ["가", ""]):
-        with pytest.raises(InputError, match="words to choose from"):
+        with pytest.raises(InputError, match="choices must be one or more texts"):
             any_text_of(words)
 
 
@@ -263,7 +263,15 @@ def test_a_forced_token_takes_its_room(model: EncoderDecoder) -> None:
     config = DecodingConfig(
         sample=True, n_best=30, temperature=3.0, max_length=5, pattern="[가나다]+"
     )
-    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY, constraints=[ForcedToken(7, 0)]), bos_id=2)  # fmt: skip
+    [answers] = generate_seq2seq(
+        model,
+        torch.tensor([[7, 9, 8]]),
+        None,
+        GenerationRequest(
+            config, end_id=END, tokenizer=VOCABULARY, constraints=[ForcedToken(7, 0)]
+        ),
+        bos_id=2,
+    )
     for answer in answers:
         assert answer.finished
         assert answer.ids[0] == 7
@@ -293,7 +301,7 @@ def test_other_settings_that_forbid_everything_are_named(
     machine = compile_regex("가나|나가" if search == "draws" else "가나")
     processors = [blocked("나", "가나"), constraint(machine, 9)]
     source = torch.tensor([[7, 9, 8]])
-    with pytest.raises(InputError, match="so far: other settings forbid"):
+    with pytest.raises(InputError, match="so far, got none: other settings ban"):
         generate_seq2seq(
             model,
             source,
@@ -306,15 +314,29 @@ def test_other_settings_that_forbid_everything_are_named(
 def test_a_beam_that_ends_nowhere_loses_no_finished_answer(model: EncoderDecoder) -> None:
     """가 is an answer; what goes on from it in the second beam may not be written."""
     processors = [blocked("나", "가나"), constraint(compile_regex("가( 나)?"), 9)]
-    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(DecodingConfig(beam=4, n_best=4, max_length=9), end_id=END, constraints=processors), bos_id=2)  # fmt: skip
+    [answers] = generate_seq2seq(
+        model,
+        torch.tensor([[7, 9, 8]]),
+        None,
+        GenerationRequest(
+            DecodingConfig(beam=4, n_best=4, max_length=9), end_id=END, constraints=processors
+        ),
+        bos_id=2,
+    )
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
 
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_no_answer_ends_inside_an_allowed_word(model: EncoderDecoder, search: str) -> None:
     config = replace(SEARCHES[search], allowed=("가나",), forbidden=("나", "가나"))
-    with pytest.raises(InputError, match="so far: other settings forbid"):
-        generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY), bos_id=2)  # fmt: skip
+    with pytest.raises(InputError, match="so far, got none: other settings ban"):
+        generate_seq2seq(
+            model,
+            torch.tensor([[7, 9, 8]]),
+            None,
+            GenerationRequest(config, end_id=END, tokenizer=VOCABULARY),
+            bos_id=2,
+        )
 
 
 @pytest.mark.parametrize("search", SEARCHES)
@@ -322,7 +344,17 @@ def test_behind_an_allowed_word_an_answer_may_be_over(model: EncoderDecoder, sea
     """Though its end is forbidden, as by min_length; a strict constraint would refuse."""
     language = TokenAutomaton(compile_regex("가나?"), read_token_bytes(VOCABULARY))
     held = Constraint(language, end_id=END, limits=[9], strict=False)
-    [answers] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(SEARCHES[search], end_id=END, constraints=[blocked("나", "가나"), BannedSequences([[END]]), held]), bos_id=2)  # fmt: skip
+    [answers] = generate_seq2seq(
+        model,
+        torch.tensor([[7, 9, 8]]),
+        None,
+        GenerationRequest(
+            SEARCHES[search],
+            end_id=END,
+            constraints=[blocked("나", "가나"), BannedSequences([[END]]), held],
+        ),
+        bos_id=2,
+    )
     assert {VOCABULARY.decode(answer.ids) for answer in answers} == {"가"}
 
 
@@ -336,11 +368,19 @@ def test_a_prefix_leaves_room_for_what_is_wanted_behind_it(
 
     def write(most: int) -> str:
         config = DecodingConfig(prefix=prefix, max_length=most, **{name: said})
-        [[answer]] = generate_seq2seq(model, torch.tensor([[7, 9, 8]]), None, GenerationRequest(config, end_id=END, tokenizer=VOCABULARY), bos_id=2)  # fmt: skip
+        [[answer]] = generate_seq2seq(
+            model,
+            torch.tensor([[7, 9, 8]]),
+            None,
+            GenerationRequest(config, end_id=END, tokenizer=VOCABULARY),
+            bos_id=2,
+        )
         return VOCABULARY.decode(answer.ids)
 
     assert write(n) == "나 다 나"
-    with pytest.raises(InputError, match=f"behind it take {n} tokens with the end, and {n - 1}"):
+    with pytest.raises(
+        InputError, match=f"at least {n} tokens for decoding.prefix .* end token, got {n - 1}"
+    ):
         write(n - 1)
 
 

@@ -162,9 +162,9 @@ def test_an_ensemble_of_one_kind_alone(beam: int) -> None:
 
 
 def test_an_ensemble_agrees_on_the_vocabulary() -> None:
-    with pytest.raises(InputError, match=r"2 writers with vocabularies of \[3, 4\] tokens came"):
+    with pytest.raises(InputError, match=r"got 2 decoders with vocabularies of \[3, 4\] tokens"):
         EnsembleDecoder([ChainWriter(noise(3, 3)), ChainWriter(noise(4, 4))])
-    with pytest.raises(InputError, match="0 writers"):
+    with pytest.raises(InputError, match="got 0 decoders"):
         EnsembleDecoder([])
 
 

@@ -86,7 +86,7 @@ def test_rows_go_on_in_another_order() -> None:
 def test_what_cannot_be_is_told() -> None:
     writer = SlidingWindowDecoder(model())
     writer.step(tokens(5))
-    with pytest.raises(InputError, match="give 3 or fewer"):
+    with pytest.raises(InputError, match="at most 3 tokens, half of a window"):
         writer.step_all(tokens(4))
-    with pytest.raises(InputError, match="6 tokens cannot be taken back of 5"):
+    with pytest.raises(InputError, match="rewind must be at most 5 tokens, got 6"):
         writer.rewind(6)

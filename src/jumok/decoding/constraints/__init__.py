@@ -1,1 +1,1 @@
-"""Constraints."""
+"""Constrained decoding: automata over bytes and tokens that restrict what is generated."""

@@ -1,8 +1,8 @@
-"""Automata over bytes: what regular languages are made of, and a machine that tells who is in one.
+"""Regular expressions as terms, and deterministic automata over UTF-8 bytes that accept them.
 
-Text is UTF-8 here, so that a machine can stand between two bytes of a syllable, as a vocabulary
-that spells rare syllables byte by byte does. Thompson 1968 makes nodes of a term, Rabin and Scott
-1959 make one state of all the nodes one can be in at once.
+Bytes, because a vocabulary with byte fallback has tokens that are parts of a character. A term is
+turned into a nondeterministic automaton (Thompson 1968), and that into a deterministic one by the
+subset construction (Rabin and Scott 1959).
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from jumok.errors import InputError
 
-DEAD: Final = 0  # the state that nothing leads out of
+DEAD: Final = 0  # the state that no match goes through
 START: Final = 1
-MAX_STATES: Final = 100_000  # nodes or states: 100 MB at worst
-MAX_EDGES: Final = 2_000_000  # followed while a machine is made: a second or two
+MAX_STATES: Final = 100_000  # nodes or states: at most 100 MB
+MAX_EDGES: Final = 2_000_000  # followed during the subset construction: one or two seconds
 
 Ranges = tuple[tuple[int, int], ...]  # (first, last) code points, last included
 ByteRange = tuple[int, int]  # (first, last), last included
@@ -25,14 +25,14 @@ ByteRange = tuple[int, int]  # (first, last), last included
 
 @dataclass(frozen=True)
 class Characters:
-    """One character, out of these ranges of code points."""
+    """One character in these ranges of code points."""
 
     ranges: Ranges
 
 
 @dataclass(frozen=True)
 class Concatenation:
-    """One part after the other; without parts, the empty text."""
+    """The parts one after the other; without parts, the empty text."""
 
     parts: tuple["Term", ...]
 
@@ -46,7 +46,7 @@ class Alternation:
 
 @dataclass(frozen=True)
 class Repetition:
-    """The part `least` to `most` times; None is without end."""
+    """The part `min_count` to `max_count` times; None is unlimited."""
 
     part: "Term"
     min_count: int
@@ -57,7 +57,7 @@ Term = Characters | Concatenation | Alternation | Repetition
 
 
 def literal(text: str) -> Term:
-    """The term of this very text.
+    """The term that matches exactly this text.
 
     >>> literal("가")
     Concatenation(parts=(Characters(ranges=((44032, 44032),)),))
@@ -67,22 +67,22 @@ def literal(text: str) -> Term:
 
 @dataclass(frozen=True)
 class Automaton:
-    """A deterministic machine over bytes; it starts in state START and never leaves DEAD.
+    """A deterministic automaton over bytes; it starts in state START and never leaves DEAD.
 
-    >>> machine = automaton(Repetition(literal("가나"), 1, 2))
-    >>> machine.matches("가나가나"), machine.matches("가나가")
+    >>> automaton = compile_automaton(Repetition(literal("가나"), 1, 2))
+    >>> automaton.matches("가나가나"), automaton.matches("가나가")
     (True, False)
     """
 
     table: NDArray[np.int32]  # (states, classes): the state after a byte of that class
-    classes: NDArray[np.int32]  # (256,): bytes of one class always lead to the same state
-    accepting: NDArray[np.bool_]  # (states,): what was read is a whole match
+    classes: NDArray[np.int32]  # (256,): bytes of one class have the same transitions
+    accepting: NDArray[np.bool_]  # (states,): True after a whole match
 
     def __len__(self) -> int:
         return len(self.table)
 
     def step(self, states: NDArray[np.int32], values: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The states (n,) after a byte each, values (n,): (n,)."""
+        """The states (n,) after one byte each, values (n,): (n,)."""
         return self.table[states, self.classes[values]]
 
     def run(self, state: int, read: bytes) -> int:
@@ -92,27 +92,29 @@ class Automaton:
         return state
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text is in the language."""
+        """Whether the whole text is accepted."""
         return bool(self.accepting[self.run(START, text.encode())])
 
 
 def compile_automaton(term: Term) -> Automaton:
-    """The machine of a term; InputError when it grows beyond LARGEST states."""
+    """The automaton of a term; InputError if it has more than MAX_STATES states."""
     nodes = _Nodes()
     end = nodes.add()
-    begin = nodes.build(term, end)
-    cuts = sorted({0} | {cut for edges in nodes.edges for a, b, _ in edges for cut in (a, b + 1)})
-    cuts = [cut for cut in cuts if cut < 256]  # a class of bytes begins at every cut
+    start = nodes.build(term, end)
+    bounds = {bound for edges in nodes.edges for a, b, _ in edges for bound in (a, b + 1)}
+    cuts = sorted(bound for bound in bounds | {0} if bound < 256)  # the first byte of each class
     classes = np.searchsorted(cuts, np.arange(257), side="right") - 1
     classes[256] = len(cuts)
     class_of: list[int] = classes.tolist()
 
-    states: list[frozenset[int]] = [frozenset(), nodes.reached({begin})]
+    states: list[frozenset[int]] = [frozenset(), nodes.closure({start})]
     numbers = {state: number for number, state in enumerate(states)}
     rows: list[list[int]] = []
     followed = 0
-    for state in states:  # grows while it is walked through
-        followed = _bounded(followed + len(cuts) + sum(len(nodes.edges[node]) for node in state))
+    for state in states:  # which grows during the loop
+        followed = _check_edges(
+            followed + len(cuts) + sum(len(nodes.edges[node]) for node in state)
+        )
         following: list[set[int]] = [set() for _ in cuts]
         for node in state:
             for first, last, target in nodes.edges[node]:
@@ -120,10 +122,10 @@ def compile_automaton(term: Term) -> Automaton:
                     following[c].add(target)
         row = []
         for targets in following:
-            reached = nodes.reached(targets)
+            reached = nodes.closure(targets)
             followed += len(reached)
             if reached not in numbers:
-                numbers[reached] = _small(len(states))
+                numbers[reached] = _check_states(len(states))
                 states.append(reached)
             row.append(numbers[reached])
         rows.append(row)
@@ -136,27 +138,27 @@ def compile_automaton(term: Term) -> Automaton:
 
 @dataclass
 class _Nodes:
-    """Places in a term: bytes lead from one to another (`edges`), or nothing at all (`free`)."""
+    """A nondeterministic automaton: its byte edges, and its epsilon edges (`free`)."""
 
     edges: list[tuple[tuple[int, int, int], ...]] = field(default_factory=list)
     free: list[tuple[int, ...]] = field(default_factory=list)
     same: dict[tuple[tuple[int, int, int], ...], int] = field(default_factory=dict)
 
     def add(self, free: Sequence[int] = ()) -> int:
-        """A new node from which one gets to others for free."""
+        """A new node with epsilon edges to others."""
         self.edges.append(())
         self.free.append(tuple(free))
-        return _small(len(self.edges) - 1)
+        return _check_states(len(self.edges) - 1)
 
-    def reading(self, edges: tuple[tuple[int, int, int], ...]) -> int:
-        """The node with these edges (first byte, last byte, target), made once."""
+    def byte_node(self, edges: tuple[tuple[int, int, int], ...]) -> int:
+        """The node with these edges (first byte, last byte, target), created once."""
         if edges not in self.same:
             self.same[edges] = self.add()
             self.edges[-1] = edges
         return self.same[edges]
 
     def build(self, term: Term, after: int) -> int:
-        """The node from which reading a match of `term` leads to `after`."""
+        """The node from which a match of `term` leads to the node `after`."""
         match term:
             case Characters(ranges):
                 return self._characters(ranges, after)
@@ -166,18 +168,18 @@ class _Nodes:
                 return after
             case Alternation(parts):
                 return self.add([self.build(part, after) for part in parts])
-            case Repetition(part, least, most):
-                if most is None:
-                    again = self.add()
-                    self.free[again] = (self.build(part, again), after)
-                    after = again
+            case Repetition(part, min_count, max_count):
+                if max_count is None:
+                    loop = self.add()
+                    self.free[loop] = (self.build(part, loop), after)
+                    after = loop
                 else:
                     end = after
-                    for _ in range(most - least):
+                    for _ in range(max_count - min_count):
                         after = self.add([self.build(part, after), end])
-                for _ in range(least):
+                for _ in range(min_count):
                     before, after = after, self.build(part, after)
-                    if after == before:  # the empty text, as often as one likes
+                    if after == before:  # the part is the empty text
                         break
                 return after
 
@@ -187,12 +189,12 @@ class _Nodes:
             for sequence in utf8_ranges(first, last):
                 target = after
                 for low, high in reversed(sequence[1:]):
-                    target = self.reading(((low, high, target),))
+                    target = self.byte_node(((low, high, target),))
                 edges.append((*sequence[0], target))
-        return self.reading(tuple(edges))
+        return self.byte_node(tuple(edges))
 
-    def reached(self, nodes: set[int]) -> frozenset[int]:
-        """These nodes and all that one gets to from them for free."""
+    def closure(self, nodes: set[int]) -> frozenset[int]:
+        """The epsilon closure of these nodes."""
         reached, waiting = set(nodes), list(nodes)
         while waiting:
             new = set(self.free[waiting.pop()]) - reached
@@ -202,50 +204,51 @@ class _Nodes:
 
 
 def utf8_ranges(first: int, last: int) -> Iterator[list[ByteRange]]:
-    """The code points from first to last as sequences of byte ranges; surrogates have no bytes.
+    """The code points from first to last as sequences of byte ranges, without surrogates.
 
     >>> list(utf8_ranges(ord("a"), ord("é")))
     [[(97, 127)], [(194, 194), (128, 191)], [(195, 195), (128, 169)]]
     """
     for low, high in ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF),
-                      (0x10000, 0x10FFFF)):  # fmt: skip  # as many bytes each
+                      (0x10000, 0x10FFFF)):  # fmt: skip  # encodings of one length
         if max(first, low) <= min(last, high):
             yield from _split(chr(max(first, low)).encode(), chr(min(last, high)).encode())
 
 
 def _split(first: bytes, last: bytes) -> Iterator[list[ByteRange]]:
-    """Two characters of as many bytes: the ranges between them."""
+    """The byte ranges from one character to another whose encoding is as long."""
     if len(first) == 1:
         yield [(first[0], last[0])]
         return
-    least, most = b"\x80" * (len(first) - 1), b"\xbf" * (len(first) - 1)
+    lowest, highest = b"\x80" * (len(first) - 1), b"\xbf" * (len(first) - 1)
     if first[0] == last[0]:
         tails = [(first[0], first[1:], last[1:])]
         whole = range(0)
-    else:  # the first and the last leading byte may lead to a part only, those between to all
-        tails = [(first[0], first[1:], most), (last[0], least, last[1:])]
+    else:  # leading bytes between the first and the last have all continuations
+        tails = [(first[0], first[1:], highest), (last[0], lowest, last[1:])]
         whole = range(first[0] + 1, last[0])
     for lead, low, high in tails:
         for tail in _split(low, high):
             yield [(lead, lead), *tail]
     if whole:
-        yield [(whole[0], whole[-1]), *[(0x80, 0xBF)] * len(least)]
+        yield [(whole[0], whole[-1]), *[(0x80, 0xBF)] * len(lowest)]
 
 
-def _small(number: int) -> int:
-    """The number itself, if a machine may grow so far."""
+def _check_states(number: int) -> int:
+    """The number itself; InputError if it is MAX_STATES or more."""
     if number >= MAX_STATES:
         raise InputError(
-            f"the expression needs more than {MAX_STATES:,} states; repeat less often, or give fewer "
-            "words"
+            f"the expression must have at most {MAX_STATES:,} states, got more; try smaller "
+            "repetition counts or fewer words"
         )
     return number
 
 
-def _bounded(edges: int) -> int:
-    """The number itself, if a machine may be made of so many steps."""
+def _check_edges(edges: int) -> int:
+    """The number itself; InputError if it is more than MAX_EDGES."""
     if edges > MAX_EDGES:
         raise InputError(
-            "the expression takes too long to build; use fewer of \\w, \\d and . beside one another"
+            f"the automaton must follow at most {MAX_EDGES:,} edges, got more; try fewer adjacent "
+            "\\w, \\d and ."
         )
     return edges

@@ -1,8 +1,8 @@
-"""Constrained decoding: an answer is one of given texts, or matches a regular expression, always.
+"""Constrained decoding: every output is one of given texts, or matches a regular expression.
 
-A `TokenAutomaton` is an automaton that moves by whole tokens: what a token writes is walked through an
-automaton over bytes, so any cut of a text into tokens is as good as another. `Constraint` forbids
-every token after which no match can be finished in the tokens that are left.
+A `TokenAutomaton` has tokens as its alphabet: it follows the bytes of a token through an automaton
+over bytes, so every tokenization of a text is accepted. `Constraint` bans every token after which
+no match can be finished within the remaining tokens.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,29 +27,29 @@ from jumok.decoding.constraints.token_bytes import Integers, TokenBytes
 from jumok.decoding.processors import NEG_INF, IgnoreFirst, Processor, ProcessorContext
 from jumok.errors import InputError
 
-_ENDLESS = 1 << 30  # tokens from where no match can be reached
-_AT_ONCE = 16  # states whose moves are looked at together: a few MB with 32,000 tokens
-_MASKS = 1024  # remembered at most
+_UNREACHABLE = 1 << 30  # minimum of tokens in a state from which no match can be reached
+_STATES_PER_BATCH = 16  # a few MB of transitions with 32,000 tokens
+_MAX_MASKS = 1024  # in the cache
 
 
-def any_text_of(words: Iterable[str]) -> Automaton:
-    """The machine that accepts one of the words.
+def any_text_of(texts: Iterable[str]) -> Automaton:
+    """The automaton that accepts one of the texts.
 
     >>> cities = any_text_of(["서울", "부산"])
     >>> cities.matches("부산"), cities.matches("부산 서울")
     (True, False)
     """
-    known = sorted(set(words))
+    known = sorted(set(texts))
     if not known or not known[0]:
         raise InputError(
-            f"{len(known)} words to choose from, or an empty one, came; give at least one "
-            "character of one word"
+            "choices must be one or more texts of at least one character, got "
+            + (f"an empty one among {len(known)}" if known else "none")
         )
     return compile_automaton(Alternation(tuple(literal(each) for each in known)))
 
 
 def words_of(words: Iterable[str]) -> Automaton:
-    """The machine that accepts one of the words or more, each with a space before it or without.
+    """The automaton that accepts one or more of the words, each with or without a space before it.
 
     >>> fruit = words_of(["사과", "배"])
     >>> fruit.matches("사과 배"), fruit.matches("배배"), fruit.matches("과"), fruit.matches("")
@@ -62,41 +62,41 @@ def words_of(words: Iterable[str]) -> Automaton:
 
 
 class TokenAutomaton:
-    """The texts that a machine accepts, as sequences of the tokens of one vocabulary.
+    """An automaton over bytes, turned into one over the tokens of a vocabulary.
 
-    Its states are those of the machine, and one more, `begin`, where nothing is written yet.
-    `fewest` (states + 1,) tells how many tokens a match takes from each state.
+    Its states are those of the byte automaton, and one more, `start`, before the first token.
+    `min_tokens` (states + 1,) is the smallest number of tokens to a match from each state.
 
-    >>> spelling = TokenBytes((b"a", b"b", b"ab"), (b"a", b"b", b"ab"))
-    >>> language = TokenAutomaton(any_text_of(["ab", "abc"]), spelling)
-    >>> int(language.fewest[language.begin]), language.tokens(language.begin, 1).tolist()
+    >>> token_bytes = TokenBytes((b"a", b"b", b"ab"), (b"a", b"b", b"ab"))
+    >>> tokens = TokenAutomaton(any_text_of(["ab", "abc"]), token_bytes)
+    >>> int(tokens.min_tokens[tokens.start]), tokens.tokens(tokens.start, 1).tolist()
     (1, [2])
     """
 
-    def __init__(self, machine: Automaton, spelling: TokenBytes) -> None:
-        self.spelling = spelling
-        self.start = len(machine)
-        self._machine = machine
-        self.accepting = np.append(machine.accepting, machine.accepting[START])
-        self.min_tokens = self._fewest()
-        if self.min_tokens[self.start] == _ENDLESS:
+    def __init__(self, automaton: Automaton, token_bytes: TokenBytes) -> None:
+        self.token_bytes = token_bytes
+        self.start = len(automaton)
+        self._automaton = automaton
+        self.accepting = np.append(automaton.accepting, automaton.accepting[START])
+        self.min_tokens = self._min_tokens()
+        if self.min_tokens[self.start] == _UNREACHABLE:
             raise InputError(
-                "the vocabulary has no tokens that write any text that is allowed; allow other "
-                "texts, or train it with byte_fallback"
+                "the vocabulary must have tokens for at least one allowed text, got none; allow "
+                "other texts, or train it with byte_fallback"
             )
-        self.max_min_tokens = int(self.min_tokens[self.min_tokens < _ENDLESS].max())
+        self.max_min_tokens = int(self.min_tokens[self.min_tokens < _UNREACHABLE].max())
 
     def after(self, state: int, token: int) -> int:
-        """The state after one more token; DEAD when no match begins so."""
-        if token >= len(self.spelling):  # a row of the model that no piece stands for
+        """The state after one more token; DEAD if no match starts like this."""
+        if token >= len(self.token_bytes):  # a row of the model without a piece
             return DEAD
         if state != self.start:
-            written = self.spelling.medial[token]
-            return self._machine.run(state, written) if written else DEAD
-        if token in self.spelling.spaces:
-            return self._after_blank
-        written = self.spelling.initial[token]
-        return self._machine.run(START, written) if written else DEAD
+            data = self.token_bytes.medial[token]
+            return self._automaton.run(state, data) if data else DEAD
+        if token in self.token_bytes.spaces:
+            return self._after_space
+        data = self.token_bytes.initial[token]
+        return self._automaton.run(START, data) if data else DEAD
 
     def state_of(self, tokens: Iterable[int]) -> int:
         """The state after these tokens."""
@@ -106,108 +106,109 @@ class TokenAutomaton:
         return state
 
     def can_finish(self, state: int) -> bool:
-        """Whether the vocabulary's tokens write some match from there."""
-        return bool(self.min_tokens[state] < _ENDLESS)
+        """Whether a match can be reached from the state with tokens of the vocabulary."""
+        return bool(self.min_tokens[state] < _UNREACHABLE)
 
     def tokens(self, state: int, remaining: int) -> Integers:
-        """The tokens after which a match can be finished; `room` tokens are left, theirs too."""
+        """The tokens that start a continuation of at most `remaining` tokens to a match."""
         _, tokens, states = self._moves(np.array([state], dtype=np.int32))
         return tokens[self.min_tokens[states] < remaining]
 
     @property
-    def _after_blank(self) -> int:
-        """Where a space leads that comes first and so is not written."""
-        return self.start if self.spelling.strips_space else START
+    def _after_space(self) -> int:
+        """The state after a space at the start of a text, which decoding strips."""
+        return self.start if self.token_bytes.strips_space else START
 
     def _moves(self, states: NDArray[np.int32]) -> tuple[Integers, Integers, NDArray[np.int32]]:
-        """As `TokenTrie.walk`, from states of which `begin` is one alone."""
+        """As `TokenTrie.walk`; the state `start` must be the only one."""
         if states[0] != self.start:
-            return self.spelling.medial_trie.walk(self._machine, states)
+            return self.token_bytes.medial_trie.walk(self._automaton, states)
         start = np.array([START], dtype=np.int32)
-        origins, tokens, after = self.spelling.initial_trie.walk(self._machine, start)
-        blank = np.array(self.spelling.spaces, dtype=np.int64)
+        origins, tokens, after = self.token_bytes.initial_trie.walk(self._automaton, start)
+        spaces = np.array(self.token_bytes.spaces, dtype=np.int64)
         return (
-            np.append(origins, np.zeros_like(blank)),
-            np.append(tokens, blank),
-            np.append(after, np.full(len(blank), self._after_blank, dtype=np.int32)),
+            np.append(origins, np.zeros_like(spaces)),
+            np.append(tokens, spaces),
+            np.append(after, np.full(len(spaces), self._after_space, dtype=np.int32)),
         )
 
-    def _fewest(self) -> NDArray[np.int64]:
-        """Find all states one can get to, then go back from those that accept."""
-        froms, tos = self._steps()
-        fewest = np.where(self.accepting, 0, _ENDLESS)
+    def _min_tokens(self) -> NDArray[np.int64]:
+        """Find all reachable states, then go backwards from the accepting ones."""
+        froms, tos = self._transitions()
+        counts = np.where(self.accepting, 0, _UNREACHABLE)
         while True:
-            better = fewest.copy()
-            np.minimum.at(better, froms, np.minimum(fewest[tos] + 1, _ENDLESS))
-            if (better == fewest).all():
-                return fewest
-            fewest = better
+            better = counts.copy()
+            np.minimum.at(better, froms, np.minimum(counts[tos] + 1, _UNREACHABLE))
+            if (better == counts).all():
+                return counts
+            counts = better
 
-    def _steps(self) -> tuple[Integers, Integers]:
-        """The steps (n,), (n,) between states that some token takes, each once."""
+    def _transitions(self) -> tuple[Integers, Integers]:
+        """The transitions (n,), (n,) between states that some token makes, each once."""
         size = self.start + 1
-        steps = []
+        transitions = []
         seen = np.zeros(size, dtype=np.bool_)
         seen[self.start] = True
         new = np.array([self.start], dtype=np.int32)
         while len(new):
             found = []
-            for part in np.array_split(new, -(-len(new) // _AT_ONCE)):
+            for part in np.array_split(new, -(-len(new) // _STATES_PER_BATCH)):
                 origins, _, states = self._moves(part)
                 found.append(np.unique(part[origins].astype(np.int64) * size + states))
-            steps += found
+            transitions += found
             states = np.unique(np.concatenate(found) % size)
             new = states[~seen[states]].astype(np.int32)
             seen[new] = True
-        froms, tos = np.divmod(np.concatenate(steps), size)
+        froms, tos = np.divmod(np.concatenate(transitions), size)
         return froms, tos
 
 
 class Constraint:
-    """A `Processor`: every answer is a text of the language, finished within its limit.
+    """A `Processor`: every output is accepted by the automaton, and finished within its limit.
 
-    Put it behind the processors that forbid tokens, and before those that cut the unlikely. The
-    states of rows follow from their tokens alone, so that beams may be repeated, dropped and put in
-    any order. Others may forbid everything that the language demands: then nothing may follow, and
-    the search that meets it refuses to go on (`no_continuation_error`); without `strict` a row that is a text of
-    the language ends as it is (`can_end_here`).
+    It comes after the processors that ban tokens, and before those that truncate the distribution.
+    The state of a row depends on its tokens only, so beams can be copied, dropped and reordered. If
+    other processors ban every token that the automaton allows, the search raises
+    `no_continuation_error`; without `strict` a row that is accepted ends as it is (`can_end_here`).
 
-    >>> spelling = TokenBytes((b"a", b"b", b"ab", b""), (b"a", b"b", b"ab", b""))
-    >>> constraint = Constraint(TokenAutomaton(any_text_of(["ab"]), spelling), end_id=3, limits=[3])
+    >>> token_bytes = TokenBytes((b"a", b"b", b"ab", b""), (b"a", b"b", b"ab", b""))
+    >>> automaton = TokenAutomaton(any_text_of(["ab"]), token_bytes)
+    >>> constraint = Constraint(automaton, end_id=3, limits=[3])
     >>> constraint(torch.zeros(1, 4), ProcessorContext(torch.tensor([[0]]), 0, torch.tensor([0])))
     tensor([[-inf, 0., -inf, -inf]])
     """
 
     def __init__(
-        self, language: TokenAutomaton, *, end_id: int, limits: Sequence[int], strict: bool = True
+        self, automaton: TokenAutomaton, *, end_id: int, limits: Sequence[int], strict: bool = True
     ) -> None:
-        """`limits`: tokens an answer may have, the end among them; one for all, or one a text."""
-        self.automaton = language
+        """`limits`: the maximum of tokens, the end token included; one for all, or one a text."""
+        self.automaton = automaton
         self.end_id = end_id
         self.limits = limits
         self.strict = strict
         self._states: dict[tuple[int, ...], int] = {}  # of the rows of the last call
         self._masks: dict[tuple[int, int, int], Tensor] = {}
-        shortest = int(language.min_tokens[language.start]) + 1
+        shortest = int(automaton.min_tokens[automaton.start]) + 1
         if min(limits, default=shortest) < shortest:
             raise InputError(
-                f"the shortest text allowed takes {shortest} tokens with the end, and "
-                f"{min(limits)} may be written; raise decoding.max_length, max_ratio or max_extra"
+                f"the limit must be at least {shortest} tokens, the shortest allowed text with the "
+                f"end token, got {min(limits)}; try a larger decoding.max_length, max_ratio or "
+                "max_extra"
             )
 
     def __call__(self, scores: Tensor, context: ProcessorContext) -> Tensor:
         """(B, V) -> (B, V)."""
         rows = [tuple(row) for row in context.generated.tolist()]
-        states = self._follow(rows)
+        states = self._row_states(rows)
         texts = context.texts.tolist()
         limits = [self.limits[text if len(self.limits) > 1 else 0] for text in texts]
-        rooms = [limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True)]
+        remaining = [limit - 1 - len(row) for limit, row in zip(limits, rows, strict=True)]
         V = scores.shape[1]
-        masks = [self._forbidden(*each, V) for each in zip(states, rooms, strict=True)]
+        masks = [self._banned(*each, V) for each in zip(states, remaining, strict=True)]
         return scores.masked_fill_(torch.stack(masks).to(scores.device), NEG_INF)
 
     def accepts(self, context: ProcessorContext) -> Tensor:
-        """Which rows are texts of the language as they stand: (B) bool; of a strict one, none."""
+        """Which rows are accepted as they are, (B) bool; none if `strict`."""
         rows = context.generated.tolist()
         accepting = self.automaton.accepting
         return torch.tensor(
@@ -215,8 +216,8 @@ class Constraint:
             dtype=torch.bool,
         )
 
-    def _follow(self, rows: Sequence[tuple[int, ...]]) -> list[int]:
-        """The state of each row: one step from what it was when it was a token shorter."""
+    def _row_states(self, rows: Sequence[tuple[int, ...]]) -> list[int]:
+        """The state of each row, from the state of its prefix if the last call had it."""
         known = self._states
         self._states = {
             row: self.automaton.after(known[row[:-1]], row[-1])
@@ -226,26 +227,26 @@ class Constraint:
         }
         return [self._states[row] for row in rows]
 
-    def _forbidden(self, state: int, room: int, V: int) -> Tensor:
-        """The tokens (V,) that may not follow in a state, with room for so many before the end.
+    def _banned(self, state: int, remaining: int, V: int) -> Tensor:
+        """The tokens (V,) that are banned in a state, with `remaining` tokens before the end.
 
-        A model may have more rows than its vocabulary has pieces: those write nothing.
+        A model may have more rows than its vocabulary has pieces: those are banned.
         """
-        room = min(room, self.automaton.max_min_tokens + 1)  # beyond this nothing changes
-        if (state, room, V) not in self._masks:
-            if len(self._masks) == _MASKS:
+        remaining = min(remaining, self.automaton.max_min_tokens + 1)  # the same mask beyond it
+        if (state, remaining, V) not in self._masks:
+            if len(self._masks) == _MAX_MASKS:
                 self._masks.clear()
-            forbidden = torch.ones(V, dtype=torch.bool)
-            forbidden[torch.from_numpy(self.automaton.tokens(state, room))] = False
-            forbidden[self.end_id] = not self.automaton.accepting[state]
-            self._masks[state, room, V] = forbidden
-        return self._masks[state, room, V]
+            banned = torch.ones(V, dtype=torch.bool)
+            banned[torch.from_numpy(self.automaton.tokens(state, remaining))] = False
+            banned[self.end_id] = not self.automaton.accepting[state]
+            self._masks[state, remaining, V] = banned
+        return self._masks[state, remaining, V]
 
 
 def can_end_here(processors: Iterable[Processor], context: ProcessorContext) -> Tensor:
-    """Which rows may be answered as they stand, though nothing may follow in them: (B) bool.
+    """Which rows may end as they are although every token is banned: (B) bool.
 
-    All without a constraint; of one that is not strict those that are texts of its language.
+    All rows if there is no constraint; with one that is not strict those that it accepts.
     """
     ends = torch.ones(len(context.tokens), dtype=torch.bool, device=context.tokens.device)
     for each in processors:
@@ -256,8 +257,9 @@ def can_end_here(processors: Iterable[Processor], context: ProcessorContext) -> 
 
 
 def no_continuation_error() -> InputError:
-    """What to raise where an answer would be no text of the language."""
+    """The error for an output that cannot be continued to a match."""
     return InputError(
-        "nothing may follow what is written so far: other settings forbid all that the "
-        "constraint allows; leave out one of them (min_length, forbidden, no_repeat_ngram)"
+        "at least one token must be allowed after those generated so far, got none: other "
+        "settings ban every token that the constraint allows; leave out one of them "
+        "(min_length, forbidden, no_repeat_ngram)"
     )

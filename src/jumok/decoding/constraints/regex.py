@@ -1,15 +1,15 @@
-r"""Regular expressions as Python's `re` writes them, of which only the whole match counts.
+r"""Regular expressions in the syntax of Python's `re`, matched against the whole text.
 
-| written                        | meant                                                    |
+| syntax                         | meaning                                                  |
 |--------------------------------|----------------------------------------------------------|
 | `가` `\.` `\n` `\uac00`        | a character                                              |
 | `.` `\d` `\w` `\s` `\D` ...    | any but a line break; Unicode's digits, letters, spaces  |
 | `[가-힣_]` `[^0-9]`            | one of these; one of all others                          |
 | `(...)` `(?:...)` `a|b`        | a group; this or that                                    |
-| `?` `*` `+` `{3}` `{2,}` `{,5}`| how often; with a ? behind it means the same             |
+| `?` `*` `+` `{3}` `{2,}` `{,5}`| repetition; a ? after it (non-greedy) changes nothing    |
 
-What no finite automaton can do (backreferences), or what looks beyond the match (lookaround, ^, $,
-\b) is refused, and flags are.
+Not supported: backreferences, which no finite automaton matches, lookaround and anchors (^, $, \b),
+and flags.
 """
 
 import re
@@ -28,8 +28,8 @@ from jumok.decoding.constraints.automaton import (
 )
 from jumok.errors import InputError
 
-_LAST = 0x10FFFF  # Unicode's
-_DEEPEST = 50  # groups inside groups
+_MAX_CODE_POINT = 0x10FFFF
+_MAX_DEPTH = 50  # of nested groups
 
 _CLASSES: dict[str, Callable[[str], bool]] = {
     "d": str.isdecimal,
@@ -38,14 +38,16 @@ _CLASSES: dict[str, Callable[[str], bool]] = {
 }
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _CODES = {"x": 2, "u": 4, "U": 8}  # hexadecimal digits
-_COUNTS = re.compile(r"\{(\d{0,6})(?:(,)(\d{0,6}))?\}", re.ASCII)  # beyond, no machine is so large
+_COUNTS = re.compile(
+    r"\{(\d{0,6})(?:(,)(\d{0,6}))?\}", re.ASCII
+)  # six digits: larger counts exceed MAX_STATES
 _GROUP = re.compile(r"\((\?:|\?P<\w+>|(?!\?))")
 
 
 def compile_regex(pattern: str) -> Automaton:
-    r"""The machine that accepts what `re.fullmatch(pattern, ...)` does.
+    r"""The automaton that accepts the texts that `re.fullmatch(pattern, ...)` matches.
 
-    Raises InputError for an expression that is none, is not supported or grows too large.
+    Raises InputError for an invalid, unsupported or too large expression.
 
     >>> price = compile_regex(r"\d{1,3}(,\d{3})*원")
     >>> price.matches("15,000원"), price.matches("15,00원")
@@ -55,16 +57,16 @@ def compile_regex(pattern: str) -> Automaton:
 
 
 def parse(pattern: str) -> Term:
-    """What the expression says, as a term.
+    """The expression as a term.
 
     >>> parse("a*")
-    Repetition(part=Characters(ranges=((97, 97),)), least=0, most=None)
+    Repetition(part=Characters(ranges=((97, 97),)), min_count=0, max_count=None)
     """
     return _Parser(pattern).whole()
 
 
 class _Parser:
-    """Recursive descent: an alternation is made of sequences, these of repeated atoms."""
+    """A recursive descent parser: alternations of sequences of repeated atoms."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -79,7 +81,7 @@ class _Parser:
 
     @property
     def _next(self) -> str:
-        """The character that comes next, "" at the end."""
+        """The next character, "" at the end."""
         return self._pattern[self._at : self._at + 1]
 
     def _take(self) -> str:
@@ -87,21 +89,21 @@ class _Parser:
         self._at += 1
         return taken
 
-    def _took(self, wanted: str) -> bool:
-        """Whether `wanted` came next; then it is taken."""
-        found = self._pattern.startswith(wanted, self._at)
-        self._at += len(wanted) if found else 0
+    def _accept(self, expected: str) -> bool:
+        """Whether `expected` comes next; then it is consumed."""
+        found = self._pattern.startswith(expected, self._at)
+        self._at += len(expected) if found else 0
         return found
 
-    def _error(self, what: str, advice: str) -> InputError:
+    def _error(self, problem: str, advice: str) -> InputError:
         return InputError(
-            f"the regular expression {self._pattern!r} has {what} before character "
+            f"the regular expression {self._pattern!r} has {problem} before character "
             f"{self._at + 1}; {advice}"
         )
 
     def _alternation(self) -> Term:
         parts = [self._sequence()]
-        while self._took("|"):
+        while self._accept("|"):
             parts.append(self._sequence())
         return parts[0] if len(parts) == 1 else Alternation(tuple(parts))
 
@@ -116,32 +118,34 @@ class _Parser:
         counts = self._counts()
         if counts is None:
             return part
-        self._took("?")  # how eagerly one looks for a match does not change what matches
+        self._accept("?")  # non-greedy: the same texts match
         if self._next in ("*", "+", "?", "{"):
             raise self._error("a repetition of a repetition", "put the first in a group (?:...)")
-        least, most = counts
-        if most is not None and most < least:
-            raise self._error(f"a repetition of {least} to {most} times", "give the less first")
-        return Repetition(part, least, most)
+        minimum, maximum = counts
+        if maximum is not None and maximum < minimum:
+            raise self._error(
+                f"a repetition of {minimum} to {maximum} times", "give the less first"
+            )
+        return Repetition(part, minimum, maximum)
 
     def _counts(self) -> tuple[int, int | None] | None:
-        """How often the last part comes, if that is what is said next."""
+        """The minimum and maximum of a repetition; None if none comes next."""
         for sign, counts in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._took(sign):
+            if self._accept(sign):
                 return counts
         if self._next != "{":
             return None
         found = _COUNTS.match(self._pattern, self._at)
         if found is None or found[0] == "{}":
             raise self._error(
-                "a { that begins no {2,5}",
+                "a { without a count such as {2,5}",
                 r"write \{ for the character, and at most six digits in a count",
             )
         self._at = found.end()
-        least, comma, most = found.groups()
+        minimum, comma, maximum = found.groups()
         if not comma:
-            return int(least), int(least)
-        return int(least or 0), int(most) if most else None
+            return int(minimum), int(minimum)
+        return int(minimum or 0), int(maximum) if maximum else None
 
     def _atom(self) -> Term:
         if self._next == "(":
@@ -169,17 +173,17 @@ class _Parser:
             raise self._error("a group that is not supported", "give (...) or (?:...)")
         self._at = found.end()
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise self._error(f"more than {_DEEPEST} groups inside each other", "nest fewer")
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"more than {_MAX_DEPTH} groups inside each other", "nest fewer")
         term = self._alternation()
         self._depth -= 1
-        if not self._took(")"):
+        if not self._accept(")"):
             raise self._error("a ( without its )", r"close it or write \(")
         return term
 
     def _class(self) -> Ranges:
-        """What stands in brackets; a ] is the character itself when it comes first."""
-        negated = self._took("^")
+        """The ranges in brackets; a ] that comes first is the character itself."""
+        negated = self._accept("^")
         ranges: list[tuple[int, int]] = []
         first = True
         while first or self._next != "]":
@@ -189,7 +193,7 @@ class _Parser:
                 self._at += 1
                 end = self._member()
                 if len(start) != 1 or len(end) != 1 or not start[0][0] <= end[0][1]:
-                    raise self._error("a range that is none", "give the lower character first")
+                    raise self._error("an empty range", "give the lower character first")
                 start = ((start[0][0], end[0][1]),)
             ranges += start
         self._at += 1
@@ -202,7 +206,7 @@ class _Parser:
         return self._escape() if character == "\\" else _one(character)
 
     def _escape(self) -> Ranges:
-        r"""What stands behind a backslash."""
+        r"""The ranges of an escape, after the backslash."""
         letter = self._take()
         if letter.lower() in _CLASSES:
             ranges = _class_of(letter.lower())
@@ -214,13 +218,11 @@ class _Parser:
             if not re.fullmatch(f"[0-9A-Fa-f]{{{_CODES[letter]}}}", digits):
                 raise self._error(f"a \\{letter}", f"give {_CODES[letter]} hexadecimal digits")
             self._at += len(digits)
-            if int(digits, 16) > _LAST:
-                raise self._error(f"the character {digits}", f"the last is {_LAST:X}")
+            if int(digits, 16) > _MAX_CODE_POINT:
+                raise self._error(f"the character {digits}", f"the largest is {_MAX_CODE_POINT:X}")
             return ((int(digits, 16),) * 2,)
         if not letter or (letter.isascii() and letter.isalnum()):
-            raise self._error(
-                f"a \\{letter}", r"only \d \w \s, characters and their codes are known"
-            )
+            raise self._error(f"a \\{letter}", r"use \d \w \s, characters or their codes")
         return _one(letter)
 
 
@@ -229,7 +231,7 @@ def _one(character: str) -> Ranges:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """The same characters in ranges that stand apart, in order."""
+    """The same characters in disjoint ranges, in order."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -240,14 +242,14 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def _others(ranges: Ranges) -> Ranges:
-    """All other characters; the ranges stand apart, in order."""
+    """All other characters, of disjoint ranges in order."""
     firsts = [0, *(last + 1 for _, last in ranges)]
-    lasts = [*(first - 1 for first, _ in ranges), _LAST]
+    lasts = [*(first - 1 for first, _ in ranges), _MAX_CODE_POINT]
     return tuple((a, b) for a, b in zip(firsts, lasts, strict=True) if a <= b)
 
 
 @cache
 def _class_of(letter: str) -> Ranges:
-    """The characters of a class, found by asking for each of Unicode's, once."""
+    """The characters of a class; every code point is tested, once."""
     belongs = _CLASSES[letter]
-    return _merged((code, code) for code in range(_LAST + 1) if belongs(chr(code)))
+    return _merged((code, code) for code in range(_MAX_CODE_POINT + 1) if belongs(chr(code)))

@@ -1,11 +1,11 @@
-"""What each token writes, in bytes: the first of a text, or a later one.
+"""The bytes that each token decodes to, at the start of a text and after other tokens.
 
-A vocabulary of pieces drops the space before the first word, so that a token may write less when
-it comes first. And a token may write a part of a character: one byte of it.
+A SentencePiece vocabulary drops the space before the first word, so a token may have fewer bytes at
+the start. A token may also be a part of a character: one of its UTF-8 bytes.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,138 +18,183 @@ from jumok.text.byte_pieces import piece_bytes
 from jumok.text.tokenizer import Tokenizer, piece_or_empty
 
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
-_HALF = "\ufffd"  # what bytes are decoded to that are no whole character
+_REPLACEMENT = "\ufffd"  # the decoding of bytes that are not a whole character
+MAX_SPELLINGS = 10_000  # of one word
+MAX_WORD_BYTES = 300  # a hundred syllables
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class TokenBytes:
-    """The bytes that each token writes; b"" for one that writes nothing, such as [PAD].
+    """The bytes of each token; b"" for one without text, such as [PAD].
 
-    With `strips` a token is still the first when those before it wrote nothing.
+    With `strips_space` a token after spaces only is still at the start of the text.
     """
 
-    initial: tuple[bytes, ...]  # (V,): at the beginning of a text
-    medial: tuple[bytes, ...]  # (V,): behind other tokens
+    initial: tuple[bytes, ...]  # (V,): at the start of a text
+    medial: tuple[bytes, ...]  # (V,): after other tokens
     strips_space: bool = False
 
     def __len__(self) -> int:
         return len(self.medial)
 
     def after_text(self) -> "TokenBytes":
-        """The same tokens when there is always text before them, a prompt: none comes first."""
+        """The same tokens after a prompt: none is at the start of the text."""
         return TokenBytes(self.medial, self.medial)
 
     @cached_property
     def spaces(self) -> tuple[int, ...]:
-        """The tokens that write something, but nothing when they come first: spaces."""
+        """The tokens that have no bytes at the start of a text only: spaces."""
         both = enumerate(zip(self.initial, self.medial, strict=True))
-        return tuple(token for token, (first, later) in both if later and not first)
+        return tuple(token for token, (initial, medial) in both if medial and not initial)
 
     @cached_property
     def initial_trie(self) -> "TokenTrie":
-        """The tokens that may come first."""
+        """The tokens at the start of a text."""
         return TokenTrie(self.initial)
 
     @cached_property
     def medial_trie(self) -> "TokenTrie":
-        """The tokens that may come later."""
+        """The tokens after other tokens."""
         return self.initial_trie if self.initial == self.medial else TokenTrie(self.medial)
 
     def shortest_tokens(self, data: bytes) -> list[int] | None:
-        """As few tokens as write these bytes behind a text; None: nothing writes them.
+        """The smallest number of tokens with these bytes, after a text; None if there are none.
 
-        >>> spelling = TokenBytes((), (b"a", b"b", b"ab", b" ab"))
-        >>> spelling.fewest(b"abab ab"), spelling.fewest(b"abab b")
+        >>> token_bytes = TokenBytes((), (b"a", b"b", b"ab", b" ab"))
+        >>> token_bytes.shortest_tokens(b"abab ab"), token_bytes.shortest_tokens(b"abab b")
         ([2, 2, 3], None)
         """
-        tokens = {written: id for id, written in enumerate(self.medial) if written}  # noqa: A001
+        tokens = {data: id for id, data in enumerate(self.medial) if data}  # noqa: A001
         longest = max(map(len, tokens), default=0)
-        ways: list[list[int] | None] = [[], *[None] * len(data)]  # of the last n bytes
+        shortest: list[list[int] | None] = [[], *[None] * len(data)]  # of the last n bytes
         for n in range(1, len(data) + 1):
-            begin = len(data) - n
+            start = len(data) - n
             for size in range(1, min(longest, n) + 1):
-                token, rest = tokens.get(data[begin : begin + size]), ways[n - size]
-                best = ways[n]
+                token, rest = tokens.get(data[start : start + size]), shortest[n - size]
+                best = shortest[n]
                 if (
                     token is not None
                     and rest is not None
                     and (best is None or len(rest) < len(best))
                 ):
-                    ways[n] = [token, *rest]
-        return ways[-1]
+                    shortest[n] = [token, *rest]
+        return shortest[-1]
 
     def can_spell(self, text: str) -> bool:
-        """Whether some tokens write this very text.
+        """Whether a sequence of tokens decodes to exactly this text.
 
-        >>> spelling = TokenBytes((b"a", b"bc"), (b"a", b"bc"))
-        >>> spelling.writes("abca"), spelling.writes("ab")
+        >>> token_bytes = TokenBytes((b"a", b"bc"), (b"a", b"bc"))
+        >>> token_bytes.can_spell("abca"), token_bytes.can_spell("ab")
         (True, False)
         """
         data = text.encode()
-        heads, tails = set(self.initial), set(self.medial)
+        initial, medial = set(self.initial), set(self.medial)
         if self.spaces and not self.strips_space:
-            heads |= tails
-        longest = max(map(len, heads | tails), default=0)
+            initial |= medial
+        longest = max(map(len, initial | medial), default=0)
         reached = {0}
         for start in range(len(data)):
             if start in reached:
-                pieces = tails if start else heads
+                pieces = medial if start else initial
                 ends = range(start + 1, min(start + longest, len(data)) + 1)
                 reached.update(end for end in ends if data[start:end] in pieces)
         return len(data) in reached
 
 
-def read_token_bytes(vocabulary: Tokenizer) -> TokenBytes:
-    """Ask a vocabulary what each of its tokens writes, alone and behind another.
+def read_token_bytes(tokenizer: Tokenizer) -> TokenBytes:
+    """The bytes of every token, from decoding it alone and after another token.
 
     >>> from jumok.text import SentencePieceTokenizer, VocabularyConfig
-    >>> vocabulary = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
-    >>> spelling, space = read_token_bytes(vocabulary), vocabulary.id("▁")
-    >>> spelling.first[space], spelling.later[space]
+    >>> tokenizer = SentencePieceTokenizer.train(["가 나 가"], VocabularyConfig(size=18))
+    >>> token_bytes, space = read_token_bytes(tokenizer), tokenizer.id("▁")
+    >>> token_bytes.initial[space], token_bytes.medial[space]
     (b'', b' ')
     """
-    tokens = range(len(vocabulary))
-    alone = vocabulary.decode_batch([[token] for token in tokens])
-    bytes_ = {
-        token: written
+    tokens = range(len(tokenizer))
+    initial = tokenizer.decode_batch([[token] for token in tokens])
+    raw = {
+        token: data
         for token in tokens
-        if (written := _bytes_of(piece_or_empty(vocabulary, token), alone[token])) is not None
+        if (data := _raw_bytes(piece_or_empty(tokenizer, token), initial[token])) is not None
     }
-    anchors = [token for token in tokens if alone[token].strip() and token not in bytes_]
+    anchors = [token for token in tokens if initial[token].strip() and token not in raw]
     if not anchors:
-        raise InputError("no piece of the vocabulary is a text; give one that holds characters")
-    both = vocabulary.decode_batch([[anchors[0], token] for token in tokens])
-    behind = [text.removeprefix(alone[anchors[0]]) for text in both]
-    spelling = TokenBytes(
-        initial=tuple(bytes_.get(token, alone[token].encode()) for token in tokens),
-        medial=tuple(bytes_.get(token, behind[token].encode()) for token in tokens),
+        raise InputError("the vocabulary must have a piece that decodes to text, got none")
+    both = tokenizer.decode_batch([[anchors[0], token] for token in tokens])
+    medial = [text.removeprefix(initial[anchors[0]]) for text in both]
+    found = TokenBytes(
+        initial=tuple(raw.get(token, initial[token].encode()) for token in tokens),
+        medial=tuple(raw.get(token, medial[token].encode()) for token in tokens),
     )
-    space = spelling.spaces[:1]
-    strips = bool(space) and not vocabulary.decode(space * 2)
-    return TokenBytes(spelling.initial, spelling.medial, strips)
+    space = found.spaces[:1]
+    strips_space = bool(space) and not tokenizer.decode(space * 2)
+    return TokenBytes(found.initial, found.medial, strips_space)
 
 
-def _bytes_of(piece: str, alone: str) -> bytes | None:
-    r"""What a piece writes that may be a part of a character; None for one that is a text.
+def all_spellings(word: str, token_bytes: TokenBytes) -> list[tuple[int, ...]]:
+    """Every token sequence that decodes to `word`, with and without the space before it.
 
-    "<0x41>" is one byte, unless the vocabulary shows it as it stands: then it is a text. The pieces
-    of byte-level BPE (Radford et al. 2019) have a letter for each byte.
+    A single token with more text than the word ("영화관" for "영화") is another word. Raises
+    InputError for a word without a spelling, with more than 10,000, or of more than 300 bytes.
 
-    >>> _bytes_of("<0xEA>", "\ufffd"), _bytes_of("Ġê°", " \ufffd"), _bytes_of("가", "가")
+    >>> abc = TokenBytes(initial=(b"a", b"b", b"ab", b"ab"), medial=(b"a", b"b", b"ab", b" ab"))
+    >>> all_spellings("ab", abc)
+    [(0, 1), (2,), (3,)]
+    """
+    n_bytes = len(word.encode())
+    if n_bytes > MAX_WORD_BYTES:
+        raise InputError(
+            f"a word must have at most {MAX_WORD_BYTES} bytes, got {n_bytes} ({word[:20]!r}...)"
+        )
+    tokens: dict[bytes, list[int]] = {}
+    for id, data in enumerate(token_bytes.medial):  # noqa: A001  the field's word
+        if data:
+            tokens.setdefault(data, []).append(id)
+
+    def split(rest: bytes) -> Iterator[tuple[int, ...]]:
+        if not rest:
+            yield ()
+        for end in range(1, len(rest) + 1):
+            for id in tokens.get(rest[:end], ()):  # noqa: A001
+                for following in split(rest[end:]):
+                    yield (id, *following)
+
+    found: list[tuple[int, ...]] = []
+    after_text = token_bytes.after_text()
+    for text in (word, f" {word}"):
+        for spelling in split(text.encode()) if after_text.can_spell(text) else ():
+            found.append(spelling)
+            if len(found) > MAX_SPELLINGS:
+                raise InputError(
+                    f"{word!r} must have at most {MAX_SPELLINGS:,} tokenizations, got more; try a "
+                    "shorter word"
+                )
+    if not word or not found:
+        raise InputError(f"the vocabulary cannot spell {word!r}; leave it out")
+    return sorted(set(found))
+
+
+def _raw_bytes(piece: str, decoded: str) -> bytes | None:
+    r"""The bytes of a piece that may be a part of a character; None for one that is text.
+
+    "<0x41>" is one byte, unless the vocabulary decodes it to "<0x41>". The pieces of byte-level BPE
+    (Radford et al. 2019) have a letter for each byte.
+
+    >>> _raw_bytes("<0xEA>", "\ufffd"), _raw_bytes("Ġê°", " \ufffd"), _raw_bytes("가", "가")
     (b'\xea', b' \xea\xb0', None)
     """
-    if (found := _BYTE.fullmatch(piece)) and alone != piece:
+    if (found := _BYTE.fullmatch(piece)) and decoded != piece:
         return bytes.fromhex(found[1])
-    return piece_bytes(piece) if _HALF in alone and _HALF not in piece else None
+    return piece_bytes(piece) if _REPLACEMENT in decoded and _REPLACEMENT not in piece else None
 
 
 class TokenTrie:
-    """The tokens by what they write, byte after byte, to be walked beside an automaton.
+    """A trie of the bytes of all tokens, to be traversed together with an automaton.
 
-    Nodes are numbered level by level, so that the children of a node stand side by side, and all
-    branches of all walks go down one level in a few operations on arrays.
+    Nodes are numbered level by level, so that the children of a node are adjacent, and all branches
+    of all traversals go down one level in a few array operations.
     """
 
     def __init__(self, spellings: Sequence[bytes]) -> None:
@@ -164,21 +209,21 @@ class TokenTrie:
         self._first_child = 1 + self._children.cumsum() - self._children
         ends = np.array([numbers[spelling] for spelling in spellings], dtype=np.int64)
         order = ends.argsort(kind="stable")
-        self._tokens = order[ends[order] > 0]  # without those that write nothing
+        self._tokens = order[ends[order] > 0]  # without those of no bytes
         self._ending = np.bincount(ends[ends > 0], minlength=len(prefixes))
         self._first_ending = self._ending.cumsum() - self._ending
 
     def walk(
-        self, machine: Automaton, states: NDArray[np.int32]
+        self, automaton: Automaton, states: NDArray[np.int32]
     ) -> tuple[Integers, Integers, NDArray[np.int32]]:
-        """Every token that can be written from each of the states (n,), and where it leads.
+        """Every token that has a transition from one of the states (n,), and where it leads.
 
-        Three arrays (moves,): the place in `states` one comes from, the token, the state after it.
+        Three arrays (transitions,): the index in `states`, the token, the state after it.
 
-        >>> from jumok.decoding.constraints.automaton import START, automaton, literal
-        >>> machine = automaton(literal("ab"))
+        >>> from jumok.decoding.constraints.automaton import START, compile_automaton, literal
+        >>> automaton = compile_automaton(literal("ab"))
         >>> trie = TokenTrie([b"a", b"b", b"ab", b"abc"])
-        >>> trie.walk(machine, np.array([START], dtype=np.int32))[1]
+        >>> trie.walk(automaton, np.array([START], dtype=np.int32))[1]
         array([0, 2])
         """
         origins, nodes = np.arange(len(states)), np.zeros(len(states), dtype=np.int64)
@@ -189,7 +234,7 @@ class TokenTrie:
             moves.append((origins.repeat(ending), tokens, states.repeat(ending)))
             children = self._children[nodes]
             nodes = _runs(self._first_child[nodes], children)
-            states = machine.step(states.repeat(children), self._bytes[nodes])
+            states = automaton.step(states.repeat(children), self._bytes[nodes])
             alive = states != DEAD
             origins, nodes, states = origins.repeat(children)[alive], nodes[alive], states[alive]
         return (
@@ -200,6 +245,6 @@ class TokenTrie:
 
 
 def _runs(starts: Integers, lengths: Integers) -> Integers:
-    """Numbers in a row from each start on: [5, 9], [2, 3] -> [5, 6, 9, 10, 11]."""
+    """Consecutive numbers from each start: [5, 9], [2, 3] -> [5, 6, 9, 10, 11]."""
     within = np.arange(lengths.sum()) - (lengths.cumsum() - lengths).repeat(lengths)
     return starts.repeat(lengths) + within
