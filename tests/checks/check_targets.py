@@ -1,11 +1,11 @@
-"""Tiny models of every kind with every weight drawn anew, as subjects of checks."""
+"""Tiny models of every kind with random weights, as targets of checks."""
 
 from typing import Any
 
 import torch
 from torch import nn
 
-from jumok.checks import Subject, draw_samples
+from jumok.checks import CheckTarget, draw_samples
 from jumok.models import (
     Encoder,
     EncoderDecoder,
@@ -34,13 +34,13 @@ KINDS: dict[type[nn.Module], dict[str, Any]] = {
 WITH_LABELS = (TextClassifier, TokenClassifier, EncoderDecoderClassifier)
 
 
-def subject(model: type[nn.Module], **measures: Any) -> Subject:
-    """A model of this kind, or of a class made from it, asked about ids drawn at random."""
+def check_target(model: type[nn.Module], **dimensions: Any) -> CheckTarget:
+    """A model of this class, or of a subclass of one in KINDS, with random ids as inputs."""
     kind = next(kind for kind in KINDS if issubclass(model, kind))
-    measures = KINDS[kind] | measures
-    task = measures.pop("task")
+    dimensions = KINDS[kind] | dimensions
+    task = dimensions.pop("task")
     sizes = {"vocabulary_size": 24, "d_model": 8, "n_heads": 2, "d_ff": 12, "n_layers": 2}
-    config = ModelConfig(**sizes | {"max_length": 12, "dropout": 0.0} | measures)
+    config = ModelConfig(**sizes | {"max_length": 12, "dropout": 0.0} | dimensions)
     recipe = Recipe(
         name="tiny",
         task=task,
@@ -49,8 +49,8 @@ def subject(model: type[nn.Module], **measures: Any) -> Subject:
     )
     labels = LABELS if issubclass(model, WITH_LABELS) else ()
     if kind in (TextClassifier,):
-        made = model(config, len(labels), config.pooling)
+        built = model(config, len(labels), config.pooling)
     else:
-        made = model(config, len(labels)) if labels else model(config)
-    loaded = Pipeline(randomized(made), None, recipe, labels, torch.device("cpu"))
-    return Subject(loaded, draw_samples(loaded), filler=5)
+        built = model(config, len(labels)) if labels else model(config)
+    pipeline = Pipeline(randomized(built), None, recipe, labels, torch.device("cpu"))
+    return CheckTarget(pipeline, draw_samples(pipeline), padding_id=5)

@@ -1,48 +1,49 @@
-"""Exported models in their own library: rows that measure where the export is made."""
+"""Exported models run in their own library must agree with the original model."""
 
 from pathlib import Path
 
 import pytest
 
 import jumok
-from jumok.checks import Subject
-from jumok.checks.exporting import EXPORTED, Exported
+from jumok.checks import CheckTarget
+from jumok.checks.suite import EXPORT_CHECKS, ExportCheck
 from jumok.models import Encoder, EncoderDecoder, TokenClassifier
-from tests.checks.check_targets import subject
+from tests.checks.check_targets import check_target
 
 
-def row(to: str) -> Exported:
-    return next(row for row in EXPORTED if row.to == to)
+def row(to: str) -> ExportCheck:
+    return next(row for row in EXPORT_CHECKS if row.format == to)
 
 
 def test_a_writer_in_ctranslate2(reading_run: Path) -> None:
     pytest.importorskip("ctranslate2")
-    outcome = row("ctranslate2").measure(Subject(jumok.load(reading_run), []))
-    assert outcome.equality == "exported = ours (ctranslate2)"
-    assert outcome.result == "pass", outcome
-    assert outcome.difference is not None
-    assert 0.0 < outcome.difference < 1e-4
+    result = row("ctranslate2").measure(CheckTarget(jumok.load(reading_run), []))
+    assert result.equality == "exported = jumok (ctranslate2)"
+    assert result.result == "pass", result
+    assert result.difference is not None
+    assert 0.0 < result.difference < 1e-4
 
 
 @pytest.mark.filterwarnings("ignore")  # transformers' own
 def test_a_writer_in_transformers(reading_run: Path) -> None:
     pytest.importorskip("transformers")
-    outcome = row("hf").measure(Subject(jumok.load(reading_run), []))
-    assert outcome.result == "pass", outcome
+    result = row("hf").measure(CheckTarget(jumok.load(reading_run), []))
+    assert result.result == "pass", result
 
 
 @pytest.mark.filterwarnings("ignore")  # of the exporter's own libraries
 def test_a_tagger_in_onnx() -> None:
     for library in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(library)
-    outcome = row("onnx").measure(subject(TokenClassifier, n_layers=1))
-    assert outcome.result == "pass", outcome
+    result = row("onnx").measure(check_target(TokenClassifier, n_layers=1))
+    assert result.result == "pass", result
 
 
 @pytest.mark.parametrize(
-    ("asked", "to"), [(subject(EncoderDecoder), "onnx"), (subject(Encoder), "ctranslate2")]
+    ("asked", "to"),
+    [(check_target(EncoderDecoder), "onnx"), (check_target(Encoder), "ctranslate2")],
 )
-def test_what_cannot_be_expressed_there(asked: Subject, to: str) -> None:
-    outcome = row(to).measure(asked)
-    assert outcome.result == "not applicable"
-    assert outcome.reason
+def test_unsupported_models(asked: CheckTarget, to: str) -> None:
+    result = row(to).measure(asked)
+    assert result.result == "not applicable"
+    assert result.reason

@@ -1,4 +1,4 @@
-"""How far formats move numbers, and that the tolerance follows a model's own sensitivity."""
+"""Rounding errors of the formats, and a tolerance that follows the model's sensitivity."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jumok.checks.lower_precision import BFLOAT16, INT8, bfloat16_half_step, int8_half_step
 from jumok.models import EncoderDecoder, MaskedLanguageModel
 from jumok.native import quantize_rows
-from tests.checks.check_targets import subject
+from tests.checks.check_targets import check_target
 from tests.nn.strategies import noise, seeds
 
 
@@ -26,20 +26,20 @@ def test_int8_moves_no_number_further(seed: int, size: float) -> None:
 
 
 @pytest.mark.parametrize("rounding", [BFLOAT16, INT8])
-def test_the_tolerance_is_the_same_every_time_and_leaves_the_model_alone(rounding) -> None:
-    asked = subject(EncoderDecoder)
-    before = {name: weight.clone() for name, weight in asked.loaded.model.state_dict().items()}
+def test_the_tolerance_is_deterministic_and_does_not_change_the_model(rounding) -> None:
+    asked = check_target(EncoderDecoder)
+    before = {name: weight.clone() for name, weight in asked.pipeline.model.state_dict().items()}
     assert rounding(asked) == rounding(asked)
     assert 1e-3 < rounding(asked) < 1.0
-    for name, weight in asked.loaded.model.state_dict().items():
+    for name, weight in asked.pipeline.model.state_dict().items():
         assert torch.equal(weight, before[name]), name
-    assert not any(module._forward_hooks for module in asked.loaded.model.modules())
+    assert not any(module._forward_hooks for module in asked.pipeline.model.modules())
 
 
-def test_a_model_that_enlarges_errors_is_granted_more() -> None:
-    asked = subject(MaskedLanguageModel)
+def test_a_model_that_amplifies_errors_gets_a_larger_tolerance() -> None:
+    asked = check_target(MaskedLanguageModel)
     before = BFLOAT16(asked)
     with torch.no_grad():
-        for layer in asked.loaded.model.encoder.stack.layers:
+        for layer in asked.pipeline.model.encoder.stack.layers:
             layer.self_attention.query.weight.mul_(30)
     assert BFLOAT16(asked) > 2 * before

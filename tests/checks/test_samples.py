@@ -1,4 +1,4 @@
-"""What models are asked about: texts as tasks read them, and random ids that are not special."""
+"""Samples: texts encoded for the task, and random ids that are not special."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import jumok
-from jumok.checks import draw_samples, samples_of, some_texts
+from jumok.checks import dev_texts, draw_samples, text_samples
 from jumok.errors import InputError
 from jumok.models import EncoderDecoder, EncoderDecoderClassifier, TextClassifier
 from jumok.tasks.pipeline.pipeline import Pipeline
-from tests.checks.check_targets import subject
+from tests.checks.check_targets import check_target
 
 
 @pytest.fixture(scope="module")
@@ -24,23 +24,23 @@ def writer(reading_run: Path) -> Pipeline:
 
 
 def test_development_texts_short_and_long(classifier: Pipeline, writer: Pipeline) -> None:
-    texts = some_texts(classifier)
+    texts = dev_texts(classifier)
     assert len(texts) == 4
     assert [len(text) for text in texts] == sorted(len(text) for text in texts)
-    assert all("\t" in line for line in some_texts(writer))
+    assert all("\t" in line for line in dev_texts(writer))
 
 
-def test_a_text_as_the_task_reads_it(classifier: Pipeline) -> None:
-    (sample,) = samples_of(classifier, ["결말이 지루해요"])
+def test_a_text_is_encoded_for_the_task(classifier: Pipeline) -> None:
+    (sample,) = text_samples(classifier, ["결말이 지루해요"])
     vocabulary = classifier.vocabulary
     assert sample.ids.tolist() == [vocabulary.cls_id, *vocabulary.encode("결말이 지루해요")]
     assert sample.segments is None
     assert sample.target is None
 
 
-def test_a_source_with_its_target_or_what_the_model_writes(writer: Pipeline) -> None:
+def test_a_source_with_a_given_or_generated_target(writer: Pipeline) -> None:
     vocabulary = writer.vocabulary
-    given, own = samples_of(writer, ["삼 일\t3 1", "삼 일"])
+    given, own = text_samples(writer, ["삼 일\t3 1", "삼 일"])
     assert given.ids.tolist() == [*vocabulary.encode("삼 일"), vocabulary.eos_id]
     assert given.target is not None
     assert given.target.tolist() == [vocabulary.bos_id, *vocabulary.encode("3 1")]
@@ -60,19 +60,19 @@ def test_drawn_ids_are_ordinary_and_the_same_every_time(classifier: Pipeline) ->
 
 
 def test_without_a_vocabulary_ids_are_from_the_middle() -> None:
-    drawn = draw_samples(subject(TextClassifier).loaded)
+    drawn = draw_samples(check_target(TextClassifier).pipeline)
     ids = torch.cat([sample.ids for sample in drawn])
     assert 6 <= int(ids.min()) <= int(ids.max()) < 18
 
 
-def test_decoders_are_given_something() -> None:
-    samples = draw_samples(subject(EncoderDecoder).loaded)
+def test_decoders_get_targets() -> None:
+    samples = draw_samples(check_target(EncoderDecoder).pipeline)
     assert sorted(len(s.target) for s in samples) == sorted(len(s.ids) for s in samples)
     assert all(len(s.target) != len(s.ids) for s in samples)
-    samples = draw_samples(subject(EncoderDecoderClassifier).loaded)
+    samples = draw_samples(check_target(EncoderDecoderClassifier).pipeline)
     assert len({tuple(s.target.tolist()) for s in samples}) == 1
 
 
-def test_texts_without_a_vocabulary_are_refused() -> None:
+def test_texts_need_a_vocabulary() -> None:
     with pytest.raises(InputError, match="has no vocabulary"):
-        samples_of(subject(TextClassifier).loaded, ["가"])
+        text_samples(check_target(TextClassifier).pipeline, ["가"])

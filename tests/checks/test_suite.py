@@ -1,4 +1,4 @@
-"""The whole table on every kind of model, with every kind of position; and that rows can fail."""
+"""All checks on every kind of model with every kind of positions; and that checks can fail."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jumok.checks import Outcome, Subject, Way, batched, check, equalities, not_to_be_had
+from jumok.checks import (
+    CheckResult,
+    CheckTarget,
+    Variant,
+    all_checks,
+    batched,
+    run_checks,
+    unavailable,
+)
 from jumok.checks.variants import Compiled
 from jumok.models import (
     Encoder,
@@ -21,11 +29,11 @@ from jumok.models import (
 from jumok.models.config import Positions
 from jumok.native import to_bfloat16
 from jumok.nn import NO_MASK, AttentionMask, HookPoint, RelativePositionBias
-from tests.checks.check_targets import KINDS, subject
+from tests.checks.check_targets import KINDS, check_target
 from tests.models.small_models import POSITIONS
 
-LEFT_OUT = not_to_be_had("left out")
-ALWAYS = {"compiled = eager", "native = plain", "original = ours"}
+SKIPPED = unavailable("skipped")
+ALWAYS = {"compiled = eager", "native = torch", "original = jumok"}
 NOT_APPLICABLE = {
     TextClassifier: {"cached = uncached"},
     TokenClassifier: {"cached = uncached"},
@@ -37,63 +45,63 @@ NOT_APPLICABLE = {
 }
 
 
-def measured(asked: Subject, **parts: Any) -> dict[str, Outcome]:
-    """Every row but those that compile; copies in coarser numbers never train, so at rest alone."""
-    parts = {"compiled": LEFT_OUT, "kernel": lambda precision: LEFT_OUT, "others": []} | parts
-    training = asked.loaded.model.training
-    rows = [row for row in equalities(**parts) if not (training and row.deciding)]
-    return {outcome.equality: outcome for outcome in check(asked, rows)}
+def measured(asked: CheckTarget, **parts: Any) -> dict[str, CheckResult]:
+    """All checks but those that compile; those of lower precision in eval mode only."""
+    parts = {"compiled": SKIPPED, "kernel": lambda precision: SKIPPED, "others": []} | parts
+    training = asked.pipeline.model.training
+    rows = [row for row in all_checks(**parts) if not (training and row.compare_decisions)]
+    return {result.equality: result for result in run_checks(asked, rows)}
 
 
-def having(result: str, outcomes: dict[str, Outcome]) -> set[str]:
-    return {name for name, outcome in outcomes.items() if outcome.result == result}
+def having(result: str, outcomes: dict[str, CheckResult]) -> set[str]:
+    return {name for name, each in outcomes.items() if each.result == result}
 
 
 @pytest.mark.parametrize("norm_first", [False, True], ids=["post-norm", "pre-norm"])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_the_same_answer_however_it_is_asked(
+def test_all_variants_give_the_same_outputs(
     kind: type[nn.Module], positions: Positions, norm_first: bool
 ) -> None:
-    asked = subject(kind, positions=positions, norm_first=norm_first)
+    asked = check_target(kind, positions=positions, norm_first=norm_first)
     for training in (False, True):
-        asked.loaded.model.train(training)
+        asked.pipeline.model.train(training)
         outcomes = measured(asked)
         assert having("fail", outcomes) == set(), outcomes
         assert having("not applicable", outcomes) == ALWAYS | NOT_APPLICABLE[kind]
-        assert all(m.training == training for m in asked.loaded.model.modules())
+        assert all(m.training == training for m in asked.pipeline.model.modules())
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, TokenClassifier, MaskedLanguageModel])
 def test_with_segments(kind: type[nn.Module]) -> None:
-    asked = subject(kind, positions="learned", n_segments=2)
+    asked = check_target(kind, positions="learned", n_segments=2)
     assert having("fail", measured(asked)) == set()
 
 
 @pytest.mark.parametrize("pooling", ["first", "max"])
-def test_however_a_text_is_pooled(pooling: str) -> None:
-    assert having("fail", measured(subject(TextClassifier, pooling=pooling))) == set()
+def test_other_pooling(pooling: str) -> None:
+    assert having("fail", measured(check_target(TextClassifier, pooling=pooling))) == set()
 
 
-# What is broken fails, in the row that says so.
+# A broken model fails the check that covers it.
 
 
 class CountsPadding(LanguageModel):
-    """Positions are places in the row, whatever stands before them."""
+    """Positions are row indices, padding included."""
 
     def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
         return super().forward(ids, mask, **more | {"positions": None})
 
 
 class SeesPadding(TextClassifier):
-    """Padding is read like a text."""
+    """Padding is not masked."""
 
     def forward(self, ids: Tensor, real: Tensor | None = None, **more: Any) -> Tensor:
         return super().forward(ids, None, **more)
 
 
 class SeesNeighbours(MaskedLanguageModel):
-    """A text in a packed row reads the others."""
+    """Texts in a packed row attend to each other."""
 
     def forward(self, ids: Tensor, mask: AttentionMask = NO_MASK, **more: Any) -> Tensor:
         packed = mask.allowed is not None and mask.allowed.shape[2] > 1
@@ -101,133 +109,133 @@ class SeesNeighbours(MaskedLanguageModel):
 
 
 class ForgetsTheCache(RelativePositionBias):
-    """The newest tokens are taken for the first."""
+    """The newest tokens get the biases of the first ones."""
 
     def forward(self, T: int, S: int) -> Tensor:
         return super().forward(S, S)[:, :, :T]
 
 
 class Louder(HookPoint):
-    """Whoever looks changes what is seen."""
+    """A hook point that changes its input."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 1.5 * x
 
 
 class OtherwiseCompiled(nn.ReLU):
-    """A compiler sees another function."""
+    """Computes something else when compiled."""
 
     def forward(self, x: Tensor) -> Tensor:
         return 2 * x if torch.compiler.is_compiling() else super().forward(x)
 
 
-def forgetting() -> Subject:
-    asked = subject(LanguageModel, positions="relative")
-    stack = asked.loaded.model.decoder.stack
+def forgetting() -> CheckTarget:
+    asked = check_target(LanguageModel, positions="relative")
+    stack = asked.pipeline.model.decoder.stack
     broken = ForgetsTheCache(2, bidirectional=False)
     broken.load_state_dict(stack.relative.state_dict())
     stack.relative = broken.requires_grad_(False)
     return asked
 
 
-def loud() -> Subject:
-    asked = subject(TokenClassifier)
-    asked.loaded.model.encoder.stack.layers[1].self_attention.hook_pattern = Louder()
+def loud() -> CheckTarget:
+    asked = check_target(TokenClassifier)
+    asked.pipeline.model.encoder.stack.layers[1].self_attention.hook_pattern = Louder()
     return asked
 
 
-def scaled_by_hand() -> Subject:
-    """A number that no config knows is not saved."""
-    asked = subject(EncoderDecoder)
-    asked.loaded.model.decoder.embedding.tokens.scale = 1.5
+def scaled_by_hand() -> CheckTarget:
+    """A number that is neither in the config nor in the weights is not saved."""
+    asked = check_target(EncoderDecoder)
+    asked.pipeline.model.decoder.embedding.tokens.scale = 1.5
     return asked
 
 
-BROKEN: dict[str, tuple[Callable[[], Subject], set[str]]] = {
+BROKEN: dict[str, tuple[Callable[[], CheckTarget], set[str]]] = {
     "positions count padding": (
-        lambda: subject(CountsPadding, positions="learned"),
+        lambda: check_target(CountsPadding, positions="learned"),
         {"left = right padding", "packed = padded"},
     ),
     "padding is seen": (
-        lambda: subject(SeesPadding),
-        {"alone = batched", "packed = padded"},  # on whichever side it is seen alike
+        lambda: check_target(SeesPadding),
+        {"alone = batched", "packed = padded"},  # left and right padding are wrong alike
     ),
-    "neighbours are seen": (lambda: subject(SeesNeighbours), {"packed = padded"}),
-    "the cache is forgotten": (forgetting, {"cached = uncached"}),
-    "looking changes": (loud, {"watched = unwatched"}),
-    "not all is saved": (scaled_by_hand, {"saved = loaded"}),
+    "texts see each other": (lambda: check_target(SeesNeighbours), {"packed = padded"}),
+    "the cache is ignored": (forgetting, {"cached = uncached"}),
+    "a hook changes the result": (loud, {"hooked = unhooked"}),
+    "not everything is saved": (scaled_by_hand, {"saved = loaded"}),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_fails_where_it_is_broken(name: str) -> None:
+def test_a_broken_model_fails_the_right_check(name: str) -> None:
     make, rows = BROKEN[name]
     outcomes = measured(make())
     assert having("fail", outcomes) == rows
     for row in rows:
-        outcome = outcomes[row]
-        assert outcome.difference is not None
-        assert outcome.difference > 1e-3, outcome
+        result = outcomes[row]
+        assert result.difference is not None
+        assert result.difference > 1e-3, result
 
 
 def coarse(steps: int) -> Callable[[nn.Module], nn.Module]:
-    """A copy whose weights have so many steps from 0 to the largest of a row."""
+    """A copy whose weights have `steps` steps from 0 to the largest of a row."""
 
-    def change(model: nn.Module) -> nn.Module:
-        changed = to_bfloat16(model).float()
+    def transform(model: nn.Module) -> nn.Module:
+        copy = to_bfloat16(model).float()
         with torch.no_grad():
-            for weight in changed.parameters():
+            for weight in copy.parameters():
                 step = weight.abs().amax(-1, keepdim=True) / steps
                 weight.copy_((weight / step).round() * step)
-        return changed
+        return copy
 
-    return change
+    return transform
 
 
 @pytest.mark.parametrize("kind", [LanguageModel, TokenClassifier, EncoderDecoder])
-def test_a_format_that_is_coarser_than_it_says_fails(kind: type[nn.Module]) -> None:
-    """4 bits in place of 8 or of bfloat16's 8 digits."""
-    outcomes = measured(subject(kind), bfloat16=coarse(7), int8=coarse(7))
+def test_a_coarser_format_fails(kind: type[nn.Module]) -> None:
+    """4 bits instead of 8, or of the 8 significant bits of bfloat16."""
+    outcomes = measured(check_target(kind), bfloat16=coarse(7), int8=coarse(7))
     assert having("fail", outcomes) == {"bf16 vs fp32", "int8 vs fp32"}
     for name in ("bf16 vs fp32", "int8 vs fp32"):
         same, decisions = outcomes[name].same, outcomes[name].decisions
-        assert decisions == sum(map(len, batched(subject(kind))))
+        assert decisions == sum(map(len, batched(check_target(kind))))
         assert same is not None
         assert 0 < same <= decisions
 
 
 def test_compiled() -> None:
-    """Through the tracer alone: programs that are written and compiled take a minute."""
-    asked = subject(TokenClassifier, n_layers=1)
+    """With the tracer only: code generation takes a minute."""
+    asked = check_target(TokenClassifier, n_layers=1)
     parts = {"compiled": Compiled("eager")}
     assert measured(asked, **parts)["compiled = eager"].result == "pass"
-    asked.loaded.model.encoder.stack.layers[0].feed_forward.activation = OtherwiseCompiled()
+    asked.pipeline.model.encoder.stack.layers[0].feed_forward.activation = OtherwiseCompiled()
     assert having("fail", measured(asked, **parts)) == {"compiled = eager"}
-    assert asked.loaded.model.encoder._compiled_call_impl is None
+    assert asked.pipeline.model.encoder._compiled_call_impl is None
 
 
-def test_others_must_answer_the_same() -> None:
-    asked = subject(MaskedLanguageModel)
+def test_another_implementation_must_agree() -> None:
+    asked = check_target(MaskedLanguageModel)
 
-    def beside(apart: float) -> Way:
-        return lambda subject: [answer + apart for answer in batched(subject)]
+    def shifted(offset: float) -> Variant:
+        return lambda target: [output + offset for output in batched(target)]
 
-    assert measured(asked, original=beside(0.0))["original = ours"].result == "pass"
-    assert having("fail", measured(asked, original=beside(1e-3))) == {"original = ours"}
-    outcomes = measured(asked, original=lambda subject: [a[:-1] for a in batched(subject)])
-    assert "the two ask different things" in outcomes["original = ours"].reason
-    outcomes = measured(asked, original=lambda subject: [torch.zeros(2) @ torch.zeros(3)])
-    assert outcomes["original = ours"].reason.startswith("RuntimeError: ")
-    assert outcomes["original = ours"].result == "fail"
+    assert measured(asked, original=shifted(0.0))["original = jumok"].result == "pass"
+    assert having("fail", measured(asked, original=shifted(1e-3))) == {"original = jumok"}
+    outcomes = measured(asked, original=lambda target: [a[:-1] for a in batched(target)])
+    assert "outputs must have equal shapes" in outcomes["original = jumok"].reason
+    outcomes = measured(asked, original=lambda target: [torch.zeros(2) @ torch.zeros(3)])
+    assert outcomes["original = jumok"].reason.startswith("RuntimeError: ")
+    assert outcomes["original = jumok"].result == "fail"
 
 
-def test_what_is_no_number_fails() -> None:
-    asked = subject(TextClassifier)
+def test_nan_fails() -> None:
+    asked = check_target(TextClassifier)
     with torch.no_grad():
-        asked.loaded.model.output.bias[0] = torch.nan
+        asked.pipeline.model.output.bias[0] = torch.nan
     outcomes = measured(asked)
     assert having("fail", outcomes) == {
-        *("alone = batched", "left = right padding", "packed = padded", "watched = unwatched"),
+        *("alone = batched", "left = right padding", "packed = padded", "hooked = unhooked"),
         *("saved = loaded", "bf16 vs fp32", "int8 vs fp32"),
     }
     assert all(outcomes[name].as_json()["difference"] is None for name in having("fail", outcomes))

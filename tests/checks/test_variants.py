@@ -1,4 +1,4 @@
-"""Checkpoints of others: every row holds, and that of the original with transformers itself."""
+"""Imported checkpoints: all checks pass, also the comparison with transformers."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import jumok
-from jumok.checks import Subject, draw_samples
+from jumok.checks import CheckTarget, draw_samples
 from jumok.checks.invariance import NotApplicable
-from jumok.checks.original import opened_by_transformers
+from jumok.checks.variants import transformers_outputs
 from jumok.models import TextClassifier
-from tests.checks.check_targets import subject
+from tests.checks.check_targets import check_target
 from tests.checks.test_suite import having, measured
 
 pytest.importorskip("transformers")
@@ -27,18 +27,18 @@ FOREIGN = [variant for variant in VARIANTS if variant.name in SOME]
 quiet = pytest.mark.filterwarnings("ignore")  # transformers' own
 
 
-def opened(folder: Path) -> Subject:
+def opened(folder: Path) -> CheckTarget:
     loaded = jumok.load(folder)
-    return Subject(loaded, draw_samples(loaded), filler=20)
+    return CheckTarget(loaded, draw_samples(loaded), padding_id=20)
 
 
 @quiet
 @pytest.mark.parametrize("variant", FOREIGN, ids=lambda variant: variant.name)
-def test_all_rows_hold(variant, tmp_path: Path) -> None:
+def test_all_checks_pass(variant, tmp_path: Path) -> None:
     variant.save(tmp_path)
     outcomes = measured(opened(tmp_path))
     assert having("fail", outcomes) == set(), outcomes
-    assert outcomes["original = ours"].result == "pass"
+    assert outcomes["original = jumok"].result == "pass"
 
 
 @quiet
@@ -47,24 +47,24 @@ def test_another_original_fails(tmp_path: Path) -> None:
     variant.save(tmp_path)
     asked = opened(tmp_path)
     variant.save(tmp_path, seed=1)
-    assert having("fail", measured(asked)) == {"original = ours"}
+    assert having("fail", measured(asked)) == {"original = jumok"}
 
 
 @quiet
-def test_an_original_that_breaks_fails_in_words(tmp_path: Path) -> None:
+def test_an_original_that_raises_fails_with_a_reason(tmp_path: Path) -> None:
     (variant,) = (variant for variant in FOREIGN if variant.name == "bert-texts")
     variant.save(tmp_path)
     asked = opened(tmp_path)
     config = tmp_path / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"hidden_size": 12}))
-    outcome = measured(asked)["original = ours"]
-    assert outcome.result == "fail"
-    assert outcome.reason
+    result = measured(asked)["original = jumok"]
+    assert result.result == "fail"
+    assert result.reason
 
 
-def test_what_was_trained_here_has_no_original(tmp_path: Path) -> None:
-    with pytest.raises(NotApplicable, match="trained here"):
-        opened_by_transformers(subject(TextClassifier))
+def test_a_trained_model_was_not_imported(tmp_path: Path) -> None:
+    with pytest.raises(NotApplicable, match="was not imported"):
+        transformers_outputs(check_target(TextClassifier))
 
 
 def test_a_folder_without_its_weights(tmp_path: Path) -> None:
@@ -72,5 +72,5 @@ def test_a_folder_without_its_weights(tmp_path: Path) -> None:
     variant.save(tmp_path)
     asked = opened(tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    with torch.inference_mode(), pytest.raises(NotApplicable, match="only its config was kept"):
-        opened_by_transformers(asked)
+    with torch.inference_mode(), pytest.raises(NotApplicable, match="keeps only the config"):
+        transformers_outputs(asked)

@@ -9,10 +9,10 @@ from torch import nn
 from jumok import load
 from jumok.decoding import DecodingConfig, GenerationRequest, generate_lm, generate_seq2seq
 from jumok.errors import InputError
-from jumok.export import likelihood
 from jumok.export.ctranslate2 import CTranslate2
 from jumok.export.ctranslate2_model import ConvertedModel, convert
 from jumok.export.ctranslate2_spec import SpecVocabulary, unsupported_reason
+from jumok.export.parity import target_log_probs, text_log_probs
 from jumok.export.samples import random_rows, to_lists
 from jumok.models import EncoderDecoder, LanguageModel, TextClassifier
 from jumok.models.weights import named_weights
@@ -62,11 +62,8 @@ def test_encoder_decoders(changes: dict[str, object], tmp_path: Path) -> None:
     sources = [[*row[:-1], 3] for row in to_lists(random_rows(model, 8))]
     targets = [row[::-1][1:] for row in sources]
     convert(model, TOGETHER, tmp_path, "float32")
-    converted = ConvertedModel(tmp_path, TOGETHER, "float32", reads=True)
-    ours = [
-        likelihood.target_log_probs(model, *pair, 2, 3)
-        for pair in zip(sources, targets, strict=True)
-    ]
+    converted = ConvertedModel(tmp_path, TOGETHER, "float32", has_encoder=True)
+    ours = [target_log_probs(model, *pair, 2, 3) for pair in zip(sources, targets, strict=True)]
     assert_near(converted.log_probabilities(sources, targets), ours)
     for beam in (1, 4):
         how = DecodingConfig(beam=beam, early_stopping=True, max_length=12)
@@ -84,8 +81,8 @@ def test_language_models(changes: dict[str, object], tmp_path: Path) -> None:
     assert isinstance(model, LanguageModel)
     texts = [row for row in to_lists(random_rows(model, 8)) if len(row) > 4]
     convert(model, TOGETHER, tmp_path, "float32")
-    converted = ConvertedModel(tmp_path, TOGETHER, "float32", reads=False)
-    ours = [likelihood.text_log_probs(model, text) for text in texts]
+    converted = ConvertedModel(tmp_path, TOGETHER, "float32", has_encoder=False)
+    ours = [text_log_probs(model, text) for text in texts]
     assert_near(converted.log_probabilities(texts, []), ours)
     prompts = [text[:4] for text in texts]
     for beam in (1, 4):
@@ -105,9 +102,9 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
     convert(model, words, tmp_path, "int8")
     for name, weight in named_weights(model).items():
         assert torch.equal(weight, before[name])  # the converter scales its own copies
-    converted = ConvertedModel(tmp_path, words, "int8", reads=True)
+    converted = ConvertedModel(tmp_path, words, "int8", has_encoder=True)
     (theirs,) = converted.log_probabilities([[5, 6, 7, 29]], [[8, 9, 10]])
-    ours = likelihood.target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
+    ours = target_log_probs(model, [5, 6, 7, 29], [8, 9, 10], 2, 3)
     assert theirs == pytest.approx(ours, abs=0.2)
     assert theirs != pytest.approx(ours, abs=1e-5)
 
@@ -115,15 +112,15 @@ def test_two_vocabularies_and_int8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (TextClassifier(config(), 2), "a TextClassifier came, .* use --to onnx"),
-        (LanguageModel(config(positions="relative")), "a language model with relative positions"),
+        (TextClassifier(config(), 2), "got a TextClassifier; use --to onnx"),
+        (LanguageModel(config(positions="relative")), "relative positions of prompts"),
         (
             EncoderDecoder(config(positions="rotary", n_segments=2)),
-            "adds segments and no positions",
+            "segment embeddings without positions",
         ),
     ],
 )
-def test_what_cannot_be_expressed(model: nn.Module, message: str) -> None:
+def test_unsupported_models(model: nn.Module, message: str) -> None:
     reason = unsupported_reason(model)
     assert reason is not None
     with pytest.raises(InputError, match=message):
@@ -134,7 +131,7 @@ def test_words_of_a_vocabulary(reading_run: Path) -> None:
     vocabulary = load(reading_run).vocabulary
     n = len(vocabulary)
     words = SpecVocabulary.of(vocabulary, vocabulary, n, n + 2)
-    assert (words.begin, words.end, words.unknown) == ("[BOS]", "[EOS]", "[UNK]")
+    assert (words.bos, words.eos, words.unk) == ("[BOS]", "[EOS]", "[UNK]")
     assert words.source == words.target[:n]
     assert words.target[n:] == [f"[ROW {n}]", f"[ROW {n + 1}]"]
 

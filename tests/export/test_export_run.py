@@ -9,9 +9,9 @@ import torch
 
 from jumok import load
 from jumok.errors import InputError, JumokError
-from jumok.export import TARGETS, export, exported_difference
+from jumok.export import TARGETS, export, export_difference
 from jumok.export.onnx_session import exported_logits
-from jumok.export.report import Cost, Unmeasured
+from jumok.export.report import NotMeasured, QuantizationCost
 from jumok.tasks.recipe.recipe import load_recipe
 from jumok.tasks.runs.train import train
 from tests.export.small_models import names_in
@@ -22,14 +22,14 @@ from tests.hf_folders import gpt2, marian
 def classifier(
     review_run: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[str]]:
-    """The review run in int8, and what was told meanwhile."""
+    """The review run in int8, and the progress messages."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     out, told = tmp_path_factory.mktemp("onnx") / "out", list[str]()
     done = export(review_run, "onnx", out, "int8", told.append)
-    assert done.outcome.compared.difference <= 1e-5
-    cost = done.outcome.int8
-    assert isinstance(cost, Cost)
+    assert done.report.compared.difference <= 1e-5
+    cost = done.report.int8
+    assert isinstance(cost, QuantizationCost)
     assert cost.rows == "all 30 rows of dev"
     assert cost.before.keys() == cost.after.keys() == {"accuracy", "macro_f1", "calibration_error"}
     assert abs(cost.before["accuracy"] - cost.after["accuracy"]) <= 0.1
@@ -52,12 +52,12 @@ def test_its_card(
     text = (classifier[0] / "README.md").read_text(encoding="utf-8")
     for part in (
         "# reviews\n",
-        "for onnx, its weights in int8",
+        "to onnx, weights in int8",
         "labels, in the order of the outputs: ",
         "| test | accuracy | ",
-        "logits of all 30 rows of dev differ by",
+        "logits of all 30 rows of dev: at most",
         "int8         on all 30 rows of dev",
-        "jumok knows nothing of their licence",
+        "their licence is not known to jumok",
         'onnxruntime.InferenceSession("model.onnx")',
         "글 하나(또는 두 글)에 레이블 하나를 붙이는 모델",
     ):
@@ -84,14 +84,14 @@ def test_a_writer(
         "shared_vocabulary.json",
         "vocabulary.model",
     ]
-    compared = done.outcome.compared
+    compared = done.report.compared
     assert compared.difference <= 1e-4
     assert [(each.search, each.n, each.others) for each in compared.searches] == [
         ("greedy", 30, ()),
         ("beam 4", 30, ()),
     ]
-    assert isinstance(done.outcome.int8, Cost)
-    assert {"exact_match", "bleu", "chrf"} <= done.outcome.int8.after.keys()
+    assert isinstance(done.report.int8, QuantizationCost)
+    assert {"exact_match", "bleu", "chrf"} <= done.report.int8.after.keys()
     monkeypatch.chdir(out)
     capsys.readouterr()
     exec(how_to_open(out).replace('"..."', '"삼 일 오"'), {})
@@ -127,10 +127,10 @@ def test_a_language_model(tmp_path: Path) -> None:
     )
     train(load_recipe(str(tmp_path / "recipe.toml")), tmp_path / "run")
     done = export(tmp_path / "run", "ctranslate2", tmp_path / "out", "int8")
-    assert done.outcome.compared.difference <= 1e-4
-    assert [each.others for each in done.outcome.compared.searches] == [(), ()]
-    cost = done.outcome.int8
-    assert isinstance(cost, Cost)
+    assert done.report.compared.difference <= 1e-4
+    assert [each.others for each in done.report.compared.searches] == [(), ()]
+    cost = done.report.int8
+    assert isinstance(cost, QuantizationCost)
     assert cost.after["loss"] == pytest.approx(cost.before["loss"], abs=0.1)
     assert "generate_batch" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
@@ -142,10 +142,10 @@ def test_without_its_data_int8_is_not_measured(reading_run: Path, tmp_path: Path
     recipe = (run / "recipe.toml").read_text(encoding="utf-8")
     (run / "recipe.toml").write_text(recipe.replace("dev.tsv", "gone.tsv"), encoding="utf-8")
     done = export(run, "ctranslate2", tmp_path / "out", "int8")
-    assert isinstance(done.outcome.int8, Unmeasured)
-    assert "gone.tsv" in done.outcome.int8.reason
-    assert done.outcome.compared.rows == "100 rows of random ids"
-    assert done.outcome.compared.difference <= 1e-4
+    assert isinstance(done.report.int8, NotMeasured)
+    assert "gone.tsv" in done.report.int8.reason
+    assert done.report.compared.rows == "100 rows of random ids"
+    assert done.report.compared.difference <= 1e-4
 
 
 def test_an_imported_writer(tmp_path: Path) -> None:
@@ -155,44 +155,46 @@ def test_an_imported_writer(tmp_path: Path) -> None:
     rules = {"bad_words_ids": [[5, 6], [9]], "forced_bos_token_id": 7}
     marian(folder, generation=rules)
     done = export(folder, "ctranslate2", tmp_path / "out")
-    assert done.outcome.compared.difference <= 1e-4
-    assert [each.others for each in done.outcome.compared.searches] == [(), ()]
+    assert done.report.compared.difference <= 1e-4
+    assert [each.others for each in done.report.compared.searches] == [(), ()]
     assert {"source.spm", "target.spm", "vocab.json"} <= set(names_in(tmp_path / "out"))
     text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "imported from a MarianMTModel" in text
-    assert "The checkpoint's folder forbids 2 words, forces token 7 first" in text
+    assert "checkpoint's generation_config.json bans 2 sequences, forces token 7 at" in text
     compile(how_to_open(tmp_path / "out"), "README.md", "exec")
     body = tmp_path / "gpt2"
     body.mkdir()
     gpt2(body, "Model")
-    with pytest.raises(InputError, match="a GPT2Model has no head that writes"):
+    with pytest.raises(InputError, match="a GPT2Model has no LM head"):
         export(body, "ctranslate2", tmp_path / "other")
 
 
-def test_how_far_an_export_would_be(reading_run: Path) -> None:
+def test_export_difference(reading_run: Path) -> None:
     pytest.importorskip("ctranslate2")
-    assert 0 < exported_difference(load(reading_run, device="cpu"), "ctranslate2") <= 1e-4
+    assert 0 < export_difference(load(reading_run, device="cpu"), "ctranslate2") <= 1e-4
 
 
-def test_refusals(reading_run: Path, review_run: Path, tmp_path: Path) -> None:
+def test_unsupported_exports(reading_run: Path, review_run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="writes texts, ONNX holds encoders; use --to ctranslate2"):
+    with pytest.raises(
+        InputError, match=r"ONNX export needs an encoder, got a .*; use --to ctranslate2"
+    ):
         export(reading_run, "onnx", out)
     with pytest.raises(InputError, match="use --to onnx"):
         export(review_run, "ctranslate2", out)
-    with pytest.raises(InputError, match="'gguf' is no target of an export; choose from"):
+    with pytest.raises(InputError, match="--to must be one of hf, ctranslate2, onnx, got 'gguf'"):
         export(review_run, "gguf", out)
     with pytest.raises(InputError, match="is not empty"):
         export(review_run, "onnx", reading_run)
     assert names_in(tmp_path) == []
 
 
-def test_other_numbers_are_not_kept(
+def test_a_different_model_is_not_saved(
     reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("ctranslate2")
     monkeypatch.setattr("jumok.export.ctranslate2.TOLERANCE", 0.0)
-    with pytest.raises(JumokError, match="so it was not kept"):
+    with pytest.raises(JumokError, match="nothing was saved"):
         export(reading_run, "ctranslate2", tmp_path / "out")
     assert names_in(tmp_path) == []
 
@@ -202,6 +204,6 @@ def test_every_target_names_its_libraries() -> None:
 
 
 def how_to_open(folder: Path) -> str:
-    """The Python of a card."""
+    """The Python code of a model card."""
     text = (folder / "README.md").read_text(encoding="utf-8")
     return text.split("```python\n")[1].split("```")[0]

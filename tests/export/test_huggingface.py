@@ -1,4 +1,4 @@
-"""Folders for transformers: the same logits, ids and texts; what was imported as it came."""
+"""Folders for transformers: the same logits, ids and texts; imported checkpoints unchanged."""
 
 import json
 import shutil
@@ -70,9 +70,9 @@ def theirs(folder: Path, auto: str) -> tuple[Any, Any]:
 
 
 def exported(run: Path, out: Path) -> dict[str, Any]:
-    """What is told of an export to transformers, which must be equal."""
+    """The report of an export to transformers, which must be equal."""
     done = export(run, "hf", out)
-    compared = done.outcome.compared
+    compared = done.report.compared
     assert compared.difference <= 1e-5
     for searched in compared.searches:
         assert (searched.search, searched.others) == ("ids", ())
@@ -146,7 +146,7 @@ def test_a_classifier_is_a_bert(trained: Callable[..., Path], tmp_path: Path) ->
     card = (out / "README.md").read_text(encoding="utf-8")
     assert "AutoModelForSequenceClassification.from_pretrained" in card
     assert "| test | accuracy | " in card
-    assert "equal        logits of all 30 rows of dev differ by" in card
+    assert "difference   logits of all 30 rows of dev: at most" in card
     assert "ids          30 of 30 texts equal" in card
 
 
@@ -165,7 +165,7 @@ def test_a_regression_answers_on_the_scale_of_its_data(
     if to == "onnx":
         pytest.importorskip("onnxruntime")
         pytest.importorskip("onnxscript")
-        assert export(run, "onnx", out).outcome.compared.difference <= 1e-5
+        assert export(run, "onnx", out).report.compared.difference <= 1e-5
         vocabulary = ours(run).vocabulary
         ids = TextEncoder(vocabulary, 24)([text])[0]
         found = exported_logits(out)(torch.from_numpy(ids)[None])
@@ -252,7 +252,7 @@ def test_what_was_translated_is_translated(
     assert len(set(found)) > 1
 
 
-def test_how_it_draws_goes_out_and_what_does_not_is_told(
+def test_sampling_settings_are_exported_and_unsupported_ones_listed(
     trained: Callable[..., Path], tmp_path: Path
 ) -> None:
     draws = {"temperature": 0.7, "top_k": 0, "top_p": 0.9, "min_p": 0.05, "typical_p": 0.8}
@@ -264,7 +264,7 @@ def test_how_it_draws_goes_out_and_what_does_not_is_told(
     assert (found.do_sample, found.num_beams, found.max_new_tokens) == (True, 1, 12)
     assert {name: getattr(found, name) for name in draws} == draws
     card = (out / "README.md").read_text(encoding="utf-8")
-    assert 'generation_config.json does not hold: max_ratio=1.5, stop=["구 구"].' in card
+    assert 'missing from generation_config.json: max_ratio=1.5, stop=["구 구"].' in card
 
 
 @pytest.mark.parametrize(
@@ -309,14 +309,14 @@ def test_what_was_begun_from_others_goes_out_with_their_tokeniser(
         assert loaded(texts[0]).output == written
 
 
-# What was imported
+# Imported checkpoints
 
 MADE = ["bert-all-stored", "bert-unsaid", "roberta-tokens", "electra-discriminator", "gpt2-bare",
         "t5-own-head", "marian-all-stored", "bart-bare"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [each.name for each in VARIANTS if each.name in MADE])
-def test_what_was_imported_goes_out_as_it_came(tmp_path: Path, name: str) -> None:
+def test_an_imported_checkpoint_is_exported_unchanged(tmp_path: Path, name: str) -> None:
     """Byte by byte, with no tokeniser."""
     [variant] = [each for each in VARIANTS if each.name == name]
     variant.save(tmp_path / "folder")
@@ -349,7 +349,7 @@ def _goes_out_as_it_came(home: Path) -> None:
     folder, out = home / "folder", home / "out"
     import_checkpoint(folder, home / "run")
     done = export(home / "run", "hf", out)
-    assert done.outcome.compared.difference <= 1e-5
+    assert done.report.compared.difference <= 1e-5
     for path in folder.iterdir():
         if path.suffix != ".safetensors":
             assert (out / path.name).read_bytes() == path.read_bytes(), path.name
@@ -373,14 +373,14 @@ def test_refusals_leave_nothing(
     review_run: Path, reading_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
-    with pytest.raises(InputError, match="a folder of transformers holds float32; leave --quant"):
+    with pytest.raises(InputError, match="--to hf writes float32 only; remove --quantize"):
         export(reading_run, "hf", out, "int8")
     with pytest.raises(InputError, match=r'a bert could, with .*model\.pooling = "first"') as told:
         export(review_run, "hf", out)
     assert 'model.pooler = "tanh"' in str(told.value)
     assert "model.embedding_norm = true" in str(told.value)
     monkeypatch.setattr("jumok.export.huggingface.TOLERANCE", 0.0)
-    with pytest.raises(JumokError, match="so it was not kept"):
+    with pytest.raises(JumokError, match="nothing was saved"):
         export(reading_run, "hf", out)
     assert names_in(tmp_path) == []
 
@@ -388,6 +388,8 @@ def test_refusals_leave_nothing(
 def test_a_model_nobody_else_has(review_recipe: Path, tmp_path: Path) -> None:
     words = [*FEW, "model.kind=encoder_decoder"]
     train(load_recipe(str(review_recipe), words), tmp_path / "run")
-    with pytest.raises(InputError, match="no model like a EncoderDecoderClassifier; use --to onn"):
+    with pytest.raises(
+        InputError, match="no equivalent of a EncoderDecoderClassifier; use --to onn"
+    ):
         export(tmp_path / "run", "hf", tmp_path / "out")
     assert names_in(tmp_path) == ["run"]

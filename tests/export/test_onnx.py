@@ -9,12 +9,18 @@ from torch import nn
 
 from jumok import load
 from jumok.data.table import Table
-from jumok.export.difference import relative_difference
 from jumok.export.onnx import TOLERANCE, paired_outputs
 from jumok.export.onnx_graph import GRAPH, NamedInputs, write_graph
 from jumok.export.onnx_session import exported_logits, with_logits_from
+from jumok.export.report import relative_difference
 from jumok.export.samples import random_rows
-from jumok.models import Encoder, MaskedLanguageModel, PairClassifier, TextClassifier, TokenClassifier
+from jumok.models import (
+    Encoder,
+    MaskedLanguageModel,
+    PairClassifier,
+    TextClassifier,
+    TokenClassifier,
+)
 from jumok.nn.hooks import shared_copy
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.recipe.recipe import Recipe
@@ -23,15 +29,13 @@ from jumok.tasks.recipe.task_spec import TaskName
 from jumok.tasks.registry import get_task
 from jumok.tasks.runs.evaluate import evaluate
 from jumok.training.config import TrainingConfig
-from tests.export.small_models import MEASURES, config, drawn
+from tests.export.small_models import DIMENSIONS, config, drawn
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 MODELS: dict[str, Callable[[], nn.Module]] = {  # the first token: test_huggingface.py has it
-    "pairs compared": lambda: PairClassifier(
-        config(n_segments=2, positions="learned"), 3
-    ),
+    "pairs compared": lambda: PairClassifier(config(n_segments=2, positions="learned"), 3),
     "a masked language model": lambda: MaskedLanguageModel(
         config(positions="relative", norm="rms", norm_first=True, gated=True, activation="silu")
     ),
@@ -76,7 +80,7 @@ def test_whoever_answers_is_scored_as_the_model_is(
     task: TaskName, labels: tuple[str, ...], columns: dict[str, list[str]], reading_run: Path
 ) -> None:
     vocabulary = load(reading_run).vocabulary
-    measures = ModelConfig(**MEASURES | {"vocabulary_size": len(vocabulary)})
+    measures = ModelConfig(**DIMENSIONS | {"vocabulary_size": len(vocabulary)})
     recipe = Recipe(name="tiny", task=task, training=TrainingConfig(steps=1), model=measures)
     model = drawn(get_task(recipe).build_model(measures, labels))
     loaded = Pipeline(model, vocabulary, recipe, labels, torch.device("cpu"))

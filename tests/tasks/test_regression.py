@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import jumok
 from jumok.data.table_files import evaluation_table
 from jumok.errors import InputError
-from jumok.export.scale import fold_target_scaling
+from jumok.export.export_run import fold_target_scaling
 from jumok.models import PairClassifier
 from jumok.tasks.pipeline.sequence_classification import forward
 from jumok.tasks.recipe.recipe import load_recipe

@@ -1,36 +1,43 @@
-"""The first promise, measured: a model gives the same answer however it is asked.
+"""Measure that a model gives the same outputs however they are computed.
 
-    subject = Subject(loaded, draw_samples(loaded))
-    for outcome in check(subject, equalities()):
-        print(outcome)
+    target = CheckTarget(pipeline, draw_samples(pipeline))
+    for result in run_checks(target, all_checks()):
+        print(result)
 
-Each equality holds two ways of asking against each other; a way is a function of the subject.
+Each check compares two variants of a computation; a variant is a function of the target.
 """
 
-from jumok.checks.exporting import EXPORTED
-from jumok.checks.invariance import Alike, Equality, NotApplicable, Outcome, check
-from jumok.checks.precision import Change, Changed
-from jumok.checks.samples import draw_samples, samples_of, some_texts
-from jumok.checks.suite import equalities, not_to_be_had
-from jumok.checks.target import Answers, Sample, Subject, Way, batched
+from jumok.checks.invariance import Check, CheckResult, InvarianceCheck, NotApplicable, run_checks
+from jumok.checks.lower_precision import ModelTransform, TransformedModel
+from jumok.checks.suite import EXPORT_CHECKS, all_checks, unavailable
+from jumok.checks.target import (
+    CheckTarget,
+    Outputs,
+    Sample,
+    Variant,
+    batched,
+    dev_texts,
+    draw_samples,
+    text_samples,
+)
 
 __all__ = [
-    "EXPORTED",
-    "Alike",
-    "Answers",
-    "Change",
-    "Changed",
-    "Equality",
+    "EXPORT_CHECKS",
+    "Check",
+    "CheckResult",
+    "CheckTarget",
+    "InvarianceCheck",
+    "ModelTransform",
     "NotApplicable",
-    "Outcome",
+    "Outputs",
     "Sample",
-    "Subject",
-    "Way",
+    "TransformedModel",
+    "Variant",
+    "all_checks",
     "batched",
-    "check",
+    "dev_texts",
     "draw_samples",
-    "equalities",
-    "not_to_be_had",
-    "samples_of",
-    "some_texts",
+    "run_checks",
+    "text_samples",
+    "unavailable",
 ]

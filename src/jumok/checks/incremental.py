@@ -1,6 +1,6 @@
-"""Written step by step: a decoder that remembers, or the C++ kernel, instead of all at once.
+"""Token by token with a key-value cache, or with the C++ kernel, instead of all tokens at once.
 
-Shapes: B samples, S tokens read, T tokens written, V vocabulary.
+Shapes: B samples, S source tokens, T target tokens, V vocabulary.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,59 +9,56 @@ import torch
 from torch import Tensor
 
 from jumok.checks.invariance import NotApplicable
-from jumok.checks.target import Answers, Subject, of_each, padded
+from jumok.checks.target import CheckTarget, Outputs, padded, unpad
 from jumok.decoding.incremental.decoder import CausalLMDecoder, IncrementalDecoder, Seq2SeqDecoder
 from jumok.models import EncoderDecoder, LanguageModel
 from jumok.native import KernelError, NativeDecoder, NativeModel, WeightPrecision
 
 
-def cached(subject: Subject) -> Answers:
-    """Step by step, keys and values of earlier tokens kept: sources padded right, prompts left."""
-    model = subject.loaded.model
+def cached(target: CheckTarget) -> Outputs:
+    """Step by step with a key-value cache: sources padded right, prompts left."""
+    model = target.pipeline.model
     match model:
-        case EncoderDecoder() if subject.loaded.has_logits:
-            return _read_and_written(
-                subject,
-                lambda ids, real, room: Seq2SeqDecoder(model, ids, real, capacity=room),
+        case EncoderDecoder() if target.pipeline.has_logits:
+            return _decode_targets(
+                target, lambda ids, mask, n: Seq2SeqDecoder(model, ids, mask, capacity=n)
             )
         case LanguageModel():
-            return _gone_on(
-                subject, lambda padding, room: CausalLMDecoder(model, padding, capacity=room)
+            return _decode_prompts(
+                target, lambda padding, n: CausalLMDecoder(model, padding, capacity=n)
             )
         case _:
-            raise NotApplicable(
-                f"nothing is written by this {type(model).__name__}, so nothing is kept"
-            )
+            raise NotApplicable(f"a {type(model).__name__} does not generate text")
 
 
-def native(precision: WeightPrecision) -> Callable[[Subject], Answers]:
-    """The same steps with the C++ kernel, its weights in this precision."""
+def native(precision: WeightPrecision) -> Callable[[CheckTarget], Outputs]:
+    """The same steps in the C++ kernel, with weights in this precision."""
 
-    def way(subject: Subject) -> Answers:
-        model = subject.loaded.model
-        if not subject.loaded.has_logits:
-            raise NotApplicable("a model without a head writes nothing")
-        if subject.loaded.device.type != "cpu":
-            raise NotApplicable("the C++ kernel writes on the CPU, and the model is elsewhere")
+    def variant(target: CheckTarget) -> Outputs:
+        model = target.pipeline.model
+        if not target.pipeline.has_logits:
+            raise NotApplicable("a model without a head does not generate text")
+        if target.pipeline.device.type != "cpu":
+            raise NotApplicable("the C++ kernel runs on the CPU only")
         try:
             kernel = NativeModel(model, precision)
         except KernelError as reason:
             raise NotApplicable(str(reason)) from None
         if isinstance(model, EncoderDecoder):
-            return _read_and_written(
-                subject, lambda ids, real, room: NativeDecoder(kernel, ids, real, capacity=room)
+            return _decode_targets(
+                target, lambda ids, mask, n: NativeDecoder(kernel, ids, mask, capacity=n)
             )
-        return _gone_on(
-            subject, lambda padding, room: NativeDecoder(kernel, padding=padding, capacity=room)
+        return _decode_prompts(
+            target, lambda padding, n: NativeDecoder(kernel, padding=padding, capacity=n)
         )
 
-    return way
+    return variant
 
 
-def steps(n: int) -> Iterator[slice]:
-    """n tokens cut into steps: one by one at first, then twice as many each time, one at the end.
+def growing_steps(n: int) -> Iterator[slice]:
+    """Split n tokens into steps: single tokens first, then doubling, and a single last token.
 
-    >>> [step.stop - step.start for step in steps(12)]
+    >>> [step.stop - step.start for step in growing_steps(12)]
     [1, 1, 2, 4, 3, 1]
     """
     start, size = 0, 1
@@ -73,27 +70,29 @@ def steps(n: int) -> Iterator[slice]:
     yield slice(start, n)
 
 
-def _read_and_written(
-    subject: Subject, begin: Callable[[Tensor, Tensor, int], IncrementalDecoder]
-) -> Answers:
-    """The answers to every token written behind the sources."""
-    device = subject.loaded.device
-    ids, real = padded([sample.ids for sample in subject.samples], subject.filler)
-    targets = [sample.target for sample in subject.samples if sample.target is not None]
-    target, written = padded(targets, subject.filler)
-    writer = begin(ids.to(device), real.to(device), target.shape[1])
-    return of_each(_stepwise(writer, target.to(device)), written)
+def _decode_targets(
+    target: CheckTarget, make_decoder: Callable[[Tensor, Tensor, int], IncrementalDecoder]
+) -> Outputs:
+    """The outputs for every target token, given the sources."""
+    device = target.pipeline.device
+    ids, mask = padded([sample.ids for sample in target.samples], target.padding_id)
+    targets = [sample.target for sample in target.samples if sample.target is not None]
+    target_ids, target_mask = padded(targets, target.padding_id)
+    decoder = make_decoder(ids.to(device), mask.to(device), target_ids.shape[1])
+    return unpad(_decode(decoder, target_ids.to(device)), target_mask)
 
 
-def _gone_on(subject: Subject, begin: Callable[[Tensor, int], IncrementalDecoder]) -> Answers:
-    """The answers to every token of the prompts."""
-    device = subject.loaded.device
-    rows = [sample.ids for sample in subject.samples]
-    ids, real = padded(rows, subject.filler, left=True)
-    writer = begin((~real).sum(-1).to(device), ids.shape[1])
-    return of_each(_stepwise(writer, ids.to(device)), real)
+def _decode_prompts(
+    target: CheckTarget, make_decoder: Callable[[Tensor, int], IncrementalDecoder]
+) -> Outputs:
+    """The outputs for every token of the prompts."""
+    device = target.pipeline.device
+    rows = [sample.ids for sample in target.samples]
+    ids, mask = padded(rows, target.padding_id, left=True)
+    decoder = make_decoder((~mask).sum(-1).to(device), ids.shape[1])
+    return unpad(_decode(decoder, ids.to(device)), mask)
 
 
-def _stepwise(writer: IncrementalDecoder, ids: Tensor) -> Tensor:
+def _decode(decoder: IncrementalDecoder, ids: Tensor) -> Tensor:
     """(B, T) int64 -> logits (B, T, V)."""
-    return torch.cat([writer.step_all(ids[:, step]) for step in steps(ids.shape[1])], 1)
+    return torch.cat([decoder.step_all(ids[:, step]) for step in growing_steps(ids.shape[1])], 1)

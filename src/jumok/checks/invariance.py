@@ -1,4 +1,4 @@
-"""An equality: two sides that must answer alike, how far apart they are and may be."""
+"""A check: two computations that must agree, the difference between them, and the tolerance."""
 
 import math
 import time
@@ -6,47 +6,49 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from jumok.checks.difference import agreement, distance
-from jumok.checks.target import Subject, Way, batched
+from torch import Tensor
+
+from jumok.checks.target import CheckTarget, Outputs, Variant, batched
 from jumok.errors import JumokError
+from jumok.export.report import relative_difference
 
 Result = Literal["pass", "fail", "not applicable"]
 
-FLOAT32 = 1e-5  # sums in another order: 1e-6 in 12 layers, and slips of logic are above 1e-3
-EXACTLY = 0.0
+FLOAT32 = 1e-5  # other summation order: 1e-6 after 12 layers; logic errors are above 1e-3
+EXACT = 0.0
 
 
-class NotApplicable(JumokError):  # noqa: N818  (it is no error)
-    """A way of asking that makes no sense for a model, or cannot be had here; it says why."""
+class NotApplicable(JumokError):  # noqa: N818  (not an error)
+    """A variant that does not apply to a model, or is not available here, with the reason."""
 
 
 @dataclass(frozen=True)
-class Measured:
-    """How far two sides are apart and may be; of how many decisions how many were the same."""
+class Measurement:
+    """The difference of two outputs and its tolerance; how many decisions are the same."""
 
-    difference: float  # max|a - b| / max(1, max|b|), NaN when there is a NaN or an infinity
+    difference: float  # max|a - b| / max(1, max|b|), NaN if there is a NaN or an infinity
     tolerance: float
     decisions: tuple[int, int] | None = None  # the same, of all
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came out of one equality."""
+class CheckResult:
+    """The result of one check."""
 
-    equality: str
+    equality: str  # the name of the check
     compared: str
     result: Result
     difference: float | None = None  # max|a - b| / max(1, max|b|)
     tolerance: float | None = None
-    same: int | None = None  # decisions (the largest output) that are the same, of ...
+    same: int | None = None  # decisions (the argmax) that are the same, of ...
     decisions: int | None = None
-    reason: str = ""  # why it does not apply, or could not be measured
+    reason: str = ""  # why it does not apply, or failed without a measurement
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields for a JSON line, in which there is no NaN: null, and the reason says so.
+        """The fields as a JSON object; NaN becomes null.
 
-        >>> Outcome("a = b", "", "fail", math.nan, 1e-5, reason="NaN").as_json()["difference"]
+        >>> CheckResult("a = b", "", "fail", math.nan, 1e-5, reason="NaN").as_json()["difference"]
         """
         return {
             name: None if isinstance(value, float) and math.isnan(value) else value
@@ -54,8 +56,8 @@ class Outcome:
         }
 
 
-class Equality(Protocol):
-    """A row of the table."""
+class Check(Protocol):
+    """A check of a model."""
 
     @property
     def name(self) -> str:
@@ -65,56 +67,56 @@ class Equality(Protocol):
     def compared(self) -> str:
         """The same in a sentence."""
 
-    def measure(self, subject: Subject) -> Outcome:
-        """What comes out; what makes no sense for the subject is not applicable."""
+    def measure(self, target: CheckTarget) -> CheckResult:
+        """Run the check; the result is "not applicable" if it does not apply to the model."""
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Two ways of asking must give the same answers, up to a tolerance.
+class InvarianceCheck:
+    """Two variants of a computation must give the same outputs, up to a tolerance.
 
-    >>> Alike("batched = batched", "a batch with itself", batched).tolerance
+    >>> InvarianceCheck("batched = batched", "a batch with itself", batched).tolerance
     1e-05
     """
 
     name: str
     compared: str
-    way: Way
-    reference: Way = batched
-    tolerance: float | Callable[[Subject], float] = FLOAT32
-    deciding: bool = False  # whether decisions are counted
+    variant: Variant
+    reference: Variant = batched
+    tolerance: float | Callable[[CheckTarget], float] = FLOAT32
+    compare_decisions: bool = False
 
-    def measure(self, subject: Subject) -> Outcome:
-        """Ask both ways."""
-        return outcome_of(self, lambda: self._measured(subject))
+    def measure(self, target: CheckTarget) -> CheckResult:
+        """Compute both variants and compare them."""
+        return run_check(self, lambda: self._measure(target))
 
-    def _measured(self, subject: Subject) -> Measured:
-        answers, wanted = self.way(subject), self.reference(subject)
-        bound = self.tolerance if isinstance(self.tolerance, float) else self.tolerance(subject)
-        n = subject.n_texts or len(wanted)
-        same = agreement(answers[:n], wanted[:n]) if self.deciding else None
-        return Measured(distance(answers, wanted), bound, same)
+    def _measure(self, target: CheckTarget) -> Measurement:
+        outputs, expected = self.variant(target), self.reference(target)
+        bound = self.tolerance if isinstance(self.tolerance, float) else self.tolerance(target)
+        n = target.n_texts or len(expected)
+        same = decision_agreement(outputs[:n], expected[:n]) if self.compare_decisions else None
+        return Measurement(max_difference(outputs, expected), bound, same)
 
 
-def outcome_of(equality: Equality, measure: Callable[[], Measured]) -> Outcome:
-    """What came out of measuring; what breaks on the way has failed."""
+def run_check(check: Check, measure: Callable[[], Measurement]) -> CheckResult:
+    """The result of a measurement; a check that raises has failed."""
     started = time.perf_counter()
 
-    def outcome(result: Result, **more: Any) -> Outcome:
+    def result(result: Result, **fields: Any) -> CheckResult:
         seconds = round(time.perf_counter() - started, 3)
-        return Outcome(equality.name, equality.compared, result, seconds=seconds, **more)
+        return CheckResult(check.name, check.compared, result, seconds=seconds, **fields)
 
     try:
         found = measure()
     except NotApplicable as why:
-        return outcome("not applicable", reason=str(why))
+        return result("not applicable", reason=str(why))
     except JumokError as error:
-        return outcome("fail", reason=str(error))
-    except Exception as error:  # of torch, of other libraries: the other rows are told all the same
-        return outcome("fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+        return result("fail", reason=str(error))
+    except Exception as error:  # of torch or other libraries: the other checks still run
+        return result("fail", reason=f"{type(error).__name__}: {str(error).strip()}")
     same, decisions = found.decisions or (None, None)
-    return outcome(
-        "pass" if found.difference <= found.tolerance else "fail",  # NaN is no equality
+    return result(
+        "pass" if found.difference <= found.tolerance else "fail",  # NaN fails
         difference=found.difference,
         tolerance=found.tolerance,
         same=same,
@@ -123,6 +125,43 @@ def outcome_of(equality: Equality, measure: Callable[[], Measured]) -> Outcome:
     )
 
 
-def check(subject: Subject, equalities: Sequence[Equality]) -> Iterator[Outcome]:
-    """What comes out of each, as soon as it is known."""
-    return (equality.measure(subject) for equality in equalities)
+def run_checks(target: CheckTarget, checks: Sequence[Check]) -> Iterator[CheckResult]:
+    """Run the checks one after another and yield each result."""
+    return (check.measure(target) for check in checks)
+
+
+def max_difference(outputs: Outputs, expected: Outputs) -> float:
+    """max |a - b| / max(1, max |b|) over all numbers of all outputs.
+
+    NaN if one of them is NaN or infinite. Raises JumokError for different shapes.
+
+    >>> import torch
+    >>> max_difference([torch.tensor([2.0, 4.0])], [torch.tensor([2.0, 5.0])])
+    0.2
+    """
+    for a, b in _pairs(outputs, expected):
+        if a.shape != b.shape:
+            raise JumokError(
+                f"outputs must have equal shapes, got {tuple(a.shape)} and {tuple(b.shape)}; "
+                "compute both variants on the same samples"
+            )
+    return relative_difference(_pairs(outputs, expected))
+
+
+def decision_agreement(outputs: Outputs, expected: Outputs) -> tuple[int, int] | None:
+    """How many decisions (the argmax of each row) are the same, and how many there are.
+
+    None for outputs with a single number, which have no argmax.
+
+    >>> import torch
+    >>> decision_agreement([torch.eye(2)], [torch.tensor([[1.0, 0.0], [1.0, 0.0]])])
+    (1, 2)
+    """
+    if not expected or expected[0].shape[-1] < 2:
+        return None
+    same = [a.argmax(-1) == b.argmax(-1) for a, b in _pairs(outputs, expected)]
+    return sum(int(s.sum()) for s in same), sum(s.numel() for s in same)
+
+
+def _pairs(outputs: Outputs, expected: Outputs) -> list[tuple[Tensor, Tensor]]:
+    return list(zip(outputs, expected, strict=True))

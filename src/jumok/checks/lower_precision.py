@@ -1,10 +1,10 @@
-"""How far coarser numbers may move a model's answers: as far as random errors of their size do.
+"""Variants in bfloat16 and int8, and the tolerance for them: the effect of random rounding noise.
 
-There is no one tolerance for bfloat16 or int8: a deep model, or one with large weights, passes
-small errors on enlarged. So the plain model is asked again with every number that the format
-would round moved at random by up to half a step of the format. The same mathematics in that
-format must then stay within a few times the largest difference seen; wrong mathematics (positions
-counted in bfloat16, a softmax summed in it) does not.
+There is no single tolerance for bfloat16 or int8: a deep model, or one with large weights,
+amplifies small errors. So the tolerance is measured: the float32 model is run with every number
+that the format would round changed at random by up to half a step of the format. The same
+computation in that format must then stay within a few times the largest difference seen; a wrong
+computation (positions counted in bfloat16, a softmax summed in it) does not.
 """
 
 import copy
@@ -15,66 +15,99 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jumok.checks.difference import distance
-from jumok.checks.target import Subject, batched
+from jumok.checks.invariance import NotApplicable, max_difference
+from jumok.checks.target import CheckTarget, Outputs, Variant, batched
 from jumok.nn.embedding import TokenEmbedding
 from jumok.nn.hooks import HookPoint
 
-DRAWS = 3  # the largest difference of so many counts
-MARGIN = 4.0  # few outputs say little of how far more may go; errors of one weight go together
+N_DRAWS = 3  # random draws; the largest difference counts
+MARGIN = 4.0  # a few draws underestimate the maximum; errors of one weight are correlated
+
+
+ModelTransform = Callable[[nn.Module], nn.Module]  # returns a copy, leaves the model unchanged
 
 
 @dataclass(frozen=True)
-class Rounding:
-    """A format of numbers: how far it may move each, and which it holds.
+class TransformedModel:
+    """One batch, by a transformed copy of the model."""
 
-    Called with a subject, it gives the tolerance for answers computed in the format.
+    transform: ModelTransform
+
+    def __call__(self, target: CheckTarget) -> Outputs:
+        """The outputs of the copy, in float32."""
+        return batched(target.with_model(self.transform(target.pipeline.model)))
+
+
+@dataclass(frozen=True)
+class Int8Variant:
+    """The C++ kernel in int8 if it is available, else a transformed copy of the model."""
+
+    kernel: Variant
+    transform: ModelTransform
+
+    def __call__(self, target: CheckTarget) -> Outputs:
+        """NotApplicable if int8 arithmetic is not available."""
+        if target.pipeline.device.type != "cpu":
+            raise NotApplicable("int8 runs on the CPU only")
+        try:
+            return self.kernel(target)
+        except NotApplicable:
+            return TransformedModel(self.transform)(target)
+
+
+@dataclass(frozen=True)
+class RoundingNoise:
+    """Rounding to a number format, simulated by noise.
+
+    Called with a target, it returns the tolerance for outputs computed in the format.
     """
 
-    half_step: Callable[[Tensor], Tensor]  # of each number of x, broadcasting to x
-    everywhere: bool  # True: all weights and results; False: those of linear maps, and their inputs
+    half_step: Callable[[Tensor], Tensor]  # for each number of x, broadcasts to x
+    everywhere: bool  # all weights and results, or only weights and inputs of linear maps
 
-    def __call__(self, subject: Subject) -> float:
-        """`MARGIN` times the largest difference of `DRAWS` random draws."""
-        plain = batched(subject)
-        moved = (self._moved(subject.loaded.model, seed) for seed in range(DRAWS))
-        return MARGIN * max(distance(batched(subject.with_model(m)), plain) for m in moved)
+    def __call__(self, target: CheckTarget) -> float:
+        """`MARGIN` times the largest difference of `N_DRAWS` random draws."""
+        expected = batched(target)
+        noisy = (self._add_noise(target.pipeline.model, seed) for seed in range(N_DRAWS))
+        return MARGIN * max(max_difference(batched(target.with_model(m)), expected) for m in noisy)
 
-    def _moved(self, model: nn.Module, seed: int) -> nn.Module:
-        """A copy of the model that errs at random."""
+    def _add_noise(self, model: nn.Module, seed: int) -> nn.Module:
+        """A copy of the model with random rounding errors."""
         device = next(model.parameters()).device
-        chance = torch.Generator(device).manual_seed(seed)
+        generator = torch.Generator(device).manual_seed(seed)
 
-        def move(x: Tensor) -> Tensor:
-            error = torch.rand(x.shape, generator=chance, device=device, dtype=x.dtype) * 2 - 1
+        def perturb(x: Tensor) -> Tensor:
+            error = torch.rand(x.shape, generator=generator, device=device, dtype=x.dtype) * 2 - 1
             return x + error * self.half_step(x)
 
-        def move_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            return (move(inputs[0]), *inputs[1:])
+        def perturb_inputs(module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (perturb(inputs[0]), *inputs[1:])
 
-        def move_result(module: nn.Module, inputs: tuple[Any, ...], result: Any) -> Any:
-            return move(result) if isinstance(result, Tensor) else result
+        def perturb_result(module: nn.Module, inputs: tuple[Any, ...], result: Any) -> Any:
+            return perturb(result) if isinstance(result, Tensor) else result
 
-        moved = copy.deepcopy(model)
+        noisy = copy.deepcopy(model)
         with torch.no_grad():
-            for parameter in self._parameters(moved):
-                parameter.copy_(move(parameter))
-        for module in moved.modules():
-            if self.everywhere and not isinstance(module, HookPoint):  # watching is another way
-                module.register_forward_hook(move_result)
+            for parameter in self._parameters(noisy):
+                parameter.copy_(perturb(parameter))
+        for module in noisy.modules():
+            if self.everywhere and not isinstance(
+                module, HookPoint
+            ):  # hooks would change the attention path
+                module.register_forward_hook(perturb_result)
             elif isinstance(module, nn.Linear):
-                module.register_forward_pre_hook(move_inputs)
-        return moved
+                module.register_forward_pre_hook(perturb_inputs)
+        return noisy
 
     def _parameters(self, model: nn.Module) -> Iterator[Tensor]:
         if self.everywhere:
             return model.parameters()
         maps = (m.weight for m in model.modules() if isinstance(m, nn.Linear | TokenEmbedding))
-        return iter(dict.fromkeys(maps))  # one that two share once
+        return iter(dict.fromkeys(maps))  # shared weights once
 
 
 def bfloat16_half_step(x: Tensor) -> Tensor:
-    """Half the distance between neighbours in bfloat16, which keeps 8 binary digits.
+    """Half the distance between neighbours in bfloat16, which has 8 significant bits.
 
     >>> bfloat16_half_step(torch.tensor([1.0, 1.9, 2.0])).tolist()
     [0.00390625, 0.00390625, 0.0078125]
@@ -84,7 +117,7 @@ def bfloat16_half_step(x: Tensor) -> Tensor:
 
 
 def int8_half_step(x: Tensor) -> Tensor:
-    """Half a step of rows in 8 bits: the largest of a row is 127 steps.
+    """Half a quantization step of each row: its largest number is 127 steps.
 
     >>> int8_half_step(torch.tensor([[254.0, 3.0]])).tolist()
     [[1.0]]
@@ -92,5 +125,5 @@ def int8_half_step(x: Tensor) -> Tensor:
     return x.abs().amax(-1, keepdim=True) / (2 * 127)
 
 
-BFLOAT16 = Rounding(bfloat16_half_step, everywhere=True)
-INT8 = Rounding(int8_half_step, everywhere=False)
+BFLOAT16 = RoundingNoise(bfloat16_half_step, everywhere=True)
+INT8 = RoundingNoise(int8_half_step, everywhere=False)

@@ -1,85 +1,151 @@
-"""The table: every equality there is, in the order they are told."""
+"""All checks, in the order in which they are reported."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from jumok.checks.exporting import EXPORTED
 from jumok.checks.incremental import cached, native
-from jumok.checks.invariance import EXACTLY, Alike, Equality, NotApplicable
-from jumok.checks.lower_precision import BFLOAT16, INT8
-from jumok.checks.original import opened_by_transformers
+from jumok.checks.invariance import (
+    EXACT,
+    Check,
+    CheckResult,
+    InvarianceCheck,
+    Measurement,
+    NotApplicable,
+    run_check,
+)
+from jumok.checks.lower_precision import (
+    BFLOAT16,
+    INT8,
+    Int8Variant,
+    ModelTransform,
+    TransformedModel,
+)
 from jumok.checks.packing import packed, padded_without_segments
-from jumok.checks.precision import Change, Changed, InInt8
-from jumok.checks.saving import restored
-from jumok.checks.target import Answers, Subject, Way, alone, padded_left
-from jumok.checks.variants import Compiled
-from jumok.checks.watching import watched
+from jumok.checks.target import CheckTarget, Outputs, Variant, padded_left, unbatched
+from jumok.checks.variants import Compiled, saved_and_loaded, transformers_outputs, with_hooks
+from jumok.errors import InputError
+from jumok.export import ctranslate2, export_difference, huggingface, onnx
 from jumok.native import WeightPrecision, quantize_int8, to_bfloat16
 
 
-def not_to_be_had(reason: str) -> Way:
-    """A way that nobody can go, and why."""
+@dataclass(frozen=True)
+class ExportCheck:
+    """The exported model, run in its own library, must agree with the model itself."""
 
-    def way(subject: Subject) -> Answers:
+    format: str
+    tolerance: float
+
+    @property
+    def name(self) -> str:
+        """One check per format."""
+        return f"exported = jumok ({self.format})"
+
+    @property
+    def compared(self) -> str:
+        """What is compared, in a sentence."""
+        return f"the model exported to {self.format}, and the model itself"
+
+    def measure(self, target: CheckTarget) -> CheckResult:
+        """Not applicable if the format does not support the model, or its library is missing."""
+        return run_check(self, lambda: self._measure(target))
+
+    def _measure(self, target: CheckTarget) -> Measurement:
+        if target.pipeline.device.type != "cpu":
+            raise NotApplicable("exports are compared on the CPU only")
+        try:
+            return Measurement(export_difference(target.pipeline, self.format), self.tolerance)
+        except InputError as reason:  # unsupported, not different
+            raise NotApplicable(str(reason)) from None
+
+
+EXPORT_CHECKS = (
+    ExportCheck("hf", huggingface.TOLERANCE),
+    ExportCheck("onnx", onnx.TOLERANCE),
+    ExportCheck("ctranslate2", ctranslate2.TOLERANCE),
+)
+
+INDUCTOR = Compiled()
+
+
+def unavailable(reason: str) -> Variant:
+    """A variant that is always skipped, with the reason."""
+
+    def variant(target: CheckTarget) -> Outputs:
         raise NotApplicable(reason)
 
-    return way
+    return variant
 
 
-BY_INDUCTOR = Compiled()
-
-
-def equalities(
+def all_checks(
     *,
-    compiled: Way = BY_INDUCTOR,
-    kernel: Callable[[WeightPrecision], Way] = native,
-    bfloat16: Change = to_bfloat16,
-    int8: Change = quantize_int8,
-    original: Way = opened_by_transformers,
-    others: Sequence[Equality] = EXPORTED,
-) -> list[Equality]:
-    """All of them; other transformations and other programs may be handed in.
+    compiled: Variant = INDUCTOR,
+    kernel: Callable[[WeightPrecision], Variant] = native,
+    bfloat16: ModelTransform = to_bfloat16,
+    int8: ModelTransform = quantize_int8,
+    original: Variant = transformers_outputs,
+    others: Sequence[Check] = EXPORT_CHECKS,
+) -> list[Check]:
+    """All checks; variants can be replaced.
 
-    `compiled` and `kernel` take long where nothing is compiled yet; `not_to_be_had` in their place
-    leaves them out. `bfloat16` and `int8` make a copy of a model. `original` asks another program
-    that holds the same weights; `others` are rows of their own.
+    compiled, kernel: slow until they are compiled; pass `unavailable(...)` to skip them.
+    bfloat16, int8: transforms that copy a model. original: another implementation with the same
+    weights. others: further checks.
     """
     return [
-        Alike("alone = batched", "each text by itself, and among longer and shorter ones", alone),
-        Alike("left = right padding", "the same batch, padded on either side", padded_left),
-        Alike(
+        InvarianceCheck(
+            "alone = batched",
+            "each text alone, and in a batch with longer and shorter ones",
+            unbatched,
+        ),
+        InvarianceCheck(
+            "left = right padding",
+            "the same batch, padded on the left and on the right",
+            padded_left,
+        ),
+        InvarianceCheck(
             "packed = padded",
-            "several texts end to end in a row, and each in a row of its own",
+            "several texts per row, and each in its own row",
             packed,
             padded_without_segments,
         ),
-        Alike("cached = uncached", "token by token from a cache, and all at once", cached),
-        Alike("watched = unwatched", "every attention weight recorded, and none", watched),
-        Alike("compiled = eager", "the towers through torch.compile, and as they are", compiled),
-        Alike(
-            "saved = loaded",
-            "the model read from its own files, bit for bit",
-            restored,
-            tolerance=EXACTLY,
+        InvarianceCheck(
+            "cached = uncached", "token by token with a cache, and all tokens at once", cached
         ),
-        Alike(
-            "native = plain",
-            "the C++ kernel in float32 that writes step by step, and all at once",
+        InvarianceCheck(
+            "hooked = unhooked",
+            "with all attention weights recorded, and without hooks",
+            with_hooks,
+        ),
+        InvarianceCheck(
+            "compiled = eager", "encoder and decoder through torch.compile, and eager", compiled
+        ),
+        InvarianceCheck(
+            "saved = loaded",
+            "the model loaded from its own files, bit for bit",
+            saved_and_loaded,
+            tolerance=EXACT,
+        ),
+        InvarianceCheck(
+            "native = torch",
+            "the C++ kernel in float32, token by token, and torch, all tokens at once",
             kernel("float32"),
         ),
-        Alike(
+        InvarianceCheck(
             "bf16 vs fp32",
-            "a copy in bfloat16; may differ as far as random errors of half a step move fp32",
-            Changed(bfloat16),
+            "a copy in bfloat16; the tolerance is the effect of random rounding errors on fp32",
+            TransformedModel(bfloat16),
             tolerance=BFLOAT16,
-            deciding=True,
+            compare_decisions=True,
         ),
-        Alike(
+        InvarianceCheck(
             "int8 vs fp32",
-            "a copy with 8-bit linear maps; may differ as far as random errors of half a step do",
-            InInt8(kernel("int8"), int8),
+            "a copy with int8 linear maps; the tolerance is the effect of random rounding errors",
+            Int8Variant(kernel("int8"), int8),
             tolerance=INT8,
-            deciding=True,
+            compare_decisions=True,
         ),
-        Alike("original = ours", "the checkpoint opened by transformers, and by jumok", original),
+        InvarianceCheck(
+            "original = jumok", "the checkpoint in transformers, and in jumok", original
+        ),
         *others,
     ]

@@ -1,40 +1,111 @@
-"""Compiled: the towers turned into one program each by torch.compile."""
+"""Variants of a computation: compiled, saved and loaded, with hooks, in transformers."""
 
+import inspect
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 
-from torch import nn
+import torch
+from torch import Tensor
 
 from jumok.checks.invariance import NotApplicable
-from jumok.checks.target import Answers, Subject, batched
+from jumok.checks.target import CheckTarget, Outputs, Sample, batched
 from jumok.errors import JumokError
+from jumok.models import PairClassifier, TextClassifier
+from jumok.models.backbones import backbones
 from jumok.native.build import KernelError, find_compiler
-from jumok.nn.hooks import shared_copy
+from jumok.nn.hooks import record, shared_copy
+from jumok.tasks.runs.load import load
+from jumok.tasks.runs.run import Run
+
+WEIGHT_FILES = ("model*.safetensors", "pytorch_model*.bin")
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A way to ask: in one batch, compiled; weights are shared and the model itself stays as is."""
+    """One batch, through torch.compile; a copy of the model that shares its weights."""
 
-    backend: str = "inductor"  # writes C++ or Triton
+    backend: str = "inductor"  # generates C++ or Triton
 
-    def __call__(self, subject: Subject) -> Answers:
-        """NotApplicable without a C++ compiler; JumokError when compiling fails."""
-        if self.backend == "inductor" and subject.loaded.device.type == "cpu":
+    def __call__(self, target: CheckTarget) -> Outputs:
+        """NotApplicable without a C++ compiler; JumokError if compiling fails."""
+        if self.backend == "inductor" and target.pipeline.device.type == "cpu":
             try:
                 find_compiler()
             except KernelError:
                 raise NotApplicable("torch.compile needs a C++ compiler; install g++") from None
-        view = shared_copy(subject.loaded.model)
-        for part in _towers(view):
-            part.compile(backend=self.backend)
+        model = shared_copy(target.pipeline.model)
+        for module in backbones(model).values():
+            module.compile(backend=self.backend)
         try:
-            return batched(subject.with_model(view))
+            return batched(target.with_model(model))
         except RuntimeError as error:
             why = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise JumokError(f"torch.compile failed ({why})") from error
 
 
-def _towers(model: nn.Module) -> list[nn.Module]:
-    """Encoder and decoder; a model without any is one itself."""
-    children = dict(model.named_children())
-    return [children[name] for name in ("encoder", "decoder") if name in children] or [model]
+def saved_and_loaded(target: CheckTarget) -> Outputs:
+    """One batch, by a model that was saved as a run and loaded again."""
+    pipeline = target.pipeline
+    with torch.device("meta"):
+        expected = pipeline.task.build_model(pipeline.recipe.model, pipeline.labels)
+    if type(expected) is not type(pipeline.model):
+        name = type(pipeline.model).__name__
+        raise NotApplicable(f"runs are saved with their task, and no task has a {name}")
+    with tempfile.TemporaryDirectory(prefix="jumok-check-") as folder:
+        run = Run(Path(folder))
+        run.write_text(run.recipe_path, pipeline.recipe.to_toml())
+        run.save_model(pipeline.model, pipeline.recipe, pipeline.labels, {"vocabulary": ""})
+        model = load(folder, str(pipeline.device)).model.train(pipeline.model.training)
+    return batched(target.with_model(model))
+
+
+def with_hooks(target: CheckTarget) -> Outputs:
+    """One batch, with all attention weights recorded by hooks on a copy of the model."""
+    model = shared_copy(target.pipeline.model)
+    with record(model) as recorded:
+        outputs = batched(target.with_model(model))
+    if not recorded:
+        raise JumokError("no hook point recorded attention weights; add one to the attention")
+    return outputs
+
+
+@torch.inference_mode()
+def transformers_outputs(target: CheckTarget) -> Outputs:
+    """Each sample alone, by transformers with the imported checkpoint, in float32."""
+    origin, device = target.pipeline.origin, target.pipeline.device
+    if origin is None:
+        raise NotApplicable("the model was not imported")
+    if not any(found for pattern in WEIGHT_FILES for found in origin.folder.glob(pattern)):
+        raise NotApplicable("the imported folder keeps only the config; check the original folder")
+    try:
+        import transformers
+    except ImportError:
+        raise NotApplicable(
+            'transformers is not installed; pip install "jumok[hf]" transformers'
+        ) from None
+    hf_class = getattr(transformers, origin.architecture)
+    hf_model = hf_class.from_pretrained(origin.folder, local_files_only=True, dtype=torch.float32)
+    hf_model = hf_model.to(device).eval()
+    parameters = inspect.signature(hf_model.forward).parameters
+
+    def compute(sample: Sample) -> Tensor:
+        inputs = {
+            "input_ids": sample.ids,
+            "token_type_ids": sample.segments,
+            "decoder_input_ids": sample.target,
+        }
+        batch = {
+            name: ids[None].to(device)
+            for name, ids in inputs.items()
+            if ids is not None and name in parameters
+        }
+        found = hf_model(**batch)
+        outputs: Tensor = found.logits if "logits" in found else found.last_hidden_state
+        outputs = outputs[0].float().cpu()  # (n, V), (L,), or (n,) with one output per token
+        per_token = outputs.ndim == 1 and not isinstance(
+            target.pipeline.model, TextClassifier | PairClassifier
+        )
+        return outputs[:, None] if per_token else outputs
+
+    return [compute(sample) for sample in target.samples]

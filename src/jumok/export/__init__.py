@@ -1,5 +1,5 @@
-"""Out of jumok: models as folders that other programs open, each compared with the original."""
+"""Export models to the formats of other libraries and compare the outputs."""
 
-from jumok.export.export_run import TARGETS, Exported, export, exported_difference
+from jumok.export.export_run import TARGETS, ExportResult, export, export_difference
 
-__all__ = ["TARGETS", "Exported", "export", "exported_difference"]
+__all__ = ["TARGETS", "ExportResult", "export", "export_difference"]

@@ -1,4 +1,4 @@
-"""The README.md of an exported folder: what the model is, how good, from what, how to open it."""
+"""The README.md of an exported folder: the model, its scores, its data, and how to load it."""
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from jumok.data.corpora.registry import corpus_by_name
-from jumok.export.generation_config import left_out
-from jumok.export.report import Outcome
+from jumok.export.generation_config import unsupported_settings
+from jumok.export.report import ExportReport
 from jumok.models.weights import named_weights
 from jumok.tasks.pipeline.origin import describe_processors
 from jumok.tasks.pipeline.pipeline import Pipeline
@@ -24,75 +24,75 @@ _KOREAN = {
 
 
 def card(
-    loaded: Pipeline,
+    pipeline: Pipeline,
     results: Mapping[str, Any],
-    outcome: Outcome,
+    report: ExportReport,
     *,
     to: str,
-    numbers: str,
-    opening: str,
+    weight_type: str,
+    usage_example: str,
 ) -> str:
-    """The text of the card. `results` are those of the run, empty where there are none."""
+    """The text of the card. `results` are those of the run, or empty."""
     parts = [
-        f"# {loaded.recipe.name}\n",
-        *_about(loaded, to, numbers),
+        f"# {pipeline.recipe.name}\n",
+        *_about(pipeline, to, weight_type),
         *_measured(results),
         "## The export\n",
         "```",
-        *outcome.lines(),
+        *report.lines(),
         "```\n",
-        *_data(loaded),
-        "## How to open it\n",
-        f"```python\n{opening}\n```\n",
-        *_reading(loaded, to),
-        *_writing(loaded, to),
-        *_korean(loaded, results, to),
+        *_data(pipeline),
+        "## How to load it\n",
+        f"```python\n{usage_example}\n```\n",
+        *_reading(pipeline, to),
+        *_writing(pipeline, to),
+        *_korean(pipeline, results, to),
     ]
     return "\n".join(parts)
 
 
 def results_of(folder: Path) -> dict[str, Any]:
-    """What `results.json` of a run says; empty for a folder without one."""
+    """The `results.json` of a run; empty for a folder without one."""
     from jumok.tasks.runs.run import Run
 
     run = Run(folder)
     return run.results() if run.finished else {}
 
 
-def _about(loaded: Pipeline, to: str, numbers: str) -> Iterator[str]:
-    recipe, model = loaded.recipe, loaded.recipe.model
-    size = sum(weight.numel() for weight in named_weights(loaded.model).values())
-    origin = loaded.origin
+def _about(pipeline: Pipeline, to: str, weight_type: str) -> Iterator[str]:
+    recipe, model = pipeline.recipe, pipeline.recipe.model
+    size = sum(weight.numel() for weight in named_weights(pipeline.model).values())
+    origin = pipeline.origin
     trained = (
-        f"trained with jumok for {recipe.task.replace('_', ' ')} by the recipe `{recipe.name}`"
+        f"trained with jumok for {recipe.task.replace('_', ' ')} with the recipe `{recipe.name}`"
     )
-    came = trained if origin is None else f"imported from a {origin.architecture}"
-    ours = version("jumok")
-    yield f"A model {came}; exported by jumok {ours} for {to}, its weights in {numbers}.\n"
+    source = trained if origin is None else f"imported from a {origin.architecture}"
+    version_ = version("jumok")
+    yield f"A model {source}; exported by jumok {version_} to {to}, weights in {weight_type}.\n"
     yield (
-        f"- {type(loaded.model).__name__}: {model.n_layers} layers, width {model.d_model}, "
-        f"{model.n_heads} heads, {size:,} weights, at most {model.max_length} tokens"
+        f"- {type(pipeline.model).__name__}: {model.n_layers} layers, d_model {model.d_model}, "
+        f"{model.n_heads} heads, {size:,} parameters, at most {model.max_length} tokens"
     )
     yield f"- vocabulary: {model.vocabulary_size:,} pieces"
-    if loaded.labels:
-        yield f"- labels, in the order of the outputs: {', '.join(loaded.labels)}"
+    if pipeline.labels:
+        yield f"- labels, in the order of the outputs: {', '.join(pipeline.labels)}"
     yield ""
 
 
 def _measured(results: Mapping[str, Any]) -> Iterator[str]:
-    """The scores of the run on its test sets, as they were measured when it ended."""
+    """The scores of the run on its test sets."""
     if not results:
         return
     yield "## Measured\n"
-    yield "By the run itself, in float32, before the export:\n"
+    yield "Scores of the run in float32, before the export:\n"
     yield "| split | score | value |"
     yield "| --- | --- | --- |"
     for scores in (results, *results.get("others", [])):
         for name, value in _scores(scores):
             yield f"| {scores.get('split', '')} | {name} | {value:.4f} |"
     yield ""
-    told = {"seed": "seed", "steps": "steps", "wall_seconds": "seconds of training in all"}
-    facts = [f"{text} {results[name]:,}" for name, text in told.items() if name in results]
+    described = {"seed": "seed", "steps": "steps", "wall_seconds": "seconds of training"}
+    facts = [f"{text} {results[name]:,}" for name, text in described.items() if name in results]
     if facts:
         yield f"{', '.join(facts)}.\n"
 
@@ -102,60 +102,60 @@ def _scores(scores: Mapping[str, Any]) -> list[tuple[str, float]]:
     return [(k, v) for k, v in scores.items() if isinstance(v, float) and k not in times]
 
 
-def _data(loaded: Pipeline) -> Iterator[str]:
-    data = loaded.recipe.data
+def _data(pipeline: Pipeline) -> Iterator[str]:
+    data = pipeline.recipe.data
     yield "## Data and licences\n"
     for name in (*([data.corpus] if data.corpus else []), *data.extra):
         corpus = corpus_by_name(name)
-        passed_on = "" if corpus.redistributable else "; the data may not be passed on"
+        passed_on = "" if corpus.redistributable else "; not redistributable"
         yield f"- {name}: {corpus.description}. {corpus.licence}{passed_on}. {corpus.url}"
-    if loaded.origin is not None:
-        yield "- the checkpoint this came from says what it learned from, and its licence"
+    if pipeline.origin is not None:
+        yield "- see the imported checkpoint for its training data and licence"
     elif not data.corpus:
-        yield "- the data are the trainer's own; jumok knows nothing of their licence"
+        yield "- user data; their licence is not known to jumok"
     yield (
-        "\nUnder which licence these weights may be used is for those to say who publish them; the "
-        "licences of the data may limit it.\n"
+        "\nThe licence of these weights is set by those who publish them; the licences of the data "
+        "may restrict it.\n"
     )
 
 
-def _reading(loaded: Pipeline, to: str) -> Iterator[str]:
-    """What stands around the pieces of a text."""
-    if loaded.origin is not None:
-        yield "What stands around the pieces of a text, the tokenizer's own files say.\n"
+def _reading(pipeline: Pipeline, to: str) -> Iterator[str]:
+    """The special tokens around a text."""
+    if pipeline.origin is not None:
+        yield "The tokenizer files define the special tokens.\n"
         return
-    match loaded.recipe.task:
+    match pipeline.recipe.task:
         case "sequence_to_sequence" if to == "ctranslate2":
-            yield "CTranslate2 itself puts [EOS] behind a source and [BOS] before a target.\n"
+            yield "CTranslate2 adds [EOS] after a source and [BOS] before a target.\n"
         case "sequence_to_sequence":
-            yield "A source is its pieces and then [EOS], a target begins with [BOS].\n"
+            yield "A source ends with [EOS], a target begins with [BOS].\n"
         case "language_modeling":
             yield "A text begins with [BOS].\n"
         case _:
-            yield "A text is read as [CLS] and its pieces, a pair as [CLS] a [SEP] b [SEP].\n"
+            yield "Format: [CLS] text, or [CLS] a [SEP] b [SEP] for a pair.\n"
 
 
-def _writing(loaded: Pipeline, to: str) -> Iterator[str]:
-    """What the model keeps to when it writes, and the folder does not hold."""
-    if loaded.recipe.task not in GENERATIVE_TASKS:
+def _writing(pipeline: Pipeline, to: str) -> Iterator[str]:
+    """Generation settings that the folder does not hold."""
+    if pipeline.recipe.task not in GENERATIVE_TASKS:
         return
-    if loaded.origin is None:
-        unsaid = left_out(loaded.recipe.decoding)
-        if to == "hf" and unsaid:
-            yield f"Of its [decoding] generation_config.json does not hold: {unsaid}.\n"
-    elif to == "ctranslate2" and loaded.processors:
-        rules = describe_processors(loaded.processors).removeprefix("; its folder ")
+    if pipeline.origin is None:
+        unsupported = unsupported_settings(pipeline.recipe.decoding)
+        if to == "hf" and unsupported:
+            yield f"[decoding] settings missing from generation_config.json: {unsupported}.\n"
+    elif to == "ctranslate2" and pipeline.processors:
+        rules = describe_processors(pipeline.processors).removeprefix("; ")
         yield (
-            f"The checkpoint's folder {rules}; this one does not hold that, and was compared "
+            f"The checkpoint's {rules}; this one does not hold that, and was compared "
             "without it. CTranslate2 is told with `suppress_sequences` and `target_prefix`.\n"
         )
 
 
-def _korean(loaded: Pipeline, results: Mapping[str, Any], to: str) -> Iterator[str]:
-    recipe = loaded.recipe
+def _korean(pipeline: Pipeline, results: Mapping[str, Any], to: str) -> Iterator[str]:
+    recipe = pipeline.recipe
     scores = ", ".join(f"{name} {value:.4f}" for name, value in _scores(results))
     yield "## 요약\n"
-    origin = loaded.origin
+    origin = pipeline.origin
     came = (
         f"`{recipe.name}` 레시피로 학습한"
         if origin is None

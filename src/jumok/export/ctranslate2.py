@@ -1,89 +1,88 @@
-"""`--to ctranslate2`: encoder-decoders and language models, for programs that write with it."""
+"""`--to ctranslate2`: encoder-decoders and language models for CTranslate2."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jumok.export.ctranslate2_spec import obstacle
-from jumok.export.parity import Twin, twin_of
-from jumok.export.report import Compared, Outcome
+from jumok.export.ctranslate2_spec import unsupported_reason
+from jumok.export.parity import ModelPair, model_pair
+from jumok.export.report import ExportReport, NumericComparison
 from jumok.export.samples import Samples
-from jumok.export.target import Quantization, Tell
+from jumok.export.target import Progress, Quantization
 from jumok.models import EncoderDecoder
-from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.text.sentencepiece import SentencePieceTokenizer
 
-TOLERANCE = 1e-4  # of log p: other kernels, other orders of sums
+TOLERANCE = 1e-4  # of log p: other kernels, other summation order
 BEAMS = (1, 4)
 
 
 @dataclass(frozen=True)
 class CTranslate2:
-    """A folder with `model.bin`, its settings and the pieces of its vocabularies."""
+    """A folder with `model.bin`, `config.json` and the vocabulary files."""
 
     libraries: tuple[str, ...] = ("ctranslate2",)
 
-    def obstacle(self, loaded: Pipeline) -> str | None:
-        """What CTranslate2 cannot express of this model."""
-        if not loaded.has_text_head:
-            return f"a {loaded.architecture} has no head that writes; train one with model.init"
-        return obstacle(loaded.model)
+    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+        """Why CTranslate2 does not support this model; None if it does."""
+        if not pipeline.has_text_head:
+            return f"a {pipeline.architecture} has no LM head; train one with model.init"
+        return unsupported_reason(pipeline.model)
 
     def write(
         self,
-        loaded: Pipeline,
+        pipeline: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
-        tell: Tell,
-    ) -> Outcome:
-        """The model in float32, compared with ours; of int8 the cost is measured."""
-        twin = twin_of(loaded)
+        progress: Progress,
+    ) -> ExportReport:
+        """Convert in float32 and compare; with int8, measure its cost."""
+        pair = model_pair(pipeline)
         if quantize is None:
-            return Outcome(_compared(twin, folder, samples, tell))
+            return ExportReport(_compared(pair, folder, samples, progress))
         with TemporaryDirectory(dir=folder) as scratch:
-            plain = Path(scratch)
-            compared = _compared(twin, plain, samples, tell)
-            tell("weights to int8")
-            twin.convert(folder, "int8")
-            tell(f"measuring int8 on {samples.measured}")
+            float32_folder = Path(scratch)
+            compared = _compared(pair, float32_folder, samples, progress)
+            progress("quantizing to int8")
+            pair.convert(folder, "int8")
+            progress(f"measuring int8 on {samples.dev_description}")
             cost = samples.cost(
-                lambda table: twin.scores(plain, "float32", table),
-                lambda table: twin.scores(folder, "int8", table),
+                lambda table: pair.scores(float32_folder, "float32", table),
+                lambda table: pair.scores(folder, "int8", table),
             )
-        return Outcome(compared, cost)
+        return ExportReport(compared, cost)
 
-    def convert(self, loaded: Pipeline, folder: Path) -> None:
-        """`model.bin`, `config.json` and the pieces of the vocabularies."""
-        twin_of(loaded).convert(folder, "float32")
+    def convert(self, pipeline: Pipeline, folder: Path) -> None:
+        """Write `model.bin`, `config.json` and the vocabularies."""
+        model_pair(pipeline).convert(folder, "float32")
 
-    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
-        """Of log p of every token: of the texts read, or of those written for the sources."""
-        return twin_of(loaded).difference(folder, samples.rows)
+    def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
+        """The difference in log p of every token of the texts, or of generated targets."""
+        return model_pair(pipeline).difference(folder, samples.rows)
 
-    def opening(self, loaded: Pipeline) -> str:
-        """CTranslate2, and pieces as the vocabulary cuts them."""
-        vocabulary = loaded.vocabulary
+    def usage_example(self, pipeline: Pipeline) -> str:
+        """Python code with CTranslate2 and the tokenizer."""
+        vocabulary = pipeline.vocabulary
         if not isinstance(vocabulary, SentencePieceTokenizer):
             cut, read = _TOKENIZER, "tokenizer.convert_tokens_to_string"
         else:
             cut, read = _PIECES, "pieces.decode"
-            if not loaded.recipe.vocabulary.joint:
+            if not pipeline.recipe.vocabulary.joint:
                 cut += '\ntarget = sentencepiece.SentencePieceProcessor("vocabulary.target.model")'
                 read = "target.decode"
-        if isinstance(loaded.model, EncoderDecoder):
+        if isinstance(pipeline.model, EncoderDecoder):
             return f"""\
 {cut}
 translator = ctranslate2.Translator(".")
 (answer,) = translator.translate_batch([tokens], beam_size=4, min_decoding_length=0)
 print({read}(answer.hypotheses[0]))"""
-        alone = loaded.recipe.windows.across_documents
-        begin = "" if alone else f'"{vocabulary.piece(decoder_start_id(vocabulary))}", '
+        no_bos = pipeline.recipe.windows.across_documents
+        bos = "" if no_bos else f'"{vocabulary.piece(vocabulary.decoder_start_id)}", '
         return f"""\
 {cut}
 generator = ctranslate2.Generator(".")
-(answer,) = generator.generate_batch([[{begin}*tokens]], max_length=64)
+(answer,) = generator.generate_batch([[{bos}*tokens]], max_length=64)
 print({read}(answer.sequences[0]))"""
 
 
@@ -100,21 +99,23 @@ _TOKENIZER = """\
 import ctranslate2
 from transformers import AutoTokenizer
 
-tokenizer = AutoTokenizer.from_pretrained("the checkpoint this came from")
+tokenizer = AutoTokenizer.from_pretrained("the imported checkpoint")
 tokens = tokenizer.convert_ids_to_tokens(tokenizer("...").input_ids)"""
 
 
-def _compared(twin: Twin, folder: Path, samples: Samples, tell: Tell) -> Compared:
-    """Convert in float32; log p of every token, and what both write."""
-    tell("converting")
-    twin.convert(folder, "float32")
-    tell(f"comparing {samples.shown}")
-    compared = Compared(
+def _compared(
+    pair: ModelPair, folder: Path, samples: Samples, progress: Progress
+) -> NumericComparison:
+    """Convert in float32, compare log p of every token and generated texts."""
+    progress("converting")
+    pair.convert(folder, "float32")
+    progress(f"comparing {samples.description}")
+    compared = NumericComparison(
         "log p of every token",
-        samples.shown,
-        twin.difference(folder, samples.rows),
+        samples.description,
+        pair.difference(folder, samples.rows),
         TOLERANCE,
-        tuple(twin.searched(folder, samples.rows, beam) for beam in BEAMS),
+        tuple(pair.compare_outputs(folder, samples.rows, beam) for beam in BEAMS),
     )
-    compared.refuse_other_numbers()
+    compared.check_tolerance()
     return compared

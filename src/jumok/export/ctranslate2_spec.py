@@ -1,4 +1,4 @@
-"""Our modules as CTranslate2 describes models: read from the modules, for they are the truth."""
+"""Convert jumok's modules to CTranslate2 model specs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from jumok.errors import InputError
 from jumok.models import Decoder, Encoder, EncoderDecoder, LanguageModel
+from jumok.models.backbones import backbones
 from jumok.nn import (
     LearnedPositions,
     MultiHeadAttention,
@@ -16,7 +17,6 @@ from jumok.nn import (
     TransformerLayer,
 )
 from jumok.nn.feedforward import GatedFeedForward, PositionwiseFeedForward
-from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.text.pretrained import PretrainedTokenizer
 from jumok.text.tokenizer import Tokenizer
 
@@ -32,156 +32,155 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What the ids of a model stand for, and which of them frame a text.
+class SpecVocabulary:
+    """The tokens of a model's ids, and its special tokens.
 
-    CTranslate2 puts the end behind a source itself; whole sources, of imported tokenisers with
-    frames of their own, stand as they are.
+    CTranslate2 appends [EOS] to sources itself, except for imported tokenizers, whose templates
+    already contain the special tokens.
     """
 
     source: Sequence[str]
-    target: Sequence[str]  # the same as `source` where both share a vocabulary
-    begin: str
-    end: str
-    unknown: str
-    ends_source: bool = True
+    target: Sequence[str]  # the same as `source` for a joint vocabulary
+    bos: str
+    eos: str
+    unk: str
+    adds_eos: bool = True
 
     @classmethod
-    def of(cls, reading: Tokenizer, writing: Tokenizer, n_source: int, n_target: int) -> "Words":
-        """The pieces of a model with so many rows; rows behind the last piece get a name too.
+    def of(
+        cls, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, n_source: int, n_target: int
+    ) -> "SpecVocabulary":
+        """The tokens of a model with n embedding rows; rows without a piece get a placeholder.
 
-        Raises InputError for a vocabulary with twins.
+        Raises InputError for a vocabulary with duplicate pieces.
         """
-        source, target = _pieces(reading, n_source), _pieces(writing, n_target)
-        begin, end = target[decoder_start_id(writing)], target[writing.eos_id]
-        whole = isinstance(reading, PretrainedTokenizer)
-        return cls(source, target, begin, end, source[reading.unk_id], ends_source=not whole)
+        source, target = _pieces(source_tokenizer, n_source), _pieces(target_tokenizer, n_target)
+        bos, eos = target[target_tokenizer.decoder_start_id], target[target_tokenizer.eos_id]
+        whole = isinstance(source_tokenizer, PretrainedTokenizer)
+        return cls(source, target, bos, eos, source[source_tokenizer.unk_id], adds_eos=not whole)
 
 
 def _pieces(vocabulary: Tokenizer, n: int) -> list[str]:
     pieces = [vocabulary.piece(i) for i in range(len(vocabulary))]
     pieces += [f"[ROW {i}]" for i in range(len(pieces), n)]
     if len(set(pieces)) < len(pieces):
-        twice = next(piece for piece in pieces if pieces.count(piece) > 1)
+        duplicate = next(piece for piece in pieces if pieces.count(piece) > 1)
         raise InputError(
-            f"the vocabulary has {twice!r} twice, and CTranslate2 tells pieces by their text; "
-            "use --to hf"
+            f"CTranslate2 needs unique pieces, got {duplicate!r} more than once; use --to hf"
         )
     return pieces
 
 
-def obstacle(model: nn.Module) -> str | None:
-    """What CTranslate2 cannot express of a model, in a sentence; None when it can all.
+def unsupported_reason(model: nn.Module) -> str | None:
+    """Why CTranslate2 does not support a model; None if it does.
 
-    >>> print(obstacle(nn.Linear(1, 1)))
-    a Linear came, CTranslate2 writes with encoder-decoders and language models; use --to onnx
+    >>> print(unsupported_reason(nn.Linear(1, 1)))
+    CTranslate2 needs an encoder-decoder or a language model, got a Linear; use --to onnx
     """
     if not isinstance(model, EncoderDecoder | LanguageModel):
         return (
-            f"a {type(model).__name__} came, CTranslate2 writes with encoder-decoders and language "
-            "models; use --to onnx"
+            "CTranslate2 needs an encoder-decoder or a language model, got a "
+            f"{type(model).__name__}; use --to onnx"
         )
-    for name, tower in _towers(model):
-        embedding = tower.embedding
+    for name, backbone in backbones(model).items():
+        embedding = backbone.embedding
         if not isinstance(embedding.projection, nn.Identity):
             return (
-                f"the {name} widens its embeddings, which CTranslate2 does not; use --to hf, or "
+                f"CTranslate2 does not support an embedding projection ({name}); use --to hf, or "
                 "train without model.d_embedding"
             )
         if embedding.segments is not None and embedding.positions is None:
             return (
-                f"the {name} adds segments and no positions to its tokens, which CTranslate2 does "
-                "not; use --to hf, or train with model.n_segments = 0"
+                f"CTranslate2 does not support segment embeddings without positions ({name}); use "
+                "--to hf, or train with model.n_segments = 0"
             )
     if isinstance(model, LanguageModel) and model.decoder.stack.relative is not None:
         return (
-            "a language model with relative positions came, whose prompts CTranslate2 reads with "
-            'others from the second layer on; train one with model.positions = "rotary"'
+            "CTranslate2 computes relative positions of prompts differently after the first layer; "
+            'train a language model with model.positions = "rotary"'
         )
     return None
 
 
 def specification(
-    model: EncoderDecoder | LanguageModel, words: Words
+    model: EncoderDecoder | LanguageModel, vocabulary: SpecVocabulary
 ) -> "TransformerSpec | TransformerDecoderModelSpec":
-    """The model with copies of its weights, ready to be optimised and saved.
+    """The spec of a model with copies of its weights.
 
-    Raises InputError, with the reason, for what CTranslate2 cannot express.
+    Raises InputError for a model that CTranslate2 does not support.
     """
     from ctranslate2.specs import TransformerDecoderModelSpec, TransformerSpec
 
-    reason = obstacle(model)
+    reason = unsupported_reason(model)
     if reason is not None:
         raise InputError(reason)
     decoder = _decoder(model)
     if isinstance(model, EncoderDecoder):
         spec = TransformerSpec(_encoder(model.encoder), decoder)
-        spec.register_source_vocabulary(list(words.source))
-        spec.register_target_vocabulary(list(words.target))
-        spec.config.decoder_start_token = words.begin
-        spec.config.add_source_eos = words.ends_source
+        spec.register_source_vocabulary(list(vocabulary.source))
+        spec.register_target_vocabulary(list(vocabulary.target))
+        spec.config.decoder_start_token = vocabulary.bos
+        spec.config.add_source_eos = vocabulary.adds_eos
     else:
         spec = TransformerDecoderModelSpec(decoder)
-        spec.register_vocabulary(list(words.target))
-    spec.config.bos_token, spec.config.eos_token = words.begin, words.end
-    spec.config.unk_token = words.unknown
+        spec.register_vocabulary(list(vocabulary.target))
+    spec.config.bos_token, spec.config.eos_token = vocabulary.bos, vocabulary.eos
+    spec.config.unk_token = vocabulary.unk
     spec.config.layer_norm_epsilon = _layers(model.decoder)[0].self_attention_norm.norm.eps
     spec.validate()
     return spec
 
 
-def _towers(model: EncoderDecoder | LanguageModel) -> list[tuple[str, Encoder | Decoder]]:
-    towers: list[tuple[str, Encoder | Decoder]] = [("decoder", model.decoder)]
-    return [("encoder", model.encoder), *towers] if isinstance(model, EncoderDecoder) else towers
-
-
-def _encoder(tower: Encoder) -> "TransformerEncoderSpec":
+def _encoder(backbone: Encoder) -> "TransformerEncoderSpec":
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
-    layers = _layers(tower)
+    layers = _layers(backbone)
     spec = TransformerEncoderSpec(
         len(layers),
         layers[0].self_attention.n_heads,
         pre_norm=layers[0].self_attention_norm.norm_first,
         activation=_activation(layers[0].feed_forward),
-        layernorm_embedding=not isinstance(tower.embedding.norm, nn.Identity),
-        relative_attention_bias=tower.stack.relative is not None,
+        layernorm_embedding=not isinstance(backbone.embedding.norm, nn.Identity),
+        relative_attention_bias=backbone.stack.relative is not None,
         ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
-        rotary_dim=None if tower.stack.rotary is None else 0,  # 0: the whole head
+        rotary_dim=None if backbone.stack.rotary is None else 0,  # 0: the whole head
         rotary_interleave=False,
-        rotary_base=10_000 if tower.stack.rotary is None else tower.stack.rotary.base,
+        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.base,
     )
-    _fill_tower(spec, tower)
-    spec.embeddings[0].weight = _copied(tower.embedding.tokens.weight)
+    _fill_backbone(spec, backbone)
+    spec.embeddings[0].weight = _copy(backbone.embedding.tokens.weight)
     return spec
 
 
 def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
-    tower = model.decoder
-    layers = _layers(tower)
+    backbone = model.decoder
+    layers = _layers(backbone)
     spec = TransformerDecoderSpec(
         len(layers),
         layers[0].self_attention.n_heads,
         pre_norm=layers[0].self_attention_norm.norm_first,
         activation=_activation(layers[0].feed_forward),
-        layernorm_embedding=not isinstance(tower.embedding.norm, nn.Identity),
+        layernorm_embedding=not isinstance(backbone.embedding.norm, nn.Identity),
         with_encoder_attention=isinstance(model, EncoderDecoder),
-        relative_attention_bias=tower.stack.relative is not None,
+        relative_attention_bias=backbone.stack.relative is not None,
         ffn_glu=isinstance(layers[0].feed_forward, GatedFeedForward),
         rms_norm=isinstance(layers[0].self_attention_norm.norm, nn.RMSNorm),
-        rotary_dim=None if tower.stack.rotary is None else 0,
+        rotary_dim=None if backbone.stack.rotary is None else 0,
         rotary_interleave=False,
-        rotary_base=10_000 if tower.stack.rotary is None else tower.stack.rotary.base,
+        rotary_base=10_000 if backbone.stack.rotary is None else backbone.stack.rotary.base,
     )
-    _fill_tower(spec, tower)
-    spec.embeddings.weight = _copied(tower.embedding.tokens.weight)
+    _fill_backbone(spec, backbone)
+    spec.embeddings.weight = _copy(backbone.embedding.tokens.weight)
     for layer, part in zip(layers, spec.layer, strict=True):
         if layer.cross_attention is not None and layer.cross_attention_norm is not None:
             _fill_attention(
-                part.attention, layer.cross_attention, layer.cross_attention_norm.norm, itself=False
+                part.attention,
+                layer.cross_attention,
+                layer.cross_attention_norm.norm,
+                is_self_attention=False,
             )
     _fill_linear(spec.projection, model.output)
     if isinstance(model, EncoderDecoder) and model.output_scale != 1.0:
@@ -189,51 +188,58 @@ def _decoder(model: EncoderDecoder | LanguageModel) -> "TransformerDecoderSpec":
     return spec
 
 
-def _fill_tower(
-    spec: "TransformerEncoderSpec | TransformerDecoderSpec", tower: Encoder | Decoder
+def _fill_backbone(
+    spec: "TransformerEncoderSpec | TransformerDecoderSpec", backbone: Encoder | Decoder
 ) -> None:
-    """All but the table of tokens and what looks at an encoder."""
-    stack, embedding = tower.stack, tower.embedding
+    """Everything except the token embedding and the cross-attention."""
+    stack, embedding = backbone.stack, backbone.embedding
     spec.scale_embeddings = float(embedding.tokens.scale)
-    if stack.relative is None and stack.rotary is None:  # they would be computed as sinusoids
-        spec.position_encodings.encodings = _added(tower)
+    if stack.relative is None and stack.rotary is None:  # else it would compute sinusoids
+        spec.position_encodings.encodings = _position_table(backbone)
     if isinstance(embedding.norm, nn.LayerNorm | nn.RMSNorm):
         _fill_norm(spec.layernorm_embedding, embedding.norm)
     if isinstance(stack.norm, nn.LayerNorm | nn.RMSNorm):
         _fill_norm(spec.layer_norm, stack.norm)
-    for layer, part in zip(_layers(tower), spec.layer, strict=True):
+    for layer, part in zip(_layers(backbone), spec.layer, strict=True):
         _fill_attention(
-            part.self_attention, layer.self_attention, layer.self_attention_norm.norm, itself=True
+            part.self_attention,
+            layer.self_attention,
+            layer.self_attention_norm.norm,
+            is_self_attention=True,
         )
         if stack.relative is not None:
-            part.self_attention.relative_attention_bias = _copied(stack.relative.bias.weight)
+            part.self_attention.relative_attention_bias = _copy(stack.relative.bias.weight)
             distance = torch.tensor(stack.relative.max_distance, dtype=torch.int32)
             part.self_attention.relative_attention_max_distance = distance.numpy()[()]
         _fill_feed_forward(part.ffn, layer.feed_forward, layer.feed_forward_norm.norm)
 
 
-def _added(tower: Encoder | Decoder) -> Tensor:
-    """What is added to the token at each position, (max_length, D): all text is of segment 0."""
-    positions, segments = tower.embedding.positions, tower.embedding.segments
-    table = torch.zeros(tower.embedding.max_length, tower.embedding.tokens.embedding_dim)
+def _position_table(backbone: Encoder | Decoder) -> Tensor:
+    """Position embeddings plus those of segment 0, (max_length, D)."""
+    positions, segments = backbone.embedding.positions, backbone.embedding.segments
+    table = torch.zeros(backbone.embedding.max_length, backbone.embedding.tokens.embedding_dim)
     if isinstance(positions, SinusoidalPositions):
         table += positions.table.cpu()
     elif isinstance(positions, LearnedPositions):
-        table += _copied(positions.weight[positions.offset :])
+        table += _copy(positions.weight[positions.offset :])
     if segments is not None:
-        table += _copied(segments.weight[:1])
+        table += _copy(segments.weight[:1])
     return table
 
 
 def _fill_attention(
-    spec: "MultiHeadAttentionSpec", attention: MultiHeadAttention, norm: nn.Module, *, itself: bool
+    spec: "MultiHeadAttentionSpec",
+    attention: MultiHeadAttention,
+    norm: nn.Module,
+    *,
+    is_self_attention: bool,
 ) -> None:
-    """Queries, keys and values as one map where all are made of the same x, else as two."""
+    """Query, key and value in one linear map for self-attention, else query and key-value."""
     _fill_norm(spec.layer_norm, norm)
     query, key, value = attention.query, attention.key, attention.value
-    parts = [(query, key, value)] if itself else [(query,), (key, value)]
-    for place, maps in enumerate(parts):
-        _fill_linear(spec.linear[place], *maps)
+    parts = [(query, key, value)] if is_self_attention else [(query,), (key, value)]
+    for index, maps in enumerate(parts):
+        _fill_linear(spec.linear[index], *maps)
     _fill_linear(spec.linear[-1], attention.output)
     spec.queries_scale = float(attention.scale)
 
@@ -249,18 +255,18 @@ def _fill_feed_forward(
 
 
 def _fill_linear(spec: "LinearSpec", *maps: nn.Linear) -> None:
-    """Several maps of the same inputs side by side."""
-    spec.weight = torch.cat([_copied(each.weight) for each in maps])
-    biases = [_copied(each.bias) for each in maps if each.bias is not None]
+    """Several linear maps of the same input, concatenated."""
+    spec.weight = torch.cat([_copy(each.weight) for each in maps])
+    biases = [_copy(each.bias) for each in maps if each.bias is not None]
     if biases:
         spec.bias = torch.cat(biases)
 
 
 def _fill_norm(spec: "LayerNormSpec", norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
-    spec.gamma = _copied(norm.weight)
+    spec.gamma = _copy(norm.weight)
     if isinstance(norm, nn.LayerNorm):
-        spec.beta = _copied(norm.bias)
+        spec.beta = _copy(norm.bias)
 
 
 def _activation(feed_forward: PositionwiseFeedForward) -> "Activation":
@@ -277,10 +283,10 @@ def _activation(feed_forward: PositionwiseFeedForward) -> "Activation":
             return Activation.SWISH
 
 
-def _layers(tower: Encoder | Decoder) -> list[TransformerLayer]:
-    return list(tower.stack.layers)  # type: ignore[arg-type]
+def _layers(backbone: Encoder | Decoder) -> list[TransformerLayer]:
+    return list(backbone.stack.layers)  # type: ignore[arg-type]
 
 
-def _copied(weight: Tensor) -> Tensor:
-    """A copy in float32: the converter scales weights in place when it quantises them."""
+def _copy(weight: Tensor) -> Tensor:
+    """A copy in float32: the converter scales weights in place when quantizing."""
     return weight.detach().float().cpu().clone()

@@ -1,8 +1,11 @@
-"""From a folder of jumok to one for other programs: compared, measured, whole or not at all."""
+"""Export a run: convert it, compare the outputs, and write the folder atomically."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import torch
+from torch import nn
 
 from jumok.atomic_io import atomic_directory, check_empty
 from jumok.errors import InputError
@@ -10,12 +13,14 @@ from jumok.export.card import card, results_of
 from jumok.export.ctranslate2 import CTranslate2
 from jumok.export.huggingface import HuggingFace
 from jumok.export.onnx import Onnx
-from jumok.export.report import Outcome
-from jumok.export.samples import random_samples, samples_of
-from jumok.export.scale import on_the_scale_of_the_data
-from jumok.export.target import Quantization, Target, Tell, refuse_missing
+from jumok.export.report import ExportReport
+from jumok.export.samples import comparison_samples, random_samples
+from jumok.export.target import Progress, Quantization, Target, check_installed
+from jumok.models import PairClassifier, TextClassifier
+from jumok.nn.hooks import shared_copy
 from jumok.tasks.inputs.tokenizer_pair import TokenizerPair
 from jumok.tasks.pipeline.pipeline import Pipeline
+from jumok.tasks.recipe.tables import RegressionConfig
 from jumok.tasks.runs.load import load
 from jumok.text.pretrained import PretrainedTokenizer
 
@@ -25,13 +30,13 @@ CARD = "README.md"
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A finished folder, and what is told of it."""
+class ExportResult:
+    """The exported folder and its report."""
 
     folder: Path
     to: str
-    numbers: str  # "float32" or "int8"
-    outcome: Outcome
+    weight_type: str  # "float32" or "int8"
+    report: ExportReport
 
 
 def export(
@@ -39,72 +44,100 @@ def export(
     to: str,
     out: Path,
     quantize: Quantization | None = None,
-    tell: Tell = lambda what: None,
-) -> Exported:
+    progress: Progress = lambda step: None,
+) -> ExportResult:
     """Export the run in `folder` to the new folder `out`.
 
-    The model is in float32 or, quantised, in int8; before it is kept its numbers are compared with
-    ours. Raises InputError when the target cannot express the model, a library is missing or `out`
-    is not empty; JumokError when the numbers are others; StorageError. Then nothing is left behind.
+    The weights are float32 or int8; the outputs of the exported model are compared with those of
+    the run. Raises InputError if the target does not support the model, a library is missing or
+    `out` is not empty; JumokError if the outputs differ; StorageError. On errors `out` is not
+    created.
     """
-    target = target_named(to)
+    target = get_target(to)
     check_empty(out)
-    loaded = load(folder, device="cpu")
-    refuse(target, loaded)
-    loaded = on_the_scale_of_the_data(loaded)
-    samples = samples_of(loaded)
-    numbers = quantize or "float32"
+    pipeline = load(folder, device="cpu")
+    check_exportable(target, pipeline)
+    pipeline = fold_target_scaling(pipeline)
+    samples = comparison_samples(pipeline)
+    weight_type = quantize or "float32"
     with atomic_directory(out) as scratch:
-        outcome = target.write(loaded, scratch, samples, quantize, tell)
-        _save_vocabularies(loaded, scratch)
+        report = target.write(pipeline, scratch, samples, quantize, progress)
+        _save_tokenizers(pipeline, scratch)
         text = card(
-            loaded,
+            pipeline,
             results_of(folder),
-            outcome,
+            report,
             to=to,
-            numbers=numbers,
-            opening=target.opening(loaded),
+            weight_type=weight_type,
+            usage_example=target.usage_example(pipeline),
         )
         (scratch / CARD).write_text(text, encoding="utf-8")
-    return Exported(out, to, numbers, outcome)
+    return ExportResult(out, to, weight_type, report)
 
 
-def target_named(name: str) -> Target:
-    """The target of that name. Raises InputError for one that is not known."""
+def get_target(name: str) -> Target:
+    """The target with this name. Raises InputError for an unknown one."""
     if name not in TARGETS:
-        raise InputError(f"{name!r} is no target of an export; choose from {', '.join(TARGETS)}")
+        raise InputError(f"--to must be one of {', '.join(TARGETS)}, got {name!r}")
     return TARGETS[name]
 
 
-def refuse(target: Target, loaded: Pipeline) -> None:
-    """Raises InputError when the model cannot be exported so, or what that needs is missing."""
-    reason = target.obstacle(loaded)
+def check_exportable(target: Target, pipeline: Pipeline) -> None:
+    """Raises InputError if the target does not support the model, or a library is missing."""
+    reason = target.unsupported_reason(pipeline)
     if reason is not None:
         raise InputError(reason)
-    refuse_missing(target.libraries)
+    check_installed(target.libraries)
 
 
-def exported_difference(loaded: Pipeline, to: str) -> float:
-    """How far the model would be from itself once exported: max |a - b| / max(1, max |b|).
+def export_difference(pipeline: Pipeline, to: str) -> float:
+    """The difference between a model and its export: max |a - b| / max(1, max |b|).
 
-    It is written to a folder that is removed again, and asked about random ids. Raises InputError
-    as `export` does.
+    Exports to a temporary folder and compares the outputs for random ids. Raises InputError as
+    `export` does.
     """
-    target = target_named(to)
-    refuse(target, loaded)
-    samples = random_samples(loaded, 16, "nothing is scored")
+    target = get_target(to)
+    check_exportable(target, pipeline)
+    samples = random_samples(pipeline, 16, "not scored")
     with TemporaryDirectory() as folder:
-        target.convert(loaded, Path(folder))
-        return target.difference(loaded, Path(folder), samples)
+        target.convert(pipeline, Path(folder))
+        return target.difference(pipeline, Path(folder), samples)
 
 
-def _save_vocabularies(loaded: Pipeline, folder: Path) -> None:
-    """The files a person needs to cut texts; none when the model has none."""
+def _save_tokenizers(pipeline: Pipeline, folder: Path) -> None:
+    """Save the tokenizer files, if the model has any."""
     try:
-        both = TokenizerPair(loaded.vocabulary, loaded.target_vocabulary)
+        both = TokenizerPair(pipeline.vocabulary, pipeline.target_vocabulary)
     except InputError:
         return
     if isinstance(both.source, PretrainedTokenizer):
         both.source.save(folder)
     else:
         both.save(folder)
+
+
+def fold_target_scaling(pipeline: Pipeline) -> Pipeline:
+    """Fold the target scaling of [regression] into the weights of the output layer.
+
+    Scores from 0 to 5 are trained as 0 to 1, so w and b become 5 w and 5 b. Models of other tasks
+    and imported models are returned unchanged.
+    """
+    scale, imported = pipeline.recipe.regression, pipeline.origin is not None
+    if pipeline.recipe.task != "regression" or imported or scale == RegressionConfig():
+        return pipeline
+
+    @torch.no_grad()
+    def scaled(model: nn.Module) -> nn.Module:
+        copy = shared_copy(model)
+        assert isinstance(copy, TextClassifier | PairClassifier)
+        weight, bias = copy.output.weight, copy.output.bias
+        copy.output.weight = nn.Parameter(weight * scale.span, requires_grad=False)
+        copy.output.bias = nn.Parameter(bias * scale.span + scale.lowest, requires_grad=False)
+        if isinstance(copy, PairClassifier):
+            weight = copy.similarity.weight * scale.span
+            copy.similarity.weight = nn.Parameter(weight, requires_grad=False)
+        return copy
+
+    folded = pipeline.with_models(scaled)
+    folded.recipe = replace(pipeline.recipe, regression=RegressionConfig())
+    return folded

@@ -1,4 +1,4 @@
-"""generation_config.json: how transformers is to write what our recipe's [decoding] says."""
+"""generation_config.json: the recipe's [decoding] settings for transformers."""
 
 import json
 from collections.abc import Mapping
@@ -15,42 +15,46 @@ _RULES = {
     "repetition_penalty": "repetition_penalty",
     "min_length": "min_new_tokens",
 }
-_DRAWS = ("temperature", "top_k", "top_p", "min_p", "typical_p")  # there only where one is drawn
-_UNSAID = ("n_best", "length_norm", "coverage", "prefix", "allowed", "forbidden", "pattern",
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p")  # sampling only
+_UNSUPPORTED = ("n_best", "length_norm", "coverage", "prefix", "allowed", "forbidden", "pattern",
            "choices", "max_ratio", "stop")  # fmt: skip
 _DEFAULTS = {field.name: field.default for field in fields(DecodingConfig)}
 
 
-def generation_config(loaded: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What generation_config.json says beside this config.json, as far as transformers can."""
+def generation_config(pipeline: Pipeline, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of generation_config.json, as far as transformers supports the settings."""
     ids = {key: config[key] for key in _IDS if key in config}
-    if not isinstance(loaded.model, EncoderDecoder | LanguageModel):
+    if not isinstance(pipeline.model, EncoderDecoder | LanguageModel):
         return ids
-    decoding = loaded.recipe.decoding
-    held = loaded.recipe.model.max_length  # of a language model the prompt is part of it
-    fits = decoding.max_length < held or isinstance(loaded.model, EncoderDecoder)
-    said: dict[str, Any] = {"num_beams": decoding.beam}
-    said |= {"max_new_tokens": min(decoding.max_length, held)} if fits else {"max_length": held}
+    decoding = pipeline.recipe.decoding
+    max_length = pipeline.recipe.model.max_length  # for a language model it includes the prompt
+    fits = decoding.max_length < max_length or isinstance(pipeline.model, EncoderDecoder)
+    settings: dict[str, Any] = {"num_beams": decoding.beam}
+    settings |= (
+        {"max_new_tokens": min(decoding.max_length, max_length)}
+        if fits
+        else {"max_length": max_length}
+    )
     if decoding.beam > 1:
-        said["length_penalty"] = decoding.length_penalty
-        said["early_stopping"] = decoding.early_stopping
-    if decoding.sample:  # all of them: transformers has a top_k of its own
-        said |= {"do_sample": True} | {name: getattr(decoding, name) for name in _DRAWS}
-    said |= {theirs: getattr(decoding, ours) for ours, theirs in _RULES.items()
-             if getattr(decoding, ours) != _DEFAULTS[ours]}  # fmt: skip
-    return ids | said
+        settings["length_penalty"] = decoding.length_penalty
+        settings["early_stopping"] = decoding.early_stopping
+    if decoding.sample:  # all of them: transformers' default top_k is 50
+        settings |= {"do_sample": True} | {name: getattr(decoding, name) for name in _SAMPLING}
+    settings |= {hf_name: getattr(decoding, name) for name, hf_name in _RULES.items()
+             if getattr(decoding, name) != _DEFAULTS[name]}  # fmt: skip
+    return ids | settings
 
 
 def unsupported_settings(decoding: DecodingConfig) -> str:
-    """The settings that generation_config.json does not hold; "" where it holds all.
+    """The settings that generation_config.json cannot express; "" if there are none.
 
     >>> unsupported_settings(DecodingConfig(beam=2, coverage=0.2, stop=("끝",), min_length=3))
     'coverage=0.2, stop=["끝"]'
     """
-    names = _UNSAID if decoding.sample else (*_DRAWS, *_UNSAID)
-    said = {name: getattr(decoding, name) for name in names}
+    names = _UNSUPPORTED if decoding.sample else (*_SAMPLING, *_UNSUPPORTED)
+    settings = {name: getattr(decoding, name) for name in names}
     return ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in said.items()
+        for name, value in settings.items()
         if value != _DEFAULTS[name]
     )

@@ -1,7 +1,7 @@
-"""`--to hf`: a folder that AutoModel and AutoTokenizer of transformers open.
+"""`--to hf`: a folder for AutoModel and AutoTokenizer of transformers.
 
-A model of ours goes out as the family that can say what it is (`pretrained.express`); what was
-imported goes out as it came, byte for byte.
+A trained model is converted to an equivalent model family (`pretrained.to_hf`); an imported one
+is written back byte for byte.
 """
 
 import json
@@ -19,15 +19,20 @@ from jumok import safetensors_io as tensorfile
 from jumok.atomic_io import write_atomically
 from jumok.data.packing import pad
 from jumok.errors import InputError
-from jumok.export.difference import difference
-from jumok.export.generation_config import generation
-from jumok.export.report import Compared, Outcome, Searched
+from jumok.export.generation_config import generation_config
+from jumok.export.report import (
+    ExportReport,
+    NumericComparison,
+    OutputComparison,
+    relative_difference,
+)
 from jumok.export.samples import Samples
-from jumok.export.target import Quantization, Tell
+from jumok.export.target import Progress, Quantization
 from jumok.models import (
     EncoderDecoder,
     LanguageModel,
     MaskedLanguageModel,
+    PairClassifier,
     TextClassifier,
     TokenClassifier,
 )
@@ -38,7 +43,7 @@ from jumok.pretrained.family import HeadKind
 from jumok.pretrained.save import hf_state_dict
 from jumok.pretrained.to_hf import HFModel, convert_to_hf
 from jumok.safe_json import read_json
-from jumok.tasks.inputs.special_tokens import decoder_start_id, pad_id_or_zero
+from jumok.tasks.inputs.special_tokens import decoder_start_id
 from jumok.tasks.pipeline.pipeline import Pipeline
 from jumok.tasks.runs.import_checkpoint import open_original
 from jumok.text.pretrained import PretrainedTokenizer
@@ -55,10 +60,11 @@ from jumok.text.sentencepiece import SentencePieceTokenizer
 from jumok.text.tokenizer import Tokenizer
 
 TOLERANCE = 1e-5
-AT_ONCE = 8  # rows compared together
+BATCH_SIZE = 8  # rows compared together
 TARGET_TOKENIZER = "target_tokenizer"  # a folder, where what is written has another vocabulary
 _KINDS: dict[type, HeadKind] = {
     TextClassifier: "text_classifier",
+    PairClassifier: "text_classifier",
     TokenClassifier: "token_classifier",
     MaskedLanguageModel: "masked_language_model",
     LanguageModel: "language_model",
@@ -75,112 +81,114 @@ _CLASSES = {
 
 @dataclass(frozen=True)
 class HuggingFace:
-    """config.json, model.safetensors and the files of a tokeniser."""
+    """config.json, model.safetensors and the tokenizer files."""
 
     libraries: tuple[str, ...] = ("transformers",)
 
-    def obstacle(self, loaded: Pipeline) -> str | None:
-        """What no family of transformers can say."""
-        if loaded.origin is not None:
+    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+        """Why transformers does not support this model; None if it does."""
+        if pipeline.origin is not None:
             return None
-        if type(loaded.model) not in _KINDS:
-            return f"transformers has no model like a {type(loaded.model).__name__}; use --to onnx"
+        if type(pipeline.model) not in _KINDS:
+            name = type(pipeline.model).__name__
+            return f"transformers has no equivalent of a {name}; use --to onnx"
         try:
-            _expressed(loaded)
+            _convert_to_hf(pipeline)
         except InputError as error:
             return str(error)
         return None
 
     def write(
         self,
-        loaded: Pipeline,
+        pipeline: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
-        tell: Tell,
-    ) -> Outcome:
-        """The folder, opened by transformers and compared: logits, and the ids of texts."""
+        progress: Progress,
+    ) -> ExportReport:
+        """Write the folder, load it with transformers, and compare logits and token ids."""
         if quantize is not None:
             raise InputError(
-                "a folder of transformers holds float32; leave --quantize out, or export to onnx "
-                "or ctranslate2"
+                "--to hf writes float32 only; remove --quantize, or export to onnx or ctranslate2"
             )
-        tell("writing the folder")
-        self.convert(loaded, folder)
-        tell(f"comparing {samples.shown}")
-        found = self.difference(loaded, folder, samples)
-        searches = tuple(_same_ids(loaded, folder, samples))
-        compared = Compared("logits", samples.shown, found, TOLERANCE, searches)
-        compared.refuse_other_numbers()
-        return Outcome(compared)
+        progress("writing the folder")
+        self.convert(pipeline, folder)
+        progress(f"comparing {samples.description}")
+        difference = self.difference(pipeline, folder, samples)
+        searches = tuple(_compare_tokenization(pipeline, folder, samples))
+        compared = NumericComparison("logits", samples.description, difference, TOLERANCE, searches)
+        compared.check_tolerance()
+        return ExportReport(compared)
 
-    def convert(self, loaded: Pipeline, folder: Path) -> None:
-        """The files alone."""
-        if loaded.origin is not None:
-            _write_back(loaded, folder)
+    def convert(self, pipeline: Pipeline, folder: Path) -> None:
+        """Write the files without comparison."""
+        if pipeline.origin is not None:
+            _write_imported(pipeline, folder)
             return
-        found = _expressed(loaded)
-        config = found.config | _tokenizer_class(loaded.vocabulary)
-        if loaded.recipe.task == "regression":
+        hf_model = _convert_to_hf(pipeline)
+        config = hf_model.config | _tokenizer_class(pipeline.vocabulary)
+        if pipeline.recipe.task == "regression":
             config["problem_type"] = "regression"
         _write_json(folder / "config.json", config)
-        _write_json(folder / "generation_config.json", generation(loaded, found.config))
-        weights = tensorfile.serialize(found.tensors, {"format": "pt"})
+        _write_json(folder / "generation_config.json", generation_config(pipeline, hf_model.config))
+        weights = tensorfile.serialize(hf_model.tensors, {"format": "pt"})
         write_atomically(folder / "model.safetensors", weights)
-        _write_tokenizer(loaded, folder)
+        _write_tokenizer(pipeline, folder)
 
-    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
-        """Of the logits of padded batches, over real tokens."""
-        model = _opened(folder, None if loaded.origin is None else loaded.origin.architecture)
-        batches = _batches(loaded, samples.rows)
-        return difference(_both(loaded, model, *batch) for batch in batches)
+    def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
+        """The difference of the logits of padded batches, over real tokens."""
+        model = _load(folder, None if pipeline.origin is None else pipeline.origin.architecture)
+        batches = _batches(pipeline, samples.rows)
+        return relative_difference(_paired_outputs(pipeline, model, *batch) for batch in batches)
 
-    def opening(self, loaded: Pipeline) -> str:
-        """transformers."""
-        kind = _KINDS.get(type(loaded.model))
-        name = "AutoModel" if kind is None or not loaded.has_logits else _CLASSES[kind]
+    def usage_example(self, pipeline: Pipeline) -> str:
+        """Python code with transformers."""
+        kind = _KINDS.get(type(pipeline.model))
+        name = "AutoModel" if kind is None or not pipeline.has_logits else _CLASSES[kind]
         lines = [
             f"from transformers import {name}, AutoTokenizer",
             "",
             f'model, tokenizer = {name}.from_pretrained("."), AutoTokenizer.from_pretrained(".")',
         ]
-        if not loaded.recipe.vocabulary.joint and loaded.origin is None:
-            lines.append(f'written = AutoTokenizer.from_pretrained("./{TARGET_TOKENIZER}")')
+        if not pipeline.recipe.vocabulary.joint and pipeline.origin is None:
+            lines.append(
+                f'target_tokenizer = AutoTokenizer.from_pretrained("./{TARGET_TOKENIZER}")'
+            )
         return "\n".join(lines)
 
 
-def _expressed(loaded: Pipeline) -> HFModel:
-    config = loaded.recipe.model
-    vocabulary = loaded.target_vocabulary
-    ids = {"pad": pad_id_or_zero(vocabulary)}
-    for name, ask in (("bos", decoder_start_id), ("eos", lambda known: known.eos_id)):
-        with suppress(InputError):  # a vocabulary of BERT begins and ends no texts
-            ids[name] = ask(vocabulary)
-    weights = {name: p.detach().float().cpu() for name, p in named_weights(loaded.model).items()}
-    kind = _KINDS[type(loaded.model)]
-    labels = loaded.labels or (("score",) if kind == "text_classifier" else ())
+def _convert_to_hf(pipeline: Pipeline) -> HFModel:
+    config = pipeline.recipe.model
+    vocabulary = pipeline.target_vocabulary
+    ids = {"pad": vocabulary.padding_id}
+    for name, get_id in (("bos", decoder_start_id), ("eos", lambda tokenizer: tokenizer.eos_id)):
+        with suppress(InputError):  # a BERT vocabulary has neither
+            ids[name] = get_id(vocabulary)
+    weights = {name: p.detach().float().cpu() for name, p in named_weights(pipeline.model).items()}
+    kind = _KINDS[type(pipeline.model)]
+    labels = pipeline.labels or (("score",) if kind == "text_classifier" else ())
     return convert_to_hf(
         SourceModel(kind, config, weights, labels, config.pooling, config.pooler, ids)
     )
 
 
-def _write_back(loaded: Pipeline, folder: Path) -> None:
-    """An imported checkpoint as it came."""
-    assert loaded.origin is not None
-    found, kept = open_original(loaded.origin.folder)
-    tensors = hf_state_dict(found.model, found.architecture, found.names, found.unused)
+def _write_imported(pipeline: Pipeline, folder: Path) -> None:
+    """Write an imported checkpoint with its original tensors and files."""
+    assert pipeline.origin is not None
+    original, original_folder = open_original(pipeline.origin.folder)
+    tensors = hf_state_dict(original.model, original.architecture, original.names, original.unused)
     weights = tensorfile.serialize(tensors, {"format": "pt"})
     write_atomically(folder / "model.safetensors", weights)
     for name in ("config.json", "generation_config.json"):
-        if (kept / name).is_file():
-            shutil.copyfile(kept / name, folder / name)
-    vocabulary = loaded.vocabulary_or_none
+        if (original_folder / name).is_file():
+            shutil.copyfile(original_folder / name, folder / name)
+    vocabulary = pipeline.vocabulary_or_none
     if isinstance(vocabulary, PretrainedTokenizer):
         vocabulary.save(folder)
 
 
 def _tokenizer_class(vocabulary: Tokenizer) -> dict[str, str]:
-    """Of what kind the files of an imported tokeniser are, where the family would not tell."""
+    """The tokenizer class of an imported tokenizer, which may differ from the model family's."""
     if not isinstance(vocabulary, PretrainedTokenizer):
         return {}
     return {
@@ -190,35 +198,38 @@ def _tokenizer_class(vocabulary: Tokenizer) -> dict[str, str]:
     }
 
 
-def _write_tokenizer(loaded: Pipeline, folder: Path) -> None:
-    vocabulary = loaded.vocabulary
+def _write_tokenizer(pipeline: Pipeline, folder: Path) -> None:
+    vocabulary = pipeline.vocabulary
     if isinstance(vocabulary, PretrainedTokenizer):
         vocabulary.save(folder)
         return
-    frames = CLASSIFICATION_TEMPLATE
-    if isinstance(loaded.model, EncoderDecoder):
-        frames = SEQUENCE_TEMPLATE
-    elif isinstance(loaded.model, LanguageModel):
-        frames = CAUSAL_LM_TEMPLATE
-    config = loaded.recipe.model
-    for side, here in ((vocabulary, folder), (loaded.target_vocabulary, folder / TARGET_TOKENIZER)):
-        if side is vocabulary and here != folder:
+    template = CLASSIFICATION_TEMPLATE
+    if isinstance(pipeline.model, EncoderDecoder):
+        template = SEQUENCE_TEMPLATE
+    elif isinstance(pipeline.model, LanguageModel):
+        template = CAUSAL_LM_TEMPLATE
+    config = pipeline.recipe.model
+    for tokenizer, target_folder in (
+        (vocabulary, folder),
+        (pipeline.target_vocabulary, folder / TARGET_TOKENIZER),
+    ):
+        if tokenizer is vocabulary and target_folder != folder:
             continue
-        assert isinstance(side, SentencePieceTokenizer)
-        here.mkdir(exist_ok=True)
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        target_folder.mkdir(exist_ok=True)
         segments = config.n_segments > 1
         for name, data in tokenizer_files(
-            side, frames, config.max_length, segments=segments
+            tokenizer, template, config.max_length, segments=segments
         ).items():
-            write_atomically(here / name, data)
+            write_atomically(target_folder / name, data)
 
 
 def _write_json(path: Path, tree: dict[str, Any]) -> None:
     write_atomically(path, (json.dumps(tree, ensure_ascii=False, indent=2) + "\n").encode())
 
 
-def _opened(folder: Path, architecture: str | None) -> Any:
-    """The model in a folder as transformers opens it; None: as config.json says."""
+def _load(folder: Path, architecture: str | None) -> Any:
+    """Load a folder with transformers; architecture None: the class named in config.json."""
     import transformers
 
     name = architecture or read_json(folder / "config.json")["architectures"][0]
@@ -226,67 +237,76 @@ def _opened(folder: Path, architecture: str | None) -> Any:
     return model.eval()
 
 
-def _batches(loaded: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
-    """ids and mask (B, S) int64, and for an encoder-decoder what its decoder is given (B, 5)."""
+def _batches(pipeline: Pipeline, rows: Ragged) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Batches of ids and mask (B, S) int64, and decoder ids (B, 5) for an encoder-decoder."""
     generator = torch.Generator().manual_seed(0)
-    size = loaded.recipe.model.output_size
-    pad_id = _pad_id(loaded)
-    other = 0 if pad_id else 1
-    for start in range(0, len(rows), AT_ONCE):
-        batch = [rows[i].tolist() for i in range(start, min(start + AT_ONCE, len(rows)))]
-        batch = [[other if i == pad_id else i for i in row] for row in batch]  # RoBERTa skips it
+    size = pipeline.recipe.model.output_size
+    pad_id = _pad_id(pipeline)
+    replacement = 0 if pad_id else 1
+    for start in range(0, len(rows), BATCH_SIZE):
+        batch = [rows[i].tolist() for i in range(start, min(start + BATCH_SIZE, len(rows)))]
+        batch = [
+            [replacement if i == pad_id else i for i in row] for row in batch
+        ]  # RoBERTa gives it no position
         box = pad(batch, pad_id)
-        ids, real = torch.from_numpy(box.ids), torch.from_numpy(box.mask).long()
-        given = torch.randint(0, size, (len(batch), 5), generator=generator)
-        yield ids, real, given if isinstance(loaded.model, EncoderDecoder) else None
+        ids, mask = torch.from_numpy(box.ids), torch.from_numpy(box.mask).long()
+        decoder_ids = torch.randint(0, size, (len(batch), 5), generator=generator)
+        yield ids, mask, decoder_ids if isinstance(pipeline.model, EncoderDecoder) else None
 
 
-def _pad_id(loaded: Pipeline) -> int:
-    """What transformers takes for padding."""
-    if loaded.origin is not None:
-        return ConfigReader(loaded.origin.config).token_id("pad_token_id") or 0
-    return pad_id_or_zero(loaded.vocabulary)
+def _pad_id(pipeline: Pipeline) -> int:
+    """The padding id in transformers."""
+    if pipeline.origin is not None:
+        return ConfigReader(pipeline.origin.config).token_id("pad_token_id") or 0
+    return pipeline.vocabulary.padding_id
 
 
 @torch.inference_mode()
-def _both(
-    loaded: Pipeline, model: Any, ids: Tensor, real: Tensor, given: Tensor | None
+def _paired_outputs(
+    pipeline: Pipeline, model: Any, ids: Tensor, mask: Tensor, decoder_ids: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The real numbers of ours and of theirs: logits, or hidden states without a head."""
-    asked = {"input_ids": ids, "attention_mask": real}
-    if given is not None:
-        asked["decoder_input_ids"] = given
-    found = model(**asked)
+    """Outputs of both models for real tokens: logits, or hidden states without a head."""
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if decoder_ids is not None:
+        inputs["decoder_input_ids"] = decoder_ids
+    found = model(**inputs)
     if hasattr(found, "logits"):
-        ours, theirs = loaded.logits(ids, real, decoder_input_ids=given), found.logits
+        outputs = pipeline.logits(ids, mask, decoder_input_ids=decoder_ids)
+        hf_outputs = found.logits
     else:
-        ours = loaded.hidden_states(ids, real, decoder_input_ids=given)
-        theirs = found.last_hidden_state
-    if given is None and not isinstance(loaded.model, TextClassifier):
-        return ours[real.bool()], theirs[real.bool()]
-    return ours, theirs
+        outputs = pipeline.hidden_states(ids, mask, decoder_input_ids=decoder_ids)
+        hf_outputs = found.last_hidden_state
+    if decoder_ids is None and not isinstance(pipeline.model, TextClassifier | PairClassifier):
+        return outputs[mask.bool()], hf_outputs[mask.bool()]
+    return outputs, hf_outputs
 
 
-def _same_ids(loaded: Pipeline, folder: Path, samples: Samples) -> Iterator[Searched]:
-    """Whether AutoTokenizer cuts the development texts as our vocabulary does.
+def _compare_tokenization(
+    pipeline: Pipeline, folder: Path, samples: Samples
+) -> Iterator[OutputComparison]:
+    """Compare the ids of the dev texts from AutoTokenizer with those of the pipeline's tokenizer.
 
-    Where two cuts are exactly equally likely, SentencePiece and the tokenizers library may each
-    take another one.
+    If two segmentations are equally likely, SentencePiece and the tokenizers library may choose
+    different ones.
     """
-    table = samples.development
+    table = samples.dev_table
     if table is None:
         return
     from transformers import AutoTokenizer
 
     columns = [name for name in ("text", "source") if name in table.column_names]
-    if not columns or loaded.recipe.data.pieces:
+    if not columns or pipeline.recipe.data.pieces:
         return
     texts = list(table.column(columns[0]))
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    theirs: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
-    ours = loaded.vocabulary.encode_batch(texts)
-    pairs = zip(ours, theirs, strict=True)
-    other = [i for i, (a, b) in enumerate(pairs) if list(a) != list(b)]
-    alike = tuple(f"text {i}: cut otherwise" for i in other if sorted(ours[i]) == sorted(theirs[i]))
-    rest = tuple(f"text {i}" for i in other if sorted(ours[i]) != sorted(theirs[i]))
-    yield Searched("ids", len(texts), len(texts) - len(other), alike, rest)
+    hf_ids: Sequence[Sequence[int]] = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    ids = pipeline.vocabulary.encode_batch(texts)
+    different = [i for i in range(len(texts)) if list(ids[i]) != list(hf_ids[i])]
+    ties = [i for i in different if sorted(ids[i]) == sorted(hf_ids[i])]
+    yield OutputComparison(
+        "ids",
+        len(texts),
+        len(texts) - len(different),
+        tuple(f"text {i}: segmented differently" for i in ties),
+        tuple(f"text {i}" for i in different if i not in ties),
+    )

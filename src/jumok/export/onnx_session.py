@@ -1,4 +1,4 @@
-"""An exported graph, open in onnxruntime: asked alone, or in the place of a model.
+"""Run an exported graph in onnxruntime, alone or inside a pipeline.
 
 Shapes: B texts, T tokens, L labels, V vocabulary, D model width.
 """
@@ -13,18 +13,14 @@ from torch import Tensor, nn
 from jumok.export.onnx_graph import GRAPH
 from jumok.models import MaskedLanguageModel
 from jumok.nn.hooks import shared_copy
-from jumok.nn.masks import AttentionMask
 from jumok.tasks.pipeline.pipeline import Pipeline
 
-Speaker = Callable[[Tensor, Tensor, Tensor | None], Tensor]
-"""input_ids, attention_mask and token_type_ids (B, T) to what a model answers."""
+LogitsFn = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""(input_ids, attention_mask, token_type_ids), each (B, T), -> model outputs."""
 
 
-class Session:
-    """A graph as a function, on the CPU, with as many threads as torch has.
-
-    `exported_logits(folder)` makes one of a folder of `jumok export`.
-    """
+class OnnxSession:
+    """A graph as a function, on the CPU, with as many threads as torch has."""
 
     def __init__(self, path: Path) -> None:
         from onnxruntime import InferenceSession, SessionOptions
@@ -42,7 +38,7 @@ class Session:
         token_type_ids: Tensor | None = None,
     ) -> Tensor:
         """Integers (B, T) -> float32 (B, L), (B, T, L), (B, T, V), or (B, T, D) without a head."""
-        given = {
+        inputs = {
             "input_ids": input_ids,
             "attention_mask": torch.ones_like(input_ids)
             if attention_mask is None
@@ -52,35 +48,33 @@ class Session:
             else token_type_ids,
         }
         (found,) = self._session.run(
-            None, {name: given[name].long().cpu().numpy() for name in self._inputs}
+            None, {name: inputs[name].long().cpu().numpy() for name in self._inputs}
         )
         return torch.from_numpy(found)
 
 
-def exported_logits(folder: Path) -> Session:
-    """The model in a folder of `jumok export --to onnx`, asked like `Loaded.logits`."""
-    return Session(folder / GRAPH)
+def exported_logits(folder: Path) -> OnnxSession:
+    """The model in a folder of `jumok export --to onnx`; takes the inputs of `Pipeline.logits`."""
+    return OnnxSession(folder / GRAPH)
 
 
-def speaking_for(loaded: Pipeline, speaker: Speaker) -> Pipeline:
-    """The same task and vocabulary, answered by a session: to be scored like the model itself."""
+def with_logits_from(pipeline: Pipeline, logits_fn: LogitsFn) -> Pipeline:
+    """A pipeline whose model is replaced by a session, to be scored like the model itself."""
 
-    def answer(
+    def forward(
         ids: Tensor,
-        seen: Tensor | AttentionMask | None = None,
+        mask: Tensor | None = None,
         *,
-        positions: Tensor | None = None,  # follow from what is seen
+        positions: Tensor | None = None,  # follow from the mask
         segments: Tensor | None = None,
     ) -> Tensor:
-        real = seen.allowed if isinstance(seen, AttentionMask) else seen
-        mask = torch.ones_like(ids) if real is None else real.view(ids.shape)
-        return speaker(ids, mask, segments)
+        return logits_fn(ids, torch.ones_like(ids) if mask is None else mask, segments)
 
-    twin = copy(loaded)
-    twin.model = shared_copy(loaded.model)
-    spoken: nn.Module = twin.model
-    if isinstance(twin.model, MaskedLanguageModel):  # scored where its blanks are, head by head
-        twin.model.transform, twin.model.output = nn.Sequential(), nn.Identity()  # type: ignore[assignment]
-        spoken = twin.model.encoder
-    spoken.forward = answer
-    return twin
+    exported = copy(pipeline)
+    exported.model = shared_copy(pipeline.model)
+    module: nn.Module = exported.model
+    if isinstance(exported.model, MaskedLanguageModel):  # applies its head at masked positions only
+        exported.model.transform, exported.model.output = nn.Sequential(), nn.Identity()  # type: ignore[assignment]
+        module = exported.model.encoder
+    module.forward = forward
+    return exported

@@ -1,14 +1,17 @@
-"""What is told of an export: whether it gives the same, and what int8 costs."""
+"""The report of an export: agreement with the original model, and the cost of int8."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+from torch import Tensor
 
 from jumok.errors import JumokError
 
 
 @dataclass(frozen=True)
-class Searched:
-    """Texts written by both: a tie is a text that parts where two choices are equally good."""
+class OutputComparison:
+    """Generated texts of both models; a tie differs at a choice between equal scores."""
 
     search: str  # "greedy" or "beam 4"
     n: int
@@ -17,49 +20,49 @@ class Searched:
     others: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """For people.
+        """Printable lines.
 
-        >>> print(*Searched("greedy", 3, 2, ("text 2: from token 4 on, 0.000001 apart",)).lines())
+        >>> tie = "text 2: from token 4 on, 0.000001 apart"
+        >>> print(*OutputComparison("greedy", 3, 2, (tie,)).lines())
         greedy       2 of 3 texts equal, 1 ties   tie, text 2: from token 4 on, 0.000001 apart
         """
-        told = f", {len(self.ties)} ties" if self.ties else ""
-        told += f", {len(self.others)} differ" if self.others else ""
-        yield f"{self.search:<12} {self.equal:,} of {self.n:,} texts equal{told}"
+        counts = f", {len(self.ties)} ties" if self.ties else ""
+        counts += f", {len(self.others)} differ" if self.others else ""
+        yield f"{self.search:<12} {self.equal:,} of {self.n:,} texts equal{counts}"
         yield from (f"  tie, {tie}" for tie in self.ties)
         yield from (f"  differs, {other}" for other in self.others)
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How far the exported numbers are from ours: max |a - b| / max(1, max |b|)."""
+class NumericComparison:
+    """The difference between exported and original model: max |a - b| / max(1, max |b|)."""
 
     what: str  # "logits", or "log p of every token"
-    rows: str  # what they were computed of
+    rows: str  # a description of the inputs
     difference: float
     tolerance: float
-    searches: tuple[Searched, ...] = ()
+    searches: tuple[OutputComparison, ...] = ()
 
-    def refuse_other_numbers(self) -> None:
-        """Raises JumokError when the exported model does not give the same."""
-        if not self.difference <= self.tolerance:  # NaN is no equality
+    def check_tolerance(self) -> None:
+        """Raises JumokError if the difference exceeds the tolerance."""
+        if not self.difference <= self.tolerance:  # NaN fails
             raise JumokError(
-                f"the exported model differs by {self.difference:.1e} in the {self.what}, "
-                f"{self.tolerance:.0e} is allowed, so it was not kept; report it with the run's "
-                "config.json"
+                f"{self.what} of the exported model must differ by at most {self.tolerance:.0e}, "
+                f"got {self.difference:.1e}; nothing was saved, please report it with config.json"
             )
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Printable lines."""
         yield (
-            f"{'equal':<12} {self.what} of {self.rows} differ by {self.difference:.1e} at most, "
-            f"{self.tolerance:.0e} is allowed"
+            f"{'difference':<12} {self.what} of {self.rows}: at most {self.difference:.1e}, "
+            f"{self.tolerance:.0e} allowed"
         )
-        for searched in self.searches:
-            yield from searched.lines()
+        for search in self.searches:
+            yield from search.lines()
 
 
 @dataclass(frozen=True)
-class Cost:
+class QuantizationCost:
     """The scores of the exported model in float32 and in int8, on the same rows."""
 
     rows: str
@@ -67,9 +70,10 @@ class Cost:
     after: Mapping[str, float]
 
     def lines(self) -> Iterator[str]:
-        """For people.
+        """Printable lines.
 
-        >>> list(Cost("all 30 rows of dev", {"accuracy": 0.875}, {"accuracy": 0.870}).lines())
+        >>> cost = QuantizationCost("all 30 rows of dev", {"accuracy": 0.875}, {"accuracy": 0.870})
+        >>> list(cost.lines())
         ['int8         on all 30 rows of dev', '  accuracy 0.8750 -> 0.8700 (-0.0050)']
         """
         yield f"{'int8':<12} on {self.rows}"
@@ -79,25 +83,44 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Unmeasured:
-    """Why nobody knows what int8 costs here."""
+class NotMeasured:
+    """Why the cost of int8 was not measured."""
 
     reason: str
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Printable lines."""
         yield f"{'int8':<12} not measured: {self.reason}"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """All that is told; `int8` is None for a model in float32."""
+class ExportReport:
+    """The whole report; `int8` is None for a model in float32."""
 
-    compared: Compared
-    int8: Cost | Unmeasured | None = None
+    compared: NumericComparison
+    int8: QuantizationCost | NotMeasured | None = None
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Printable lines."""
         yield from self.compared.lines()
         if self.int8 is not None:
             yield from self.int8.lines()
+
+
+def relative_difference(pairs: Iterable[tuple[Tensor, Tensor]]) -> float:
+    """max |a - b| / max(1, max |b|) over all pairs of tensors of equal shapes.
+
+    NaN if a number is NaN or infinite.
+
+    >>> import torch
+    >>> relative_difference([(torch.tensor([2.0, 4.0]), torch.tensor([2.0, 5.0]))])
+    0.2
+    """
+    difference, largest = 0.0, 1.0
+    for a, b in pairs:
+        if not (a.isfinite().all() and b.isfinite().all()):
+            return math.nan
+        if b.numel():
+            difference = max(difference, float((a - b).abs().max()))
+            largest = max(largest, float(b.abs().max()))
+    return difference / largest

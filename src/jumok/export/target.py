@@ -1,4 +1,4 @@
-"""A target: one kind of folder that other programs open."""
+"""The interface of an export format."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -6,52 +6,52 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from jumok.errors import InputError
-from jumok.export.report import Outcome
+from jumok.export.report import ExportReport
 from jumok.export.samples import Samples
 from jumok.tasks.pipeline.pipeline import Pipeline
 
 Quantization = Literal["int8"]
-Tell = Callable[[str], None]
-"""Called with what is done next, for people who wait."""
+Progress = Callable[[str], None]
+"""Called with a description of each step before it runs."""
 
 
 class Target(Protocol):
-    """What `jumok export --to` names."""
+    """A format of `jumok export --to`."""
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What must be installed, as Python imports it."""
+        """Required libraries, by import name."""
 
-    def obstacle(self, loaded: Pipeline) -> str | None:
-        """Why this model cannot be exported so, in a sentence; None when it can."""
+    def unsupported_reason(self, pipeline: Pipeline) -> str | None:
+        """Why this model cannot be exported to this format; None if it can."""
 
     def write(
         self,
-        loaded: Pipeline,
+        pipeline: Pipeline,
         folder: Path,
         samples: Samples,
         quantize: Quantization | None,
-        tell: Tell,
-    ) -> Outcome:
-        """Write the model into a folder and tell how equal it is.
+        progress: Progress,
+    ) -> ExportReport:
+        """Write the model to a folder and compare the outputs.
 
-        Raises JumokError when it is not.
+        Raises JumokError if they differ.
         """
 
-    def convert(self, loaded: Pipeline, folder: Path) -> None:
-        """Write the model in float32 into a folder, and nothing else."""
+    def convert(self, pipeline: Pipeline, folder: Path) -> None:
+        """Write the model in float32 to a folder, without comparison."""
 
-    def difference(self, loaded: Pipeline, folder: Path, samples: Samples) -> float:
-        """How far the numbers of the model in `folder` are from ours: max|a-b| / max(1, max|b|)."""
+    def difference(self, pipeline: Pipeline, folder: Path, samples: Samples) -> float:
+        """The difference of the outputs of both models: max|a-b| / max(1, max|b|)."""
 
-    def opening(self, loaded: Pipeline) -> str:
-        """How a person opens the folder: Python for its README."""
+    def usage_example(self, pipeline: Pipeline) -> str:
+        """Python code that loads the folder, for its README."""
 
 
-def refuse_missing(libraries: tuple[str, ...]) -> None:
+def check_installed(libraries: tuple[str, ...]) -> None:
     """Raises InputError for a library that is not installed.
 
-    >>> refuse_missing(("json", "no_such_library"))
+    >>> check_installed(("json", "no_such_library"))
     Traceback (most recent call last):
         ...
     jumok.errors.InputError: no_such_library is not installed; pip install "jumok[export]"
